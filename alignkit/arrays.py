@@ -1,0 +1,24 @@
+"""The arrays that flow, by name: dtype, axes, value range."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Image: TypeAlias = npt.NDArray[np.uint8]
+"""(height, width, 3), RGB, 0..255: what every decoder returns."""
+
+Pixels: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+"""(height, width, 3), RGB, 0..255: after a resize, ``uint8`` or unrounded ``float32`` as the library
+gives it."""
+
+Batch: TypeAlias = npt.NDArray[np.float32]
+"""(samples, 3, height, width), normalised: what every backend receives."""
+
+Logits: TypeAlias = npt.NDArray[np.float32]
+"""(samples, classes), before any softmax."""
+
+Labels: TypeAlias = npt.NDArray[np.int64]
+"""(samples,), index into the classes of the data set."""

@@ -1,0 +1,78 @@
+"""Backends: a trained model in a runtime → `Logits`.
+
+The contract every backend keeps, and the conformance tests check:
+
+- ``impossible(precision)`` says, without loading anything heavy, why a precision cannot run on
+  this machine; empty if it can. The plan shows it as Skipped;
+- ``open`` gives a `Session` that runs in exactly that precision or raises; it never falls back to
+  another precision, provider or device;
+- a session receives the same ``float32`` `Batch` as every other backend's and returns ``float32``
+  `Logits`, whatever it computes in;
+- ``effective`` says what really ran: provider, precision, TF32, inserted casts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+
+from alignkit.plugins import Plugin
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from alignkit.arrays import Batch, Logits
+    from alignkit.checkpoint import Checkpoint
+
+Precision = Literal["fp32", "tf32", "fp16", "bf16"]
+Device = Literal["cpu", "cuda"]
+
+
+class Session(Protocol):
+    """A model loaded in a runtime, ready to predict."""
+
+    def predict(self, batch: Batch) -> Logits:
+        """(samples, 3, height, width) float32 → (samples, classes) float32."""
+        ...
+
+    def effective(self) -> dict[str, str]:
+        """What really ran, e.g. ``{"provider": "CPUExecutionProvider", "precision": "fp16", …}``."""
+        ...
+
+    def close(self) -> None:
+        """Free the runtime's memory."""
+        ...
+
+
+class Backend(Protocol):
+    """A frozen dataclass; its fields are its options."""
+
+    needs_onnx: ClassVar[bool]
+    """Whether ``open`` wants the exported ONNX file besides the checkpoint."""
+
+    def impossible(self, precision: Precision) -> str:
+        """Why the precision cannot run here; empty if it can."""
+        ...
+
+    def open(self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision) -> Session:
+        """Load the model. Raises if the precision cannot be had exactly."""
+        ...
+
+    def version(self) -> str:
+        """The runtime and its version, as it really runs."""
+        ...
+
+
+BACKENDS = {
+    "torch": Plugin(
+        "alignkit.backends.torch:TorchBackend",
+        distributions=("torch",),
+        module="torch",
+        summary="PyTorch eager; fp32 (TF32 off), bf16, fp16",
+    ),
+    "onnxruntime": Plugin(
+        "alignkit.backends.onnxruntime:ONNXRuntimeBackend",
+        distributions=("onnxruntime-gpu", "onnxruntime"),
+        module="onnxruntime",
+        summary="ONNX Runtime; CPU or CUDA provider; fp32, fp16",
+    ),
+}

@@ -1,0 +1,57 @@
+"""Data sets: labelled encoded images, as a training and an evaluation `Samples`.
+
+The contract every data set keeps, and the conformance tests check:
+
+- a frozen dataclass; its fields are its options; the same options and files give the same samples
+  in the same order on every machine;
+- ``training()`` and ``evaluation()`` share ``classes`` and no sample;
+- files of the user's are read, never written, moved or deleted;
+- ``fingerprint()`` changes if any byte or label does, and is quick, so that `plan` can call it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from alignkit.plugins import Plugin
+
+if TYPE_CHECKING:
+    from alignkit.samples import Samples
+
+
+class Dataset(Protocol):
+    """A frozen dataclass; its fields are its options."""
+
+    def training(self) -> Samples:
+        """The samples models are trained on."""
+        ...
+
+    def evaluation(self) -> Samples:
+        """The samples every path and backend is evaluated on."""
+        ...
+
+    def counts(self) -> tuple[int, int]:
+        """How many samples the two have, without making or reading them."""
+        ...
+
+    def fingerprint(self) -> str:
+        """SHA-256 hex over the content that both splits consist of."""
+        ...
+
+    def version(self) -> str:
+        """What besides the options the samples depend on, in words."""
+        ...
+
+
+DATASETS = {
+    "digits-on-photos": Plugin(
+        "alignkit.datasets.digits_on_photos:DigitsOnPhotos",
+        distributions=("scikit-learn",),
+        module="sklearn",
+        summary="handwritten digits on photographs, made here as JPEG files; no download",
+    ),
+    "folder": Plugin(
+        "alignkit.datasets.folder:Folder",
+        summary="your own images: ROOT/{train,eval}/<class>/…, or ROOT/<class>/… split by a seed",
+    ),
+}

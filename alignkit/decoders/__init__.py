@@ -1,0 +1,88 @@
+"""Decoders: encoded bytes → `Image`.
+
+The contract every decoder keeps, and the conformance tests check:
+
+- accepts ``bytes`` of one encoded image; keeps no reference to them; may be called from threads;
+- returns `Decoded`: RGB, ``uint8``, (height, width, 3), freshly owned, C-contiguous;
+- never turns an image by its EXIF orientation, unless the library cannot do otherwise; then its
+  class says ``orients = True`` and `Preprocess` leaves the orient stage to it;
+- never raises for bad bytes: a file it decoded with damage is ``corrupt`` (pixels given), one it
+  could not decode is ``failed``, one of a kind it does not handle is ``unsupported``;
+- never hands the bytes to another library. What the label says is what ran;
+- the module docstring says what it does with grey, CMYK, 16-bit, alpha, ICC, progressive and
+  truncated files.
+
+Two decoders count as the same when they return equal bytes for every valid file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+
+from alignkit.plugins import Plugin
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Image
+
+Outcome = Literal["ok", "corrupt", "failed", "unsupported"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """How one decode ended."""
+
+    outcome: Outcome
+    image: Image | None = None
+    """Given for ``ok`` and ``corrupt``; ``None`` for ``failed`` and ``unsupported``."""
+    reason: str = ""
+    """The library's own words, where the outcome is not ``ok``."""
+
+
+class Decoder(Protocol):
+    """A frozen dataclass; its fields are its options."""
+
+    orients: ClassVar[bool]
+    """Whether the library turns images by their EXIF orientation and cannot be told not to."""
+
+    def decode(self, encoded: bytes) -> Decoded:
+        """Decode one image; never raises for bad bytes."""
+        ...
+
+    def version(self) -> str:
+        """The library, its version and its codec's, as they really run."""
+        ...
+
+
+DECODERS = {
+    "opencv": Plugin(
+        "alignkit.decoders.opencv:OpenCVDecoder",
+        distributions=("opencv-python", "opencv-python-headless", "opencv-contrib-python"),
+        module="cv2",
+        summary="cv2.imdecode; libjpeg-turbo, smooth chroma, islow",
+    ),
+    "pillow": Plugin(
+        "alignkit.decoders.pillow:PillowDecoder",
+        distributions=("pillow",),
+        module="PIL",
+        summary="PIL.Image.open; libjpeg-turbo, smooth chroma, islow",
+    ),
+    "torchvision": Plugin(
+        "alignkit.decoders.torchvision:TorchvisionDecoder",
+        distributions=("torchvision",),
+        module="torchvision",
+        summary="torchvision.io.decode_image on the CPU",
+    ),
+    "simplejpeg": Plugin(
+        "alignkit.decoders.simplejpeg:SimpleJPEGDecoder",
+        distributions=("simplejpeg",),
+        module="simplejpeg",
+        summary="libjpeg-turbo with its chroma and DCT switches",
+    ),
+    "torchpipe": Plugin(
+        "alignkit.decoders.torchpipe:TorchpipeDecoder",
+        distributions=("torchpipe",),
+        module="torchpipe",
+        summary="torchpipe DecodeMat (OpenCV inside); turns by EXIF",
+    ),
+}

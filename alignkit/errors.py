@@ -1,0 +1,76 @@
+"""What a user can act on. Each is printed without a traceback and ends with its exit code.
+
+::
+
+    AlignkitError                2
+    ├── ConfigError              2   the YAML, an override or an option is wrong
+    ├── DataError                2   the images or labels are not usable
+    ├── WorkspaceError           3   a file of a run cannot be written, or is in use
+    ├── RecordError              2   a stored record is missing, damaged or newer than this code
+    ├── MissingDependency        4   a library, decoder, backend or GPU is not here
+    ├── NothingCompared          5   no image or no cell was left to compare
+    └── TrainingError            3   a training gave no usable model
+
+Anything else that is raised is a defect of alignkit and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+
+class ExitCode(IntEnum):
+    """The stable meaning of alignkit's exit status; see README, *Exit codes*."""
+
+    PASS = 0
+    DRIFT = 1
+    USAGE = 2
+    CRASHED = 3
+    MISSING = 4
+    NOTHING_COMPARED = 5
+    BASELINE = 6
+    INCONCLUSIVE = 7
+    INTERRUPTED = 130
+
+
+class AlignkitError(Exception):
+    """A message with the next step in it, for the user."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.USAGE
+
+
+class ConfigError(AlignkitError):
+    """The experiment file, an override or an option is wrong."""
+
+
+class DataError(AlignkitError):
+    """Images or labels that cannot be used as they are."""
+
+
+class WorkspaceError(AlignkitError):
+    """A file of a run cannot be written or is in use by another run."""
+
+    exit_code = ExitCode.CRASHED
+
+
+class RecordError(AlignkitError):
+    """A stored record is missing, damaged or newer than this alignkit."""
+
+
+class MissingDependency(AlignkitError):  # noqa: N818 - the field's word, used in the design
+    """A library, decoder, backend or device is not on this machine."""
+
+    exit_code = ExitCode.MISSING
+
+
+class NothingCompared(AlignkitError):  # noqa: N818
+    """No image or no cell was left to compare."""
+
+    exit_code = ExitCode.NOTHING_COMPARED
+
+
+class TrainingError(AlignkitError):
+    """A training gave no usable model."""
+
+    exit_code = ExitCode.CRASHED

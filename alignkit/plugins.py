@@ -1,0 +1,114 @@
+"""A plugin is data until it is used: the only dynamic import of the package.
+
+Each family (`decoders`, `resizers`, `backends`, `datasets`) has one table of `Plugin` in its
+`__init__`. The class a plugin names is a frozen dataclass whose fields are its options; its module
+imports no heavy library at the top, so that `alignkit plan` can check options in milliseconds.
+Third parties add plugins by the entry-point group ``alignkit.<family>``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from typing import Any
+
+from alignkit.errors import ConfigError, MissingDependency
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """Where a plugin's class lies and which distribution its numbers depend on."""
+
+    target: str
+    """``package.module:Class``."""
+    distributions: tuple[str, ...] = ()
+    """Distributions any one of which provides the library; the first installed one is named in
+    cache keys."""
+    module: str = ""
+    """Import name of the library; looked for, not imported, to see whether it is here."""
+    extra: str = ""
+    """The extra of alignkit that installs it; empty if the base install does."""
+    gpu: bool = False
+    """Needs an NVIDIA GPU."""
+    summary: str = ""
+    """One line for `alignkit list`."""
+
+    def load(self) -> type[Any]:
+        """Import and return the class. Its library is imported only when it is used."""
+        module, _, name = self.target.partition(":")
+        loaded: type[Any] = getattr(importlib.import_module(module), name)
+        return loaded
+
+    def version(self) -> str:
+        """``distribution version`` of the installed library, read without importing it."""
+        for distribution in self.distributions:
+            found = _distribution_version(distribution)
+            if found:
+                return f"{distribution} {found}"
+        return ""
+
+    def missing(self) -> str:
+        """Why this plugin cannot run here, with the fix; empty if it can."""
+        if self.module and not _importable(self.module):
+            fix = f"alignkit[{self.extra}]" if self.extra else (self.distributions or (self.module,))[0]
+            return f"{self.module} is not installed: pip install '{fix}'"
+        if self.gpu and not gpu_present():
+            return "needs an NVIDIA GPU, and this machine has none"
+        return ""
+
+    def require(self, name: str) -> None:
+        """Raise `MissingDependency` if the plugin cannot run here."""
+        reason = self.missing()
+        if reason:
+            raise MissingDependency(f"{name}: {reason}")
+
+
+@cache
+def _distribution_version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+@cache
+def _importable(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # a parent package of a dotted name is absent
+        return False
+
+
+@cache
+def gpu_present() -> bool:
+    """Whether the NVIDIA driver shows a device, asked without importing torch."""
+    from pathlib import Path
+
+    return any(Path("/proc/driver/nvidia/gpus").glob("*")) or Path("/dev/nvidia0").exists()
+
+
+def find_plugin(family: str, table: dict[str, Plugin], name: str) -> Plugin:
+    """The plugin of that name, from the family's table or from entry points.
+
+    Raises `ConfigError` with the nearest known name.
+    """
+    if name in table:
+        return table[name]
+    entries = metadata.entry_points(group=f"alignkit.{family}", name=name)
+    for entry in entries:
+        return Plugin(target=entry.value, distributions=(entry.dist.name,) if entry.dist else ())
+    raise ConfigError(f"no {family.rstrip('s')} {name!r}{did_you_mean(name, table)}")
+
+
+def did_you_mean(word: str, known: Any) -> str:
+    """``; did you mean 'x'?``, or the list of what there is."""
+    import difflib
+
+    names = [str(each) for each in known]
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.55)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f"; known: {', '.join(sorted(names))}" if names else ""

@@ -1,0 +1,67 @@
+"""Resizers: `Image` → `Pixels` of a given height and width.
+
+The contract every resizer keeps, and the conformance tests check:
+
+- accepts a ``uint8`` RGB (height, width, 3) array and does not write to it; may be called from
+  threads;
+- returns (height, width, 3) in ``uint8`` or unrounded ``float32`` 0..255, as its library does;
+- equals its library called directly, bit for bit.
+
+How the target height and width follow from the image is not the resizer's business but that of
+the `Resize` stage, the same for all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from alignkit.plugins import Plugin
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Image, Pixels
+
+
+class Resizer(Protocol):
+    """A frozen dataclass; its fields are its options (filter, antialias, …), never the size."""
+
+    def resize(self, image: Image, height: int, width: int) -> Pixels:
+        """Resample to (height, width, 3); the dtype is the library's."""
+        ...
+
+    def version(self) -> str:
+        """The library and its version, as they really run."""
+        ...
+
+
+RESIZERS = {
+    "opencv": Plugin(
+        "alignkit.resizers.opencv:OpenCVResizer",
+        distributions=("opencv-python", "opencv-python-headless", "opencv-contrib-python"),
+        module="cv2",
+        summary="cv2.resize; uint8, no antialias",
+    ),
+    "pillow": Plugin(
+        "alignkit.resizers.pillow:PillowResizer",
+        distributions=("pillow",),
+        module="PIL",
+        summary="PIL.Image.resize; uint8, antialiased",
+    ),
+    "torch": Plugin(
+        "alignkit.resizers.torch:TorchResizer",
+        distributions=("torch",),
+        module="torch",
+        summary="F.interpolate; float32, align_corners and antialias by choice",
+    ),
+    "torchvision": Plugin(
+        "alignkit.resizers.torchvision:TorchvisionResizer",
+        distributions=("torchvision",),
+        module="torchvision",
+        summary="transforms.v2.functional.resize on a uint8 tensor",
+    ),
+    "torchpipe": Plugin(
+        "alignkit.resizers.torchpipe:TorchpipeResizer",
+        distributions=("torchpipe",),
+        module="torchpipe",
+        summary="ResizeMat (uint8) or ResizeTensor (align_corners, unrounded float32)",
+    ),
+}

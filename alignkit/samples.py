@@ -1,0 +1,31 @@
+"""`Samples`: labelled encoded images, in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from alignkit.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Encoded images with their labels. Cheap to hold: bytes are read when asked for."""
+
+    ids: tuple[str, ...]
+    """Unique, stable, readable; for a folder the path relative to its root."""
+    labels: tuple[int, ...]
+    """Index into ``classes``, one a sample; empty if the images are not labelled."""
+    classes: tuple[str, ...]
+    """Class names, in the order of the model's outputs; empty if the images are not labelled."""
+    read: Callable[[int], bytes]
+    """The encoded bytes of the sample at an index; may be called from threads."""
+    fingerprint: str
+    """SHA-256 hex over ids, labels and bytes."""
+
+    def __post_init__(self) -> None:
+        if self.labels and len(self.labels) != len(self.ids):
+            raise DataError(f"{len(self.ids)} images but {len(self.labels)} labels")
+
+    def __len__(self) -> int:
+        return len(self.ids)

@@ -1,0 +1,172 @@
+"""Where each file of a run lies; atomic writes; content hashes.
+
+::
+
+    reports/
+        .cache/<kind>/<key>/          finished work under its content hash, shared by experiments
+            key.json                  what the key was made of, so that a change can be explained
+        <experiment>/<run>/           one run: record.json, index.html, summary.md, arrays
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from alignkit.errors import WorkspaceError
+
+Kind = Literal["prepared", "trainings", "exports", "cells"]
+
+
+def content_key(parts: Any) -> str:
+    """SHA-256 hex of the canonical JSON of ``parts``."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def code_version(*names: str) -> str:
+    """SHA-256 hex over the source of modules and folders of this package.
+
+    A cached result is reused only while the code that made it is unchanged.
+    """
+    root = Path(__file__).parent
+    digest = hashlib.sha256()
+    for name in names:
+        source = root / name
+        for file in sorted(source.rglob("*.py")) if source.is_dir() else [source]:
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 hex of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn an operating system's refusal to write below ``path`` into a `WorkspaceError`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise WorkspaceError(
+                f"the disk holding {path} is full; free some space and run the same command again: "
+                "finished work is kept"
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+            raise WorkspaceError(
+                f"cannot write {path} ({error.strerror}); choose another folder with --reports DIR"
+            ) from error
+        raise
+
+
+def write_atomically(path: Path, content: bytes | str) -> None:
+    """Write a file so that a reader, or a crash, sees the old content or the new, never a part."""
+    data = content.encode() if isinstance(content, str) else content
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """The folder that holds every run of every experiment."""
+
+    root: Path
+
+    def stored(self, kind: Kind, key: str) -> Path | None:
+        """The finished artefact's folder; ``None`` if there is none."""
+        folder = self._folder(kind, key)
+        return folder if (folder / "key.json").exists() else None
+
+    def run_folder(self, experiment: str, run: str) -> Path:
+        """Where a run's record and report lie."""
+        return self.root / experiment / run[:12]
+
+    def unfinished(self, kind: Kind, key: str) -> Path:
+        """A folder for the parts of work that goes on (checkpoints by epoch); survives a kill."""
+        folder = self.root / ".cache" / "unfinished" / f"{kind}-{key}"
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @contextmanager
+    def store(self, kind: Kind, key: str, parts: Any, label: str) -> Iterator[Path]:
+        """Give an empty folder to fill; it becomes the artefact ``key`` at once, or not at all.
+
+        ``parts`` is what the key was made of; ``label`` says in words which work this is, the same
+        for every key that a changed option gives it.
+        """
+        folder = self._folder(kind, key)
+        with explained(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".filling-"))
+            try:
+                yield temporary
+                (temporary / "key.json").write_text(
+                    json.dumps({"label": label, "parts": parts}, indent=1, sort_keys=True)
+                )
+                if folder.exists():  # another process finished the same work first
+                    return
+                temporary.rename(folder)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(self.root / ".cache" / "unfinished" / f"{kind}-{key}", ignore_errors=True)
+
+    def why_again(self, kind: Kind, parts: dict[str, Any], label: str) -> str:
+        """Which parts changed since work of this label was last stored; empty if it never was."""
+        newest: tuple[float, dict[str, Any]] | None = None
+        for file in (self.root / ".cache" / kind).glob("*/key.json"):
+            stored = json.loads(file.read_text())
+            time = file.stat().st_mtime
+            if stored["label"] == label and (newest is None or time > newest[0]):
+                newest = (time, stored["parts"])
+        if newest is None:
+            return ""
+        changed = sorted(
+            name for name in parts.keys() | newest[1].keys() if parts.get(name) != newest[1].get(name)
+        )
+        return ", ".join(changed)
+
+    @contextmanager
+    def lock(self, folder: Path) -> Iterator[None]:
+        """Hold a run's folder for this process; raises `WorkspaceError` if another holds it."""
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            file = (folder / ".lock").open("a+")
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise WorkspaceError(
+                    f"another alignkit is running in {folder}; wait for it, or give this one another "
+                    "folder with --reports DIR"
+                ) from error
+            yield
+
+    def _folder(self, kind: Kind, key: str) -> Path:
+        return self.root / ".cache" / kind / key
