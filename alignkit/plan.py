@@ -1,0 +1,204 @@
+"""Experiment → Plan: every preparation, training and evaluation, decided before any is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from alignkit.backends import Backend, Precision
+from alignkit.experiment import Experiment, Recipe
+from alignkit.preprocess import Preprocess, stage_identity
+from alignkit.workspace import code_version, content_key
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """One model to train: a path and a seed; everything else is the recipe's."""
+
+    preprocess: Preprocess
+    seed: int
+    parts: dict[str, Any]
+    """What the weights depend on, besides the data both sides of a pair share."""
+    skipped: str = ""
+    """Why it cannot run here; empty if it can."""
+
+    @property
+    def key(self) -> str:
+        """Content hash of ``parts``."""
+        return content_key(self.parts)
+
+    @property
+    def label(self) -> str:
+        """In words, the same whatever the options are."""
+        return f"train {self.preprocess.name} seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedPair:
+    """Two trainings that differ in ``preprocess`` and in nothing else; checked when built."""
+
+    reference: Training
+    candidate: Training
+
+    def __post_init__(self) -> None:
+        differing = {
+            name
+            for name in self.reference.parts.keys() | self.candidate.parts.keys()
+            if self.reference.parts.get(name) != self.candidate.parts.get(name)
+        }
+        if not differing <= {"preprocess"}:
+            raise ValueError(f"not a matched pair: {', '.join(sorted(differing))} differ")
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A backend in one precision."""
+
+    name: str
+    """As the YAML calls the backend."""
+    backend: Backend
+    precision: Precision
+    version: str
+    """Installed version, read without importing it."""
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One entry of the matrix, before it ran."""
+
+    training: Training
+    preprocess: Preprocess
+    runtime: Runtime
+    parts: dict[str, Any]
+    skipped: str = ""
+    aligned: bool = False
+    """Evaluated as it was trained, in the reference runtime: what its row is compared with."""
+
+    @property
+    def key(self) -> str:
+        """Content hash of ``parts``."""
+        return content_key(self.parts)
+
+    @property
+    def label(self) -> str:
+        """In words, the same whatever the options are."""
+        return (
+            f"{self.training.label} on {self.preprocess.name} "
+            f"in {self.runtime.name} {self.runtime.precision}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that a run will do, in order."""
+
+    experiment: Experiment
+    fingerprint: str
+    """Of the data set."""
+    trainings: tuple[Training, ...]
+    """Seed by seed, reference path first."""
+    evaluations: tuple[Evaluation, ...]
+    pairs: tuple[MatchedPair, ...]
+
+    @property
+    def key(self) -> str:
+        """Content hash of everything the run's record depends on."""
+        content = self.experiment.content
+        return content_key(
+            {
+                "evaluations": [evaluation.key for evaluation in self.evaluations],
+                "names": [path.name for path in self.experiment.paths],
+                "gate": content.gate.model_dump(mode="json"),
+                "evaluate": content.evaluate.resamples,
+                "report": content.report.worst,
+                "code": code_version("compare.py", "gate.py", "metrics.py", "record.py", "run.py",
+                                     "statistics.py"),
+            }
+        )  # fmt: skip
+
+
+def make_plan(experiment: Experiment) -> Plan:
+    """Decide every training and evaluation; imports no runtime and reads no image twice."""
+    content = experiment.content
+    fingerprint = content.data.fingerprint()
+    trainings = tuple(
+        _training(content.train, path, seed, fingerprint)
+        for seed in content.train.seeds
+        for path in experiment.paths
+    )
+    runtimes = _runtimes(experiment)
+    evaluations = tuple(
+        _evaluation(training, path, runtime, experiment, first=runtime is runtimes[0])
+        for training in trainings
+        for path in experiment.paths
+        for runtime in runtimes
+    )
+    return Plan(experiment, fingerprint, trainings, evaluations, _pairs(trainings))
+
+
+def _pairs(trainings: tuple[Training, ...]) -> tuple[MatchedPair, ...]:
+    by_seed: dict[int, list[Training]] = {}
+    for training in trainings:
+        by_seed.setdefault(training.seed, []).append(training)
+    return tuple(
+        MatchedPair(same_seed[0], candidate)
+        for same_seed in by_seed.values()
+        for candidate in same_seed[1:]
+    )
+
+
+def pixel_identity(preprocess: Preprocess) -> dict[str, Any]:
+    """What the pixels before normalisation depend on: stages, options, library versions."""
+    stages = {k: v for k, v in preprocess.identity().items() if k != "normalise"}
+    return {"stages": stages, "versions": preprocess.versions()}
+
+
+def _training(recipe: Recipe, path: Preprocess, seed: int, fingerprint: str) -> Training:
+    from alignkit.models import model_version, unknown_model
+
+    parts = {
+        "data": fingerprint,
+        "preprocess": pixel_identity(path),
+        "normalise": stage_identity(path.normalise),
+        "recipe": recipe.model_dump(mode="json", exclude={"seeds"}),
+        "seed": seed,
+        "library": model_version(),
+        "code": code_version("train.py", "models.py", "augment.py", "prepare.py"),
+    }
+    return Training(path, seed, parts, skipped=path.missing() or unknown_model(recipe.model))
+
+
+def _runtimes(experiment: Experiment) -> list[Runtime]:
+    from alignkit.backends import BACKENDS
+    from alignkit.plugins import find_plugin
+
+    runtimes = []
+    for option in experiment.content.evaluate.backends:
+        plugin = find_plugin("backends", BACKENDS, option.name)
+        backend = option.build()
+        for precision in option.precision:
+            reason = plugin.missing() or backend.impossible(precision)
+            runtimes.append(Runtime(option.name, backend, precision, plugin.version(), reason))
+    return runtimes
+
+
+def _evaluation(
+    training: Training, path: Preprocess, runtime: Runtime, experiment: Experiment, *, first: bool
+) -> Evaluation:
+    parts = {
+        "training": training.key,
+        "preprocess": pixel_identity(path),
+        "normalise": stage_identity(path.normalise),
+        "runtime": [stage_identity(runtime.backend), runtime.precision, runtime.version],
+        "batch_size": experiment.content.evaluate.batch_size,
+        "code": code_version("predict.py", "export.py", "backends"),
+    }
+    return Evaluation(
+        training,
+        path,
+        runtime,
+        parts,
+        skipped=training.skipped or path.missing() or runtime.skipped,
+        aligned=first and path.name == training.preprocess.name,
+    )
