@@ -1,0 +1,1 @@
+"""The HTML page and the summary of a run, from its record alone."""
