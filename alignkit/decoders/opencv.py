@@ -1,0 +1,52 @@
+"""``cv2.imdecode``.
+
+- grey: three equal channels; CMYK and YCCK: RGB by OpenCV's integer formula, one level from
+  Pillow's; 16 bits: the high byte; alpha: dropped; palette: looked up; ICC profile: ignored;
+  animation: the first frame.
+- progressive JPEG: the same pixels as a baseline file of the same coefficients.
+- truncated files: ``failed``; ``imdecode`` gives nothing back and no reason.
+- ``corrupt`` never: damage that libjpeg merely warns of (extraneous bytes, a bad Huffman code)
+  ends as ``ok``, for the warning goes to the process's stderr and to no caller.
+- ``unsupported`` never: an unknown format looks to the caller like a damaged one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from alignkit.decoders import Decoded
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Image
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCVDecoder:
+    """To RGB, with OpenCV's turning by EXIF switched off: `Orient` is a stage of its own."""
+
+    orients: ClassVar[bool] = False
+
+    def decode(self, encoded: bytes) -> Decoded:
+        """Decode an image of any format this OpenCV was built with."""
+        import cv2
+        import numpy as np
+
+        if not encoded:
+            return Decoded("failed", reason="the file is empty")
+        flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
+        try:
+            image = cv2.imdecode(np.frombuffer(encoded, np.uint8), flags)
+        except cv2.error as error:
+            return Decoded("failed", reason=str(error).strip())
+        if image is None:
+            return Decoded("failed", reason="cv2.imdecode gave no image, and says no more")
+        return Decoded("ok", cast("Image", image))
+
+    def version(self) -> str:
+        """``opencv 5.0.0, build-libjpeg-turbo (ver 3.1.2-70)``."""
+        import cv2
+
+        codec = re.search(r"JPEG:\s+(.+)", cv2.getBuildInformation())
+        return f"opencv {cv2.__version__}, {codec.group(1) if codec else 'no JPEG codec'}"

@@ -1,0 +1,53 @@
+"""``PIL.Image.open(...).convert("RGB")``.
+
+- grey: three equal channels; CMYK and YCCK: RGB by Pillow's formula, no colour management; alpha:
+  dropped, not blended; palette: looked up; ICC profile: ignored; animation: the first frame.
+- 16-bit RGB: the high byte. **16-bit grey: clipped at 255**, so nearly white, as Pillow's ``I;16``
+  conversion does; every other decoder here takes the high byte.
+- progressive JPEG: the same pixels as a baseline file of the same coefficients.
+- truncated files: ``failed``, as ``ImageFile.LOAD_TRUNCATED_IMAGES`` is left ``False``. A process
+  that sets it gets grey lower parts and ``ok``.
+- ``corrupt`` never: Pillow passes no libjpeg warning on. Some damage that other decoders take
+  ("broken data stream") is ``failed`` here.
+- ``unsupported`` never: an unknown format and a damaged header raise the same error.
+- more pixels than twice ``Image.MAX_IMAGE_PIXELS``: ``failed``. More than it once is a Python
+  warning, and ``failed`` only where warnings are made errors.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import ClassVar
+
+from alignkit.decoders import Decoded
+
+
+@dataclass(frozen=True, slots=True)
+class PillowDecoder:
+    """To RGB; does not turn the image, does not use ``draft``."""
+
+    orients: ClassVar[bool] = False
+
+    def decode(self, encoded: bytes) -> Decoded:
+        """Decode the first frame of an image of any format Pillow knows."""
+        import numpy as np
+        from PIL import Image, UnidentifiedImageError
+
+        try:
+            with Image.open(io.BytesIO(encoded)) as opened:
+                image = np.array(opened.convert("RGB"))
+        except UnidentifiedImageError:
+            return Decoded("failed", reason="an unknown format, or a damaged header")
+        except Exception as error:  # noqa: BLE001 - Pillow's formats raise any kind on bad bytes
+            return Decoded("failed", reason=f"{type(error).__name__}: {error}")
+        return Decoded("ok", image)
+
+    def version(self) -> str:
+        """``pillow 13.0.0, libjpeg-turbo 3.2.0``."""
+        import PIL
+        from PIL import features
+
+        turbo = features.version_feature("libjpeg_turbo")
+        codec = f"libjpeg-turbo {turbo}" if turbo else f"libjpeg {features.version_codec('jpg')}"
+        return f"pillow {PIL.__version__}, {codec}"

@@ -1,0 +1,76 @@
+"""simplejpeg: libjpeg-turbo with its two switches, and its warnings.
+
+- JPEG only; anything that does not begin as one is ``unsupported``.
+- grey: three equal channels; CMYK and YCCK: RGB by libjpeg-turbo's formula, equal to OpenCV's;
+  12-bit and other precisions: ``unsupported``; ICC profile: ignored.
+- progressive JPEG: the same pixels as a baseline file of the same coefficients.
+- ``corrupt``: whatever libjpeg-turbo warns of. A truncated file is ``corrupt`` too, its missing
+  part grey; OpenCV, Pillow, torchvision and torchpipe refuse such a file.
+- a warning while the header is read (junk before a marker) is ``failed``: simplejpeg gives up.
+
+The default switches give the pixels of OpenCV, Pillow and torchvision. ``chroma: nearest`` repeats
+chroma samples as libjpeg-turbo's ``TJFLAG_FASTUPSAMPLE`` does; ``dct: ifast`` is TensorFlow's
+default ``dct_method``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from alignkit.decoders import Decoded
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Image
+
+START_OF_IMAGE = b"\xff\xd8"
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleJPEGDecoder:
+    """To RGB; does not turn the image."""
+
+    orients: ClassVar[bool] = False
+
+    chroma: Literal["smooth", "nearest"] = "smooth"
+    """How subsampled chroma is brought to full size: a triangle filter, or repetition."""
+    dct: Literal["islow", "ifast"] = "islow"
+    """The inverse cosine transform: accurate integer, or fast integer."""
+
+    def decode(self, encoded: bytes) -> Decoded:
+        """Decode one JPEG."""
+        if not encoded.startswith(START_OF_IMAGE):
+            return Decoded("unsupported", reason="not a JPEG: it does not begin with FF D8")
+        try:
+            return Decoded("ok", self._pixels(encoded, strict=True))
+        except ValueError as error:
+            warning = str(error)
+        try:
+            return Decoded("corrupt", self._pixels(encoded, strict=False), reason=warning)
+        except ValueError as error:
+            reason = str(error)
+        return Decoded(
+            "unsupported" if reason.startswith("Unsupported") else "failed", reason=reason
+        )
+
+    def _pixels(self, encoded: bytes, *, strict: bool) -> Image:
+        import simplejpeg
+
+        image: Image = simplejpeg.decode_jpeg(
+            encoded,
+            "RGB",
+            fastdct=self.dct == "ifast",
+            fastupsample=self.chroma == "nearest",
+            strict=strict,
+        )
+        return image
+
+    def version(self) -> str:
+        """``simplejpeg 1.9.0, libjpeg-turbo 3.1.2``."""
+        import simplejpeg
+        from simplejpeg import _jpeg
+
+        from alignkit.codecs import embedded_version
+
+        codec = embedded_version(_jpeg.__file__, r"libjpeg-turbo version ([\d.]+)")
+        return f"simplejpeg {simplejpeg.__version__}, libjpeg-turbo {codec}"

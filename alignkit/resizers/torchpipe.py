@@ -1,0 +1,49 @@
+"""torchpipe's two resizes, on the CPU.
+
+``mat`` is ``ResizeMat``: ``cv2.resize``, linear, ``uint8``. ``tensor`` is ``ResizeTensor``:
+``upsample_bilinear2d(align_corners=True)``, unrounded ``float32``, which refuses a side of one
+pixel. The two differ by some 4 grey levels in the mean when a photo is shrunk to 224 pixels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Image, Pixels
+
+
+@dataclass(frozen=True, slots=True)
+class TorchpipeResizer:
+    """One of torchpipe's own backends, called as torchpipe would call it."""
+
+    op: Literal["mat", "tensor"] = "mat"
+
+    def resize(self, image: Image, height: int, width: int) -> Pixels:
+        """(h, w, 3) ``uint8`` → (height, width, 3): ``uint8`` for mat, ``float32`` for tensor.
+
+        Raises `RuntimeError` where torchpipe refuses the size.
+        """
+        import numpy as np
+        import torch
+        from torch.utils.dlpack import from_dlpack
+
+        from alignkit.decoders.torchpipe import backend
+
+        size = {"resize_h": str(height), "resize_w": str(width)}
+        if self.op == "mat":
+            resize = backend("S[Tensor2Mat,ResizeMat,Mat2Tensor]", device="cpu", **size)
+            request: dict[str, Any] = {"data": np.array(image, order="C")}
+            resize(request)
+            return from_dlpack(request["result"]).numpy()
+        planes = np.ascontiguousarray(image.transpose(2, 0, 1))[None]
+        request = {"data": torch.from_numpy(planes)}
+        backend("ResizeTensor", **size)(request)
+        return np.ascontiguousarray(from_dlpack(request["result"])[0].permute(1, 2, 0).numpy())
+
+    def version(self) -> str:
+        """``torchpipe 0.2.25, omniback 0.2.24, …``."""
+        from alignkit.decoders.torchpipe import TorchpipeDecoder
+
+        return TorchpipeDecoder().version()

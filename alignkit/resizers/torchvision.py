@@ -1,0 +1,43 @@
+"""``torchvision.transforms.v2.functional.resize`` on a ``uint8`` tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Image
+
+
+@dataclass(frozen=True, slots=True)
+class TorchvisionResizer:
+    """On the CPU, with the image in the memory layout ``decode_image`` and ``PILToTensor`` give."""
+
+    interpolation: Literal["nearest", "nearest-exact", "bilinear", "bicubic"] = "bilinear"
+    """``torchvision.transforms.InterpolationMode`` of that name."""
+    antialias: bool = True
+    """torchvision's default since 0.17. Without effect on the two nearest modes."""
+
+    def resize(self, image: Image, height: int, width: int) -> Image:
+        """(h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
+        import numpy as np
+        import torch
+        from torchvision.transforms import InterpolationMode
+        from torchvision.transforms.v2 import functional
+
+        # a view of pixels, not of planes: torch has a kernel for each layout
+        tensor = torch.from_numpy(np.array(image, order="C")).permute(2, 0, 1)
+        resized: torch.Tensor = functional.resize(
+            tensor,
+            [height, width],
+            interpolation=InterpolationMode(self.interpolation),
+            antialias=self.antialias,
+        )
+        return np.ascontiguousarray(resized.permute(1, 2, 0).numpy())
+
+    def version(self) -> str:
+        """``torchvision 0.27.1+cu130, torch 2.12.1+cu130``: torch holds the kernels."""
+        import torch
+        import torchvision
+
+        return f"torchvision {torchvision.__version__}, torch {torch.__version__}"
