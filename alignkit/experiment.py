@@ -6,6 +6,9 @@ dataclasses. Nothing heavy is imported, so that a file is checked in millisecond
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -14,130 +17,35 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    StringConstraints,
+    GetJsonSchemaHandler,
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from alignkit.backends import BACKENDS, Backend, Precision
 from alignkit.datasets import DATASETS, Dataset
-from alignkit.decoders import DECODERS, Decoder
-from alignkit.errors import ConfigError
-from alignkit.option import PluginOption, plugin_from
-from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
-from alignkit.presets import PRESETS
-from alignkit.plugins import did_you_mean
-from alignkit.resizers import RESIZERS
-
-STRICT = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
-
-
-def _pair(value: Any) -> Any:
-    return (value, value) if isinstance(value, int) else value
-
-
-Side = Annotated[int, Field(ge=1, le=8192)]
-Size = Annotated[tuple[Side, Side], BeforeValidator(_pair)]
-
-
-class ResizeOption(BaseModel):
-    """``resize:`` of a path: a resizer by name with its options, and the target."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-    name: str
-    size: Size
-    fit: Literal["squash", "shorter", "letterbox"] = "squash"
-    pad: Annotated[int, Field(ge=0, le=255)] = 114
-
-    def build(self) -> Resize:
-        """The stage; raises a validation error for an unknown resizer or option."""
-        options = {"name": self.name, **(self.model_extra or {})}
-        return Resize(plugin_from("resizers", RESIZERS, options), self.size, self.fit, self.pad)
-
-
-class NormaliseOption(BaseModel):
-    """``normalise:`` of a path: per-channel mean and std of values in 0..1."""
-
-    model_config = STRICT
-    mean: tuple[float, float, float]
-    std: tuple[
-        Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]
-    ]
-
-
-class PreprocessOption(BaseModel):
-    """One entry of ``preprocess:``: a preset with overrides, or every stage spelt out."""
-
-    model_config = STRICT
-    preset: str | None = None
-    size: Annotated[int, Field(ge=1, le=8192)] | None = None
-    """Side of the square input a preset prepares, in pixels."""
-    decode: Annotated[Decoder, PluginOption("decoders", DECODERS)]
-    orient: Literal["none", "exif"] = "none"
-    resize: ResizeOption
-    crop: Size | None = None
-    quantise: Literal["none", "round", "truncate"] = "none"
-    colour: str = "rgb"
-    normalise: NormaliseOption | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _expand_preset(cls, given: Any) -> Any:
-        if isinstance(given, str):
-            given = {"preset": given}
-        if not isinstance(given, dict) or given.get("preset") is None:
-            return given
-        preset = PRESETS.get(given["preset"])
-        if preset is None:
-            raise PydanticCustomError(
-                "preset",
-                "no preset '{name}'{hint}",
-                {"name": given["preset"], "hint": did_you_mean(given["preset"], PRESETS)},
-            )
-        if "size" not in given:
-            raise PydanticCustomError("preset_size", "a preset needs 'size', the input's side in pixels")
-        stages = preset.stages(given["size"])
-        resize = given.get("resize")
-        if isinstance(resize, dict) and "name" not in resize:
-            given = {**given, "resize": {**stages["resize"], **resize}}
-        return {**stages, **given}
-
-    @field_validator("colour")
-    @classmethod
-    def _known_colour(cls, value: str) -> str:
-        Colour(value)  # type: ignore[arg-type]  # raises ValueError for an unknown space
-        return value
-
-    def build(self, name: str) -> Preprocess:
-        """The `Preprocess` this entry describes."""
-        if self.decode.orients and self.orient == "exif":
-            raise ConfigError(
-                f"preprocess.{name}: this decoder turns images by EXIF itself; leave 'orient' out"
-            )
-        surrogate_of = PRESETS[self.preset].surrogate_of if self.preset else ""
-        normalise = Normalise(self.normalise.mean, self.normalise.std) if self.normalise else Normalise()
-        return Preprocess(
-            name=name,
-            decode=self.decode,
-            resize=self.resize.build(),
-            orient=Orient(self.orient),
-            crop=Crop(self.crop),
-            quantise=Quantise(self.quantise),
-            colour=Colour(self.colour),  # type: ignore[arg-type]
-            normalise=normalise,
-            surrogate_of=surrogate_of,
-        )
+from alignkit.models import MODELS, unknown_model
+from alignkit.option import (
+    PluginOption,
+    plugin_from,
+    plugin_schema,
+    refuse,
+    validated_with_plugin,
+    wrong,
+)
+from alignkit.preprocess import Preprocess
+from alignkit.preprocess_option import STRICT, Flag, Integer, Name, Number, PreprocessOption, Share
 
 
 class Augment(BaseModel):
     """Random changes of training images, the same for every path (drawn per sample, seeded)."""
 
     model_config = STRICT
-    flip: Annotated[float, Field(ge=0, le=1)] = 0.0
+    flip: Share = 0.0
     """Probability of a horizontal flip."""
-    crop: Annotated[int, Field(ge=0, le=512)] = 0
+    crop: Annotated[Integer, Field(ge=0, le=512)] = 0
     """Pixels of zero padding on each side before a random crop back to the input size."""
 
 
@@ -145,18 +53,18 @@ class Recipe(BaseModel):
     """``train:``: the training every path gets; only the preprocessing differs."""
 
     model_config = STRICT
-    model: str = "small-cnn"
+    model: Annotated[str, Field(json_schema_extra={"enum": [*MODELS]})] = "small-cnn"
     """``small-cnn`` or the name of a torchvision classification model."""
-    epochs: Annotated[int, Field(ge=1, le=10_000)] = 8
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)] = (0, 1, 2)
-    batch_size: Annotated[int, Field(ge=1, le=65_536)] = 64
+    epochs: Annotated[Integer, Field(ge=1, le=10_000)] = 8
+    seeds: Annotated[tuple[Integer, ...], Field(min_length=1)] = (0, 1, 2)
+    batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 64
     optimiser: Literal["adamw", "sgd"] = "adamw"
-    learning_rate: Annotated[float, Field(gt=0)] = 0.002
-    weight_decay: Annotated[float, Field(ge=0)] = 0.05
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    learning_rate: Annotated[Number, Field(gt=0)] = 0.002
+    weight_decay: Annotated[Number, Field(ge=0)] = 0.05
+    momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.9
     """Used by ``sgd`` only."""
     schedule: Literal["cosine", "constant"] = "cosine"
-    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    label_smoothing: Annotated[Number, Field(ge=0, lt=1)] = 0.0
     augment: Augment = Augment()
     device: Literal["cpu", "cuda"] = "cpu"
 
@@ -167,31 +75,48 @@ class Recipe(BaseModel):
             raise PydanticCustomError("seeds", "each seed may stand here once")
         return seeds
 
+    @field_validator("model")
+    @classmethod
+    def _known_model(cls, model: str) -> str:
+        if reason := unknown_model(model):
+            raise PydanticCustomError("model", "{message}", {"message": reason})
+        return model
+
+
+def _one_or_many(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Precisions = Annotated[
+    tuple[Precision, ...],
+    Field(min_length=1),
+    BeforeValidator(_one_or_many, json_schema_input_type=Precision | tuple[Precision, ...]),
+]
+
 
 class BackendOption(BaseModel):
     """One entry of ``evaluate.backends``: a backend by name with its options and precisions."""
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
     name: str
-    precision: Annotated[tuple[Precision, ...], Field(min_length=1)] = ("fp32",)
+    precision: Precisions = ("fp32",)
 
-    @field_validator("precision", mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _one_or_many(cls, value: Any) -> Any:
-        return [value] if isinstance(value, str) else value
+    def _with_plugin(cls, given: Any, handler: Callable[[Any], BackendOption]) -> BackendOption:
+        given = {"name": given} if isinstance(given, str) else given
+        return validated_with_plugin(cls, given, handler, family="backends", table=BACKENDS)
 
-    @model_validator(mode="before")
     @classmethod
-    def _bare_name(cls, given: Any) -> Any:
-        return {"name": given} if isinstance(given, str) else given
-
-    @model_validator(mode="after")
-    def _plugin_is_valid(self) -> Self:
-        self.build()
-        return self
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        own = dict(handler.resolve_ref_schema(handler(core))["properties"])
+        del own["name"]
+        return plugin_schema(BACKENDS, own=own)
 
     def build(self) -> Backend:
-        """The backend; raises a validation error for an unknown name or option."""
+        """The backend."""
         backend: Backend = plugin_from(
             "backends", BACKENDS, {"name": self.name, **(self.model_extra or {})}
         )
@@ -199,30 +124,31 @@ class BackendOption(BaseModel):
 
 
 class Evaluate(BaseModel):
-    """``evaluate:``: what every model runs in. The first backend's first precision is the
-    reference of every row."""
+    """``evaluate:``: what every model runs in.
+
+    The first backend's first precision is the reference of every row.
+    """
 
     model_config = STRICT
-    backends: Annotated[tuple[BackendOption, ...], Field(min_length=1)] = (
-        BackendOption(name="torch"),
+    backends: Annotated[tuple[BackendOption, ...], Field(min_length=1)] = Field(
+        default_factory=lambda: (BackendOption(name="torch"),)
     )
-    batch_size: Annotated[int, Field(ge=1, le=65_536)] = 250
-    resamples: Annotated[int, Field(ge=200, le=100_000)] = 2000
+    batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 250
+    resamples: Annotated[Integer, Field(ge=200, le=100_000)] = 2000
     """Bootstrap resamples behind each interval."""
 
 
 class Rule(BaseModel):
-    """One entry of ``gate.rules``. ``metric`` is ``churn``, ``top1``, ``recall.macro``,
-    ``recall.micro``, ``precision.macro`` or ``precision.micro``."""
+    """One entry of ``gate.rules``: a metric of the drift, and its limits."""
 
     model_config = STRICT
     metric: Literal[
         "churn", "top1", "recall.macro", "recall.micro", "precision.macro", "precision.micro"
     ]
-    warn: Annotated[float, Field(ge=0, le=1)] | None = None
-    fail: Annotated[float, Field(ge=0, le=1)] | None = None
+    warn: Share | None = None
+    fail: Share | None = None
     """Threshold on the absolute value."""
-    margin: Annotated[float, Field(gt=0, le=1)] | None = None
+    margin: Annotated[Number, Field(gt=0, le=1)] | None = None
     """Two-sided equivalence margin: the whole interval inside it passes, wholly outside fails,
     across it is inconclusive."""
 
@@ -237,17 +163,22 @@ class Gate(BaseModel):
     """``gate:``: when the run fails."""
 
     model_config = STRICT
-    informational: bool = False
+    informational: Flag = False
     """Show verdicts, but exit 0."""
     on_inconclusive: Literal["warn", "fail"] = "warn"
-    rules: tuple[Rule, ...] = ()
+    allow_missing: Flag = False
+    """Let cells that this machine cannot run be skipped without exit code 4."""
+    rules: Annotated[tuple[Rule, ...], Field(min_length=1)] = (
+        Rule(metric="churn", fail=0.02),
+        Rule(metric="recall.macro", margin=0.01),
+    )
 
 
 class ReportOption(BaseModel):
     """``report:``: what the page shows."""
 
     model_config = STRICT
-    worst: Annotated[int, Field(ge=0, le=200)] = 12
+    worst: Annotated[Integer, Field(ge=0, le=200)] = 12
     """Images shown for each candidate path, worst first."""
 
 
@@ -260,31 +191,49 @@ class ExperimentFile(BaseModel):
     preprocess: Annotated[dict[Name, PreprocessOption], Field(min_length=2)]
     """Two or more paths; the first is the reference."""
     train: Recipe = Recipe()
-    evaluate: Evaluate = Evaluate()
+    evaluate: Evaluate = Field(default_factory=Evaluate)
     gate: Gate = Gate()
     report: ReportOption = ReportOption()
 
+    @field_validator("preprocess")
+    @classmethod
+    def _sizes_agree(cls, paths: dict[str, PreprocessOption]) -> dict[str, PreprocessOption]:
+        sizes = {name: option.build(name).size for name, option in paths.items()}
+        (reference, (height, width)), *others = sizes.items()
+        lines = [
+            wrong(
+                "size",
+                f"gives {size[0]}x{size[1]}, but {reference!r} gives {height}x{width}; one model "
+                "takes one size",
+                name,
+            )
+            for name, size in others
+            if size != (height, width)
+        ]
+        refuse(cls.__name__, lines)
+        return paths
 
-class Experiment(BaseModel):
+
+@dataclass(frozen=True)
+class Experiment:
     """A validated file together with where it came from."""
 
-    model_config = STRICT
     file: Path
     text: str
     """The YAML as written."""
+    content: ExperimentFile
     overrides: tuple[str, ...] = ()
     """``--set`` arguments, as given."""
-    content: ExperimentFile
-    paths: tuple[Preprocess, ...]
-    """The built paths, reference first."""
 
-    @model_validator(mode="after")
-    def _sizes_agree(self) -> Self:
-        sizes = {path.size for path in self.paths}
-        if len(sizes) > 1:
-            described = ", ".join(f"{path.name} {path.size[0]}x{path.size[1]}" for path in self.paths)
-            raise ConfigError(f"all paths must give inputs of one size: {described}")
-        return self
+    @cached_property
+    def paths(self) -> tuple[Preprocess, ...]:
+        """The preprocessing paths, reference first."""
+        return tuple(option.build(name) for name, option in self.content.preprocess.items())
+
+    @property
+    def reference(self) -> Preprocess:
+        """The path the others are compared with."""
+        return self.paths[0]
 
     @property
     def name(self) -> str:
@@ -299,9 +248,4 @@ class Experiment(BaseModel):
             if not line.startswith("#"):
                 break
             lines.append(line.lstrip("# ").rstrip())
-        return " ".join(line for line in lines if not line.startswith("yaml-language-server")).strip()
-
-    @property
-    def reference(self) -> Preprocess:
-        """The path the others are compared with."""
-        return self.paths[0]
+        return " ".join(line for line in lines if not line.startswith("yaml-language-server"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from alignkit.errors import DataError
@@ -29,3 +31,15 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def take(self, indices: Sequence[int]) -> Samples:
+        """The samples at ``indices``, in that order; the fingerprint becomes one of the selection."""
+        chosen = tuple(indices)
+        selection = json.dumps([self.fingerprint, chosen])
+        return Samples(
+            ids=tuple(self.ids[i] for i in chosen),
+            labels=tuple(self.labels[i] for i in chosen) if self.labels else (),
+            classes=self.classes,
+            read=lambda index: self.read(chosen[index]),
+            fingerprint=hashlib.sha256(selection.encode()).hexdigest(),
+        )

@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 from alignkit.errors import WorkspaceError
 
-Kind = Literal["prepared", "trainings", "exports", "cells"]
+Kind = Literal["prepared", "trainings", "exports", "cells", "comparisons"]
 
 
 def content_key(parts: Any) -> str:
@@ -136,6 +136,14 @@ class Workspace:
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(self.root / ".cache" / "unfinished" / f"{kind}-{key}", ignore_errors=True)
+
+    def discard(self, kind: Kind, key: str) -> None:
+        """Forget an artefact, whole or damaged; it is gone at once for every reader to come."""
+        folder = self._folder(kind, key)
+        with explained(folder):
+            doomed = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".discarded-"))
+            folder.rename(doomed / key)
+        shutil.rmtree(doomed, ignore_errors=True)
 
     def why_again(self, kind: Kind, parts: dict[str, Any], label: str) -> str:
         """Which parts changed since work of this label was last stored; empty if it never was."""
