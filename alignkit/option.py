@@ -2,45 +2,126 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar, get_args
 
-from pydantic import ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter
+from pydantic import (
+    BaseModel,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
-from alignkit.errors import ConfigError
+from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin, did_you_mean, find_plugin
 
+T = TypeVar("T", bound=BaseModel)
+UNKNOWN = "unknown_key"
+"""Type of the validation error for a key that nothing reads."""
 
-def plugin_from(family: str, table: dict[str, Plugin], given: Any) -> Any:
+
+def wrong(kind: str, message: str, *loc: str | int, given: Any = None) -> InitErrorDetails:
+    """One line of a `ValidationError`, at a place below the value being validated."""
+    error = PydanticCustomError(kind, "{message}", {"message": message})
+    return InitErrorDetails(type=error, loc=loc, input=given)
+
+
+def lines_of(error: ValidationError) -> list[InitErrorDetails]:
+    """The lines of an error, to be raised again together with others."""
+    builtin = get_args(core_schema.ErrorType)
+    return [
+        InitErrorDetails(
+            type=line["type"], loc=line["loc"], input=line["input"], ctx=line.get("ctx", {})
+        )
+        if line["type"] in builtin
+        else wrong(line["type"], line["msg"], *line["loc"], given=line["input"])
+        for line in error.errors(include_url=False)
+    ]
+
+
+def refuse(title: str, lines: list[InitErrorDetails]) -> None:
+    """Raise a `ValidationError` of these lines, if there are any."""
+    if lines:
+        raise ValidationError.from_exception_data(title, lines)
+
+
+def plugin_from(
+    family: str, table: dict[str, Plugin], given: Any, *, also_known: Collection[str] = ()
+) -> Any:
     """Build the plugin that ``given`` (a name, or a mapping with ``name``) describes.
 
-    Raises `pydantic_core.PydanticCustomError` or `pydantic.ValidationError`, which a surrounding
-    model places at the right key.
+    Raises `pydantic.ValidationError` with every wrong option, which a surrounding model places at
+    the right key. ``also_known`` are keys of that model, for *did you mean*.
     """
     options = {"name": given} if isinstance(given, str) else given
-    if not isinstance(options, dict) or not isinstance(options.get("name"), str):
-        raise PydanticCustomError("plugin", f"needs a {family.rstrip('s')}'s name, or a mapping with 'name'")
+    name = options.get("name") if isinstance(options, dict) else None
+    if not isinstance(name, str):
+        message = f"needs a {family.rstrip('s')}'s name, or a mapping with 'name'"
+        raise ValidationError.from_exception_data(family, [wrong("plugin", message, given=given)])
     try:
-        loaded = find_plugin(family, table, options["name"]).load()
+        plugin = find_plugin(family, table, name)
     except ConfigError as error:
-        raise PydanticCustomError("plugin_name", "{message}", {"message": str(error)}) from None
-    options = {key: value for key, value in options.items() if key != "name"}
-    for key in options:
-        known = [each.name for each in fields(loaded) if each.init]
-        if key not in known:
-            raise PydanticCustomError(
-                "plugin_option",
-                "'{name}' has no option '{key}'{hint}",
-                {"name": options and given["name"], "key": key, "hint": did_you_mean(key, known)},
-            )
-    return _adapter(loaded).validate_python(options)
+        place = () if isinstance(given, str) else ("name",)
+        line = wrong("plugin_name", str(error), *place, given=name)
+        raise ValidationError.from_exception_data(family, [line]) from None
+    loaded = plugin.load()
+    known = {each.name for each in fields(loaded) if each.init}
+    lines = [
+        wrong(UNKNOWN, f"{name} has no such option{did_you_mean(key, known | {*also_known})}", key)
+        for key in options.keys() - known - {"name"}
+    ]
+    built = _built(plugin, {key: options[key] for key in options.keys() & known}, lines)
+    refuse(family, lines)
+    return built
 
 
-def _adapter(loaded: type[Any]) -> TypeAdapter[Any]:
-    adapter: TypeAdapter[Any] = TypeAdapter(loaded)
-    return adapter
+def _built(plugin: Plugin, options: dict[str, Any], lines: list[InitErrorDetails]) -> Any:
+    try:
+        # As JSON: strict, so that `true` is no number, yet a list may stand for a tuple
+        return _adapter(plugin).validate_json(json.dumps(options, default=str), strict=True)
+    except ValidationError as error:
+        lines.extend(lines_of(error))
+    except (ConfigError, DataError) as error:
+        lines.append(wrong("plugin", str(error), given=options))
+    return None
+
+
+@cache
+def _adapter(plugin: Plugin) -> TypeAdapter[Any]:
+    return TypeAdapter(plugin.load())
+
+
+def validated_with_plugin(
+    model: type[T],
+    given: Any,
+    handler: Callable[[Any], T],
+    *,
+    family: str,
+    table: dict[str, Plugin],
+) -> T:
+    """Validate a model's own keys and, in the same pass, the plugin options among them."""
+    lines: list[InitErrorDetails] = []
+    option: T | None = None
+    try:
+        option = handler(given)
+    except ValidationError as error:
+        lines += lines_of(error)
+    if isinstance(given, dict) and isinstance(given.get("name"), str):
+        own = model.model_fields.keys() - {"name"}
+        try:
+            options = {key: value for key, value in given.items() if key not in own}
+            plugin_from(family, table, options, also_known=own)
+        except ValidationError as error:
+            lines += lines_of(error)
+    refuse(model.__name__, lines)
+    assert option is not None
+    return option
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +144,39 @@ class PluginOption:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        choices: list[JsonSchemaValue] = [{"enum": sorted(self.table)}]
-        for name, plugin in sorted(self.table.items()):
-            options = TypeAdapter(plugin.load(), config=ConfigDict()).json_schema()
-            choices.append(_named(name, plugin.summary, options))
-        return {"anyOf": choices}
+        return plugin_schema(self.table)
 
 
-def _named(name: str, summary: str, options: JsonSchemaValue) -> JsonSchemaValue:
-    return {
+def plugin_schema(
+    table: dict[str, Plugin],
+    *,
+    own: JsonSchemaValue | None = None,
+    bare: bool = True,
+) -> JsonSchemaValue:
+    """JSON Schema of one of a family's plugins with its options.
+
+    ``own`` are the properties a surrounding model adds; ``bare`` allows the name alone, and is
+    false where a preset may give the name, so that there the other keys may stand alone.
+    """
+    alone: JsonSchemaValue = {
         "type": "object",
-        "description": summary,
-        "properties": {"name": {"const": name}, **options.get("properties", {})},
-        "required": ["name", *options.get("required", [])],
+        "properties": own or {},
         "additionalProperties": False,
     }
+    choices: list[JsonSchemaValue] = [{"enum": sorted(table)}] if bare else [alone]
+    for name, plugin in sorted(table.items()):
+        options = _adapter(plugin).json_schema()
+        choices.append(
+            {
+                "type": "object",
+                "description": plugin.summary,
+                "properties": {
+                    "name": {"const": name},
+                    **(own or {}),
+                    **options.get("properties", {}),
+                },
+                "required": ["name", *options.get("required", [])],
+                "additionalProperties": False,
+            }
+        )
+    return {"anyOf": choices}

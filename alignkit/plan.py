@@ -46,7 +46,7 @@ class MatchedPair:
             for name in self.reference.parts.keys() | self.candidate.parts.keys()
             if self.reference.parts.get(name) != self.candidate.parts.get(name)
         }
-        if not differing <= {"preprocess"}:
+        if not differing <= {"preprocess", "normalise"}:
             raise ValueError(f"not a matched pair: {', '.join(sorted(differing))} differ")
 
 
@@ -155,7 +155,7 @@ def pixel_identity(preprocess: Preprocess) -> dict[str, Any]:
 
 
 def _training(recipe: Recipe, path: Preprocess, seed: int, fingerprint: str) -> Training:
-    from alignkit.models import model_version, unknown_model
+    from alignkit.models import model_version
 
     parts = {
         "data": fingerprint,
@@ -166,7 +166,7 @@ def _training(recipe: Recipe, path: Preprocess, seed: int, fingerprint: str) -> 
         "library": model_version(),
         "code": code_version("train.py", "models.py", "augment.py", "prepare.py"),
     }
-    return Training(path, seed, parts, skipped=path.missing() or unknown_model(recipe.model))
+    return Training(path, seed, parts, skipped=path.missing())
 
 
 def _runtimes(experiment: Experiment) -> list[Runtime]:

@@ -23,6 +23,8 @@ STAGES: tuple[StageName, ...] = (
     "decode", "orient", "resize", "crop", "quantise", "colour", "normalise",
 )  # fmt: skip
 
+ColourSpace = Literal["rgb", "bgr"]
+
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -125,7 +127,7 @@ class Quantise:
 class Colour:
     """The channel order, or the colour round trip, of the serving stack."""
 
-    space: Literal["rgb", "bgr"] = "rgb"
+    space: ColourSpace = "rgb"
 
     def __call__(self, pixels: Pixels) -> Pixels:
         """(h, w, 3) → the same shape and dtype."""

@@ -1,0 +1,219 @@
+"""How a run tells what it is doing: live on a terminal, plain lines elsewhere, or not at all.
+
+All of it goes to stderr; results go to stdout.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichDisplay
+    from rich.progress import TaskID
+
+Mode = Literal["auto", "plain", "none"]
+QUIET_SECONDS = 30.0
+"""A plain stage says at most one line in this time between its start and its end."""
+
+
+class Stage(Protocol):
+    """A stretch of work whose length is known."""
+
+    def advance(self, n: int = 1) -> None:
+        """``n`` more of the total are done."""
+        ...
+
+    def reach(self, done: int, total: int) -> None:
+        """``done`` of ``total`` are done."""
+        ...
+
+    def note(self, text: str) -> None:
+        """What is being done now, in a few words."""
+        ...
+
+
+class Progress(Protocol):
+    """Told of stages as they begin, go on and end."""
+
+    def stage(self, name: str, total: int, detail: str = "") -> AbstractContextManager[Stage]:
+        """A stage of ``total`` steps; ends, done or not, with the ``with`` block."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Something worth a line of its own."""
+        ...
+
+
+def progress_for(mode: Mode, stream: TextIO | None = None) -> Progress:
+    """The display that suits: ``auto`` is live on a terminal and plain elsewhere."""
+    stream = stream or sys.stderr
+    if mode == "none":
+        return NoProgress()
+    return LiveProgress(stream) if mode == "auto" and stream.isatty() else PlainProgress(stream)
+
+
+class NoProgress:
+    """Says nothing."""
+
+    @contextmanager
+    def stage(self, name: str, total: int, detail: str = "") -> Iterator[Stage]:  # noqa: ARG002
+        """A stage nobody hears of."""
+        yield _SilentStage()
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+
+class _SilentStage:
+    def advance(self, n: int = 1) -> None:
+        pass
+
+    def reach(self, done: int, total: int) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        pass
+
+
+@dataclass(slots=True)
+class PlainProgress:
+    """One line as a stage begins, one as it ends, and at most one every 30 s between."""
+
+    stream: TextIO
+    quiet_seconds: float = QUIET_SECONDS
+
+    @contextmanager
+    def stage(self, name: str, total: int, detail: str = "") -> Iterator[Stage]:
+        """A stage told in lines."""
+        title = f"{name} {detail}".rstrip()
+        self.note(f"{title}: 0 of {total}")
+        stage = _PlainStage(self, title, total)
+        try:
+            yield stage
+        except BaseException:
+            self.note(f"{title}: stopped at {stage.done} of {total}")
+            raise
+        self.note(f"{title}: done in {seconds_in_words(time.monotonic() - stage.began)}")
+
+    def note(self, text: str) -> None:
+        """A line."""
+        print(text, file=self.stream, flush=True)
+
+
+@dataclass(slots=True)
+class _PlainStage:
+    progress: PlainProgress
+    title: str
+    total: int
+    done: int = 0
+    began: float = field(default_factory=time.monotonic)
+    spoke: float = field(default_factory=time.monotonic)
+    doing: str = ""
+
+    def advance(self, n: int = 1) -> None:
+        self.done += n
+        now = time.monotonic()
+        if now - self.spoke < self.progress.quiet_seconds or self.done >= self.total:
+            return
+        self.spoke = now
+        left = (now - self.began) / max(1, self.done) * (self.total - self.done)
+        doing = f", {self.doing}" if self.doing else ""
+        self.progress.note(
+            f"{self.title}: {self.done} of {self.total}, about {seconds_in_words(left)} left{doing}"
+        )
+
+    def reach(self, done: int, total: int) -> None:
+        self.total = total
+        self.advance(done - self.done)
+
+    def note(self, text: str) -> None:
+        self.doing = text
+
+
+class LiveProgress:
+    """Bars with rate and time left, for a terminal; finished stages stay as lines above them."""
+
+    def __init__(self, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        self._console = Console(file=stream, highlight=False)
+        self._columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[doing]}", style="dim", markup=False),
+        )
+        self._make = Progress
+        self._display: RichDisplay | None = None
+
+    @contextmanager
+    def stage(self, name: str, total: int, detail: str = "") -> Iterator[Stage]:
+        """A stage shown as a bar; stages may be nested."""
+        outermost = self._display is None
+        display = self._display or self._make(*self._columns, console=self._console, transient=True)
+        if outermost:
+            self._display = display
+            display.start()
+        title = f"{name} {detail}".rstrip()
+        task = display.add_task(title, total=total, rate="", doing="")
+        stage = _LiveStage(display, task)
+        try:
+            yield stage
+            spent = seconds_in_words(time.monotonic() - stage.began)
+            self.note(f"✓ {title}: {total} in {spent}")
+        finally:
+            display.remove_task(task)
+            if outermost:
+                display.stop()
+                self._display = None
+
+    def note(self, text: str) -> None:
+        """A line above the bars."""
+        self._console.print(text, markup=False)
+
+
+@dataclass(slots=True)
+class _LiveStage:
+    display: RichDisplay
+    task: TaskID
+    began: float = field(default_factory=time.monotonic)
+    done: int = 0
+
+    def advance(self, n: int = 1) -> None:
+        self.done += n
+        rate = self.done / max(1e-9, time.monotonic() - self.began)
+        told = f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
+        self.display.update(self.task, advance=n, rate=told)
+
+    def reach(self, done: int, total: int) -> None:
+        self.display.update(self.task, total=total)
+        self.advance(done - self.done)
+
+    def note(self, text: str) -> None:
+        self.display.update(self.task, doing=text)
+
+
+def seconds_in_words(seconds: float) -> str:
+    """``0.4 s``, ``12 s``, ``3 min 5 s``, ``2 h 10 min``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

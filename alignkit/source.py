@@ -1,0 +1,190 @@
+"""`Source`: YAML text as values, each with the place it stands at.
+
+Scalars are read by the YAML 1.2 core schema, as editors and the JSON Schema read them: ``no`` and
+``on`` are text, ``1e-3`` is a number. Infinities and NaN are not numbers here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import yaml
+
+Key: TypeAlias = tuple[str | int, ...]
+"""Mapping keys and list indices from the document's root to a value."""
+
+
+class CoreLoader(yaml.SafeLoader):
+    """``yaml.SafeLoader`` with the scalars of YAML 1.2."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own attribute, emptied
+
+
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    (
+        "float",
+        r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+",
+        list("-+.0123456789"),
+    ),
+    ("merge", r"<<", ["<"]),
+):
+    CoreLoader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), _first
+    )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A stretch of one line, to be underlined."""
+
+    line: int
+    """From 0; overrides come after every line of the file."""
+    column: int
+    """From 0."""
+    width: int
+    where: str
+    """``file:line:col`` or ``--set a.b=value``."""
+    text: str
+    """The whole line."""
+
+    def underlined(self) -> str:
+        """The line, and below it a caret under every character meant."""
+        shown = self.text.replace("\t", " ")
+        width = max(1, min(self.width, len(shown) - self.column))
+        return f"    {shown}\n    {' ' * self.column}{'^' * width}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """Something wrong at a place."""
+
+    place: Place
+    key: str
+    """Dotted; empty for the document itself."""
+    message: str
+
+    def __str__(self) -> str:
+        head = f"{self.place.where}: {self.key}: " if self.key else f"{self.place.where}: "
+        return f"{head}{self.message}\n{self.place.underlined()}"
+
+
+def dotted(key: Key) -> str:
+    """``a.b.0``, as ``--set`` takes it."""
+    return ".".join(str(part) for part in key)
+
+
+@dataclass(slots=True)
+class Source:
+    """A parsed document: its value, and where each key and each value of it stands."""
+
+    value: Any = None
+    keys: dict[Key, Place] = field(default_factory=dict)
+    """Where the key of an entry stands."""
+    values: dict[Key, Place] = field(default_factory=dict)
+    """Where the value stands."""
+    problems: list[Problem] = field(default_factory=list)
+    """Syntax errors, duplicate keys, keys that are not text."""
+
+    def place(self, key: Key, *, of_key: bool) -> Place:
+        """Where an entry stands, or the nearest one around it."""
+        if of_key and key in self.keys:
+            return self.keys[key]
+        for end in range(len(key), 0, -1):
+            found = self.values if end == len(key) and not of_key else self.keys
+            for places in (found, self.values):
+                if key[:end] in places:
+                    return places[key[:end]]
+        return self.values[()]
+
+
+def parse(text: str, name: str) -> Source:
+    """Read YAML text; whatever is wrong with it becomes a `Problem` of the result."""
+    return _Parser(text, name).parse()
+
+
+class _Parser:
+    def __init__(self, text: str, name: str) -> None:
+        self.text = text
+        self.name = name
+        self.lines = [line.rstrip("\r") for line in text.split("\n")]
+        self.source = Source(values={(): self._at(0, 0, 1)})
+        self.open: list[yaml.Node] = []
+
+    def parse(self) -> Source:
+        try:
+            loader = CoreLoader(self.text)
+            node = loader.get_single_node()
+            if node is not None:
+                self._walk(node, ())
+                if not self._recursive():
+                    self.source.value = loader.construct_document(node)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line, column = (mark.line, mark.column) if mark else (0, 0)
+            parts = [part for part in (error.problem, error.context) if part]
+            self._problem(self._at(line, column, 1), "", f"not valid YAML: {', '.join(parts)}")
+        except yaml.reader.ReaderError as error:
+            line = self.text.count("\n", 0, error.position)
+            column = error.position - (self.text.rfind("\n", 0, error.position) + 1)
+            message = f"character {error.character!r} is not allowed in YAML"
+            self._problem(self._at(line, column, 1), "", message)
+        return self.source
+
+    def _recursive(self) -> bool:
+        return any("contains itself" in problem.message for problem in self.source.problems)
+
+    def _walk(self, node: yaml.Node, key: Key) -> None:
+        self.source.values[key] = self._place(node)
+        if any(node is each for each in self.open):
+            self._problem(self._place(node), dotted(key), "contains itself by an alias")
+            return
+        self.open.append(node)
+        if isinstance(node, yaml.MappingNode):
+            self._walk_mapping(node, key)
+        elif isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self._walk(item, (*key, index))
+        self.open.pop()
+
+    def _walk_mapping(self, node: yaml.MappingNode, key: Key) -> None:
+        first: dict[str, int] = {}
+        own = []
+        for key_node, value_node in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                merged = (
+                    value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
+                )
+                for each in reversed(merged):
+                    self._walk(each, key)
+                continue
+            own.append((key_node, value_node))
+        self.source.values[key] = self._place(node)
+        for key_node, value_node in own:
+            name, place = str(key_node.value), self._place(key_node)
+            if key_node.tag != "tag:yaml.org,2002:str":
+                self._problem(place, dotted(key), "a key must be text; put it in quotes")
+                continue
+            inner = (*key, name)
+            if name in first:
+                message = f"duplicate key; it stands in line {first[name] + 1} already"
+                self._problem(place, dotted(inner), message)
+            first.setdefault(name, place.line)
+            self.source.keys[inner] = place
+            self._walk(value_node, inner)
+
+    def _problem(self, place: Place, key: str, message: str) -> None:
+        self.source.problems.append(Problem(place, key, message))
+
+    def _place(self, node: yaml.Node) -> Place:
+        start, end = node.start_mark, node.end_mark
+        one_line = isinstance(node, yaml.ScalarNode) and start.line == end.line
+        return self._at(start.line, start.column, end.column - start.column if one_line else 1)
+
+    def _at(self, line: int, column: int, width: int) -> Place:
+        text = self.lines[line] if line < len(self.lines) else ""
+        return Place(line, column, width, f"{self.name}:{line + 1}:{column + 1}", text)
