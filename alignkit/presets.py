@@ -40,8 +40,8 @@ class Preset:
 PRESETS = {
     "opencv-train": Preset(
         summary="cv2.imread, cv2.resize: OpenCV from end to end",
-        source="docs.opencv.org, cv::imread: turns by EXIF unless IMREAD_IGNORE_ORIENTATION is set; "
-        "cv::resize: INTER_LINEAR is the default",
+        source="docs.opencv.org, cv::imread: turns by EXIF unless IMREAD_IGNORE_ORIENTATION "
+        "is given; cv::resize: INTER_LINEAR is the default",
         decode={"name": "opencv"},
         resize={"name": "opencv", "interpolation": "linear"},
         others={"orient": "exif"},
@@ -55,16 +55,17 @@ PRESETS = {
     ),
     "torchvision-eval": Preset(
         summary="decode_image, shorter side to 8/7 of the input, centre crop",
-        source="torchvision.transforms._presets.ImageClassification: resize_size=256, crop_size=224, "
-        "antialias=True; pytorch.org/vision, Models and pre-trained weights: decode_image",
+        source="torchvision.transforms._presets.ImageClassification: resize_size=256, "
+        "crop_size=224, antialias=True; pytorch.org/vision, Models and pre-trained weights: "
+        "decode_image",
         decode={"name": "torchvision"},
         resize={"name": "torchvision", "antialias": True, "fit": "shorter"},
         crop_share=(7, 8),
     ),
     "torchpipe-cpu": Preset(
         summary="torchpipe on a CPU: DecodeMat, ResizeMat",
-        source="torchpipe 0.2.25, csrc/mat_torch/DecodeMat.cpp (IMREAD_COLOR, so turned by EXIF) and "
-        "ResizeMat.cpp (cv::resize with its defaults)",
+        source="torchpipe 0.2.25, csrc/mat_torch/DecodeMat.cpp (IMREAD_COLOR, so turned by EXIF) "
+        "and ResizeMat.cpp (cv::resize with its defaults)",
         decode={"name": "torchpipe"},
         resize={"name": "torchpipe", "op": "mat"},
     ),
@@ -78,8 +79,9 @@ PRESETS = {
     ),
     "torchvision-cuda-surrogate": Preset(
         summary="stands in for torchvision's decode_jpeg(device='cuda'), antialiased resize",
-        source="torchvision csrc/io/image/cuda/decode_jpegs_cuda.cpp (nvJPEG with its default flags: "
-        "nearest chroma, no EXIF); transforms.v2.Resize: antialias=True is the default since 0.17",
+        source="torchvision csrc/io/image/cuda/decode_jpegs_cuda.cpp (nvJPEG with its default "
+        "flags: nearest chroma, no EXIF); transforms.v2.Resize: antialias=True is the "
+        "default since 0.17",
         decode={"name": "simplejpeg", "chroma": "nearest"},
         resize={"name": "torchvision", "antialias": True},
         surrogate_of="torchvision-cuda",

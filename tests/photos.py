@@ -1,0 +1,67 @@
+"""Small encoded images made from scikit-learn's two bundled photos."""
+
+import io
+from functools import cache
+
+import numpy as np
+from PIL import Image, ImageCms
+from sklearn.datasets import load_sample_image
+
+CMYK = ("cmyk",)
+"""Kinds whose pixels depend on the library's own formula."""
+TURNED = tuple(f"exif-{orientation}" for orientation in range(2, 9))
+
+
+@cache
+def photo(name: str = "china", height: int = 61, width: int = 97) -> np.ndarray:
+    """(height, width, 3) RGB uint8: a photo with colour edges, odd-sized by default."""
+    return np.asarray(Image.fromarray(load_sample_image(f"{name}.jpg")).resize((width, height)))
+
+
+def encoded(image: np.ndarray | Image.Image, kind: str = "JPEG", **options: object) -> bytes:
+    """The file Pillow writes."""
+    image = image if isinstance(image, Image.Image) else Image.fromarray(image)
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def exif(orientation: int) -> bytes:
+    tags = Image.Exif()
+    tags[0x0112] = orientation
+    return tags.tobytes()
+
+
+def make_jpegs() -> dict[str, bytes]:
+    """One photo in the kinds of JPEG one meets; all valid, all of 61x97 px unless turned."""
+    image = Image.fromarray(photo())
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    kinds = {
+        "420": encoded(image, subsampling="4:2:0", quality=90),
+        "422": encoded(image, subsampling="4:2:2", quality=90),
+        "444": encoded(image, subsampling="4:4:4", quality=90),
+        "low-quality": encoded(image, subsampling="4:2:0", quality=20),
+        "progressive": encoded(image, progressive=True, quality=90),
+        "restart-markers": encoded(image, restart_marker_rows=1),
+        "optimised": encoded(image, optimize=True),
+        "grey": encoded(image.convert("L")),
+        "cmyk": encoded(image.convert("CMYK")),
+        "icc": encoded(image, icc_profile=profile),
+        "one-pixel": encoded(image.crop((0, 0, 1, 1))),
+    }
+    turned = {name: encoded(image, exif=exif(int(name[-1]))) for name in TURNED}
+    return kinds | turned
+
+
+def make_pngs() -> dict[str, bytes]:
+    """The same photo with alpha, with a palette, and with 16 bits a channel."""
+    image = Image.fromarray(photo())
+    transparent = image.copy()
+    transparent.putalpha(Image.linear_gradient("L").resize(image.size))
+    grey = np.asarray(image.convert("L")).astype(np.uint16)
+    return {
+        "rgb": encoded(image, "PNG"),
+        "rgba": encoded(transparent, "PNG"),
+        "palette": encoded(image.convert("P"), "PNG"),
+        "grey-16": encoded(Image.fromarray(grey * 256 + 7), "PNG"),
+    }
