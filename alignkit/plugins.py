@@ -103,6 +103,15 @@ def find_plugin(family: str, table: dict[str, Plugin], name: str) -> Plugin:
     raise ConfigError(f"no {family.rstrip('s')} {name!r}{did_you_mean(name, table)}")
 
 
+def name_of(instance: Any, table: dict[str, Plugin]) -> str:
+    """The name under which the table holds an instance's class; else the class's own name."""
+    target = f"{type(instance).__module__}:{type(instance).__qualname__}"
+    for name, plugin in table.items():
+        if plugin.target == target:
+            return name
+    return type(instance).__name__
+
+
 def did_you_mean(word: str, known: Any) -> str:
     """``; did you mean 'x'?``, or the list of what there is."""
     import difflib

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from alignkit.decoders import DECODERS, Decoded, Decoder
-from alignkit.plugins import Plugin
+from alignkit.plugins import Plugin, name_of
 from alignkit.resizers import RESIZERS, Resizer
 
 if TYPE_CHECKING:
@@ -236,8 +236,4 @@ def stage_identity(stage: Any) -> Any:
 
 
 def _plugin_of(stage: Any, table: dict[str, Plugin]) -> Plugin:
-    target = f"{type(stage).__module__}:{type(stage).__qualname__}"
-    for plugin in table.values():
-        if plugin.target == target:
-            return plugin
-    return Plugin(target=target)
+    return table.get(name_of(stage, table), Plugin(target=""))

@@ -1,0 +1,150 @@
+"""What a run's record says of its paths, data, decodes and trainings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from alignkit import presets
+from alignkit.cell import Failed, Measured, Skipped
+from alignkit.datasets import DATASETS
+from alignkit.plugins import name_of
+from alignkit.preprocess import STAGES, Preprocess, StageName, stage_identity
+from alignkit.record import (
+    Coverage,
+    DataFacts,
+    Epoch,
+    NotDecoded,
+    PathFacts,
+    StageFacts,
+    State,
+    TrainingFacts,
+)
+
+if TYPE_CHECKING:
+    from alignkit.cell import Ended
+    from alignkit.execute import Sets, Trained
+    from alignkit.plan import Plan
+
+EXAMPLES = 50
+"""Images named in a coverage row."""
+
+
+def state_of(ended: Ended[Any]) -> tuple[State, str, str]:
+    """(state, reason, traceback) of how something ended."""
+    if isinstance(ended, Skipped):
+        return "skipped", ended.reason, ""
+    if isinstance(ended, Failed):
+        return "failed", ended.message, ended.traceback
+    return "measured", "", ""
+
+
+def path_facts(path: Preprocess, preset: str | None) -> PathFacts:
+    """A path's stages with their options and the versions that really run."""
+    skipped = path.missing()
+    return PathFacts(
+        name=path.name,
+        stages=tuple(_stage_facts(path, stage, usable=not skipped) for stage in STAGES),
+        surrogate_of=path.surrogate_of,
+        calibration=presets.calibration(preset) if path.surrogate_of and preset else "",
+        skipped=skipped,
+    )
+
+
+def _stage_facts(path: Preprocess, name: StageName, *, usable: bool) -> StageFacts:
+    stage = getattr(path, name)
+    identity = stage_identity(stage)
+    versioned = path.resize.resizer if name == "resize" else stage
+    version = versioned.version() if usable and hasattr(versioned, "version") else ""
+    return StageFacts(
+        stage=name, label=stage_label(name, identity), options=identity, version=version
+    )
+
+
+def stage_label(name: StageName, identity: dict[str, Any]) -> str:
+    """One line for a person, e.g. ``OpenCV interpolation=linear 48x48``."""
+    options = {key: value for key, value in identity.items() if key != "stage"}
+    if name == "resize":
+        resizer = options.pop("resizer")
+        height, width = options.pop("size")
+        inner = {key: value for key, value in resizer.items() if key != "stage"}
+        fit = "" if options["fit"] == "squash" else f" {options['fit']}"
+        return f"{_library(resizer['stage'])}{_options(inner)} {height}x{width}{fit}"
+    if name == "decode":
+        return f"{_library(identity['stage'])}{_options(options)}"
+    if name == "crop":
+        return "none" if options["size"] is None else "centre {}x{}".format(*options["size"])
+    if name == "normalise":
+        return f"mean {_numbers(options['mean'])} std {_numbers(options['std'])}"
+    return str(next(iter(options.values())))
+
+
+def _library(stage: str) -> str:
+    return stage.removesuffix("Decoder").removesuffix("Resizer")
+
+
+def _options(options: dict[str, Any]) -> str:
+    return "".join(f" {key}={value}" for key, value in options.items() if value is not None)
+
+
+def _numbers(values: list[float]) -> str:
+    return "/".join(f"{value:g}" for value in values)
+
+
+def coverage_facts(plan: Plan, sets: Sets) -> tuple[Coverage, ...]:
+    """How every decode of both splits ended, path by path."""
+    from alignkit.prepare import coverage
+
+    rows = []
+    for path in plan.experiment.paths:
+        for split in ("train", "eval"):
+            prepared = sets.usable(path.name, split)
+            if prepared is None:
+                continue
+            examples = tuple(
+                NotDecoded(id=each.id, outcome=each.outcome, reason=each.reason)
+                for each in prepared.outcomes
+                if each.outcome != "ok"
+            )
+            counts = {str(outcome): count for outcome, count in coverage(prepared).items()}
+            rows.append(
+                Coverage(
+                    preprocess=path.name, split=split, examples=examples[:EXAMPLES], **counts
+                )
+            )
+    return tuple(rows)
+
+
+def training_facts(trained: Trained) -> TrainingFacts:
+    """A training's log, or why there is none."""
+    from alignkit.train import read_log
+
+    state, reason, _ = state_of(trained.ended)
+    epochs: tuple[Epoch, ...] = ()
+    key = trained.training.key
+    if isinstance(trained.ended, Measured):
+        epochs = tuple(Epoch(**epoch) for epoch in read_log(trained.ended.value)["epochs"])
+        key = trained.ended.value.key
+    return TrainingFacts(
+        preprocess=trained.training.preprocess.name,
+        seed=trained.training.seed,
+        key=key,
+        state=state,
+        reason=reason,
+        epochs=epochs,
+        images=trained.images,
+    )
+
+
+def data_facts(plan: Plan, sets: Sets) -> DataFacts:
+    """The data set as it was used."""
+    data = plan.experiment.content.data
+    options = stage_identity(data)
+    return DataFacts(
+        name=name_of(data, DATASETS),
+        options={key: value for key, value in options.items() if key != "stage"},
+        train=len(sets.train),
+        eval=len(sets.evaluation),
+        classes=sets.evaluation.classes,
+        fingerprint=plan.fingerprint,
+        version=data.version(),
+    )
