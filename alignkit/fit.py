@@ -1,0 +1,173 @@
+"""The epochs of one training."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from alignkit.augment import shuffle
+from alignkit.errors import TrainingError
+from alignkit.models import build_model, model_version
+from alignkit.numerics import available_threads, reproducible, require_device
+from alignkit.training_images import TrainingImages, batch_bounds
+from alignkit.training_state import TrainingState, optimiser_for, read_state, weights_hash
+
+if TYPE_CHECKING:
+    from alignkit.experiment import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A finished training."""
+
+    weights: bytes
+    """A ``state_dict`` as ``torch.save`` writes it."""
+    log: dict[str, Any]
+    """As `alignkit.train.read_log` describes it."""
+
+
+def fit(
+    recipe: Recipe,
+    images: TrainingImages,
+    *,
+    classes: int,
+    seed: int,
+    label: str,
+    unfinished: Path,
+    progress: Callable[[int, int], None] | None = None,
+) -> Fitted:
+    """Run the epochs that ``unfinished`` does not hold yet, saving the state there after each.
+
+    ``label`` says in a `TrainingError` which training it was. Torch's global settings and
+    generators are as before when it returns.
+    """
+    device = require_device(recipe.device)
+    stored = read_state(unfinished)
+    # a continuation adds up in the same order only with as many threads as the beginning
+    threads = stored["log"]["threads"] if stored else available_threads()
+    with reproducible(device, threads):
+        state = _initial_state(recipe, images, classes, seed, device)
+        if stored:
+            state.resume(stored)
+        for epoch in range(state.epochs_done, recipe.epochs):
+            try:
+                line = _run_epoch(state, recipe, images, seed, epoch, device)
+            except _NotFiniteError as error:
+                raise TrainingError(f"{label}: {error}") from None
+            state.log["epochs"].append(line)
+            state.save(unfinished)
+            if progress:
+                progress(epoch + 1, recipe.epochs)
+        return Fitted(state.weights(), state.log)
+
+
+def _initial_state(
+    recipe: Recipe, images: TrainingImages, classes: int, seed: int, device: torch.device
+) -> TrainingState:
+    torch.manual_seed(_seed_of(f"weights:{seed}"))
+    model = build_model(recipe.model, classes, *images.pixels.shape[1:3])
+    order = shuffle(seed=seed, epoch=0, ids=images.ids)
+    log = {
+        "images": len(images),
+        "library": model_version(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "threads": torch.get_num_threads(),
+        "initial_weights": weights_hash(model),
+        "order": hashlib.sha256(order.tobytes()).hexdigest(),
+        "resumed_after": [],
+        "epochs": [],
+    }
+    model = model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return TrainingState(model, optimiser_for(recipe, model), log)
+
+
+def _run_epoch(
+    state: TrainingState,
+    recipe: Recipe,
+    images: TrainingImages,
+    seed: int,
+    epoch: int,
+    device: torch.device,
+) -> dict[str, Any]:
+    """One pass over the images; returns an `alignkit.record.Epoch` as a mapping."""
+    began = time.perf_counter()
+    # dropout draws from the global generator: begin it anew, as a continuation does
+    torch.manual_seed(_seed_of(f"epoch:{seed}:{epoch}"))
+    bounds = batch_bounds(len(images), recipe.batch_size)
+    steps = len(bounds) * recipe.epochs
+    losses = torch.zeros(len(bounds), device=device)
+    correct = torch.zeros((), dtype=torch.int64, device=device)
+    batches = images.epoch(
+        seed=seed, epoch=epoch, batch_size=recipe.batch_size, augment=recipe.augment, device=device
+    )
+    state.model.train()
+    for step, (batch, labels) in enumerate(batches):
+        rate = learning_rate(recipe, epoch * len(bounds) + step, steps)
+        loss, logits = _step(state, batch, labels, rate, recipe.label_smoothing)
+        losses[step] = loss
+        correct += (logits.argmax(1) == labels).sum()
+    _require_finite(losses, state.model, recipe, epoch)
+    sizes = torch.tensor([stop - start for start, stop in bounds], device=device)
+    return {
+        "epoch": epoch + 1,
+        "loss": float((losses * sizes).sum()) / len(images),
+        "accuracy": int(correct) / len(images),
+        "learning_rate": learning_rate(recipe, epoch * len(bounds), steps),
+        "images_per_second": len(images) / (time.perf_counter() - began),
+    }
+
+
+def _step(
+    state: TrainingState,
+    batch: torch.Tensor,
+    labels: torch.Tensor,
+    rate: float,
+    label_smoothing: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    for group in state.optimiser.param_groups:
+        group["lr"] = rate
+    logits = state.model(batch)
+    loss = nn.functional.cross_entropy(logits, labels, label_smoothing=label_smoothing)
+    state.optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    state.optimiser.step()
+    return loss.detach(), logits.detach()
+
+
+def learning_rate(recipe: Recipe, step: int, steps: int) -> float:
+    """The rate of one step: constant, or half a cosine from the recipe's rate down to 0."""
+    if recipe.schedule == "constant":
+        return recipe.learning_rate
+    return recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * step / steps))
+
+
+class _NotFiniteError(ArithmeticError): ...
+
+
+def _require_finite(losses: torch.Tensor, model: nn.Module, recipe: Recipe, epoch: int) -> None:
+    advice = (
+        f"lower train.learning_rate (now {recipe.learning_rate:g}) or check the 'normalise' of "
+        "the path; no model was stored"
+    )
+    broken = torch.nonzero(~torch.isfinite(losses))
+    if len(broken):
+        batch = int(broken[0])
+        raise _NotFiniteError(
+            f"the loss became {float(losses[batch])} in epoch {epoch + 1}, "
+            f"batch {batch + 1} of {len(losses)}; {advice}"
+        )
+    for name, weights in model.state_dict().items():
+        if not bool(torch.isfinite(weights).all()):
+            raise _NotFiniteError(f"{name} is not finite after epoch {epoch + 1}; {advice}")
+
+
+def _seed_of(words: str) -> int:
+    return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little") >> 1

@@ -1,0 +1,137 @@
+"""Torch's process-wide settings that change numbers: set for a while, verified, and put back.
+
+The float32 precision is set by torch's newer per-operator switches; its older ``allow_tf32`` ones
+raise when the two disagree, and are left alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from alignkit.errors import MissingDependency
+from alignkit.plugins import Plugin, gpu_present
+
+if TYPE_CHECKING:
+    import torch
+
+CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
+
+
+def missing_device(device: Literal["cpu", "cuda"]) -> str:
+    """Why torch cannot compute on a device here, asked without importing it; empty if it can."""
+    if device == "cpu":
+        return ""
+    if not gpu_present():
+        return "cuda: needs an NVIDIA GPU, and this machine has none; set device: cpu"
+    if Plugin(target="", distributions=("torch",)).version().endswith("+cpu"):
+        return "cuda: the installed torch is a CPU build; install one for CUDA from pytorch.org"
+    return ""
+
+
+def require_device(device: Literal["cpu", "cuda"]) -> torch.device:
+    """The torch device; raises `MissingDependency` instead of giving another one."""
+    import torch
+
+    if reason := missing_device(device):
+        raise MissingDependency(reason)
+    if device == "cuda" and not torch.cuda.is_available():
+        raise MissingDependency(
+            "cuda: torch sees no usable GPU; compare its CUDA version "
+            f"({torch.version.cuda}) with the driver's (nvidia-smi)"
+        )
+    return torch.device(device)
+
+
+def available_threads() -> int:
+    """CPU threads this process may use: what every runtime is given, and the record names."""
+    return len(os.sched_getaffinity(0))
+
+
+@contextmanager
+def float32_precision(precision: Literal["ieee", "tf32"]) -> Iterator[None]:
+    """Compute float32 convolutions and matrix products as IEEE float32, or in TF32 on a GPU."""
+    import torch
+
+    backends: Any = torch.backends
+    switches = (
+        backends.cuda.matmul,
+        backends.cudnn.conv,
+        backends.cudnn.rnn,
+        backends.mkldnn.matmul,
+        backends.mkldnn.conv,
+        backends.mkldnn.rnn,
+    )
+    before = [switch.fp32_precision for switch in switches]
+    try:
+        for switch in switches:
+            # a CPU has no TF32, and oneDNN's stand-ins for it are not asked for
+            switch.fp32_precision = precision if switch in switches[:3] else "ieee"
+        yield
+    finally:
+        for switch, value in zip(switches, before, strict=True):
+            switch.fp32_precision = value
+
+
+@contextmanager
+def reproducible(device: torch.device, threads: int) -> Iterator[None]:
+    """Deterministic kernels, IEEE float32, a fixed number of CPU threads, a private generator.
+
+    What is drawn inside does not disturb torch's generators outside. An operation that has no
+    deterministic kernel raises `RuntimeError`.
+    """
+    import torch
+
+    memory: Any = torch.utils.deterministic
+    cudnn = torch.backends.cudnn
+    before = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        memory.fill_uninitialized_memory,
+        cudnn.benchmark,
+        torch.get_num_threads(),
+        os.environ.get(CUBLAS),
+    )
+    try:
+        torch.use_deterministic_algorithms(True)
+        # every buffer that torch allocates here is written before it is read
+        memory.fill_uninitialized_memory = False
+        cudnn.benchmark = False
+        torch.set_num_threads(threads)
+        os.environ[CUBLAS] = ":4096:8"  # cuBLAS is deterministic with a fixed workspace only
+        forked = [device] if device.type == "cuda" else []
+        with float32_precision("ieee"), torch.random.fork_rng(devices=forked):
+            yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        memory.fill_uninitialized_memory = before[2]
+        cudnn.benchmark = before[3]
+        torch.set_num_threads(before[4])
+        if before[5] is None:
+            os.environ.pop(CUBLAS, None)
+        else:
+            os.environ[CUBLAS] = before[5]
+
+
+def observed_float32(device: torch.device) -> str:
+    """``ieee``, ``tf32`` or ``bf16``: what matrix products and convolutions compute in now.
+
+    1 + 2⁻¹² is exact with float32's 23 bits of mantissa and rounds to 1 with the 10 of TF32;
+    1 + 2⁻⁹ survives TF32 and rounds to 1 with the 7 of bfloat16.
+    """
+    import torch
+    from torch.nn import functional
+
+    def survives(value: float) -> bool:
+        filled = torch.full((1, 64, 32, 32), value, device=device)
+        weights = torch.eye(64, device=device)
+        product = filled[0].reshape(64, -1).T @ weights
+        image = functional.conv2d(filled, weights[:, :, None, None])
+        return bool((product == value).all() and (image == value).all())
+
+    with torch.inference_mode():
+        if survives(1 + 2.0**-12):
+            return "ieee"
+        return "tf32" if survives(1 + 2.0**-9) else "bf16"
