@@ -54,13 +54,14 @@ PRESETS = {
         resize={"name": "pillow", "filter": "bilinear"},
     ),
     "torchvision-eval": Preset(
-        summary="decode_image, shorter side to 8/7 of the input, centre crop",
-        source="torchvision.transforms._presets.ImageClassification: resize_size=256, "
-        "crop_size=224, antialias=True; pytorch.org/vision, Models and pre-trained weights: "
-        "decode_image",
+        summary="decode_image, then the transform that published weights carry",
+        source="torchvision.transforms._presets.ImageClassification (resize_size=256, "
+        "crop_size=224, antialias=True), whose resize of a tensor interpolates in float32 and rounds; "
+        "pytorch.org/vision, Models and pre-trained weights: decode_image",
         decode={"name": "torchvision"},
-        resize={"name": "torchvision", "antialias": True, "fit": "shorter"},
+        resize={"name": "torch", "antialias": True, "fit": "shorter"},
         crop_share=(7, 8),
+        others={"quantise": "round"},
     ),
     "torchpipe-cpu": Preset(
         summary="torchpipe on a CPU: DecodeMat, ResizeMat",
