@@ -56,7 +56,7 @@ PRESETS = {
     "torchvision-eval": Preset(
         summary="decode_image, then the transform that published weights carry",
         source="torchvision.transforms._presets.ImageClassification (resize_size=256, "
-        "crop_size=224, antialias=True), whose resize of a tensor interpolates in float32 and rounds; "
+        "crop_size=224, antialias=True), which interpolates a tensor in float32 and rounds; "
         "pytorch.org/vision, Models and pre-trained weights: decode_image",
         decode={"name": "torchvision"},
         resize={"name": "torch", "antialias": True, "fit": "shorter"},
