@@ -7,6 +7,7 @@
     ├── DataError                2   the images or labels are not usable
     ├── WorkspaceError           3   a file of a run cannot be written, or is in use
     ├── RecordError              2   a stored record is missing, damaged or newer than this code
+    ├── BaselineError            6   a baseline is missing, damaged or of another environment
     ├── MissingDependency        4   a library, decoder, backend or GPU is not here
     ├── NothingCompared          5   no image or no cell was left to compare
     └── TrainingError            3   a training gave no usable model
@@ -16,6 +17,7 @@ Anything else that is raised is a defect of alignkit and keeps its traceback.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import ClassVar
 
@@ -32,6 +34,30 @@ class ExitCode(IntEnum):
     BASELINE = 6
     INCONCLUSIVE = 7
     INTERRUPTED = 130
+
+
+GRAVITY = (
+    ExitCode.PASS,
+    ExitCode.INCONCLUSIVE,
+    ExitCode.DRIFT,
+    ExitCode.BASELINE,
+    ExitCode.NOTHING_COMPARED,
+    ExitCode.USAGE,
+    ExitCode.MISSING,
+    ExitCode.CRASHED,
+    ExitCode.INTERRUPTED,
+)
+"""From best to worst. What was not measured is worse than any finding: of several experiments, one
+that drifted must not hide one that did not run."""
+
+
+def worst(codes: Iterable[ExitCode]) -> ExitCode:
+    """The gravest of several exit codes; `ExitCode.PASS` of none.
+
+    >>> worst([ExitCode.DRIFT, ExitCode.USAGE, ExitCode.PASS]).name
+    'USAGE'
+    """
+    return max(codes, key=GRAVITY.index, default=ExitCode.PASS)
 
 
 class AlignkitError(Exception):
@@ -56,6 +82,12 @@ class WorkspaceError(AlignkitError):
 
 class RecordError(AlignkitError):
     """A stored record is missing, damaged or newer than this alignkit."""
+
+
+class BaselineError(AlignkitError):
+    """A baseline is missing, damaged, newer than this alignkit or of another environment."""
+
+    exit_code = ExitCode.BASELINE
 
 
 class MissingDependency(AlignkitError):  # noqa: N818 - the field's word, used in the design

@@ -249,3 +249,12 @@ class Experiment:
                 break
             lines.append(line.lstrip("# ").rstrip())
         return " ".join(line for line in lines if not line.startswith("yaml-language-server"))
+
+
+def experiment_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of an experiment file."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **ExperimentFile.model_json_schema(),
+        "title": "alignkit experiment",
+    }

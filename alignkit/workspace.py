@@ -4,7 +4,8 @@
 
     reports/
         .cache/<kind>/<key>/          finished work under its content hash, shared by experiments
-            key.json                  what the key was made of, so that a change can be explained
+            key.json                  what the key was made of, so that a change can be explained,
+                                      and how long it took
         <experiment>/<run>/           one run: record.json, index.html, summary.md, arrays
 """
 
@@ -17,7 +18,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -62,10 +64,10 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno == errno.ENOSPC:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise WorkspaceError(
-                f"the disk holding {path} is full; free some space and run the same command again: "
-                "finished work is kept"
+                f"no room to write {path} ({error.strerror}); free some space and run the same "
+                "command again: finished work is kept"
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
             raise WorkspaceError(
@@ -90,6 +92,36 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A stored artefact, as its ``key.json`` describes it."""
+
+    folder: Path
+    label: str
+    """Which work it was, in words."""
+    parts: dict[str, Any]
+    """What its key was made of."""
+    seconds: float | None
+    """How long `Workspace.store` was held open for it; ``None`` where that was not noted."""
+    stored: float
+    """When, as a POSIX time."""
+
+    def bytes(self) -> int:
+        """Size on disk."""
+        return sum(file.stat().st_size for file in self.folder.iterdir())
+
+
+def changed_parts(finished: Sequence[Finished], parts: dict[str, Any], label: str) -> str:
+    """Which parts differ from the most similar work of this label; empty if there is none."""
+    changes: list[list[str]] = []
+    for each in finished:
+        names = parts.keys() | each.parts.keys()
+        if each.label == label:
+            changes.append(sorted(n for n in names if parts.get(n) != each.parts.get(n)))
+    changes.sort(key=len)
+    return ", ".join(changes[0]) if changes else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +157,12 @@ class Workspace:
         with explained(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
             temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".filling-"))
+            began = time.monotonic()
             try:
                 yield temporary
-                (temporary / "key.json").write_text(
-                    json.dumps({"label": label, "parts": parts}, indent=1, sort_keys=True)
-                )
+                seconds = round(time.monotonic() - began, 3)
+                content = {"label": label, "parts": parts, "seconds": seconds}
+                (temporary / "key.json").write_text(json.dumps(content, indent=1, sort_keys=True))
                 if folder.exists():  # another process finished the same work first
                     return
                 temporary.rename(folder)
@@ -145,20 +178,21 @@ class Workspace:
             folder.rename(doomed / key)
         shutil.rmtree(doomed, ignore_errors=True)
 
+    def finished(self, kind: Kind) -> list[Finished]:
+        """Every stored artefact of a kind, oldest first."""
+        found = []
+        for file in (self.root / ".cache" / kind).glob("[!.]*/key.json"):
+            try:
+                stored = json.loads(file.read_text())
+                facts = stored["label"], stored["parts"], stored.get("seconds")
+            except (ValueError, KeyError) as error:
+                raise WorkspaceError(f"{file} is damaged; delete {file.parent}") from error
+            found.append(Finished(file.parent, *facts, file.stat().st_mtime))
+        return sorted(found, key=lambda each: each.stored)
+
     def why_again(self, kind: Kind, parts: dict[str, Any], label: str) -> str:
-        """Which parts changed since work of this label was last stored; empty if it never was."""
-        newest: tuple[float, dict[str, Any]] | None = None
-        for file in (self.root / ".cache" / kind).glob("*/key.json"):
-            stored = json.loads(file.read_text())
-            time = file.stat().st_mtime
-            if stored["label"] == label and (newest is None or time > newest[0]):
-                newest = (time, stored["parts"])
-        if newest is None:
-            return ""
-        changed = sorted(
-            name for name in parts.keys() | newest[1].keys() if parts.get(name) != newest[1].get(name)
-        )
-        return ", ".join(changed)
+        """Which parts of the key differ from what is stored of this label; empty if nothing is."""
+        return changed_parts(self.finished(kind), parts, label)
 
     @contextmanager
     def lock(self, folder: Path) -> Iterator[None]:
@@ -171,8 +205,8 @@ class Workspace:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise WorkspaceError(
-                    f"another alignkit is running in {folder}; wait for it, or give this one another "
-                    "folder with --reports DIR"
+                    f"another alignkit is running in {folder}; wait for it, or give this one "
+                    "another folder with --reports DIR"
                 ) from error
             yield
 

@@ -1,0 +1,68 @@
+"""The `alignkit` command: one file a subcommand; each parses, calls and gives an exit code.
+
+Results go to stdout, all else to stderr. Nothing heavy is imported before a command needs it.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from alignkit import __version__
+from alignkit.cli.doctor import doctor
+from alignkit.cli.list import list_plugins
+from alignkit.cli.plan import plan
+from alignkit.cli.report import report
+from alignkit.cli.run import run
+from alignkit.cli.schema import schema
+from alignkit.errors import AlignkitError, ExitCode
+
+DEFECT = "This is a defect of alignkit, not of your experiment; please report it with the above."
+
+app = typer.Typer(
+    name="alignkit",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(run)
+app.command()(plan)
+app.command()(report)
+app.command("list")(list_plugins)
+app.command()(doctor)
+app.command()(schema)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"alignkit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def alignkit(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    """How far an image model drifts when it is served as it was not trained.
+
+    Start with: alignkit run experiments/quickstart.yaml
+    """
+
+
+def main() -> None:
+    """Run the command line; errors a user can act on end without a traceback."""
+    try:
+        app()
+    except AlignkitError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+    except Exception:  # noqa: BLE001 - Python's own status for it, 1, means drift here
+        traceback.print_exc()
+        print(DEFECT, file=sys.stderr)
+        sys.exit(ExitCode.CRASHED)

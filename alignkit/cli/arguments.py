@@ -1,0 +1,46 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Files = Annotated[list[Path], typer.Argument(help="Experiment files in YAML.", show_default=False)]
+Overrides = Annotated[
+    list[str],
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Set a value of the file, e.g. train.epochs=2.",
+        show_default=False,
+    ),
+]  # fmt: skip
+Reports = Annotated[
+    Path, typer.Option("--reports", metavar="DIR", help="Where runs and finished work are kept.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
+Open = Annotated[
+    bool | None,
+    typer.Option(
+        "--open/--no-open",
+        help="Open the report in a browser; by default on a terminal outside CI.",
+        show_default=False,
+    ),
+]
+
+
+def open_page(page: Path, *, wanted: bool | None) -> None:
+    """Show a page in the browser, if that was asked for or somebody sits in front of it."""
+    if wanted or (wanted is None and _somebody_watches()):
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
+
+
+def _somebody_watches() -> bool:
+    # without a display, webbrowser would start a text browser in the terminal
+    display = sys.platform != "linux" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+    return sys.stdout.isatty() and not os.environ.get("CI") and display

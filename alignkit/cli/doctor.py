@@ -1,0 +1,90 @@
+"""`alignkit doctor`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from alignkit.cli.arguments import Json
+from alignkit.columns import columns
+from alignkit.errors import ExitCode
+
+if TYPE_CHECKING:
+    from alignkit.plugins import Plugin
+    from alignkit.record import Environment
+    from alignkit.self_test import Tested
+
+
+def doctor(as_json: Json = False) -> None:
+    """Look at this machine: versions, decoders put to the test, plugins and how to get them.
+
+    Exits 0 if everything of the base install works here.
+    """
+    from alignkit.environment import environment
+    from alignkit.self_test import self_test
+
+    found = environment()
+    tested = self_test()
+    plugins = _plugins()
+    if as_json:
+        document = {
+            "environment": found.model_dump(),
+            "self_test": [asdict(each) | {"passed": each.passed} for each in tested],
+            "plugins": {name: plugin.missing() for name, plugin in plugins.items()},
+        }
+        print(json.dumps(document, indent=1))
+    else:
+        print(_environment(found), _self_test(tested), _missing(plugins), sep="\n\n")
+    raise typer.Exit(_exit_code(plugins, tested))
+
+
+def _plugins() -> dict[str, Plugin]:
+    from alignkit.backends import BACKENDS
+    from alignkit.datasets import DATASETS
+    from alignkit.decoders import DECODERS
+    from alignkit.resizers import RESIZERS
+
+    families = {
+        "decoder": DECODERS, "resizer": RESIZERS, "backend": BACKENDS, "dataset": DATASETS
+    }  # fmt: skip
+    return {
+        f"{family} {name}": plugin
+        for family, table in families.items()
+        for name, plugin in table.items()
+    }
+
+
+def _environment(found: Environment) -> str:
+    facts = [
+        ("python", found.python),
+        ("platform", found.platform),
+        ("cpu", f"{found.cpu}, {found.cores} cores"),
+        ("gpu", found.gpu),
+        ("git", found.git or "not in a git repository"),
+    ]
+    tables = {"versions": found.versions, "codecs": found.codecs, "flags": found.flags}
+    parts = ["environment", columns(facts, indent="  ")]
+    for title, table in tables.items():
+        parts += ["", title, columns(list(table.items()), indent="  ")]
+    return "\n".join(parts)
+
+
+def _self_test(tested: list[Tested]) -> str:
+    rows = [("decoder", "file", "outcome", "pixels", "sha-256")]
+    rows += [(t.decoder, t.kind, t.outcome, t.finding, t.sha256[:12]) for t in tested]
+    return f"decoder self-test\n{columns(rows, indent='  ')}"
+
+
+def _missing(plugins: dict[str, Plugin]) -> str:
+    rows = [(name, plugin.missing()) for name, plugin in plugins.items() if plugin.missing()]
+    usable = f"plugins\n  {len(plugins) - len(rows)} of {len(plugins)} usable"
+    return f"{usable}\n{columns(rows, indent='  ')}" if rows else usable
+
+
+def _exit_code(plugins: dict[str, Plugin], tested: list[Tested]) -> ExitCode:
+    if any(plugin.missing() and not plugin.extra for plugin in plugins.values()):
+        return ExitCode.MISSING
+    return ExitCode.PASS if all(each.passed for each in tested) else ExitCode.CRASHED

@@ -1,0 +1,109 @@
+"""`alignkit list`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, get_args
+
+import typer
+
+from alignkit.backends import BACKENDS, Precision
+from alignkit.cli.arguments import Json
+from alignkit.columns import columns
+from alignkit.datasets import DATASETS
+from alignkit.decoders import DECODERS
+from alignkit.errors import ConfigError
+from alignkit.models import MODELS, model_version
+from alignkit.plugins import Plugin, did_you_mean
+from alignkit.presets import PRESETS, calibration
+from alignkit.resizers import RESIZERS
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One thing an experiment can name."""
+
+    name: str
+    usable: bool
+    version: str
+    summary: str
+    why: str = ""
+    """Why it is not usable, with the fix."""
+
+
+def list_plugins(
+    family: Annotated[
+        str | None,
+        typer.Argument(help="decoders, resizers, backends, datasets, presets or models."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List what an experiment can name: usable or not, why, and the fix."""
+    if family is not None and family not in FAMILIES:
+        raise ConfigError(f"no family {family!r}{did_you_mean(family, FAMILIES)}")
+    chosen = [family] if family else list(FAMILIES)
+    listed = {name: FAMILIES[name]() for name in chosen}
+    if as_json:
+        document = {name: [asdict(each) for each in all_] for name, all_ in listed.items()}
+        print(json.dumps(document, indent=1))
+        return
+    print("\n\n".join(_as_text(name, all_, brief=family is None) for name, all_ in listed.items()))
+
+
+def _as_text(family: str, listed: list[Listed], *, brief: bool) -> str:
+    if brief and family == "models":
+        return f"models\n  small-cnn and {len(listed) - 1} of torchvision: alignkit list models"
+    words = {True: "usable", False: "not usable"}
+    rows = [
+        (each.name, words[each.usable], each.version, each.why or each.summary) for each in listed
+    ]
+    return f"{family}\n{columns(rows, indent='  ')}"
+
+
+def _plugins(table: dict[str, Plugin]) -> list[Listed]:
+    return [
+        Listed(name, not plugin.missing(), plugin.version(), plugin.summary, plugin.missing())
+        for name, plugin in table.items()
+    ]
+
+
+def _backends() -> list[Listed]:
+    """Each backend, and each of its precisions that cannot run here."""
+    listed = []
+    for name, plugin in BACKENDS.items():
+        missing = plugin.missing()
+        listed.append(Listed(name, not missing, plugin.version(), plugin.summary, missing))
+        backend = plugin.load()()
+        for precision in get_args(Precision):
+            reason = missing or backend.impossible(precision)
+            label = f"{name} {precision}"
+            listed.append(Listed(label, not reason, plugin.version(), "", reason))
+    return listed
+
+
+def _presets() -> list[Listed]:
+    listed = []
+    for name, preset in PRESETS.items():
+        stages: dict[str, Any] = preset.stages(224)
+        decoder, resizer = DECODERS[stages["decode"]["name"]], RESIZERS[stages["resize"]["name"]]
+        why = decoder.missing() or resizer.missing()
+        surrogate = f"surrogate of {preset.surrogate_of}, {calibration(name)}: "
+        summary = (surrogate if preset.surrogate_of else "") + preset.summary
+        listed.append(Listed(name, not why, "", summary, why))
+    return listed
+
+
+def _models() -> list[Listed]:
+    return [Listed(name, usable=True, version=model_version(), summary="") for name in MODELS]
+
+
+FAMILIES: dict[str, Callable[[], list[Listed]]] = {
+    "decoders": lambda: _plugins(DECODERS),
+    "resizers": lambda: _plugins(RESIZERS),
+    "backends": _backends,
+    "datasets": lambda: _plugins(DATASETS),
+    "presets": _presets,
+    "models": _models,
+}

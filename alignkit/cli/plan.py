@@ -1,0 +1,125 @@
+"""`alignkit plan`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from alignkit.cli.arguments import Files, Json, Overrides, Reports
+from alignkit.columns import columns
+from alignkit.errors import AlignkitError, worst
+from alignkit.forecast import NOT_MEASURED, Forecast, Outlook, forecast
+from alignkit.load import load_experiment
+from alignkit.plan import Evaluation, Plan, make_plan
+from alignkit.progress import seconds_in_words
+from alignkit.workspace import Workspace
+
+
+def plan(
+    files: Files,
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    reports: Reports = Path("reports"),
+    as_json: Json = False,
+) -> None:
+    """Show every training and cell: cached, to run and why, or impossible and why. Runs nothing."""
+    codes = []
+    told = []
+    for file in files:
+        try:
+            planned = make_plan(load_experiment(file, overrides))
+            told.append((planned, forecast(planned, Workspace(reports))))
+        except AlignkitError as error:
+            print(error, file=sys.stderr)
+            codes.append(error.exit_code)
+    if as_json:
+        print(json.dumps([_as_json(*each) for each in told], indent=1))
+    else:
+        print("\n\n".join(_as_text(*each) for each in told))
+    raise typer.Exit(worst(codes))
+
+
+def _as_text(planned: Plan, expected: Forecast) -> str:
+    experiment = planned.experiment
+    trainings = [("training", "state", ""), *map(_row, expected.trainings)]
+    return "\n".join(
+        [
+            f"{experiment.name}  {experiment.file}",
+            *([experiment.question] if experiment.question else []),
+            "",
+            columns(trainings, indent="  "),
+            "",
+            columns(_cell_rows(expected.cells), indent="  "),
+            "",
+            f"trainings  {_counted(expected.trainings)}",
+            f"cells      {_counted(expected.cells)}",
+            f"time       {_time(expected)}",
+            f"disk       {_disk(expected)}",
+        ]
+    )
+
+
+def _row(outlook: Outlook) -> tuple[str, str, str]:
+    return outlook.work.label, outlook.state, _reason(outlook)
+
+
+def _reason(outlook: Outlook) -> str:
+    again = outlook.state == "to run" and outlook.reason
+    return f"again: {outlook.reason} changed" if again else outlook.reason
+
+
+def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
+    """One row for the cells that differ in their seed alone."""
+    grouped: dict[tuple[str, str, str], list[Outlook]] = {}
+    for outlook in outlooks:
+        cell = outlook.work
+        assert isinstance(cell, Evaluation)
+        runtime = f"{cell.runtime.name} {cell.runtime.precision}"
+        key = (cell.training.preprocess.name, cell.preprocess.name, runtime)
+        grouped.setdefault(key, []).append(outlook)
+    rows: list[tuple[str, ...]] = [("trained with", "evaluated with", "in", "cells", "")]
+    for key, same in grouped.items():
+        reasons = {_reason(outlook): None for outlook in same}
+        rows.append((*key, _counted(same), "; ".join(filter(None, reasons))))
+    return rows
+
+
+def _counted(outlooks: Sequence[Outlook]) -> str:
+    counts = Counter(outlook.state for outlook in outlooks)
+    return ", ".join(f"{number} {state}" for state, number in counts.items())
+
+
+def _time(expected: Forecast) -> str:
+    seconds = expected.estimate.seconds
+    if seconds is None:
+        return NOT_MEASURED
+    return f"about {seconds_in_words(seconds)} for trainings and cells" if seconds else "none"
+
+
+def _disk(expected: Forecast) -> str:
+    size = expected.estimate.bytes
+    return NOT_MEASURED if size is None else f"about {size / 1e6:.1f} MB for trainings and cells"
+
+
+def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
+    return {
+        "name": planned.experiment.name,
+        "file": str(planned.experiment.file),
+        "key": planned.key,
+        "data": planned.fingerprint,
+        "trainings": [_outlook_json(each) for each in expected.trainings],
+        "cells": [_outlook_json(each) for each in expected.cells],
+        "seconds": expected.estimate.seconds,
+        "bytes": expected.estimate.bytes,
+        "reason": NOT_MEASURED if expected.estimate.seconds is None else "",
+    }
+
+
+def _outlook_json(outlook: Outlook) -> dict[str, str]:
+    work = outlook.work
+    return {"label": work.label, "key": work.key, "state": outlook.state, "reason": outlook.reason}

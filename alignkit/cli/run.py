@@ -1,0 +1,89 @@
+"""`alignkit run`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from alignkit.cli.arguments import Files, Open, Overrides, Quiet, Reports, open_page
+from alignkit.errors import AlignkitError, ExitCode, worst
+from alignkit.experiment import Experiment
+from alignkit.load import load_experiment
+from alignkit.progress import Mode, Progress, progress_for
+from alignkit.workspace import Workspace
+
+
+def run(
+    files: Files,
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    reports: Reports = Path("reports"),
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Do finished work of these experiments again.")
+    ] = False,
+    open_: Open = None,
+    progress: Annotated[
+        Mode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
+    ] = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Train matched models, evaluate every cell, and write the report.
+
+    All files are checked before the first is run. One that fails does not stop the others; the exit
+    code is the gravest. Finished work is kept: the same command continues an interrupted run.
+    """
+    codes = []
+    experiments = []
+    for file in files:
+        try:
+            experiments.append(load_experiment(file, overrides))
+        except AlignkitError as error:
+            codes.append(_told(error))
+    display = progress_for("none" if quiet else progress)
+    for experiment in experiments:
+        code = _run_one(experiment, Workspace(reports), display, fresh=fresh, open_=open_)
+        codes.append(code)
+        if code == ExitCode.INTERRUPTED:
+            break
+    raise typer.Exit(worst(codes))
+
+
+def _run_one(
+    experiment: Experiment,
+    workspace: Workspace,
+    progress: Progress,
+    *,
+    fresh: bool,
+    open_: bool | None,
+) -> ExitCode:
+    from alignkit.report import render
+    from alignkit.run import run_experiment
+    from alignkit.summary import summary
+
+    try:
+        record, folder = run_experiment(experiment, workspace, progress=progress, fresh=fresh)
+        page = render(folder)
+    except AlignkitError as error:
+        return _told(error, experiment)
+    except KeyboardInterrupt:
+        command = shlex.join(["alignkit", *sys.argv[1:]])
+        print(f"interrupted; finished work is kept. Continue with:\n  {command}", file=sys.stderr)
+        return ExitCode.INTERRUPTED
+    except Exception:  # noqa: BLE001 - a defect met in one experiment must not stop the others
+        from alignkit.cli import DEFECT
+
+        traceback.print_exc()
+        print(f"{experiment.file}: {DEFECT}", file=sys.stderr)
+        return ExitCode.CRASHED
+    print(summary(record, page))
+    open_page(page, wanted=open_)
+    return ExitCode(record.verdict.exit_code)
+
+
+def _told(error: AlignkitError, experiment: Experiment | None = None) -> ExitCode:
+    print(f"{experiment.file}: {error}" if experiment else error, file=sys.stderr)
+    return error.exit_code

@@ -1,0 +1,73 @@
+"""RunRecord → the few lines a terminal shows: verdict, the entries that moved most, the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alignkit.columns import columns
+from alignkit.record import MatrixEntry, RunRecord
+from alignkit.report.numerals import count, interval, percent, points
+
+SHOWN = 16
+"""Matrix entries; with all else, fewer than 30 lines."""
+
+
+def summary(record: RunRecord, page: Path) -> str:
+    """At most 30 lines."""
+    informational = " (informational)" if record.verdict.informational else ""
+    lines = [
+        f"{record.name}: {record.verdict.state.upper()}{informational}",
+        record.verdict.sentence,
+        "",
+        *_matrix(record),
+        "",
+        *_controls(record),
+        f"report  {page}",
+    ]
+    return "\n".join(lines)
+
+
+def _matrix(record: RunRecord) -> list[str]:
+    compared = [entry for entry in record.matrix if entry.drift is not None]
+    compared.sort(key=_churn, reverse=True)
+    head = ("trained with", "evaluated with", "in", "Δ macro recall, pp", "churn", "flips")
+    rows = [head, *map(_row, compared[:SHOWN])]
+    lines = columns(rows).splitlines() if compared else []
+    if len(compared) > SHOWN:
+        lines.append(f"… and {len(compared) - SHOWN} that moved less; see the report")
+    for state in ("skipped", "failed"):
+        ended = [entry for entry in record.matrix if entry.state == state]
+        if ended:
+            lines.append(f"{state}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}")
+    return lines
+
+
+def _churn(entry: MatrixEntry) -> float:
+    return (entry.drift and entry.drift.churn.value) or 0.0
+
+
+def _row(entry: MatrixEntry) -> tuple[str, str, str, str, str, str]:
+    drift = entry.drift
+    assert drift is not None
+    recall = drift.metrics["recall.macro"]
+    change = recall.reason if recall.value is None else points(recall.value)
+    churn = drift.churn.reason if drift.churn.value is None else percent(drift.churn.value)
+    flips = f"{drift.right_to_wrong} lost, {drift.wrong_to_right} won of {drift.n}"
+    return (
+        entry.trained_with,
+        entry.evaluated_with,
+        f"{entry.backend} {entry.precision}",
+        f"{change} {interval(recall)}".strip(),
+        churn,
+        flips,
+    )
+
+
+def _controls(record: RunRecord) -> list[str]:
+    failed = [control for control in record.controls if not control.passed]
+    if not failed:
+        return [f"controls  {len(record.controls)} of {len(record.controls)} passed"]
+    return [
+        f"control failed: {control.name}: expected {control.expected}, observed {control.observed}"
+        for control in failed[:3]
+    ]
