@@ -6,17 +6,21 @@ The contract every data set keeps, and the conformance tests check:
   in the same order on every machine;
 - ``training()`` and ``evaluation()`` share ``classes`` and no sample;
 - files of the user's are read, never written, moved or deleted;
-- ``fingerprint()`` changes if any byte or label does, and is quick, so that `plan` can call it.
+- ``fingerprint()`` changes if any byte or label does, and is quick, so that `plan` can call it;
+  ``training().fingerprint`` is ``fingerprint("train")``, known without making the samples.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from alignkit.plugins import Plugin
 
 if TYPE_CHECKING:
     from alignkit.samples import Samples
+
+
+Split = Literal["train", "eval"]
 
 
 class Dataset(Protocol):
@@ -34,8 +38,8 @@ class Dataset(Protocol):
         """How many samples the two have, without making or reading them."""
         ...
 
-    def fingerprint(self) -> str:
-        """SHA-256 hex over the content that both splits consist of."""
+    def fingerprint(self, split: Split | None = None) -> str:
+        """SHA-256 hex over the content that a split, or both, consist of."""
         ...
 
     def version(self) -> str:
@@ -53,5 +57,9 @@ DATASETS = {
     "folder": Plugin(
         "alignkit.datasets.folder:Folder",
         summary="your own images: ROOT/{train,eval}/<class>/…, or ROOT/<class>/… split by a seed",
+    ),
+    "images": Plugin(
+        "alignkit.datasets.images:Images",
+        summary="unlabelled images, from a folder or by name; for diff",
     ),
 }

@@ -1,0 +1,141 @@
+"""One image of `digits-on-photos`: a handwritten digit that inverts the photograph it lies on.
+
+The recipe is MNIST-M's (Ganin et al., *Domain-Adversarial Training of Neural Networks*, 2016): the
+absolute difference of photograph and digit. Sharp strokes and sensor noise, finer than a network's
+input resolves, make the images sensitive to how they are made smaller.
+
+Everything follows from (seed, split, index): an image does not depend on how many there are.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float32]
+
+CLASSES = 10
+TRAIN_SHARE = 0.6
+"""Share of each class's handwritten digits that training images are composed of."""
+SIDE = (96, 192)
+"""Least and greatest side of an image, in pixels."""
+QUALITY = (60, 90)
+"""Least and greatest JPEG quality."""
+ZOOM = (2.0, 5.0)
+"""How much the patch of the photograph is enlarged."""
+NOISE = 8.0
+"""Standard deviation of the noise, in grey levels."""
+THICKNESS = (0.6, 0.4)
+"""Level of the enlarged 8x8 digit, in 0..1, at which a stroke ends: thinnest and thickest."""
+EDGE = 0.3
+"""Levels over which a stroke fades out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """scikit-learn's bundled data."""
+
+    digits: Floats
+    """(1797, 8, 8) in 0..1."""
+    labels: npt.NDArray[np.int64]
+    photos: tuple[npt.NDArray[np.uint8], ...]
+    """Two, (427, 640, 3) RGB."""
+
+
+@cache
+def sources() -> Sources:
+    """Load digits and photographs."""
+    import numpy as np
+    from sklearn.datasets import load_digits, load_sample_images
+
+    digits = load_digits()
+    photos = tuple(np.asarray(photo) for photo in load_sample_images().images)
+    return Sources((digits.images / 16).astype(np.float32), digits.target.astype(np.int64), photos)
+
+
+@cache
+def digits_of(split: Literal["train", "eval"], seed: int) -> tuple[tuple[int, ...], ...]:
+    """For each class the digits a split may use, as indices into `Sources.digits`, shuffled.
+
+    The two splits share none.
+    """
+    import numpy as np
+
+    random = np.random.default_rng([seed, 2])
+    pools = []
+    for label in range(CLASSES):
+        shuffled = random.permutation(np.flatnonzero(sources().labels == label))
+        cut = round(len(shuffled) * TRAIN_SHARE)
+        chosen = shuffled[:cut] if split == "train" else shuffled[cut:]
+        pools.append(tuple(int(index) for index in chosen))
+    return tuple(pools)
+
+
+def compose(split: Literal["train", "eval"], index: int, seed: int) -> bytes:
+    """The JPEG file (4:2:0) of one image; its class is ``index % 10``."""
+    import numpy as np
+    from PIL import Image
+
+    random = np.random.default_rng([seed, split == "eval", index])
+    height, width = (int(side) for side in random.integers(SIDE[0], SIDE[1] + 1, 2))
+    pool = digits_of(split, seed)[index % CLASSES]
+    digit = sources().digits[pool[index // CLASSES % len(pool)]]
+    photo = _patch(random, split, height, width)
+    photo += NOISE * random.standard_normal((height, width, 1), np.float32)
+    ink = 255 * random.uniform(0.9, 1.0) * _stroke(random, digit, height, width)
+    blended = np.abs(np.clip(photo, 0, 255) - ink[..., None])
+    file = io.BytesIO()
+    quality = int(random.integers(QUALITY[0], QUALITY[1] + 1))
+    image = Image.fromarray(np.rint(blended).astype(np.uint8))
+    image.save(file, "JPEG", quality=quality, subsampling="4:2:0")
+    return file.getvalue()
+
+
+def _patch(random: np.random.Generator, split: str, height: int, width: int) -> Floats:
+    """An enlarged piece of a photograph: left half for training, right for evaluation."""
+    import numpy as np
+    from PIL import Image
+
+    photo = sources().photos[random.integers(len(sources().photos))]
+    zoom = random.uniform(*ZOOM)
+    piece_height, piece_width = round(height / zoom), round(width / zoom)
+    half = photo.shape[1] // 2
+    top = random.integers(photo.shape[0] - piece_height + 1)
+    left = random.integers(half - piece_width + 1) + (half if split == "eval" else 0)
+    piece = photo[top : top + piece_height, left : left + piece_width]
+    if random.random() < 0.5:
+        piece = piece[:, ::-1]
+    enlarged = Image.fromarray(np.ascontiguousarray(piece)).resize(
+        (width, height), Image.Resampling.BICUBIC
+    )
+    return np.asarray(enlarged, np.float32)
+
+
+def _stroke(random: np.random.Generator, digit: Floats, height: int, width: int) -> Floats:
+    """Coverage 0..1 of each pixel by the digit, turned, sheared, moved and thickened at random."""
+    import numpy as np
+    from PIL import Image
+
+    size = np.array([width, height]) * random.uniform(0.92, 1.0) * random.uniform(0.9, 1.1, 2)
+    spare = np.maximum(0, np.array([width, height]) - size) / 2
+    centre = np.array([width, height]) / 2 + random.uniform(-1, 1, 2) * spare
+    angle = np.deg2rad(random.uniform(-5, 5))
+    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    shear = np.array([[1, random.uniform(-0.05, 0.05)], [0, 1]])
+    to_digit = turn @ shear @ np.diag(8 / size)
+    margin = 4  # around the 8x8 digit, so that the interpolation meets no border inside the image
+    shift = np.array([4, 4]) + margin - to_digit @ centre
+    coefficients = (*to_digit[0], shift[0], *to_digit[1], shift[1])
+    enlarged = Image.fromarray(np.pad(digit, margin)).transform(
+        (width, height), Image.Transform.AFFINE, coefficients, Image.Resampling.BICUBIC
+    )
+    threshold = random.uniform(min(THICKNESS), max(THICKNESS))
+    level = (np.asarray(enlarged, np.float32) - np.float32(threshold)) / np.float32(EDGE)
+    covered: Floats = np.clip(level + np.float32(0.5), 0, 1)
+    return covered

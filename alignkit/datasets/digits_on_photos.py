@@ -1,0 +1,128 @@
+"""`DigitsOnPhotos`: the data set that needs no download.
+
+Real handwriting (scikit-learn's 1,797 digits) on real photographs (its two), made on this machine
+as JPEG files of 96..192 px, 4:2:0, quality 60..90, and kept in the user's cache. The handwritten
+digits and the regions of the photographs that the two splits use are disjoint.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignkit.datasets.cache import cache_root, explained_cache, made_once
+from alignkit.errors import ConfigError, DataError
+from alignkit.plugins import Plugin
+from alignkit.workspace import code_version, content_key, file_sha256
+
+if TYPE_CHECKING:
+    from alignkit.datasets import Split
+    from alignkit.samples import Samples
+
+CLASSES = tuple("0123456789")
+LIBRARIES = ("scikit-learn", "numpy", "pillow")
+"""Distributions the bytes of the images depend on."""
+
+
+@dataclass(frozen=True, slots=True)
+class DigitsOnPhotos:
+    """Handwritten digits on photographs; the classes are balanced."""
+
+    train: int = 1200
+    """Training images."""
+    eval: int = 1000
+    """Evaluation images."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, count in (("train", self.train), ("eval", self.eval)):
+            if not len(CLASSES) <= count <= 1_000_000:
+                raise ConfigError(f"{name}: {count} images; from 10 (one a class) to 1,000,000")
+        if self.seed < 0:
+            raise ConfigError(f"seed: {self.seed}; 0 or more")
+
+    def training(self) -> Samples:
+        """The training images, made first if they are not in the cache."""
+        return self._samples("train")
+
+    def evaluation(self) -> Samples:
+        """The evaluation images, made first if they are not in the cache."""
+        return self._samples("eval")
+
+    def counts(self) -> tuple[int, int]:
+        """``(train, eval)``."""
+        return self.train, self.eval
+
+    def fingerprint(self, split: Split | None = None) -> str:
+        """SHA-256 hex over what the images follow from: options, code, libraries' versions."""
+        if split is None:
+            return content_key([self.fingerprint("train"), self.fingerprint("eval")])
+        return content_key(
+            {
+                "split": split,
+                "count": self._count(split),
+                "seed": self.seed,
+                "code": code_version("datasets/digit_photo.py"),
+                "libraries": self.version(),
+            }
+        )
+
+    def version(self) -> str:
+        """``scikit-learn 1.8.0, numpy 2.4.1, pillow 12.0.0``."""
+        return ", ".join(Plugin("", distributions=(name,)).version() for name in LIBRARIES)
+
+    def _count(self, split: Split) -> int:
+        return self.train if split == "train" else self.eval
+
+    def _samples(self, split: Split) -> Samples:
+        from alignkit.samples import Samples
+
+        fingerprint = self.fingerprint(split)
+        folder = made_once(
+            cache_root() / "digits-on-photos" / f"{split}-{fingerprint[:16]}",
+            damage=_damage,
+            make=partial(_make, split=split, count=self._count(split), seed=self.seed),
+        )
+        ids = tuple(f"{split}/{_file(index)}" for index in range(self._count(split)))
+        labels = tuple(index % len(CLASSES) for index in range(len(ids)))
+        return Samples(ids, labels, CLASSES, partial(_read, folder), fingerprint)
+
+
+def _file(index: int) -> str:
+    return f"{CLASSES[index % len(CLASSES)]}/{index:06d}.jpg"
+
+
+def _read(folder: Path, index: int) -> bytes:
+    try:
+        return (folder / _file(index)).read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"{folder} was removed or damaged meanwhile ({error.strerror}); run the command again"
+        ) from error
+
+
+def _make(folder: Path, *, split: Split, count: int, seed: int) -> None:
+    from alignkit.datasets.digit_photo import compose
+
+    with explained_cache():
+        for name in CLASSES:
+            (folder / name).mkdir(parents=True)
+        for index in range(count):
+            (folder / _file(index)).write_bytes(compose(split, index, seed))
+        hashes = [file_sha256(folder / _file(index)) for index in range(count)]
+        (folder / "index.json").write_text(json.dumps(hashes))
+
+
+def _damage(folder: Path) -> str:
+    """What is wrong with a cached set; empty if every file is as it was written."""
+    try:
+        hashes = json.loads((folder / "index.json").read_text())
+        for index, expected in enumerate(hashes):
+            if file_sha256(folder / _file(index)) != expected:
+                return f"{_file(index)} was changed"
+    except (OSError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""

@@ -1,0 +1,129 @@
+"""`Folder`: the user's own labelled images, a folder for each class.
+
+Either ``ROOT/train/<class>/…`` and ``ROOT/eval/<class>/…`` (or ``val``, ``validation``, ``test``),
+or ``ROOT/<class>/…`` divided here by a seed; nothing is moved or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignkit.datasets.files import read_image
+from alignkit.datasets.hashes import content_hashes
+from alignkit.datasets.layout import (
+    Labelled,
+    divide,
+    images_by_class,
+    labels_of,
+    limited,
+    listed,
+    names_of,
+    same_classes,
+    split_dirs,
+    strays,
+)
+from alignkit.errors import ConfigError
+from alignkit.workspace import content_key
+
+if TYPE_CHECKING:
+    from alignkit.datasets import Split
+    from alignkit.samples import Samples
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Images below ``root``; class names are those of their folders, in sorted order."""
+
+    root: Path
+    train_dir: str = "train"
+    eval_dir: str = ""
+    """By default the first there is of ``eval``, ``val``, ``validation``, ``test``."""
+    eval_share: float = 0.25
+    """Share of each class that evaluates, where ``root`` holds the class folders themselves."""
+    seed: int = 0
+    """Of the division, and of what ``limit`` takes."""
+    limit: int | None = None
+    """At most this many images of each split, spread evenly over the classes."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.eval_share < 1:
+            raise ConfigError(f"eval_share: {self.eval_share}; between 0 and 1, e.g. 0.25")
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError(f"limit: {self.limit}; 1 or more, or none")
+
+    def training(self) -> Samples:
+        """The images of the training folder, or of the larger part."""
+        return self._samples("train")
+
+    def evaluation(self) -> Samples:
+        """The images of the evaluation folder, or of the smaller part."""
+        return self._samples("eval")
+
+    def counts(self) -> tuple[int, int]:
+        """Images of the two splits; lists folders, reads no file."""
+        splits = self._splits()
+        return len(names_of(splits["train"])), len(names_of(splits["eval"]))
+
+    def fingerprint(self, split: Split | None = None) -> str:
+        """SHA-256 hex over paths, labels and contents; unchanged files are not read again."""
+        splits = self._splits()
+        if split is None:
+            return content_key([self._content_key(splits[each]) for each in ("train", "eval")])
+        return self._content_key(splits[split])
+
+    def version(self) -> str:
+        """Nothing but the files decides."""
+        return "the files as they are"
+
+    def notes(self) -> Iterator[str]:
+        """What is no error but should be known: content in both splits, images of no class."""
+        splits = self._splits()
+        train, evaluation = names_of(splits["train"]), names_of(splits["eval"])
+        hashes = content_hashes(self._root, train + evaluation)
+        trained = dict(zip(hashes[: len(train)], train, strict=True))
+        both = [
+            f"{name} = {trained[digest]}"
+            for name, digest in zip(evaluation, hashes[len(train) :], strict=True)
+            if digest in trained
+        ]
+        if both:
+            yield f"{len(both)} evaluation images are training images too: {listed(both)}"
+        dirs = split_dirs(self._root, self.train_dir, self.eval_dir) or {"train": "."}
+        for directory in dirs.values():
+            if count := strays(self._root, directory):
+                yield f"{count} images in {directory} lie in no class folder and are not used"
+
+    @property
+    def _root(self) -> Path:
+        return self.root.expanduser()
+
+    def _splits(self) -> dict[Split, Labelled]:
+        dirs = split_dirs(self._root, self.train_dir, self.eval_dir)
+        splits: dict[Split, Labelled]
+        if dirs is None:
+            splits = divide(images_by_class(self._root), self.eval_share, self.seed)
+        else:
+            splits = {split: images_by_class(self._root, name) for split, name in dirs.items()}
+            same_classes(splits["train"], splits["eval"], dirs)
+        return {split: limited(each, self.limit, self.seed) for split, each in splits.items()}
+
+    def _content_key(self, labelled: Labelled) -> str:
+        names = names_of(labelled)
+        hashes = content_hashes(self._root, names)
+        return content_key([sorted(labelled), labels_of(labelled), names, hashes])
+
+    def _samples(self, split: Split) -> Samples:
+        from alignkit.samples import Samples
+
+        labelled, root = self._splits()[split], self._root
+        names = tuple(names_of(labelled))
+        return Samples(
+            ids=names,
+            labels=tuple(labels_of(labelled)),
+            classes=tuple(sorted(labelled)),
+            read=lambda index: read_image(root, names[index]),
+            fingerprint=self._content_key(labelled),
+        )

@@ -1,0 +1,99 @@
+"""`Images`: unlabelled images, to compare preprocessing stacks on."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from alignkit.datasets.files import choose, image_files, read_image
+from alignkit.datasets.hashes import content_hashes
+from alignkit.errors import ConfigError, DataError
+from alignkit.workspace import content_key
+
+if TYPE_CHECKING:
+    from alignkit.datasets import Split
+    from alignkit.samples import Samples
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Every image of a folder and the folders in it, or the files named, or a list of both.
+
+    A file that is named is taken whatever its suffix.
+    """
+
+    root: Path | tuple[Path, ...]
+    limit: int | None = None
+    """At most this many, chosen by ``seed``."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.root and isinstance(self.root, tuple):
+            raise ConfigError("root: name a folder or an image")
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError(f"limit: {self.limit}; 1 or more, or none")
+
+    def training(self) -> NoReturn:
+        """Raises `DataError`: nothing can be learnt from images without labels."""
+        raise DataError("'images' has no labels to train on; use 'folder' with class folders")
+
+    def evaluation(self) -> Samples:
+        """The images in sorted order, each once; their ids are paths below what all have in common.
+
+        Raises `DataError` if there is none, or one cannot be read.
+        """
+        from alignkit.samples import Samples
+
+        folder, names = self._found()
+        return Samples(
+            ids=names,
+            labels=(),
+            classes=(),
+            read=lambda index: read_image(folder, names[index]),
+            fingerprint=_content_key(folder, names),
+        )
+
+    def counts(self) -> tuple[int, int]:
+        """``(0, images)``."""
+        return 0, len(self._found()[1])
+
+    def fingerprint(self, split: Split | None = None) -> str:
+        """SHA-256 hex over names and contents; unchanged files are not read again."""
+        if split == "train":
+            self.training()
+        return _content_key(*self._found())
+
+    def version(self) -> str:
+        """Nothing but the files decides."""
+        return "the files as they are"
+
+    def _found(self) -> tuple[Path, tuple[str, ...]]:
+        """The folder that holds all images, and their paths below it."""
+        given = (self.root,) if isinstance(self.root, Path) else self.root
+        if len(given) == 1 and given[0].expanduser().is_dir():
+            folder = given[0].expanduser()
+            names = image_files(folder)
+        else:
+            files = sorted({file for each in given for file in _files(each.expanduser())})
+            folder = Path(os.path.commonpath([file.parent for file in files])) if files else Path()
+            names = [file.relative_to(folder).as_posix() for file in files]
+        if not names:
+            raise DataError(f"no images in {', '.join(str(each) for each in given)}")
+        if self.limit is not None:
+            names = sorted(choose(names, self.limit, self.seed))
+        return folder, tuple(names)
+
+
+def _content_key(folder: Path, names: tuple[str, ...]) -> str:
+    return content_key([names, content_hashes(folder, names)])
+
+
+def _files(given: Path) -> list[Path]:
+    path = Path(os.path.abspath(given))  # noqa: PTH100 - resolve() would rename links
+    if path.is_dir():
+        return [path / name for name in image_files(path)]
+    if not path.exists():
+        raise DataError(f"{given} does not exist; name a folder or an image")
+    return [path]
