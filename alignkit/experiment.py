@@ -206,6 +206,7 @@ class ExperimentFile(BaseModel):
                 f"gives {size[0]}x{size[1]}, but {reference!r} gives {height}x{width}; one model "
                 "takes one size",
                 name,
+                given=paths,
             )
             for name, size in others
             if size != (height, width)

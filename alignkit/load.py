@@ -49,9 +49,7 @@ def _read(path: Path) -> str:
     except IsADirectoryError:
         raise ConfigError(f"{path} is a folder; give the YAML files in it: {path}/*.yaml") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"{path}: not text in UTF-8 (byte {error.start}); save it as UTF-8"
-        ) from None
+        raise ConfigError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
 
@@ -78,9 +76,9 @@ def _problems(errors: list[ErrorDetails], source: Source) -> list[Problem]:
         loc: Key = tuple(part for part in error["loc"] if part != "[key]")
         if error["type"] == "too_short" and any(_below(other["loc"], loc) for other in errors):
             continue  # pydantic counts only the entries that are right
-        if error["type"] == "missing" and loc in meant:
+        if error["type"] in ("missing", "preset_size") and loc in meant:
             continue  # it is there, misspelt, and reported as such
-        of_key = error["type"] in OF_KEY or loc != error["loc"]
+        of_key = error["type"] in OF_KEY or loc != error["loc"] or isinstance(error["input"], dict)
         problems.append(Problem(source.place(loc, of_key=of_key), dotted(loc), _message(error)))
     return problems
 

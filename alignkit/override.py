@@ -56,7 +56,7 @@ class Override:
         while True:
             if isinstance(holder, str):  # a plugin by its bare name
                 holder = parent[last] = {"name": holder}
-                source.values[tuple(key)] = self.place(0, len(path))
+                source.keys[tuple(key)] = self.place(0, len(path))
             elif holder is None:
                 holder = parent[last] = {}
             part, rest = _next_part(holder, key, rest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -175,6 +176,9 @@ class PreprocessOption(BaseModel):
 def _expanded(given: dict[str, Any], lines: list[InitErrorDetails]) -> dict[str, Any]:
     """The preset's stages under the given ones; a wrong preset or size goes to ``lines``."""
     name, size = given.get("preset"), given.get("size")
+    unknown = [key for key in given if key not in PreprocessOption.model_fields]
+    if misspelt := get_close_matches("preset", map(str, unknown), n=1):
+        name = given[misspelt[0]]  # reported as an unknown key; what else is wrong follows from it
     if name is None:
         if size is not None:
             message = "a size here belongs to a preset; without one, write it in 'resize'"
@@ -189,7 +193,7 @@ def _expanded(given: dict[str, Any], lines: list[InitErrorDetails]) -> dict[str,
         preset = next(iter(PRESETS.values()))  # any, so that the other keys are checked too
     if size is None:
         message = "a preset needs 'size', the input's side in pixels"
-        lines.append(wrong("preset_size", message, "preset", given=name))
+        lines.append(wrong("preset_size", message, "size", given=given))
     stages = preset.stages(size if type(size) is int and size > 0 else 1)
     for stage in stages.keys() & given.keys():
         stages[stage] = _over(stages[stage], given[stage])
