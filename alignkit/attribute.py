@@ -19,7 +19,7 @@ from alignkit.bootstrap import RESAMPLES
 from alignkit.hybrid import Taken, make_hybrids
 from alignkit.metrics import FloatArray
 from alignkit.mixture_metrics import METRICS, Metric, metric_values, why_absent
-from alignkit.mixtures import Sessions, labels_of, observe
+from alignkit.mixtures import Observed, Sessions, labels_of, observe
 from alignkit.shapley import FACTORIAL_LIMIT, interaction, mixtures, shares
 from alignkit.statistics import Estimate, percentile_interval
 
@@ -114,20 +114,49 @@ def attribute(
         threads=threads,
         progress=progress,
     )
-    labels = labels_of(samples, observed.rows)
-    values = metric_values(observed, labels, len(samples.classes), resamples=resamples, seed=seed)
-    found: dict[Metric, Attribution] = {}
-    for metric in METRICS:
-        reason = why_absent(metric, observed, labels)
-        found[metric] = (
-            _absent(metric, factors, reason)
-            if reason
-            else _attribution(
-                metric, factors, dict(zip(observed.wanted, values[metric], strict=True))
-            )
-        )
+    measured = measure(observed, samples, resamples=resamples, seed=seed)
     return PathAttribution(
-        reference.name, candidate.name, len(observed.rows), observed.left_out, hybrids.notes, found
+        reference.name,
+        candidate.name,
+        len(observed.rows),
+        observed.left_out,
+        hybrids.notes,
+        measured.attributions(factors),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixtureValues:
+    """Every metric of every mixture, from which shares among any of their factors follow."""
+
+    wanted: tuple[Taken, ...]
+    values: dict[Metric, FloatArray]
+    """(mixtures, 1 + resamples): the sample itself first."""
+    absent: dict[Metric, str]
+    """Metric → why it has no values."""
+
+    def attributions(self, factors: Sequence[str]) -> dict[Metric, Attribution]:
+        """Shares among ``factors``; every one of `mixtures` of them must have been observed."""
+        found = {}
+        for metric in METRICS:
+            if metric in self.absent:
+                found[metric] = _absent(metric, factors, self.absent[metric])
+            else:
+                of_mixture = dict(zip(self.wanted, self.values[metric], strict=True))
+                found[metric] = _attribution(metric, factors, of_mixture)
+        return found
+
+
+def measure(
+    observed: Observed, samples: Samples, *, resamples: int = RESAMPLES, seed: int = 0
+) -> MixtureValues:
+    """Every metric that can be computed, in the sample and in each resample."""
+    labels = labels_of(samples, observed.rows)
+    reasons = {metric: why_absent(metric, observed, labels) for metric in METRICS}
+    return MixtureValues(
+        observed.wanted,
+        metric_values(observed, labels, len(samples.classes), resamples=resamples, seed=seed),
+        {metric: reason for metric, reason in reasons.items() if reason},
     )
 
 
