@@ -65,7 +65,8 @@ def absolute_difference(a: Pixels, b: Pixels) -> npt.NDArray[np.float64]:
     """|b - a| in grey levels, of the shape of the arrays."""
     import numpy as np
 
-    return np.abs(b.astype(np.float64) - a.astype(np.float64))
+    distance: npt.NDArray[np.float64] = np.abs(b.astype(np.float64) - a.astype(np.float64))
+    return distance
 
 
 def choose_amplification(distance: npt.NDArray[np.float64]) -> int:
@@ -86,7 +87,8 @@ def _to_uint8(pixels: Pixels | npt.NDArray[np.float64]) -> Image:
 
     if pixels.dtype == np.uint8:
         return pixels  # type: ignore[return-value]  # mypy does not narrow by dtype
-    return np.rint(np.clip(pixels, 0.0, 255.0)).astype(np.uint8)
+    rounded: Image = np.rint(np.clip(pixels, 0.0, 255.0)).astype(np.uint8)
+    return rounded
 
 
 def _write_png(folder: Path, image: Image) -> Artifact:

@@ -1,0 +1,122 @@
+"""Drift class by class: a dot plot with its table, for the comparisons that matter most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from alignkit.record import ClassDrift, Estimate, MatrixEntry, RunRecord
+from alignkit.report.names import Names, PathName
+from alignkit.report.numerals import count, grouped, interval, points
+from alignkit.report.svg import DotPlot, Interval, dot_plot
+from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+
+MOST_COMPARISONS = 12
+MOST_CLASSES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSection:
+    """One comparison, class by class."""
+
+    trained: PathName
+    evaluated: PathName
+    runtime: str
+    omitted: str
+    """What is left out of the page, in words."""
+    chart: DotPlot
+    table: Table
+
+
+def class_sections(record: RunRecord, names: Names) -> tuple[ClassSection, ...]:
+    """Comparisons across paths in the reference runtime, the one with the largest churn first."""
+    entries = [entry for entry in record.matrix if _is_across_paths(entry, record)]
+    entries.sort(key=lambda entry: -_churn(entry))
+    return tuple(
+        _section(index, entry, names) for index, entry in enumerate(entries[:MOST_COMPARISONS])
+    )
+
+
+def _is_across_paths(entry: MatrixEntry, record: RunRecord) -> bool:
+    runtimes = {(each.backend, each.precision) for each in record.matrix if each.aligned}
+    return (
+        entry.drift is not None
+        and bool(entry.drift.classes)
+        and entry.trained_with != entry.evaluated_with
+        and (not runtimes or (entry.backend, entry.precision) in runtimes)
+    )
+
+
+def _churn(entry: MatrixEntry) -> float:
+    return (entry.drift.churn.value if entry.drift else None) or 0.0
+
+
+def _size(drift: ClassDrift) -> float:
+    return abs(drift.recall.value or 0.0)
+
+
+def _section(index: int, entry: MatrixEntry, names: Names) -> ClassSection:
+    assert entry.drift is not None
+    kept = sorted(entry.drift.classes, key=_size, reverse=True)[:MOST_CLASSES]
+    kept.sort(key=lambda drift: drift.recall.value or 0.0)
+    title = f"trained with {entry.trained_with}, evaluated with {entry.evaluated_with}"
+    return ClassSection(
+        trained=names.of(entry.trained_with),
+        evaluated=names.of(entry.evaluated_with),
+        runtime=f"{entry.backend} {entry.precision}",
+        omitted=_omitted(len(entry.drift.classes) - len(kept)),
+        chart=dot_plot(
+            [(each.name, _interval(each.recall), _interval(each.precision)) for each in kept],
+            id=f"classes-{index}",
+            title=f"Change of recall and precision by class, {title}",
+            series=("Δ recall", "Δ precision"),
+            unit="percentage points, with 95 % intervals",
+        ),
+        table=_table(kept, title),
+    )
+
+
+def _omitted(number: int) -> str:
+    if not number:
+        return ""
+    return f"{count(number, 'class', 'classes')} with smaller changes: in record.json only."
+
+
+def _interval(estimate: Estimate) -> Interval | None:
+    if estimate.value is None:
+        return None
+    low = estimate.value if estimate.low is None else estimate.low
+    high = estimate.value if estimate.high is None else estimate.high
+    return Interval(100 * estimate.value, 100 * low, 100 * high)
+
+
+def _table(kept: list[ClassDrift], title: str) -> Table:
+    notes = Notes()
+    rows = tuple(
+        Row(
+            (
+                Shown(each.name),
+                Shown(grouped(each.support)),
+                *_change(each.recall, notes),
+                *_change(each.precision, notes),
+            )
+        )
+        for each in kept
+    )
+    columns = (
+        *text_columns("Class"),
+        *number_columns(
+            "Images", "Δ recall, pp", "95 % interval", "Δ precision, pp", "95 % interval"
+        ),
+    )
+    return Table(f"Drift by class, {title}", columns, rows, notes=notes.all())
+
+
+def _change(estimate: Estimate, notes: Notes) -> tuple[Shown, Shown]:
+    if estimate.value is None:
+        gap = notes.missing(estimate.reason)
+        return gap, gap
+    ends = interval(estimate)
+    return (
+        Shown(points(estimate.value, 1)),
+        Shown(interval(estimate, 1)) if ends else notes.missing(estimate.reason or "no interval"),
+    )

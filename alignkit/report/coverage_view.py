@@ -1,0 +1,53 @@
+"""How the decodes ended: compared before any pixel is."""
+
+from __future__ import annotations
+
+from alignkit.record import Coverage, NotDecoded, RunRecord
+from alignkit.report.names import Names
+from alignkit.report.numerals import count, grouped
+from alignkit.report.table import Row, Shown, Table, number_columns, text_columns
+
+
+def coverage_tables(record: RunRecord, names: Names) -> tuple[Table, ...]:
+    """How the decodes ended, and each image that did not decode cleanly."""
+    rows = tuple(_coverage_row(each, names) for each in record.coverage)
+    columns = (
+        *text_columns("Path", "Split"),
+        *number_columns("Decoded", "Corrupt", "Failed", "Unsupported"),
+    )
+    tables = [Table("How the decodes ended, in images", columns, rows)]
+    bad = tuple(_bad_row(image, each, names) for each in record.coverage for image in each.examples)
+    if bad:
+        headers = text_columns("Image", "Path", "Split", "Outcome", "Reason")
+        tables.append(Table("Images that a path did not decode cleanly", headers, bad))
+    return tuple(tables)
+
+
+def _coverage_row(each: Coverage, names: Names) -> Row:
+    bad = (each.corrupt, each.failed, each.unsupported)
+    return Row(
+        (
+            Shown(names.short(each.preprocess)),
+            Shown(each.split),
+            Shown(grouped(each.ok)),
+            *(Shown(grouped(number), tone="bad" if number else "") for number in bad),
+        )
+    )
+
+
+def _bad_row(image: NotDecoded, each: Coverage, names: Names) -> Row:
+    path = names.short(each.preprocess)
+    return Row(tuple(map(Shown, (image.id, path, each.split, image.outcome, image.reason))))
+
+
+def coverage_words(record: RunRecord, names: Names) -> str:
+    """One sentence: whether every path decoded everything."""
+    bad = [each for each in record.coverage if each.corrupt or each.failed or each.unsupported]
+    if not bad:
+        return "Every path decoded every image cleanly."
+    parts = [
+        f"{names.short(each.preprocess)} ({each.split}): "
+        + count(each.corrupt + each.failed + each.unsupported, "image")
+        for each in bad
+    ]
+    return f"Not decoded cleanly: {'; '.join(parts)}."

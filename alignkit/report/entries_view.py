@@ -1,0 +1,148 @@
+"""Every comparison in numbers: joined over seeds, seed by seed, and the cells that failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from alignkit.record import Cell, DriftFacts, Estimate, MatrixEntry, RunRecord
+from alignkit.report.matrix_view import entry_id
+from alignkit.report.names import Names
+from alignkit.report.numerals import (
+    grouped,
+    interval,
+    listed,
+    p_value,
+    percent,
+    plain,
+    points,
+    significant,
+)
+from alignkit.report.table import Column, Notes, Row, Shown, Table, number_columns, text_columns
+
+PLACE = text_columns("Trained with", "Evaluated with", "Runtime")
+DELTAS = ("recall.macro", "precision.macro", "top1")
+OWN = "the aligned cell of its row: the others are compared with it"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A cell that crashed."""
+
+    title: str
+    reason: str
+    traceback: str
+
+
+def entries_table(record: RunRecord, names: Names) -> Table:
+    """Each matrix entry with all of its numbers."""
+    notes = Notes()
+    rows = tuple(
+        Row((*_place(entry, names), *_joined(entry, notes)), id=entry_id(index))
+        for index, entry in enumerate(record.matrix)
+    )
+    columns = (
+        *PLACE,
+        *number_columns(
+            "Images", "Δ macro recall, pp", "Δ macro precision, pp", "Δ top-1, pp", "Churn",
+            "Right → wrong", "Wrong → right", "Wrong → wrong", "McNemar p", "Detectable Δ top-1",
+            "Logits max |Δ|", "Logits mean |Δ|", "Cosine", "Non-finite",
+        ),
+    )  # fmt: skip
+    return Table("All comparisons, seeds joined", columns, rows, notes=notes.all())
+
+
+def per_seed_table(record: RunRecord, names: Names) -> Table:
+    """Each cell of each seed."""
+    notes = Notes()
+    rows = tuple(
+        Row((*_place(cell, names), Shown(str(cell.seed)), *_single(cell, notes)))
+        for cell in record.cells
+    )
+    columns = (
+        *PLACE,
+        Column("Seed", numeric=True),
+        *number_columns("Images", "Macro recall", "Macro precision", "Top-1"),
+        *number_columns("Δ macro recall, pp", "Churn", "Right → wrong", "Wrong → right"),
+        Column("What ran"),
+    )
+    return Table("Every cell, seed by seed", columns, rows, notes=notes.all())
+
+
+def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
+    """Cells and trainings that crashed, the same crash of several seeds once."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for training in record.trainings:
+        if training.state == "failed":
+            title = f"training {names.short(training.preprocess)}"
+            found.setdefault((title, training.reason, ""), []).append(str(training.seed))
+    for cell in record.cells:
+        if cell.state == "failed":
+            trained, evaluated = names.short(cell.trained_with), names.short(cell.evaluated_with)
+            title = f"{trained} → {evaluated}, {cell.backend} {cell.precision}"
+            found.setdefault((title, cell.reason, cell.traceback), []).append(str(cell.seed))
+    return tuple(
+        Failure(f"{title}, seed {listed(seeds)}", reason, traceback)
+        for (title, reason, traceback), seeds in found.items()
+    )
+
+
+def _place(cell: Cell | MatrixEntry, names: Names) -> tuple[Shown, ...]:
+    return (
+        Shown(names.short(cell.trained_with)),
+        Shown(names.short(cell.evaluated_with)),
+        Shown(f"{cell.backend} {cell.precision}"),
+    )
+
+
+def _joined(entry: MatrixEntry, notes: Notes) -> tuple[Shown, ...]:
+    if entry.drift is None:
+        reason = OWN if entry.state == "measured" else f"{entry.state}: {entry.reason}"
+        return (notes.missing(reason),) * 14
+    drift, logits = entry.drift, entry.drift.logits
+    return (
+        Shown(grouped(drift.n)),
+        *(_change(drift, metric, notes) for metric in DELTAS),
+        _churn(drift, notes),
+        *_flips(drift),
+        Shown(grouped(drift.wrong_to_wrong)),
+        notes.number(drift.mcnemar_p, p_value, "no image flipped, so there is nothing to test"),
+        notes.number(drift.detectable, lambda value: plain(100 * value, 2), "too few images"),
+        notes.number(logits.max_abs, significant, logits.reason),
+        notes.number(logits.mean_abs, significant, logits.reason),
+        notes.number(logits.cosine, lambda value: f"{value:.5f}", logits.reason),
+        Shown(grouped(drift.non_finite), tone="bad" if drift.non_finite else ""),
+    )
+
+
+def _single(cell: Cell, notes: Notes) -> tuple[Shown, ...]:
+    if cell.state != "measured":
+        gap = notes.missing(f"{cell.state}: {cell.reason}")
+        return (*(gap,) * 8, Shown(cell.state))
+    values = tuple(
+        notes.number(cell.metrics.get(metric), lambda value: percent(value, 2), "not computed")
+        for metric in DELTAS
+    )
+    drift = cell.drift
+    changes = (
+        (notes.missing(OWN),) * 4
+        if drift is None
+        else (_change(drift, "recall.macro", notes), _churn(drift, notes), *_flips(drift))
+    )
+    ran = ", ".join(f"{name} {value}" for name, value in cell.effective.items())
+    return (Shown(grouped(cell.n)), *values, *changes, Shown(ran))
+
+
+def _change(drift: DriftFacts, metric: str, notes: Notes) -> Shown:
+    estimate = drift.metrics.get(metric, Estimate(value=None, low=None, high=None))
+    if estimate.value is None:
+        return notes.missing(estimate.reason)
+    mark = "" if estimate.low is not None else notes.mark(estimate.reason or "no interval")
+    return Shown(f"{points(estimate.value)} {interval(estimate)}".strip(), mark=mark)
+
+
+def _churn(drift: DriftFacts, notes: Notes) -> Shown:
+    return notes.number(drift.churn.value, lambda value: percent(value, 2), drift.churn.reason)
+
+
+def _flips(drift: DriftFacts) -> tuple[Shown, Shown]:
+    return Shown(grouped(drift.right_to_wrong)), Shown(grouped(drift.wrong_to_right))

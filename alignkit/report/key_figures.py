@@ -1,0 +1,129 @@
+"""The numbers one reads first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from alignkit.record import MatrixEntry, RunRecord
+from alignkit.report.matrix_view import entry_id
+from alignkit.report.names import Names
+from alignkit.report.numerals import DASH, count, grouped, interval, listed, percent, points
+from alignkit.report.stage_view import StageSection
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFigure:
+    """One number of the page's head."""
+
+    name: str
+    value: str
+    detail: str
+    link: str = ""
+
+
+def key_figures(
+    record: RunRecord, names: Names, stages: tuple[StageSection, ...]
+) -> tuple[KeyFigure, ...]:
+    """The numbers of the page's head."""
+    return (
+        _largest_recall_change(record, names),
+        _largest_churn(record, names),
+        _resolution(record),
+        _start(stages),
+        _cells(record),
+    )
+
+
+def _where(entry: MatrixEntry, names: Names) -> str:
+    return (
+        f"{names.short(entry.trained_with)} → {names.short(entry.evaluated_with)}, "
+        f"{entry.backend} {entry.precision}"
+    )
+
+
+def _largest_recall_change(record: RunRecord, names: Names) -> KeyFigure:
+    name = "Largest change of macro recall"
+    found = [
+        (abs(change.value), index)
+        for index, entry in enumerate(record.matrix)
+        if entry.drift and (change := entry.drift.metrics.get("recall.macro"))
+        if change.value is not None
+    ]
+    if not found:
+        return KeyFigure(name, DASH, "nothing was compared")
+    _, index = max(found, key=lambda each: (each[0], -each[1]))
+    entry = record.matrix[index]
+    assert entry.drift is not None
+    change = entry.drift.metrics["recall.macro"]
+    assert change.value is not None
+    detail = f"{interval(change)} · {_where(entry, names)}"
+    return KeyFigure(name, f"{points(change.value)} pp", detail, link=entry_id(index))
+
+
+def _largest_churn(record: RunRecord, names: Names) -> KeyFigure:
+    name = "Most predictions changed"
+    found = [
+        (entry.drift.churn.value, index)
+        for index, entry in enumerate(record.matrix)
+        if entry.drift and entry.drift.churn.value is not None
+    ]
+    if not found:
+        return KeyFigure(name, DASH, "nothing was compared")
+    share, index = max(found, key=lambda each: (each[0], -each[1]))
+    entry = record.matrix[index]
+    assert entry.drift is not None
+    flips = (
+        f"{grouped(entry.drift.right_to_wrong)} lost, {grouped(entry.drift.wrong_to_right)} gained"
+    )
+    detail = f"{flips} of {grouped(entry.drift.n)} · {_where(entry, names)}"
+    return KeyFigure(name, percent(share, 2), detail, link=entry_id(index))
+
+
+def _resolution(record: RunRecord) -> KeyFigure:
+    limits = [
+        entry.drift.detectable
+        for entry in record.matrix
+        if entry.drift and entry.drift.detectable is not None
+    ]
+    name = "Detectable change of top-1"
+    floors = [
+        floor.metrics["recall.macro"]
+        for floor in record.noise_floor
+        if len(floor.seeds) > 1 and "recall.macro" in floor.metrics
+    ]
+    noise = (
+        f"noise floor of macro recall over seeds up to {100 * max(floors):.2f} pp"
+        if floors
+        else "one seed only: no noise floor"
+    )
+    if not limits:
+        return KeyFigure(name, DASH, noise)
+    low, high = f"{100 * min(limits):.2f}", f"{100 * max(limits):.2f}"
+    value = f"{low} pp" if low == high else f"{low}{DASH}{high} pp"
+    return KeyFigure(name, value, f"80 % power, 5 % level · {noise}", link="matrix")
+
+
+def _start(stages: tuple[StageSection, ...]) -> KeyFigure:
+    if not stages:
+        return KeyFigure("Where drift starts", DASH, "no pixels were compared")
+    firsts = list(dict.fromkeys(section.first or "nowhere" for section in stages))
+    details = [f"{section.candidate.name}: {_course(section)}" for section in stages]
+    return KeyFigure("Where drift starts", listed(firsts), " · ".join(details), link="stages")
+
+
+def _course(section: StageSection) -> str:
+    if not section.first:
+        return "no stage differs"
+    if section.largest in ("", section.first):
+        return section.first
+    return f"{section.first}, largest at {section.largest}"
+
+
+def _cells(record: RunRecord) -> KeyFigure:
+    states = [entry.state for entry in record.matrix]
+    measured = states.count("measured")
+    others = [f"{states.count(s)} {s}" for s in ("skipped", "failed") if s in states]
+    seeds = len({training.seed for training in record.trainings})
+    sample = f"{count(record.data.eval, 'image')}, {count(seeds, 'seed')}"
+    detail = f"{', '.join(others) or 'all measured'} · {sample}"
+    return KeyFigure("Matrix cells measured", f"{measured} of {len(states)}", detail, link="matrix")

@@ -1,0 +1,244 @@
+"""The drift matrices, one a metric: trained with x (evaluated with x backend x precision)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+from alignkit.record import DriftFacts, Estimate, MatrixEntry, NoiseFloor, RunRecord, VerdictState
+from alignkit.report.names import METRICS, Names, PathName
+from alignkit.report.numerals import DASH, grouped, interval, percent, points
+from alignkit.report.table import Note, Notes
+from alignkit.report.verdict_view import SEVERITY, Icon, icon
+
+EDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
+"""Percentage points at which the colour deepens; fixed, so that two reports can be compared."""
+ColumnKey = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixCell:
+    """One entry as a matrix shows it."""
+
+    kind: str
+    """``aligned``, ``measured``, ``skipped``, ``failed`` or ``absent``."""
+    main: str
+    symbol: str = ""
+    words: str = ""
+    """The symbol in words."""
+    interval: str = ""
+    lost: str = ""
+    gained: str = ""
+    tone: str = ""
+    """``n5`` … ``n1``, ``z``, ``p1`` … ``p5``: the diverging scale."""
+    in_noise: bool = False
+    gate: Icon | None = None
+    """A rule on this metric that this entry did not pass."""
+    mark: str = ""
+    entry: str = ""
+    """Id of the row with all its numbers."""
+    full: str = ""
+    """Row and column in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A header over one or more columns."""
+
+    name: str
+    span: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixRow:
+    """All cells of the models trained with one path."""
+
+    path: PathName
+    floor: str
+    detectable: str
+    cells: tuple[MatrixCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixView:
+    """One metric's matrix."""
+
+    id: str
+    title: str
+    caption: str
+    paths: tuple[Head, ...]
+    backends: tuple[Head, ...]
+    precisions: tuple[str, ...]
+    rows: tuple[MatrixRow, ...]
+    notes: tuple[Note, ...]
+
+
+CAPTIONS = {
+    "churn": "share of images whose predicted class is another than in the aligned cell of the row",
+    "": "change in percentage points; aligned cells show the value itself",
+}
+
+
+def entry_id(index: int) -> str:
+    """Id of an entry's row in the table of all comparisons."""
+    return f"entry-{index}"
+
+
+def matrix_views(record: RunRecord, names: Names) -> tuple[MatrixView, ...]:
+    """A matrix for each metric of `METRICS`."""
+    return tuple(_Builder(record, names, metric).view() for metric in METRICS)
+
+
+class _Builder:
+    def __init__(self, record: RunRecord, names: Names, metric: str) -> None:
+        self.names, self.metric, self.notes = names, metric, Notes()
+        self.entries = {
+            (entry.trained_with, _column(entry)): (index, entry)
+            for index, entry in enumerate(record.matrix)
+        }
+        self.rows = list(dict.fromkeys(entry.trained_with for entry in record.matrix))
+        self.columns = list(dict.fromkeys(_column(entry) for entry in record.matrix))
+        self.floors = {floor.preprocess: floor for floor in record.noise_floor}
+        self.rules = [rule for rule in record.verdict.rules if rule.metric == metric]
+
+    def view(self) -> MatrixView:
+        rows = tuple(self._row(trained) for trained in self.rows)
+        return MatrixView(
+            id=self.metric.split(".")[0],
+            title=METRICS[self.metric],
+            caption=f"{METRICS[self.metric]}: {CAPTIONS.get(self.metric, CAPTIONS[''])}.",
+            paths=tuple(
+                Head(name, span, self.names.of(name).note)
+                for name, span in _runs([column[:1] for column in self.columns])
+            ),
+            backends=tuple(
+                Head(name, span) for name, span in _runs([column[:2] for column in self.columns])
+            ),
+            precisions=tuple(column[2] for column in self.columns),
+            rows=rows,
+            notes=self.notes.all(),
+        )
+
+    def _row(self, trained: str) -> MatrixRow:
+        floor = _floor(self.floors.get(trained), self.metric)
+        limits = [
+            entry.drift.detectable
+            for (row, _), (_, entry) in self.entries.items()
+            if row == trained and entry.drift and entry.drift.detectable is not None
+        ]
+        return MatrixRow(
+            path=self.names.of(trained),
+            floor=_unit(floor) if floor is not None else "",
+            detectable=_range(limits),
+            cells=tuple(self._cell(trained, column, floor) for column in self.columns),
+        )
+
+    def _cell(self, trained: str, column: ColumnKey, floor: float | None) -> MatrixCell:
+        full = f"trained with {trained}, evaluated with {column[0]}, {column[1]} {column[2]}"
+        if (trained, column) not in self.entries:
+            return MatrixCell(
+                "absent", "not run", mark=self.notes.mark("not part of this run"), full=full
+            )
+        index, entry = self.entries[trained, column]
+        if entry.state != "measured":
+            reason = entry.reason or "no reason was recorded"
+            return MatrixCell(
+                entry.state, entry.state, mark=self.notes.mark(reason),
+                gate=self._gate(entry), entry=entry_id(index), full=full,
+            )  # fmt: skip
+        if entry.drift is None:
+            return self._reference(entry, entry_id(index), full)
+        return self._measured(entry, entry.drift, floor, entry_id(index), full)
+
+    def _reference(self, entry: MatrixEntry, row: str, full: str) -> MatrixCell:
+        if self.metric == "churn":
+            return MatrixCell("aligned", "reference", entry=row, full=full)
+        value = entry.metrics.get(self.metric)
+        if value is None:
+            mark = self.notes.mark("the metric has no value for this cell")
+            return MatrixCell("aligned", DASH, mark=mark, entry=row, full=full)
+        return MatrixCell("aligned", percent(value, 2), entry=row, full=full)
+
+    def _measured(
+        self, entry: MatrixEntry, drift: DriftFacts, floor: float | None, row: str, full: str
+    ) -> MatrixCell:
+        churn = self.metric == "churn"
+        estimate = drift.churn if churn else drift.metrics.get(self.metric)
+        if estimate is None or estimate.value is None:
+            reason = estimate.reason if estimate else "the metric was not measured"
+            mark = self.notes.mark(reason or "not measured")
+            return MatrixCell("measured", DASH, mark=mark, entry=row, full=full)
+        value = estimate.value
+        symbol, words = _symbol(estimate, drift, churn=churn)
+        return MatrixCell(
+            kind="measured",
+            main=percent(value, 2) if churn else points(value),
+            symbol=symbol,
+            words=words,
+            interval=interval(estimate, share=churn),
+            lost=grouped(drift.right_to_wrong),
+            gained=grouped(drift.wrong_to_right),
+            tone=_tone(-value if churn else value),
+            in_noise=value != 0 and floor is not None and abs(value) <= floor,
+            gate=self._gate(entry),
+            mark=""
+            if estimate.low is not None
+            else self.notes.mark(estimate.reason or "no interval"),
+            entry=row,
+            full=full,
+        )
+
+    def _gate(self, entry: MatrixEntry) -> Icon | None:
+        place = (entry.trained_with, entry.evaluated_with, entry.backend, entry.precision)
+        states: list[VerdictState] = [
+            rule.state
+            for rule in self.rules
+            if (rule.trained_with, rule.evaluated_with, rule.backend, rule.precision) == place
+        ]
+        worst = min(states, key=SEVERITY.index) if states else "pass"
+        return None if worst == "pass" else icon(worst)
+
+
+def _column(entry: MatrixEntry) -> ColumnKey:
+    return (entry.evaluated_with, entry.backend, entry.precision)
+
+
+def _runs(columns: list[tuple[str, ...]]) -> list[tuple[str, int]]:
+    return [(key[-1], len(list(same))) for key, same in groupby(columns)]
+
+
+def _floor(floor: NoiseFloor | None, metric: str) -> float | None:
+    if floor is None or len(floor.seeds) < 2:
+        return None
+    return floor.churn if metric == "churn" else floor.metrics.get(metric)
+
+
+def _unit(fraction: float) -> str:
+    return f"{100 * fraction:.2f} pp"
+
+
+def _range(limits: list[float]) -> str:
+    if not limits:
+        return ""
+    low, high = f"{100 * min(limits):.2f}", f"{100 * max(limits):.2f}"
+    return f"{low} pp" if low == high else f"{low}{DASH}{high} pp"
+
+
+def _symbol(estimate: Estimate, drift: DriftFacts, *, churn: bool) -> tuple[str, str]:
+    if drift.churn.value == 0:
+        return "=", "no prediction changed"
+    if churn:
+        return "", ""
+    if estimate.high is not None and estimate.high < 0:
+        return "▼", "worse: the interval lies below zero"
+    if estimate.low is not None and estimate.low > 0:
+        return "▲", "better: the interval lies above zero"
+    return "○", "no clear change: the interval holds zero"
+
+
+def _tone(value: float) -> str:
+    depth = sum(abs(100 * value) >= edge for edge in EDGES)
+    if depth == 0:
+        return "z"
+    return f"{'p' if value > 0 else 'n'}{depth}"

@@ -1,0 +1,122 @@
+"""Controls, data, paths and environment: what the run was made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from alignkit.record import PathFacts, RunRecord
+from alignkit.report.names import Names
+from alignkit.report.numerals import DASH, duration, grouped
+from alignkit.report.table import Row, Shown, Table, facts, text_columns
+
+
+def controls_table(record: RunRecord) -> Table | None:
+    """The checks of the measurement itself; ``None`` if none was made."""
+    rows = tuple(
+        Row(
+            (
+                Shown(control.name),
+                Shown(control.expected),
+                Shown(control.observed),
+                Shown("passed", tone="pass")
+                if control.passed
+                else Shown("not passed", tone="fail"),
+            )
+        )
+        for control in record.controls
+    )
+    columns = text_columns("Control", "Expected", "Observed", "Outcome")
+    return (
+        Table("Checks of the measurement itself, made with this run", columns, rows)
+        if rows
+        else None
+    )
+
+
+def paths_table(record: RunRecord, names: Names) -> Table:
+    """Every stage of every path with the code that ran."""
+    rows = tuple(row for path in record.paths for row in _path_rows(path, names))
+    columns = text_columns("Path", "Stage", "What it does", "Options", "Library that ran")
+    return Table("Preprocessing paths, the reference first", columns, rows)
+
+
+def _path_rows(path: PathFacts, names: Names) -> list[Row]:
+    known = names.of(path.name)
+    title = f"{known.name}: {known.note}" if known.note else known.name
+    if path.skipped:
+        return [
+            Row(
+                (
+                    Shown(title),
+                    Shown("all"),
+                    Shown(f"skipped: {path.skipped}"),
+                    Shown(""),
+                    Shown(""),
+                )
+            )
+        ]
+    return [
+        Row(
+            (
+                Shown(title),
+                Shown(stage.stage),
+                Shown(stage.label),
+                Shown(_options(stage.options)),
+                Shown(stage.version or "alignkit"),
+            )
+        )
+        for stage in path.stages
+    ]
+
+
+def data_table(record: RunRecord) -> Table:
+    """The data set."""
+    data = record.data
+    classes = ", ".join(data.classes[:20]) + (", …" if len(data.classes) > 20 else "")
+    pairs = {
+        "Data set": f"{data.name} {data.version}".strip(),
+        "Options": _options(data.options),
+        "Training images": grouped(data.train),
+        "Evaluation images": grouped(data.eval),
+        "Classes": f"{len(data.classes)}: {classes}" if data.classes else DASH,
+        "Fingerprint (SHA-256)": data.fingerprint,
+    }
+    pairs |= {f"Note {index}": note for index, note in enumerate(data.notes, 1)}
+    return facts("The data set", ("Fact", "Value"), pairs)
+
+
+def environment_tables(record: RunRecord) -> tuple[Table, ...]:
+    """The machine and the run; installed versions; codecs; flags."""
+    machine = record.environment
+    run = {
+        "alignkit": record.alignkit,
+        "Started (UTC)": record.started,
+        "Duration of this invocation": duration(record.seconds),
+        "Plan (content hash)": record.key,
+        "Git revision": machine.git or "not in a git repository",
+        "Python": machine.python,
+        "Platform": machine.platform,
+        "CPU": f"{machine.cpu}, {machine.cores} cores",
+        "GPU": machine.gpu,
+    }
+    tables = [facts("Run and machine", ("Fact", "Value"), run)]
+    if machine.flags:
+        tables.append(facts("Settings that change numbers", ("Setting", "Value"), machine.flags))
+    if machine.codecs:
+        tables.append(facts("JPEG codec builds", ("Library", "Codec"), machine.codecs))
+    tables.append(facts("Installed versions", ("Distribution", "Version"), machine.versions))
+    return tuple(tables)
+
+
+def _options(options: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {_written(value)}" for name, value in options.items()) or DASH
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return "(" + _options(value) + ")"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_written(each) for each in value) + "]"
+    return "none" if value is None else str(value)

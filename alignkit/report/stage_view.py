@@ -1,0 +1,136 @@
+"""Which stage differs, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from alignkit.record import PixelStage, RunRecord
+from alignkit.report.names import Names, PathName
+from alignkit.report.numerals import DASH, percent, plain, signed
+from alignkit.report.table import Group, Notes, Row, Shown, Table, number_columns, text_columns
+
+MEASURES = ("Max Δ", "Mean Δ", "Bias R, G, B", "Pixels differing", "PSNR, dB", "SSIM")
+ZERO = Shown("0", tone="muted")
+"""Exactly zero, told from what rounds to it."""
+IDENTICAL = "the images are identical: PSNR is infinite"
+
+
+@dataclass(frozen=True, slots=True)
+class StageSection:
+    """The stages of one pair of paths."""
+
+    reference: PathName
+    candidate: PathName
+    first: str
+    """The first stage whose isolated difference is not zero; empty if there is none."""
+    largest: str
+    """The stage with the greatest isolated mean; empty if there is none."""
+    words: str
+    table: Table
+
+
+def stage_sections(record: RunRecord, names: Names) -> tuple[StageSection, ...]:
+    """A section for each pair of paths, in the record's order."""
+    pairs = dict.fromkeys((stage.reference, stage.candidate) for stage in record.pixels)
+    sections = []
+    for reference, candidate in pairs:
+        stages = [s for s in record.pixels if (s.reference, s.candidate) == (reference, candidate)]
+        isolated = [stage for stage in stages if stage.mode == "isolated"]
+        first, largest = first_differing(isolated), largest_difference(isolated)
+        tags = {largest.stage: "largest"} if largest else {}
+        if first:
+            tags[first.stage] = "starts here" + (", largest" if first is largest else "")
+        sections.append(
+            StageSection(
+                reference=names.of(reference),
+                candidate=names.of(candidate),
+                first=first.stage if first else "",
+                largest=largest.stage if largest else "",
+                words=_words(isolated, first),
+                table=_stage_table(stages, tags, names.short(reference), names.short(candidate)),
+            )
+        )
+    return tuple(sections)
+
+
+def first_differing(isolated: Sequence[PixelStage]) -> PixelStage | None:
+    """Where drift starts: the first stage that differs on the same input."""
+    return next((stage for stage in isolated if stage.max_abs), None)
+
+
+def largest_difference(isolated: Sequence[PixelStage]) -> PixelStage | None:
+    """The stage with the greatest mean difference in grey levels."""
+    grey = [stage for stage in isolated if stage.stage != "normalise" and stage.mean_abs]
+    return max(grey, key=lambda stage: stage.mean_abs or 0.0, default=None)
+
+
+def _words(isolated: list[PixelStage], first: PixelStage | None) -> str:
+    measured = [stage for stage in isolated if stage.max_abs is not None]
+    if not measured:
+        return "No stage could be compared."
+    if first is None:
+        return "Every stage gives the same values for the same input."
+    largest = largest_difference(isolated)
+    text = f"Drift starts at {first.stage}, the first stage that differs on the same input"
+    if largest is None:
+        return f"{text}."
+    mean, most = plain(largest.mean_abs or 0.0, 2), plain(largest.max_abs or 0.0, 0)
+    size = f"mean {mean}, max {most} grey levels"
+    if largest is first:
+        return f"{text}, and is largest there ({size})."
+    return f"{text}; it is largest at {largest.stage} ({size})."
+
+
+def _stage_table(
+    stages: list[PixelStage], tags: dict[str, str], reference: str, candidate: str
+) -> Table:
+    notes = Notes()
+    by_mode = {(stage.stage, stage.mode): stage for stage in stages}
+    rows = tuple(
+        Row(
+            (
+                Shown(name, tag=tags.get(name, "")),
+                *_measures(by_mode.get((name, "isolated")), notes),
+                *_measures(by_mode.get((name, "cumulative")), notes),
+            )
+        )
+        for name in dict.fromkeys(stage.stage for stage in stages)
+    )
+    caption = (
+        f"{candidate} against {reference}, stage by stage, in grey levels 0{DASH}255 (normalise: "
+        "in normalised units). Isolated: both implementations on the reference's input. "
+        "Cumulative: each path on its own."
+    )
+    columns = (*text_columns("Stage"), *number_columns(*MEASURES, *MEASURES))
+    groups = (Group("", 1), Group("Isolated", len(MEASURES)), Group("Cumulative", len(MEASURES)))
+    return Table(caption, columns, rows, groups, notes.all())
+
+
+def _measures(stage: PixelStage | None, notes: Notes) -> tuple[Shown, ...]:
+    if stage is None:
+        return (notes.missing("not compared in this mode"),) * len(MEASURES)
+    decimals = 4 if stage.stage == "normalise" else 2
+    reason = stage.reason or "not measured"
+    return (
+        _distance(stage.max_abs, decimals - 1, notes, reason),
+        _distance(stage.mean_abs, decimals + 1, notes, reason),
+        _bias(stage, decimals, notes, reason),
+        ZERO
+        if stage.share_differing == 0
+        else notes.number(stage.share_differing, percent, reason),
+        notes.number(stage.psnr, lambda v: f"{v:.1f}", IDENTICAL if stage.max_abs == 0 else reason),
+        notes.number(stage.ssim, lambda v: f"{v:.4f}", reason),
+    )
+
+
+def _distance(value: float | None, decimals: int, notes: Notes, reason: str) -> Shown:
+    return ZERO if value == 0 else notes.number(value, lambda v: plain(v, decimals), reason)
+
+
+def _bias(stage: PixelStage, decimals: int, notes: Notes, reason: str) -> Shown:
+    if stage.max_abs == 0:
+        return ZERO
+    return notes.number(
+        stage.bias, lambda bias: " ".join(signed(v, decimals) for v in bias), reason
+    )

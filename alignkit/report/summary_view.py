@@ -1,0 +1,201 @@
+"""`SummaryView`: the run in short, for pull requests and for agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from alignkit.record import Estimate, MatrixEntry, RunRecord
+from alignkit.report.coverage_view import coverage_words
+from alignkit.report.names import Names
+from alignkit.report.numerals import DASH, count, interval, percent, plain, points, shorten
+from alignkit.report.stage_view import stage_sections
+from alignkit.report.verdict_view import SEVERITY, WORDS, verdict_view
+
+MOST_ROWS = 100
+"""Rows of one table: a pull request comment holds 65,536 characters."""
+MOST_REASON = 160
+"""Characters of a reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading with words, a table or both."""
+
+    title: str
+    words: str = ""
+    headers: tuple[str, ...] = ()
+    aligns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    omitted: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryView:
+    """The summary."""
+
+    alignkit: str
+    name: str
+    word: str
+    sentence: str
+    tally: str
+    remark: str
+    partial: bool
+    question: str
+    sample: str
+    surrogates: tuple[str, ...]
+    sections: tuple[Section, ...]
+    command: str
+
+
+def summary_view(record: RunRecord) -> SummaryView:
+    """The summary of a run."""
+    names = Names(record.paths)
+    verdict = verdict_view(record.verdict, names)
+    seeds = len({training.seed for training in record.trainings})
+    known = [names.of(path.name) for path in record.paths]
+    return SummaryView(
+        alignkit=record.alignkit,
+        name=record.name,
+        word=verdict.icon.word,
+        sentence=record.verdict.sentence,
+        tally=verdict.tally,
+        remark=verdict.remark,
+        partial=record.partial,
+        question=record.question,
+        sample=f"{record.data.name}: {count(record.data.eval, 'evaluation image')}, "
+        f"{count(seeds, 'seed')}.",
+        surrogates=tuple(f"{path.name} is a {path.note}." for path in known if path.note),
+        sections=tuple(_sections(record, names)),
+        command=record.command,
+    )
+
+
+def _sections(record: RunRecord, names: Names) -> Iterable[Section]:
+    yield _matrix(record, names)
+    if record.verdict.rules:
+        yield _rules(record, names)
+    yield _stages(record, names)
+    yield Section("Coverage", coverage_words(record, names))
+    yield _controls(record)
+
+
+def _table(
+    title: str, words: str, headers: Sequence[str], rows: Sequence[tuple[str, ...]], *, text: int
+) -> Section:
+    """A section with a table whose first ``text`` columns are text and the others numbers."""
+    left = len(rows) - MOST_ROWS
+    return Section(
+        title,
+        words,
+        tuple(headers),
+        tuple("---" if index < text else "---:" for index in range(len(headers))),
+        tuple(rows[:MOST_ROWS]),
+        f"{count(left, 'more row')} in index.html." if left > 0 else "",
+    )
+
+
+def _matrix(record: RunRecord, names: Names) -> Section:
+    rows = [_matrix_row(entry, names) for entry in record.matrix]
+    floors = [
+        f"{names.short(floor.preprocess)} {100 * floor.metrics['recall.macro']:.2f} pp"
+        for floor in record.noise_floor
+        if len(floor.seeds) > 1 and "recall.macro" in floor.metrics
+    ]
+    words = (
+        "Change of macro recall against the aligned cell of the row, in percentage points, "
+        "with its 95 % interval; lost: right before, wrong now; gained: the other way."
+    )
+    if floors:
+        words += f" Noise floor of macro recall over seeds: {', '.join(floors)}."
+    headers = ("Trained with", "Evaluated with", "Runtime", "Δ macro recall", "Churn",
+               "Lost / gained", "Detectable Δ top-1")  # fmt: skip
+    return _table("Drift matrix", words, headers, rows, text=3)
+
+
+def _matrix_row(entry: MatrixEntry, names: Names) -> tuple[str, ...]:
+    place = (
+        names.short(entry.trained_with),
+        names.short(entry.evaluated_with),
+        f"{entry.backend} {entry.precision}",
+    )
+    if entry.state != "measured":
+        return (*place, f"{entry.state}: {shorten(entry.reason, MOST_REASON)}", DASH, DASH, DASH)
+    if entry.drift is None:
+        own = entry.metrics.get("recall.macro")
+        return (
+            *place,
+            f"aligned, {percent(own, 2) if own is not None else DASH}",
+            DASH,
+            DASH,
+            DASH,
+        )
+    drift = entry.drift
+    missing = Estimate(value=None, low=None, high=None, reason="not measured")
+    limit = drift.detectable
+    return (
+        *place,
+        _change(drift.metrics.get("recall.macro", missing)),
+        percent(drift.churn.value, 2) if drift.churn.value is not None else drift.churn.reason,
+        f"{drift.right_to_wrong} / {drift.wrong_to_right}",
+        f"{100 * limit:.2f} pp" if limit is not None else DASH,
+    )
+
+
+def _change(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return f"{DASH} ({estimate.reason or 'not measured'})"
+    return f"{points(estimate.value)} {interval(estimate)}".strip()
+
+
+def _rules(record: RunRecord, names: Names) -> Section:
+    ordered = sorted(record.verdict.rules, key=lambda rule: SEVERITY.index(rule.state))
+    rows = [
+        (
+            WORDS[rule.state],
+            rule.limit,
+            shorten(rule.observed, MOST_REASON),
+            names.short(rule.trained_with),
+            names.short(rule.evaluated_with),
+            f"{rule.backend} {rule.precision}",
+        )
+        for rule in ordered
+        if rule.state != "pass"
+    ]
+    headers = ("Outcome", "Rule", "Observed", "Trained with", "Evaluated with", "Runtime")
+    words = "" if rows else "Every rule passed."
+    return _table("Rules that did not pass", words, headers, rows, text=6)
+
+
+def _stages(record: RunRecord, names: Names) -> Section:
+    words = " ".join(
+        f"{section.candidate.short} against {section.reference.short}: {section.words}"
+        for section in stage_sections(record, names)
+    )
+    rows = [
+        (
+            f"{names.short(stage.candidate)} against {names.short(stage.reference)}",
+            stage.stage,
+            plain(stage.max_abs, 1),
+            plain(stage.mean_abs, 3),
+            percent(stage.share_differing) if stage.share_differing is not None else DASH,
+        )
+        for stage in record.pixels
+        if stage.mode == "isolated" and stage.max_abs and stage.mean_abs is not None
+    ]
+    headers = ("Paths", "Stage (isolated)", "Max", "Mean", "Pixels differing")
+    return _table("Which stage", words or "No pixels were compared.", headers, rows, text=2)
+
+
+def _controls(record: RunRecord) -> Section:
+    rows = [
+        (
+            control.name,
+            control.expected,
+            control.observed,
+            "passed" if control.passed else "NOT PASSED",
+        )
+        for control in record.controls
+    ]
+    words = "" if rows else "This run made no control."
+    return _table("Controls", words, ("Control", "Expected", "Observed", "Outcome"), rows, text=4)

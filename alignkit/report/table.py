@@ -1,0 +1,123 @@
+"""`Table`: what every plain table of the report is before a template sees it.
+
+A missing number is shown as a dash whose reason stands in a footnote below the table; the reason is
+never only a tooltip.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TypeVar
+
+from alignkit.report.numerals import DASH
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The content of one cell."""
+
+    text: str
+    mark: str = ""
+    """Of the footnote that explains it."""
+    title: str = ""
+    """More, for the pointer; never the only place of a fact."""
+    tag: str = ""
+    """A remark of few words beside the text."""
+    tone: str = ""
+    """A class of the style sheet: ``bad``, ``muted`` or a state; the text says the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A footnote of a table."""
+
+    mark: str
+    text: str
+
+
+class Notes:
+    """Collects the footnotes of one table: the same reason gets the same mark."""
+
+    def __init__(self) -> None:
+        self._marks: dict[str, str] = {}
+        letters = string.ascii_lowercase
+        self._unused = iter([*letters, *("".join(pair) for pair in product(letters, repeat=2))])
+
+    def mark(self, reason: str) -> str:
+        """The mark of a reason, new or known."""
+        if reason not in self._marks:
+            self._marks[reason] = next(self._unused)
+        return self._marks[reason]
+
+    def missing(self, reason: str, text: str = DASH) -> Shown:
+        """A cell without a value, and why."""
+        reason = reason or "not measured"
+        return Shown(text, mark=self.mark(reason), title=reason, tone="muted")
+
+    def number(
+        self, value: Value | None, written: Callable[[Value], str], reason: str = ""
+    ) -> Shown:
+        """A cell with a value, or a dash with the reason."""
+        return self.missing(reason) if value is None else Shown(written(value))
+
+    def all(self) -> tuple[Note, ...]:
+        """Every note, in the order of first use."""
+        return tuple(Note(mark, reason) for reason, mark in self._marks.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's header."""
+
+    text: str
+    numeric: bool = False
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A header over several columns; an empty text spans without one."""
+
+    text: str
+    span: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The first cell heads the row."""
+
+    cells: tuple[Shown, ...]
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with caption, headers and footnotes."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    groups: tuple[Group, ...] = ()
+    """Over the columns, left to right; none, or spans that add up to the columns."""
+    notes: tuple[Note, ...] = field(default=())
+
+
+def text_columns(*names: str) -> tuple[Column, ...]:
+    """Columns of text."""
+    return tuple(Column(name) for name in names)
+
+
+def number_columns(*names: str) -> tuple[Column, ...]:
+    """Columns of right-aligned numbers."""
+    return tuple(Column(name, numeric=True) for name in names)
+
+
+def facts(caption: str, names: tuple[str, str], pairs: dict[str, str]) -> Table:
+    """A table of names and values."""
+    rows = tuple(Row((Shown(name), Shown(value or DASH))) for name, value in pairs.items())
+    return Table(caption, text_columns(*names), rows)

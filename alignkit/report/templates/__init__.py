@@ -1,0 +1,55 @@
+"""Templates → text. Everything a view holds is escaped for the language of the page."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+MARKDOWN_SPECIAL = re.compile(r"[\\`*<>|]")
+
+
+def html(template: str, **views: Any) -> str:
+    """Render an HTML template; every value is escaped."""
+    return _environment(autoescape=True).get_template(template).render(**views)
+
+
+def markdown(template: str, **views: Any) -> str:
+    """Render a Markdown template; every value stays text on one line, inside a table too."""
+    environment = _environment(autoescape=False, finalize=markdown_text)
+    environment.filters["fenced"] = fenced
+    return environment.get_template(template).render(**views)
+
+
+class Written(str):
+    """Markdown already, not to be escaped again."""
+
+    __slots__ = ()
+
+
+def markdown_text(value: Any) -> str:
+    """A value so that Markdown shows it as it is."""
+    if isinstance(value, Written):
+        return value
+    line = " ".join(str(value).split())
+    return MARKDOWN_SPECIAL.sub(r"\\\g<0>", line).replace("](", "]\\(")
+
+
+def fenced(text: str, language: str = "") -> Written:
+    """A code block whose fence is longer than any in the text."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return Written(f"{fence}{language}\n{text.rstrip()}\n{fence}")
+
+
+def _environment(*, autoescape: bool, **options: Any) -> Environment:
+    return Environment(
+        autoescape=autoescape,  # noqa: S701 - off for Markdown alone, where `finalize` escapes
+        loader=PackageLoader("alignkit.report"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        **options,
+    )

@@ -1,0 +1,72 @@
+"""The images that differ most, as both paths see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from alignkit.record import RunRecord, WorstImage
+from alignkit.report.names import Names, PathName
+from alignkit.report.numerals import MINUS, TIMES, significant
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One image of a worst-image card."""
+
+    source: str
+    caption: str
+    alt: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorstCard:
+    """An image as both paths see it."""
+
+    id: str
+    facts: str
+    flipped: str
+    pictures: tuple[Picture, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorstGroup:
+    """The worst images of one pair of paths."""
+
+    reference: PathName
+    candidate: PathName
+    cards: tuple[WorstCard, ...]
+
+
+def worst_groups(record: RunRecord, names: Names) -> tuple[WorstGroup, ...]:
+    """The worst images, grouped by pair of paths, in the record's order."""
+    groups: dict[tuple[str, str], list[WorstImage]] = {}
+    for image in record.worst:
+        groups.setdefault((image.reference, image.candidate), []).append(image)
+    return tuple(
+        WorstGroup(names.of(reference), names.of(candidate), tuple(map(_card, images)))
+        for (reference, candidate), images in groups.items()
+    )
+
+
+def _card(image: WorstImage) -> WorstCard:
+    factor = f"{TIMES}{image.amplification:g}"
+    difference = f"|B {MINUS} A| {factor}"
+    return WorstCard(
+        id=image.id,
+        facts=f"label {image.label} · after {image.stage} · max {significant(image.max_abs)} · "
+        f"mean {image.mean_abs:.2f}",
+        flipped=image.flipped,
+        pictures=(
+            Picture(
+                image.a.path, f"A {image.reference}", f"{image.id} as {image.reference} gives it"
+            ),
+            Picture(
+                image.b.path, f"B {image.candidate}", f"{image.id} as {image.candidate} gives it"
+            ),
+            Picture(
+                image.difference.path,
+                difference,
+                f"absolute difference of the two, amplified {factor}",
+            ),
+        ),
+    )

@@ -1,0 +1,199 @@
+import re
+from itertools import combinations
+
+import html5lib
+import pytest
+
+from alignkit.errors import RecordError
+from alignkit.record import Estimate, MatrixEntry
+from alignkit.report import render
+from alignkit.report.numerals import DASH
+from alignkit.report.verdict_view import OUTLINES, SIGNS, WORDS
+from tests.report.gold import compare_gold
+
+XHTML = "{http://www.w3.org/1999/xhtml}"
+EVIL = "<img src=x onerror=alert(1)>|`*"
+VOLATILE = re.compile(r"alignkit 0\.1\.0|2026-11-20[ T]10:15:00(\+00:00)?|3.min.04.s")
+
+
+def parse(page):
+    return html5lib.HTMLParser(strict=True, namespaceHTMLElements=True).parse(page)
+
+
+def elements(tree, name):
+    return list(tree.iter(f"{XHTML}{name}"))
+
+
+def text_of(element):
+    return " ".join("".join(element.itertext()).split())
+
+
+def test_page_is_the_gold_file(page):
+    compare_gold("index.html", VOLATILE.sub("VOLATILE", page))
+
+
+def test_summary_is_the_gold_file(record, rendered):
+    summary = (rendered(record) / "summary.md").read_text()
+    compare_gold("summary.md", VOLATILE.sub("VOLATILE", summary))
+
+
+def test_page_is_valid_html(page):
+    tree = parse(page)
+    assert tree.get("lang") == "en"
+    assert len(elements(tree, "h1")) == len(elements(tree, "main")) == 1
+
+
+def test_ids_are_unique_and_links_lead_somewhere(page):
+    tree = parse(page)
+    ids = [element.get("id") for element in tree.iter() if element.get("id")]
+    assert len(ids) == len(set(ids))
+    targets = {a.get("href")[1:] for a in elements(tree, "a") if a.get("href").startswith("#")}
+    assert targets <= set(ids)
+
+
+def test_page_loads_nothing_from_a_network_and_runs_no_script(page, record, rendered):
+    tree = parse(page)
+    loads = [e.get(name) for e in tree.iter() for name in ("src", "href", "srcset") if e.get(name)]
+    assert not [load for load in loads if re.match(r"\s*(\w+:)?//|\s*https?:|\s*javascript:", load)]
+    assert not elements(tree, "script")
+    assert not [
+        e for e in tree.iter() if e.get("style") or any(k.startswith("on") for k in e.attrib)
+    ]
+    style = (rendered(record) / "assets" / "report.css").read_text()
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_every_table_has_a_caption_headers_and_whole_rows(page):
+    tables = elements(parse(page), "table")
+    assert len(tables) > 20
+    for table in tables:
+        assert text_of(table.find(f"{XHTML}caption"))
+        assert all(header.get("scope") for header in table.iter(f"{XHTML}th"))
+        body = table.find(f"{XHTML}tbody")
+        widths = {sum(int(cell.get("colspan", 1)) for cell in row) for row in body}
+        headers = table.find(f"{XHTML}thead")
+        last = sum(int(cell.get("colspan", 1)) for cell in headers[-1])
+        assert len(widths) == 1
+        assert widths.pop() - last in (0, 1)  # a matrix's corner spans three header rows
+        assert all(row[0].get("scope") == "row" for row in body)
+
+
+def test_every_picture_has_a_text_and_is_loaded_late(page):
+    images = elements(parse(page), "img")
+    assert len(images) == 36
+    assert all(image.get("alt") and image.get("loading") == "lazy" for image in images)
+
+
+def test_sizes_stay_small(page, record, rendered):
+    folder = rendered(record)
+    assert len(page.encode()) < 300_000
+    assert (folder / "assets" / "report.css").stat().st_size < 15_000
+    assert (folder / "summary.md").stat().st_size < 60_000
+
+
+def test_no_placeholder_of_a_missing_number_is_shown(page):
+    assert not re.search(r"\b(nan|NaN|None|inf|null)\b", " ".join(parse(page).itertext()))
+
+
+@pytest.mark.parametrize("state", WORDS)
+def test_verdict_is_told_by_word_icon_and_favicon(state, record, rendered):
+    verdict = record.verdict.model_copy(update={"state": state})
+    page = (rendered(record.model_copy(update={"verdict": verdict})) / "index.html").read_text()
+    tree = parse(page)
+    assert text_of(elements(tree, "h1")[0]) == WORDS[state]
+    assert text_of(elements(tree, "title")[0]).startswith(f"{WORDS[state]}: quickstart")
+    assert f'class="icon {state}"' in page
+    assert 'rel="icon" href="data:image/svg+xml,' in page
+
+
+def test_states_have_icons_of_different_shape():
+    for first, second in combinations(WORDS, 2):
+        assert OUTLINES[first] != OUTLINES[second]
+        assert SIGNS[first] != SIGNS[second]
+
+
+def test_names_of_users_stay_text(record, rendered):
+    text = record.model_dump_json()
+    for name in ("torchpipe-gpu", "eval/0011.jpg", "onnxruntime", "quickstart", "digits-on-photos"):
+        text = text.replace(name, EVIL)
+    classes = tuple(EVIL for _ in record.data.classes)
+    hostile = type(record).model_validate_json(text)
+    hostile = hostile.model_copy(
+        update={
+            "data": hostile.data.model_copy(update={"classes": classes}),
+            "yaml": "</code></pre><script>alert(1)</script>",
+            "command": "alignkit run ```\n<script>",
+        }
+    )
+    folder = rendered(hostile)
+    tree = parse((folder / "index.html").read_text())
+    assert len(elements(tree, "img")) == 36
+    assert not elements(tree, "script")
+    assert EVIL in "".join(tree.itertext())
+    summary = (folder / "summary.md").read_text()
+    assert "<img" not in summary.replace("\\<img", "")
+    assert "````sh" in summary
+
+
+def test_a_surrogate_is_called_so_wherever_its_path_is_named(page):
+    tree = parse(page)
+    note = "surrogate of torchpipe's GPU path (nvJPEG, ResizeTensor), not yet calibrated"
+    sections = {section.get("id"): text_of(section) for section in elements(tree, "section")}
+    for name in ("matrix", "stages", "worst", "classes", "training", "provenance"):
+        assert note in sections[name]
+    assert note in next(
+        text for name, text in sections.items() if name is None and "paths:" in text
+    )
+    for row in tree.iter(f"{XHTML}th"):
+        if text_of(row).startswith("torchpipe-gpu"):
+            assert "surrogate" in text_of(row)
+
+
+def test_skipped_and_failed_cells_show_their_reason(page):
+    matrix = next(s for s in elements(parse(page), "section") if s.get("id") == "matrix")
+    assert text_of(matrix).count("bfloat16 convolutions are not implemented") >= 4
+    assert (
+        "Failed: torchpipe-gpu (surrogate) → pillow, onnxruntime fp16, seed 0, 1 and 2"
+        in text_of(matrix)
+    )
+    assert "Traceback (most recent call last)" in text_of(matrix)
+
+
+def test_a_number_that_could_not_be_computed_is_a_dash_with_its_reason(record, rendered):
+    def blank(entry: MatrixEntry):
+        if entry.drift is None:
+            return entry
+        gap = Estimate(value=None, low=None, high=None, reason="class 7 has no image")
+        metrics = {**entry.drift.metrics, "recall.macro": gap}
+        return entry.model_copy(
+            update={"drift": entry.drift.model_copy(update={"metrics": metrics})}
+        )
+
+    changed = record.model_copy(update={"matrix": tuple(map(blank, record.matrix))})
+    folder = rendered(changed)
+    assert (folder / "index.html").read_text().count("class 7 has no image") >= 2
+    assert f"{DASH} (class 7 has no image)" in (folder / "summary.md").read_text()
+
+
+def test_a_run_that_measured_nothing_still_has_a_page(record, rendered):
+    lists = ("paths", "coverage", "trainings", "cells", "matrix", "noise_floor", "controls",
+             "pixels", "worst")  # fmt: skip
+    nothing = record.model_copy(
+        update=dict.fromkeys(lists, ())
+        | {
+            "partial": True,
+            "verdict": record.verdict.model_copy(update={"rules": (), "state": "error"}),
+        }
+    )
+    folder = rendered(nothing)
+    text = text_of(parse((folder / "index.html").read_text()))
+    assert "Interrupted." in text
+    assert "nothing was compared" in text
+    assert "This run made no control" in text
+    assert "This run made no control" in (folder / "summary.md").read_text()
+
+
+def test_a_missing_record_is_refused_with_the_next_step(tmp_path):
+    with pytest.raises(RecordError, match="finished run"):
+        render(tmp_path)
