@@ -16,6 +16,7 @@ from alignkit.decoders import DECODERS
 from alignkit.record import Environment
 from alignkit.resizers import RESIZERS
 
+DRIVER = Path("/proc/driver/nvidia")
 LIBRARIES = ("numpy", "onnx", "pandas", "pyarrow", "scikit-learn", "scipy")
 """What every run computes with, besides the plugins' own libraries."""
 VARIABLES = (
@@ -60,7 +61,7 @@ def gpu_name() -> str:
         answer = _output(query)
         if answer:
             return "; ".join(f"{name}, driver {driver}" for name, driver in _pairs(answer))
-    cards = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    cards = sorted(DRIVER.glob("gpus/*/information"))
     names = [
         line.partition(":")[2].strip()
         for card in cards

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -36,7 +36,8 @@ from alignkit.option import (
     wrong,
 )
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess_option import STRICT, Flag, Integer, Name, Number, PreprocessOption, Share
+from alignkit.preprocess_option import STRICT, Integer, Name, Number, PreprocessOption, Share
+from alignkit.rule import Gate
 
 
 class Augment(BaseModel):
@@ -138,42 +139,6 @@ class Evaluate(BaseModel):
     """Bootstrap resamples behind each interval."""
 
 
-class Rule(BaseModel):
-    """One entry of ``gate.rules``: a metric of the drift, and its limits."""
-
-    model_config = STRICT
-    metric: Literal[
-        "churn", "top1", "recall.macro", "recall.micro", "precision.macro", "precision.micro"
-    ]
-    warn: Share | None = None
-    fail: Share | None = None
-    """Threshold on the absolute value."""
-    margin: Annotated[Number, Field(gt=0, le=1)] | None = None
-    """Two-sided equivalence margin: the whole interval inside it passes, wholly outside fails,
-    across it is inconclusive."""
-
-    @model_validator(mode="after")
-    def _has_a_limit(self) -> Self:
-        if self.warn is None and self.fail is None and self.margin is None:
-            raise PydanticCustomError("rule", "a rule needs 'warn', 'fail' or 'margin'")
-        return self
-
-
-class Gate(BaseModel):
-    """``gate:``: when the run fails."""
-
-    model_config = STRICT
-    informational: Flag = False
-    """Show verdicts, but exit 0."""
-    on_inconclusive: Literal["warn", "fail"] = "warn"
-    allow_missing: Flag = False
-    """Let cells that this machine cannot run be skipped without exit code 4."""
-    rules: Annotated[tuple[Rule, ...], Field(min_length=1)] = (
-        Rule(metric="churn", fail=0.02),
-        Rule(metric="recall.macro", margin=0.01),
-    )
-
-
 class ReportOption(BaseModel):
     """``report:``: what the page shows."""
 
@@ -249,7 +214,8 @@ class Experiment:
             if not line.startswith("#"):
                 break
             lines.append(line.lstrip("# ").rstrip())
-        return " ".join(line for line in lines if not line.startswith("yaml-language-server"))
+        told = [line for line in lines if line and not line.startswith("yaml-language-server")]
+        return " ".join(told)
 
 
 def experiment_schema() -> dict[str, Any]:

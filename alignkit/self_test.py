@@ -24,7 +24,7 @@ REFERENCE = "opencv"
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class DecoderCheck:
     """One decoder on one file."""
 
     decoder: str
@@ -41,7 +41,7 @@ class Tested:
         return self.outcome == "ok" or self.kind not in MUST_DECODE
 
 
-def self_test() -> list[Tested]:
+def self_test() -> list[DecoderCheck]:
     """Every decoder that is installed, on every file."""
     images = {kind: _bytes(kind) for kind in KINDS}
     reference = DECODERS[REFERENCE].load()()
@@ -60,11 +60,13 @@ def _bytes(kind: str) -> bytes:
     return resources.files("alignkit").joinpath("jpegs", f"{kind}.jpg").read_bytes()
 
 
-def _tested(name: str, kind: str, decoded: Decoded, expected: Decoded) -> Tested:
+def _tested(name: str, kind: str, decoded: Decoded, expected: Decoded) -> DecoderCheck:
     if decoded.image is None:
-        return Tested(name, kind, decoded.outcome, decoded.reason)
+        return DecoderCheck(name, kind, decoded.outcome, decoded.reason)
     digest = hashlib.sha256(decoded.image.tobytes()).hexdigest()
-    return Tested(name, kind, decoded.outcome, _finding(decoded.image, expected.image), digest)
+    return DecoderCheck(
+        name, kind, decoded.outcome, _finding(decoded.image, expected.image), digest
+    )
 
 
 def _finding(image: Image, expected: Image | None) -> str:

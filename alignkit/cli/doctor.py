@@ -15,7 +15,7 @@ from alignkit.errors import ExitCode
 if TYPE_CHECKING:
     from alignkit.plugins import Plugin
     from alignkit.record import Environment
-    from alignkit.self_test import Tested
+    from alignkit.self_test import DecoderCheck
 
 
 def doctor(as_json: Json = False) -> None:
@@ -72,7 +72,7 @@ def _environment(found: Environment) -> str:
     return "\n".join(parts)
 
 
-def _self_test(tested: list[Tested]) -> str:
+def _self_test(tested: list[DecoderCheck]) -> str:
     rows = [("decoder", "file", "outcome", "pixels", "sha-256")]
     rows += [(t.decoder, t.kind, t.outcome, t.finding, t.sha256[:12]) for t in tested]
     return f"decoder self-test\n{columns(rows, indent='  ')}"
@@ -84,7 +84,7 @@ def _missing(plugins: dict[str, Plugin]) -> str:
     return f"{usable}\n{columns(rows, indent='  ')}" if rows else usable
 
 
-def _exit_code(plugins: dict[str, Plugin], tested: list[Tested]) -> ExitCode:
+def _exit_code(plugins: dict[str, Plugin], tested: list[DecoderCheck]) -> ExitCode:
     if any(plugin.missing() and not plugin.extra for plugin in plugins.values()):
         return ExitCode.MISSING
     return ExitCode.PASS if all(each.passed for each in tested) else ExitCode.CRASHED

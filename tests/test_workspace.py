@@ -1,0 +1,247 @@
+"""Nothing half-written, nothing lost, every refusal of the system explained."""
+
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from alignkit.errors import WorkspaceError
+from alignkit.workspace import (
+    Workspace,
+    code_version,
+    content_key,
+    explained,
+    file_sha256,
+    write_atomically,
+)
+
+PARTS = {"recipe": {"epochs": 2}, "data": "abc"}
+
+
+@pytest.fixture
+def workspace(tmp_path) -> Workspace:
+    return Workspace(tmp_path / "reports")
+
+
+def fill(
+    workspace: Workspace, key: str = "k1", parts: dict = PARTS, label: str = "train a"
+) -> None:
+    with workspace.store("trainings", key, parts, label) as folder:
+        (folder / "weights").write_bytes(b"12345")
+
+
+def test_stored_work_is_found_by_its_key_and_described(workspace):
+    assert workspace.stored("trainings", "k1") is None
+    fill(workspace)
+    folder = workspace.stored("trainings", "k1")
+    assert (folder / "weights").read_bytes() == b"12345"
+    (finished,) = workspace.finished("trainings")
+    assert (finished.folder, finished.label, finished.parts) == (folder, "train a", PARTS)
+    assert 0 <= finished.seconds < 60
+    assert finished.bytes() == 5 + (folder / "key.json").stat().st_size
+
+
+def test_work_that_ends_in_an_error_leaves_nothing(workspace):
+    def broken() -> None:
+        with workspace.store("cells", "k", PARTS, "x") as folder:
+            (folder / "half").write_text("…")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        broken()
+    assert workspace.stored("cells", "k") is None
+    assert list(workspace.root.rglob("half")) == []
+
+
+def test_the_first_of_two_that_finish_the_same_work_stays(workspace):
+    with workspace.store("cells", "k", PARTS, "x") as slow:
+        with workspace.store("cells", "k", PARTS, "x") as quick:
+            (quick / "who").write_text("quick")
+        (slow / "who").write_text("slow")
+    assert (workspace.stored("cells", "k") / "who").read_text() == "quick"
+
+
+def test_finishing_clears_the_unfinished_parts(workspace):
+    unfinished = workspace.unfinished("trainings", "k1")
+    (unfinished / "epoch-1").write_text("…")
+    fill(workspace)
+    assert not unfinished.exists()
+
+
+def test_a_process_killed_while_it_stores_leaves_no_artefact(workspace):
+    code = (
+        "import os, signal, sys; from pathlib import Path; from alignkit.workspace import Workspace\n"
+        "with Workspace(Path(sys.argv[1])).store('cells', 'k', {}, 'x') as folder:\n"
+        "    (folder / 'half').write_text('half'); os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, workspace.root], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert workspace.stored("cells", "k") is None
+    assert workspace.finished("cells") == []
+    with workspace.store("cells", "k", {}, "x"):
+        pass
+    assert workspace.stored("cells", "k")
+
+
+def test_why_again_names_what_differs_from_the_most_similar_stored_work(workspace):
+    fill(workspace, "k1", {"recipe": 1, "data": "a", "code": "x"})
+    fill(workspace, "k2", {"recipe": 2, "data": "b", "code": "y"})
+    wanted = {"recipe": 1, "data": "a", "code": "z"}
+    assert workspace.why_again("trainings", wanted, "train a") == "code"
+    assert workspace.why_again("trainings", wanted | {"data": "c"}, "train a") == "code, data"
+    assert workspace.why_again("trainings", wanted, "train b") == ""
+
+
+def test_a_damaged_key_file_is_told_with_what_to_do(workspace):
+    fill(workspace)
+    (workspace.stored("trainings", "k1") / "key.json").write_text("{")
+    with pytest.raises(WorkspaceError, match=r"key\.json is damaged; delete .*k1"):
+        workspace.finished("trainings")
+
+
+def test_equal_content_has_one_key_whatever_its_order():
+    assert content_key({"a": 1, "b": [1, 2]}) == content_key({"b": [1, 2], "a": 1})
+    assert content_key({"a": 1}) != content_key({"a": 2})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        content_key({"a": float("nan")})
+
+
+def test_code_version_follows_the_source_of_files_and_folders():
+    assert code_version("errors.py") != code_version("workspace.py")
+    assert len(code_version("decoders", "errors.py")) == 64
+
+
+def test_sha256_of_a_file(tmp_path):
+    (tmp_path / "x").write_bytes(b"abc")
+    assert file_sha256(tmp_path / "x").startswith("ba7816bf8f01cfea")
+
+
+def _replace_often(path: Path, content: bytes) -> None:
+    for _ in range(200):
+        write_atomically(path, content)
+
+
+def test_a_reader_sees_one_whole_content_or_the_other(tmp_path):
+    path = tmp_path / "record.json"
+    contents = {letter * 5000 for letter in (b"a", b"b")}
+    write_atomically(path, b"a" * 5000)
+    fork = multiprocessing.get_context("spawn")
+    writers = [fork.Process(target=_replace_often, args=(path, each)) for each in contents]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        assert path.read_bytes() in contents
+    assert [entry.name for entry in tmp_path.iterdir()] == ["record.json"]
+
+
+def test_a_failed_write_keeps_the_old_content_and_leaves_no_temporary_file(tmp_path, monkeypatch):
+    path = tmp_path / "record.json"
+    write_atomically(path, "old")
+
+    def broken(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(OSError, match="Input/output"):
+        write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["record.json"]
+
+
+@pytest.fixture
+def no_room():
+    """Files of this process may not grow beyond 4 KiB: the system refuses as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    signal.signal(signal.SIGXFSZ, before)
+
+
+def test_a_full_disk_is_told_and_the_old_content_kept(tmp_path, no_room):
+    path = tmp_path / "record.json"
+    write_atomically(path, b"old")
+    with pytest.raises(WorkspaceError, match="free some space and run the same command again"):
+        write_atomically(path, b"x" * 100_000)
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["record.json"]
+
+
+def test_a_disk_that_fills_while_work_is_stored_leaves_no_artefact(workspace, no_room):
+    message = "finished work is kept"
+    with (
+        pytest.raises(WorkspaceError, match=message),
+        workspace.store("cells", "k", PARTS, "x") as folder,
+    ):
+        (folder / "logits").write_bytes(b"x" * 100_000)
+    assert workspace.stored("cells", "k") is None
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_the_systems_own_no_space_error_is_explained():
+    with (
+        pytest.raises(WorkspaceError, match="No space left on device"),
+        explained(Path("/dev/full")),
+        Path("/dev/full").open("wb", buffering=0) as full,
+    ):
+        full.write(b"x")
+
+
+def _locked(workspace: Workspace) -> None:
+    with workspace.lock(workspace.run_folder("x", "abc")):
+        pass
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        fill,
+        _locked,
+        lambda workspace: workspace.unfinished("trainings", "k"),
+        lambda workspace: write_atomically(workspace.root / "x" / "record.json", "{}"),
+    ],
+    ids=["store", "lock", "unfinished", "write"],
+)
+def test_a_reports_folder_that_cannot_be_made_is_told_with_the_way_out(tmp_path, act):
+    (tmp_path / "reports").write_text("a file stands where the folder should")
+    with pytest.raises(WorkspaceError, match="choose another folder with --reports DIR"):
+        act(Workspace(tmp_path / "reports"))
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from alignkit.workspace import Workspace
+with Workspace(Path("unused")).lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_process_is_refused_until_the_first_ends_even_by_a_kill(workspace):
+    folder = workspace.run_folder("x", "0123456789abcdef")
+    command = [sys.executable, "-c", HOLDER, folder]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        with (
+            pytest.raises(WorkspaceError, match=r"another alignkit is running in .*x/0123456789ab"),
+            workspace.lock(folder),
+        ):
+            pass
+        holder.kill()
+    with workspace.lock(folder):
+        pass
+
+
+def test_key_files_are_readable_by_people(workspace):
+    fill(workspace)
+    stored = json.loads((workspace.stored("trainings", "k1") / "key.json").read_text())
+    assert stored["label"] == "train a"
