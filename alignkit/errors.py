@@ -10,7 +10,8 @@
     ├── BaselineError            6   a baseline is missing, damaged or of another environment
     ├── MissingDependency        4   a library, decoder, backend or GPU is not here
     ├── NothingCompared          5   no image or no cell was left to compare
-    └── TrainingError            3   a training gave no usable model
+    ├── TrainingError            3   a training gave no usable model
+    └── BackendError             3   a runtime could not run a model exactly as asked
 
 Anything else that is raised is a defect of alignkit and keeps its traceback.
 """
@@ -104,5 +105,11 @@ class NothingCompared(AlignkitError):  # noqa: N818
 
 class TrainingError(AlignkitError):
     """A training gave no usable model."""
+
+    exit_code = ExitCode.CRASHED
+
+
+class BackendError(AlignkitError):
+    """A runtime could not load or run a model exactly as it was asked to."""
 
     exit_code = ExitCode.CRASHED

@@ -17,11 +17,13 @@ from alignkit.augment import shuffle
 from alignkit.errors import TrainingError
 from alignkit.models import build_model, model_version
 from alignkit.numerics import available_threads, reproducible, require_device
+from alignkit.record import Epoch
 from alignkit.training_images import TrainingImages, batch_bounds
 from alignkit.training_state import TrainingState, optimiser_for, read_state, weights_hash
 
 if TYPE_CHECKING:
     from alignkit.experiment import Recipe
+    from alignkit.plan import Training
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,37 +37,38 @@ class Fitted:
 
 
 def fit(
+    training: Training,
     recipe: Recipe,
     images: TrainingImages,
-    *,
     classes: int,
-    seed: int,
-    label: str,
     unfinished: Path,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[Epoch], None] | None = None,
 ) -> Fitted:
     """Run the epochs that ``unfinished`` does not hold yet, saving the state there after each.
 
-    ``label`` says in a `TrainingError` which training it was. Torch's global settings and
-    generators are as before when it returns.
+    Torch's global settings and generators are as before when it returns.
     """
+    if len(images) < 2:
+        raise TrainingError(
+            f"{training.label}: every path decoded only {len(images)} training images; needs two"
+        )
     device = require_device(recipe.device)
     stored = read_state(unfinished)
     # a continuation adds up in the same order only with as many threads as the beginning
     threads = stored["log"]["threads"] if stored else available_threads()
     with reproducible(device, threads):
-        state = _initial_state(recipe, images, classes, seed, device)
+        state = _initial_state(recipe, images, classes, training.seed, device)
         if stored:
             state.resume(stored)
         for epoch in range(state.epochs_done, recipe.epochs):
             try:
-                line = _run_epoch(state, recipe, images, seed, epoch, device)
+                line = _run_epoch(state, recipe, images, training.seed, epoch, device)
             except _NotFiniteError as error:
-                raise TrainingError(f"{label}: {error}") from None
-            state.log["epochs"].append(line)
+                raise TrainingError(f"{training.label}: {error}") from None
+            state.log["epochs"].append(line.model_dump())
             state.save(unfinished)
             if progress:
-                progress(epoch + 1, recipe.epochs)
+                progress(line)
         return Fitted(state.weights(), state.log)
 
 
@@ -96,8 +99,8 @@ def _run_epoch(
     seed: int,
     epoch: int,
     device: torch.device,
-) -> dict[str, Any]:
-    """One pass over the images; returns an `alignkit.record.Epoch` as a mapping."""
+) -> Epoch:
+    """One pass over the images."""
     began = time.perf_counter()
     # dropout draws from the global generator: begin it anew, as a continuation does
     torch.manual_seed(_seed_of(f"epoch:{seed}:{epoch}"))
@@ -116,13 +119,13 @@ def _run_epoch(
         correct += (logits.argmax(1) == labels).sum()
     _require_finite(losses, state.model, recipe, epoch)
     sizes = torch.tensor([stop - start for start, stop in bounds], device=device)
-    return {
-        "epoch": epoch + 1,
-        "loss": float((losses * sizes).sum()) / len(images),
-        "accuracy": int(correct) / len(images),
-        "learning_rate": learning_rate(recipe, epoch * len(bounds), steps),
-        "images_per_second": len(images) / (time.perf_counter() - began),
-    }
+    return Epoch(
+        epoch=epoch + 1,
+        loss=float((losses * sizes).sum()) / len(images),
+        accuracy=int(correct) / len(images),
+        learning_rate=learning_rate(recipe, epoch * len(bounds), steps),
+        images_per_second=len(images) / (time.perf_counter() - began),
+    )
 
 
 def _step(

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from alignkit.errors import ConfigError
+from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin, did_you_mean
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from alignkit.checkpoint import Checkpoint
 
 # fmt: off
 TORCHVISION_MODELS = (
@@ -124,3 +126,26 @@ def _try_size(model: nn.Module, height: int, width: int) -> None:
     with torch.inference_mode():
         model(torch.zeros(1, 3, height, width))
     model.train()
+
+
+def load_model(checkpoint: Checkpoint) -> nn.Module:
+    """The trained module, on the CPU, in evaluation mode; torch's generator is left as it was.
+
+    Raises `DataError` if the file is damaged or holds another model's weights.
+    """
+    import pickle
+
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        model = build_model(
+            checkpoint.model, checkpoint.classes, checkpoint.height, checkpoint.width
+        )
+    try:
+        model.load_state_dict(torch.load(checkpoint.weights, map_location="cpu", weights_only=True))
+    except (RuntimeError, TypeError, EOFError, pickle.UnpicklingError) as error:
+        raise DataError(
+            f"{checkpoint.weights} holds no weights of {checkpoint.model} with "
+            f"{checkpoint.classes} classes ({error})"
+        ) from error
+    return model.eval()

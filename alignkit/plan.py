@@ -156,6 +156,7 @@ def pixel_identity(preprocess: Preprocess) -> dict[str, Any]:
 
 def _training(recipe: Recipe, path: Preprocess, seed: int, fingerprint: str) -> Training:
     from alignkit.models import model_version
+    from alignkit.numerics import missing_device
 
     parts = {
         "data": fingerprint,
@@ -164,9 +165,11 @@ def _training(recipe: Recipe, path: Preprocess, seed: int, fingerprint: str) -> 
         "recipe": recipe.model_dump(mode="json", exclude={"seeds"}),
         "seed": seed,
         "library": model_version(),
-        "code": code_version("train.py", "models.py", "augment.py", "prepare.py"),
-    }
-    return Training(path, seed, parts, skipped=path.missing())
+        "code": code_version("train.py", "fit.py", "models.py", "augment.py", "numerics.py",
+                             "training_images.py", "training_state.py", "prepare.py"),
+    }  # fmt: skip
+    skipped = path.missing() or missing_device(recipe.device)
+    return Training(path, seed, parts, skipped)
 
 
 def _runtimes(experiment: Experiment) -> list[Runtime]:
@@ -192,7 +195,7 @@ def _evaluation(
         "normalise": stage_identity(path.normalise),
         "runtime": [stage_identity(runtime.backend), runtime.precision, runtime.version],
         "batch_size": experiment.content.evaluate.batch_size,
-        "code": code_version("predict.py", "export.py", "backends"),
+        "code": code_version("predict.py", "export.py", "numerics.py", "backends"),
     }
     return Evaluation(
         training,

@@ -8,89 +8,77 @@ whole epoch and ends with the weights it would have had, bit for bit.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from alignkit.checkpoint import Checkpoint
-from alignkit.errors import TrainingError
-from alignkit.workspace import Workspace, write_atomically
+from alignkit.record import Epoch
+from alignkit.workspace import Workspace, content_key, write_atomically
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from alignkit.experiment import Recipe
     from alignkit.plan import Training
     from alignkit.prepare import Prepared
-    from alignkit.samples import Samples
 
 
 def train(
     training: Training,
     recipe: Recipe,
-    samples: Samples,
     prepared: Prepared,
-    indices: Sequence[int],
-    workspace: Workspace,
     *,
-    progress: Callable[[int, int], None] | None = None,
+    indices: npt.NDArray[np.int64],
+    labels: Sequence[int],
+    ids: Sequence[str],
+    classes: int,
+    workspace: Workspace,
+    progress: Callable[[Epoch], None] | None = None,
 ) -> Checkpoint:
     """Train one model, or give the stored one, or go on with the unfinished one.
 
-    ``indices`` are the samples that every path decoded, ascending; where some are left out,
-    ``training.parts`` must say so. ``progress`` is called after every epoch with (done, total).
-    Raises `TrainingError` if the loss or a weight is not finite, and `MissingDependency` if the
+    ``indices`` are the samples that every path decoded, ascending; ``labels`` and ``ids`` are those
+    of all samples. ``progress`` is called after every epoch. Raises `TrainingError` if the loss or
+    a weight is not finite or there are fewer than two images, and `MissingDependency` if the
     recipe's device is not here.
     """
-    folder = workspace.stored("trainings", training.key)
-    if folder is None:
-        _train(training, recipe, samples, prepared, indices, workspace, progress)
-        folder = workspace.stored("trainings", training.key)
-        assert folder is not None
-    height, width = training.preprocess.size
-    return Checkpoint(
-        model=recipe.model,
-        classes=len(samples.classes),
-        height=height,
-        width=width,
-        weights=folder / "weights.pt",
-        key=training.key,
-    )
+    used = [ids[index] for index in indices]
+    parts = training_parts(training, used, len(ids))
+    key = content_key(parts)
+    if workspace.stored("trainings", key) is None:
+        from alignkit.fit import fit
+        from alignkit.training_images import TrainingImages
 
-
-def _train(
-    training: Training,
-    recipe: Recipe,
-    samples: Samples,
-    prepared: Prepared,
-    indices: Sequence[int],
-    workspace: Workspace,
-    progress: Callable[[int, int], None] | None,
-) -> None:
-    from alignkit.fit import fit
-    from alignkit.training_images import TrainingImages
-
-    if len(indices) < 2:
-        raise TrainingError(
-            f"{training.label}: every path decoded only {len(indices)} training images; needs two"
+        images = TrainingImages(
+            pixels=prepared.pixels,
+            rows=prepared.rows[indices],
+            labels=[labels[index] for index in indices],
+            ids=used,
+            normalise=training.preprocess.normalise,
         )
-    images = TrainingImages(
-        pixels=prepared.pixels,
-        rows=prepared.rows[list(indices)],
-        labels=[samples.labels[index] for index in indices],
-        ids=[samples.ids[index] for index in indices],
-        normalise=training.preprocess.normalise,
-    )
-    fitted = fit(
-        recipe,
-        images,
-        classes=len(samples.classes),
-        seed=training.seed,
-        label=training.label,
-        unfinished=workspace.unfinished("trainings", training.key) / "state.pt",
-        progress=progress,
-    )
-    with workspace.store("trainings", training.key, training.parts, training.label) as folder:
-        write_atomically(folder / "weights.pt", fitted.weights)
-        write_atomically(folder / "log.json", json.dumps(fitted.log, indent=1, allow_nan=False))
+        state = workspace.unfinished("trainings", key) / "state.pt"
+        fitted = fit(training, recipe, images, classes, state, progress)
+        with workspace.store("trainings", key, parts, training.label) as folder:
+            write_atomically(folder / "weights.pt", fitted.weights)
+            write_atomically(folder / "log.json", json.dumps(fitted.log, indent=1, allow_nan=False))
+    stored = workspace.stored("trainings", key)
+    assert stored is not None
+    height, width = training.preprocess.size
+    return Checkpoint(recipe.model, classes, height, width, stored / "weights.pt", key)
+
+
+def training_parts(training: Training, used: Sequence[str], total: int) -> dict[str, Any]:
+    """What the weights depend on.
+
+    `Training.parts` says it all unless an image was left out because some path did not decode it:
+    then the images used belong to it, for another path in the experiment changes them.
+    """
+    if len(used) == total:
+        return training.parts
+    return {**training.parts, "images": hashlib.sha256("\0".join(used).encode()).hexdigest()}
 
 
 def read_log(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -10,9 +10,7 @@ from alignkit.models import MODELS, TORCHVISION_MODELS, build_model, model_versi
 
 
 def test_the_list_of_names_is_torchvisions():
-    assert set(TORCHVISION_MODELS) == set(
-        torchvision.models.list_models(module=torchvision.models)
-    )
+    assert set(TORCHVISION_MODELS) == set(torchvision.models.list_models(module=torchvision.models))
 
 
 def test_names_and_version_are_checked_without_importing_torch():

@@ -34,12 +34,20 @@ class Case:
     recipe: Recipe = RECIPE
 
     @property
-    def indices(self) -> list[int]:
-        return list(range(len(self.samples)))
+    def indices(self) -> np.ndarray:
+        return np.arange(len(self.samples))
 
     def train(self, root: Path, **options) -> Checkpoint:
         arguments = {"indices": self.indices, "workspace": Workspace(root), **options}
-        return train(self.training, self.recipe, self.samples, self.prepared, **arguments)
+        return train(
+            self.training,
+            self.recipe,
+            self.prepared,
+            labels=self.samples.labels,
+            ids=self.samples.ids,
+            classes=len(self.samples.classes),
+            **arguments,
+        )
 
     def with_recipe(self, **changes) -> Case:
         recipe = self.recipe.model_copy(update=changes)
