@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from alignkit.backends import Session
+import numpy as np
+import numpy.typing as npt
+
 from alignkit.cell import Ended, Failed, Measured, Skipped, attempt
 from alignkit.checkpoint import Checkpoint
-from alignkit.plan import Evaluation, Plan, Runtime, Training
+from alignkit.comparison import Comparison, compare_stored
+from alignkit.plan import Evaluation, Plan, Training
 from alignkit.predictions import Predictions
 from alignkit.prepare import Prepared, prepare
 from alignkit.preprocess import Preprocess
-from alignkit.progress import Progress
+from alignkit.progress import Progress, Stage
 from alignkit.samples import Samples
 from alignkit.workspace import Workspace
 
@@ -48,9 +51,9 @@ class Trained:
     """One training and how it ended."""
 
     training: Training
-    """With the images it had to leave out among its parts."""
     ended: Ended[Checkpoint]
     images: int
+    """Training images: those that every path decoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,11 @@ class Predicted:
     evaluation: Evaluation
     ended: Ended[tuple[Predictions, dict[str, str]]]
     """The predictions, and what really ran."""
+
+    @property
+    def seed(self) -> int:
+        """The training's."""
+        return self.evaluation.training.seed
 
 
 def prepare_sets(plan: Plan, workspace: Workspace, progress: Progress) -> Sets:
@@ -80,43 +88,40 @@ def _prepare(
         return Skipped(reason)
     with progress.stage("prepare", len(samples), f"{path.name} {split}") as stage:
         return attempt(
-            lambda: prepare(samples, path, workspace, split=split, progress=stage.reach)
+            lambda: prepare(samples, path, workspace, split=split, progress=_advancing(stage))
         )
 
 
-def shared_indices(plan: Plan, sets: Sets, split: Split) -> list[int]:
-    """The samples every usable path decoded: a pair must be trained on the same images."""
-    usable = [sets.usable(path.name, split) for path in plan.experiment.paths]
-    rows = [prepared.rows for prepared in usable if prepared is not None]
-    samples = sets.train if split == "train" else sets.evaluation
-    return [index for index in range(len(samples)) if all(each[index] >= 0 for each in rows)]
+def _advancing(stage: Stage) -> Callable[[int, int], None]:
+    """Tell a stage that wants steps of work that reports (done, total)."""
+    reached = 0
+
+    def tell(done: int, total: int) -> None:  # noqa: ARG001 - the stage knows its total
+        nonlocal reached
+        stage.advance(done - reached)
+        reached = done
+
+    return tell
 
 
 def train_models(
     plan: Plan, sets: Sets, workspace: Workspace, progress: Progress
-) -> dict[str, Trained]:
-    """Every training, keyed by its planned key."""
-    indices = shared_indices(plan, sets, "train")
-    left_out = sorted(set(range(len(sets.train))) - set(indices))
-    trained = {}
-    for planned in plan.trainings:
-        training = _without(planned, [sets.train.ids[index] for index in left_out])
-        ended = _train(training, plan, sets, indices, workspace, progress)
-        trained[planned.key] = Trained(training, ended, len(indices))
-    return trained
-
-
-def _without(training: Training, left_out: Sequence[str]) -> Training:
-    if not left_out:
-        return training
-    return replace(training, parts={**training.parts, "without": list(left_out)})
+) -> tuple[Trained, ...]:
+    """Every training of the plan, on the images that every usable path decoded."""
+    usable = [sets.usable(path.name, "train") for path in plan.experiment.paths]
+    decoded = [prepared.rows >= 0 for prepared in usable if prepared is not None]
+    indices = np.flatnonzero(np.logical_and.reduce(decoded)) if decoded else np.zeros(0, np.int64)
+    return tuple(
+        Trained(training, _train(training, plan, sets, indices, workspace, progress), len(indices))
+        for training in plan.trainings
+    )
 
 
 def _train(
     training: Training,
     plan: Plan,
     sets: Sets,
-    indices: Sequence[int],
+    indices: npt.NDArray[np.int64],
     workspace: Workspace,
     progress: Progress,
 ) -> Ended[Checkpoint]:
@@ -129,30 +134,40 @@ def _train(
     prepared = sets.usable(training.preprocess.name, "train")
     assert prepared is not None
     recipe = plan.experiment.content.train
-    with progress.stage("train", recipe.epochs, f"{training.preprocess.name} seed {training.seed}") as stage:
+    detail = f"{training.preprocess.name} seed {training.seed}"
+    with progress.stage("train", recipe.epochs, detail) as stage:
         return attempt(
             lambda: train(
-                training, recipe, sets.train, prepared, indices, workspace, progress=stage.reach
+                training,
+                recipe,
+                prepared,
+                indices=indices,
+                labels=sets.train.labels,
+                ids=sets.train.ids,
+                classes=len(sets.train.classes),
+                workspace=workspace,
+                progress=lambda epoch: stage.advance(),  # noqa: ARG005 - one step an epoch
             )
         )
 
 
 def predict_cells(
     plan: Plan,
-    trained: dict[str, Trained],
+    trained: Sequence[Trained],
     sets: Sets,
     workspace: Workspace,
     progress: Progress,
-) -> dict[str, Predicted]:
-    """Every evaluation, keyed by its planned key; one session for all paths of a model."""
-    predicted: dict[str, Predicted] = {}
+) -> tuple[Predicted, ...]:
+    """Every evaluation of the plan; a session serves all paths of a model, one session at a time."""
+    models = {each.training.key: each for each in trained}
+    ended: dict[str, Predicted] = {}
     with progress.stage("predict", len(plan.evaluations), "every cell") as stage:
         for group in _by_session(plan.evaluations):
-            model = trained[group[0].training.key]
-            for planned, ended in _predict_group(group, model, sets, plan, workspace):
-                predicted[planned.key] = ended
+            stage.note(group[0].label)
+            for predicted in _predict(group, models[group[0].training.key], sets, plan, workspace):
+                ended[predicted.evaluation.key] = predicted
                 stage.advance()
-    return predicted
+    return tuple(ended[evaluation.key] for evaluation in plan.evaluations)
 
 
 def _by_session(evaluations: Sequence[Evaluation]) -> list[list[Evaluation]]:
@@ -162,3 +177,21 @@ def _by_session(evaluations: Sequence[Evaluation]) -> list[list[Evaluation]]:
         key = (evaluation.training.key, runtime.name, runtime.precision)
         groups.setdefault(key, []).append(evaluation)
     return list(groups.values())
+
+
+def compare_paths(
+    plan: Plan, sets: Sets, workspace: Workspace, progress: Progress
+) -> tuple[Comparison, ...]:
+    """The reference path against every other, stage by stage, over the evaluation images."""
+    reference = plan.experiment.reference
+    compared = []
+    for candidate in plan.experiment.paths[1:]:
+        if sets.usable(reference.name, "eval") and sets.usable(candidate.name, "eval"):
+            detail = f"{reference.name} with {candidate.name}"
+            with progress.stage("compare", len(sets.evaluation), detail) as stage:
+                compared.append(
+                    compare_stored(
+                        reference, candidate, sets.evaluation, workspace, _advancing(stage)
+                    )
+                )
+    return tuple(compared)

@@ -107,9 +107,7 @@ def coverage_facts(plan: Plan, sets: Sets) -> tuple[Coverage, ...]:
             )
             counts = {str(outcome): count for outcome, count in coverage(prepared).items()}
             rows.append(
-                Coverage(
-                    preprocess=path.name, split=split, examples=examples[:EXAMPLES], **counts
-                )
+                Coverage(preprocess=path.name, split=split, examples=examples[:EXAMPLES], **counts)
             )
     return tuple(rows)
 

@@ -8,22 +8,17 @@ after.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from alignkit.cell import Ended
-from alignkit.checkpoint import Checkpoint
-from alignkit.errors import NothingCompared, RecordError
+from alignkit.assemble import assemble_record
+from alignkit.execute import compare_paths, predict_cells, prepare_sets, train_models
 from alignkit.experiment import Experiment
-from alignkit.facts import assemble_record
 from alignkit.plan import Plan, make_plan
-from alignkit.predictions import Predictions
 from alignkit.progress import Progress
 from alignkit.record import RunRecord, read_record, write_record
-from alignkit.stages import compare_paths, predict_cells, prepare_sets, train_models
 from alignkit.verify import verify
-from alignkit.workspace import Workspace
+from alignkit.workspace import Kind, Workspace
 
 
 def run_experiment(
@@ -32,16 +27,15 @@ def run_experiment(
     """Do everything a plan holds and write its record; returns it and the run's folder.
 
     A run whose record is whole is not done again, unless ``fresh``. Raises `WorkspaceError` if
-    another process holds the folder or it cannot be written, `DataError` for unusable data and
-    `NothingCompared` if no image was left.
+    another process holds the folder or it cannot be written, and `DataError` for unusable data.
     """
     plan = make_plan(experiment)
     folder = workspace.run_folder(experiment.name, plan.key)
     with workspace.lock(folder):
         if fresh:
             forget(plan, workspace)
-        elif finished := finished_record(folder, plan):
-            progress.note(f"everything is cached in {folder}")
+        elif finished := finished_record(plan, folder):
+            progress.note(f"everything is cached: {folder}")
             return finished, folder
         record = carry_out(plan, workspace, folder, progress)
         write_record(record, folder)
@@ -54,7 +48,7 @@ def carry_out(plan: Plan, workspace: Workspace, folder: Path, progress: Progress
     sets = prepare_sets(plan, workspace, progress)
     trained = train_models(plan, sets, workspace, progress)
     predicted = predict_cells(plan, trained, sets, workspace, progress)
-    compared = compare_paths(plan, sets, workspace, folder, progress)
+    compared = compare_paths(plan, sets, workspace, progress)
     controls = verify(plan, trained, predicted, sets, progress)
     return assemble_record(
         plan,
@@ -67,3 +61,22 @@ def carry_out(plan: Plan, workspace: Workspace, folder: Path, progress: Progress
         started=started,
         seconds=time.monotonic() - clock,
     )
+
+
+def finished_record(plan: Plan, folder: Path) -> RunRecord | None:
+    """The record of an earlier run of this very plan, if every cell that can run did."""
+    if not (folder / "record.json").exists():
+        return None
+    record = read_record(folder)
+    failed = any(cell.state == "failed" for cell in record.cells)
+    controls_hold = all(control.passed for control in record.controls)
+    return record if record.key == plan.key and not failed and controls_hold else None
+
+
+def forget(plan: Plan, workspace: Workspace) -> None:
+    """Discard what is stored of a plan's trainings and cells, so that they are done again."""
+    doomed: list[tuple[Kind, str]] = [("trainings", training.key) for training in plan.trainings]
+    doomed += [("cells", evaluation.key) for evaluation in plan.evaluations]
+    for kind, key in doomed:
+        if workspace.stored(kind, key):
+            workspace.discard(kind, key)

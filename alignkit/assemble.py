@@ -1,0 +1,160 @@
+"""What a run found → `RunRecord`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignkit import __version__
+from alignkit.cell import Measured
+from alignkit.comparison import worst_images
+from alignkit.environment import environment
+from alignkit.facts import coverage_facts, data_facts, path_facts, training_facts
+from alignkit.gate import judge
+from alignkit.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
+from alignkit.record import Control, PathFacts, RunRecord, WorstImage
+
+if TYPE_CHECKING:
+    from alignkit.comparison import Comparison
+    from alignkit.execute import Predicted, Sets, Trained
+    from alignkit.experiment import Experiment
+    from alignkit.plan import Plan
+
+
+def assemble_record(
+    plan: Plan,
+    folder: Path,
+    *,
+    sets: Sets,
+    trained: Sequence[Trained],
+    predicted: Sequence[Predicted],
+    compared: Sequence[Comparison],
+    controls: tuple[Control, ...],
+    started: datetime,
+    seconds: float,
+) -> RunRecord:
+    """Compare what was predicted, judge it, and write down all a report needs.
+
+    Parquet files and pictures are written into ``folder``.
+    """
+    experiment = plan.experiment
+    resamples = experiment.content.evaluate.resamples
+    cells = cell_facts(predicted, folder, resamples=resamples)
+    matrix = matrix_facts(predicted, resamples=resamples)
+    pixels = tuple(stage for comparison in compared for stage in comparison.stages)
+    verdict = judge(
+        experiment.content.gate, matrix=matrix, cells=cells, pixels=pixels, controls=controls
+    )
+    return RunRecord(
+        alignkit=__version__,
+        name=experiment.name,
+        question=experiment.question,
+        key=plan.key,
+        command=command(experiment),
+        yaml=experiment.text,
+        overrides=experiment.overrides,
+        started=started.isoformat(timespec="seconds"),
+        seconds=round(seconds, 1),
+        partial=False,
+        environment=environment(),
+        data=data_facts(plan, sets),
+        paths=_paths(experiment),
+        coverage=coverage_facts(plan, sets),
+        trainings=tuple(training_facts(each) for each in trained),
+        cells=cells,
+        matrix=matrix,
+        noise_floor=floor_facts(predicted),
+        controls=controls,
+        pixels=pixels,
+        worst=_worst(plan, folder, sets, predicted, compared),
+        verdict=verdict,
+    )
+
+
+def command(experiment: Experiment) -> str:
+    """The shell line that runs the experiment again."""
+    overrides = [word for each in experiment.overrides for word in ("--set", each)]
+    return shlex.join(["alignkit", "run", str(experiment.file), *overrides])
+
+
+def _paths(experiment: Experiment) -> tuple[PathFacts, ...]:
+    options = experiment.content.preprocess
+    return tuple(path_facts(path, options[path.name].preset) for path in experiment.paths)
+
+
+def _worst(
+    plan: Plan,
+    folder: Path,
+    sets: Sets,
+    predicted: Sequence[Predicted],
+    compared: Sequence[Comparison],
+) -> tuple[WorstImage, ...]:
+    shown: list[WorstImage] = []
+    for comparison in compared:
+        reference = sets.usable(comparison.reference, "eval")
+        candidate = sets.usable(comparison.candidate, "eval")
+        assert reference is not None
+        assert candidate is not None
+        shown += worst_images(
+            comparison,
+            reference,
+            candidate,
+            sets.evaluation,
+            folder,
+            count=plan.experiment.content.report.worst,
+            flipped=_flips(predicted, comparison.reference, comparison.candidate),
+        )
+    return tuple(shown)
+
+
+def _flips(predicted: Sequence[Predicted], reference: str, candidate: str) -> Callable[[str], str]:
+    """Sample id → what serving with ``candidate`` did to models trained with ``reference``."""
+    aligned = {
+        each.seed: each
+        for each in predicted
+        if _is_row(each, reference) and each.evaluation.aligned
+    }
+    runtimes = {
+        (each.evaluation.runtime.name, each.evaluation.runtime.precision)
+        for each in aligned.values()
+    }
+    before, after = {}, {}
+    for each in predicted:
+        runtime = (each.evaluation.runtime.name, each.evaluation.runtime.precision)
+        if (
+            _is_row(each, reference)
+            and each.evaluation.preprocess.name == candidate
+            and runtime in runtimes
+            and isinstance(each.ended, Measured)
+            and isinstance(aligned[each.seed].ended, Measured)
+        ):
+            before[each.seed] = _classes(aligned[each.seed])
+            after[each.seed] = _classes(each)
+
+    def flipped(sample: str) -> str:
+        changes = [
+            f"{before[seed][sample]} → {after[seed][sample]}"
+            for seed in before
+            if sample in before[seed]
+            and sample in after[seed]
+            and before[seed][sample] != after[seed][sample]
+        ]
+        if not changes:
+            return ""
+        return f"{', '.join(dict.fromkeys(changes))} ({len(changes)} of {len(before)} seeds)"
+
+    return flipped
+
+
+def _is_row(predicted: Predicted, trained_with: str) -> bool:
+    return predicted.evaluation.training.preprocess.name == trained_with
+
+
+def _classes(predicted: Predicted) -> dict[str, str]:
+    predictions = predictions_of(predicted)
+    assert predictions is not None
+    names = (predictions.classes[index] for index in predictions.predicted)
+    return dict(zip(predictions.ids, names, strict=True))
