@@ -77,7 +77,7 @@ class Hybrids:
                 source, stage = values[taken & before], level.variants[taken & level.factors]
                 computation = (id(source), id(stage))
                 if computation not in outputs:
-                    outputs[computation] = _apply(level.stage, stage, source, encoded)
+                    outputs[computation] = apply_stage(level.stage, stage, source, encoded)
                 step[taken] = outputs[computation]
             values = _equal_ones_shared(step) if level.factors else step
         return {taken: values[taken & decided] for taken in wanted}
@@ -204,7 +204,8 @@ def _by(size: tuple[int, int]) -> str:
     return f"{size[0]}x{size[1]}"
 
 
-def _apply(name: StageName, stage: Any, source: Any, encoded: bytes) -> Any:
+def apply_stage(name: StageName, stage: Any, source: Any, encoded: bytes) -> Any:
+    """Run one stage on what the stages before it gave."""
     if name == "decode":
         return _decoded(stage, encoded)
     if name == "orient":
