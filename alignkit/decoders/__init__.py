@@ -54,6 +54,8 @@ class Decoder(Protocol):
         ...
 
 
+DALI = ("nvidia-dali-cuda130", "nvidia-dali-cuda120")
+
 DECODERS = {
     "opencv": Plugin(
         "alignkit.decoders.opencv:OpenCVDecoder",
@@ -84,5 +86,48 @@ DECODERS = {
         distributions=("torchpipe",),
         module="torchpipe",
         summary="torchpipe DecodeMat (OpenCV inside); turns by EXIF",
+    ),
+    "dali": Plugin(
+        "alignkit.decoders.dali:DALIDecoder",
+        distributions=DALI,
+        module="nvidia.dali",
+        extra="dali",
+        summary="NVIDIA DALI on the CPU",
+    ),
+    "nvimgcodec": Plugin(
+        "alignkit.decoders.nvimgcodec:NvImageCodecDecoder",
+        distributions=("nvidia-nvimgcodec-cu13", "nvidia-nvimgcodec-cu12"),
+        module="nvidia.nvimgcodec",
+        extra="nvimgcodec",
+        summary="nvImageCodec's CPU backends",
+    ),
+    "pyav": Plugin(
+        "alignkit.decoders.pyav:PyAVDecoder",
+        distributions=("av",),
+        module="av",
+        extra="pyav",
+        summary="FFmpeg's JPEG decoder and swscale",
+    ),
+    "torchvision-cuda": Plugin(
+        "alignkit.decoders.torchvision_cuda:TorchvisionCudaDecoder",
+        distributions=("torchvision",),
+        module="torchvision",
+        gpu=True,
+        summary="torchvision.io.decode_jpeg on CUDA: nvJPEG, nearest chroma",
+    ),
+    "torchpipe-cuda": Plugin(
+        "alignkit.decoders.torchpipe_cuda:TorchpipeCudaDecoder",
+        distributions=("torchpipe",),
+        module="torchpipe",
+        gpu=True,
+        summary="torchpipe DecodeTensor: nvJPEG, nearest chroma",
+    ),
+    "dali-gpu": Plugin(
+        "alignkit.decoders.dali:DALIGPUDecoder",
+        distributions=DALI,
+        module="nvidia.dali",
+        extra="dali",
+        gpu=True,
+        summary="NVIDIA DALI mixed: nvJPEG, nearest chroma by default",
     ),
 }

@@ -33,6 +33,8 @@ class Resizer(Protocol):
         ...
 
 
+DALI = ("nvidia-dali-cuda130", "nvidia-dali-cuda120")
+
 RESIZERS = {
     "opencv": Plugin(
         "alignkit.resizers.opencv:OpenCVResizer",
@@ -63,5 +65,42 @@ RESIZERS = {
         distributions=("torchpipe",),
         module="torchpipe",
         summary="ResizeMat (uint8) or ResizeTensor (align_corners, unrounded float32)",
+    ),
+    "dali": Plugin(
+        "alignkit.resizers.dali:DALIResizer",
+        distributions=DALI,
+        module="nvidia.dali",
+        extra="dali",
+        summary="NVIDIA DALI's resize on the CPU; uint8, antialiased",
+    ),
+    "torchvision-cuda": Plugin(
+        "alignkit.resizers.torchvision_cuda:TorchvisionCudaResizer",
+        distributions=("torchvision",),
+        module="torchvision",
+        gpu=True,
+        summary="transforms.v2.functional.resize on a CUDA tensor",
+    ),
+    "torchpipe-cuda": Plugin(
+        "alignkit.resizers.torchpipe_cuda:TorchpipeCudaResizer",
+        distributions=("torchpipe",),
+        module="torchpipe",
+        gpu=True,
+        summary="ResizeTensor on a CUDA tensor; align_corners, unrounded float32",
+    ),
+    "dali-gpu": Plugin(
+        "alignkit.resizers.dali:DALIGPUResizer",
+        distributions=DALI,
+        module="nvidia.dali",
+        extra="dali",
+        gpu=True,
+        summary="NVIDIA DALI's resize on the GPU; uint8, antialiased",
+    ),
+    "cvcuda": Plugin(
+        "alignkit.resizers.cvcuda:CVCUDAResizer",
+        distributions=("cvcuda-cu13", "cvcuda-cu12"),
+        module="cvcuda",
+        extra="cvcuda",
+        gpu=True,
+        summary="CV-CUDA's resize; uint8",
     ),
 }

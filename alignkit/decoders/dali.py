@@ -1,0 +1,82 @@
+"""NVIDIA DALI's ``decoders.image``, in its dynamic mode: one image a call, no pipeline object.
+
+On the CPU (``dali``):
+
+- JPEG, JPEG 2000, TIFF, PNG, BMP, PNM and WebP; any other format is ``unsupported``.
+- grey: three equal channels; CMYK and YCCK: RGB, equal to Pillow's; 16 bits: scaled to 8 and
+  rounded, so up to one level above the high byte; alpha: dropped; palette: looked up; ICC profile:
+  ignored.
+- progressive JPEG: the same pixels as a baseline file of the same coefficients.
+- truncated files: ``failed``. ``corrupt`` never: warnings stay inside DALI.
+
+On the GPU (``dali-gpu``, DALI's ``mixed``): nvJPEG, which by DALI's default repeats chroma samples.
+What DALI cannot decode on the GPU it decodes on the CPU without saying so; that is the stack as it
+is served. **Not yet run on hardware.**
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from alignkit.decoders import Decoded
+
+UNSUPPORTED = "nvImageCodec failure: '#4'"
+"""``NVIMGCODEC_STATUS_CODESTREAM_UNSUPPORTED`` of nvimgcodec.h, as DALI words it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DALIDecoder:
+    """On the CPU: libjpeg-turbo with smooth chroma; ``adjust_orientation`` switched off."""
+
+    orients: ClassVar[bool] = False
+
+    use_fast_idct: bool = False
+    """libjpeg-turbo's fast integer inverse cosine transform."""
+
+    def decode(self, encoded: bytes) -> Decoded:
+        """Decode one image on the CPU."""
+        return _decoded(encoded, device="cpu", use_fast_idct=self.use_fast_idct)
+
+    def version(self) -> str:
+        """``dali 2.4.0``."""
+        return _version()
+
+
+@dataclass(frozen=True, slots=True)
+class DALIGPUDecoder:
+    """On the GPU: nvJPEG; ``adjust_orientation`` switched off. Not yet run on hardware."""
+
+    orients: ClassVar[bool] = False
+
+    fancy_upsampling: bool = False
+    """``jpeg_fancy_upsampling``: smooth chroma as libjpeg-turbo's, instead of repeated samples."""
+
+    def decode(self, encoded: bytes) -> Decoded:
+        """Decode one image on the GPU and copy it back."""
+        return _decoded(encoded, device="mixed", jpeg_fancy_upsampling=self.fancy_upsampling)
+
+    def version(self) -> str:
+        """``dali 2.4.0``."""
+        return _version()
+
+
+def _decoded(encoded: bytes, **options: Any) -> Decoded:
+    import numpy as np
+    import nvidia.dali.experimental.dynamic as dali
+
+    if not encoded:
+        return Decoded("failed", reason="the file is empty")
+    data = np.frombuffer(encoded, np.uint8)
+    try:
+        decoded = dali.decoders.image(data, adjust_orientation=False, **options)
+        return Decoded("ok", np.array(decoded.cpu()))
+    except RuntimeError as error:
+        reason = str(error).strip()
+    return Decoded("unsupported" if reason.startswith(UNSUPPORTED) else "failed", reason=reason)
+
+
+def _version() -> str:
+    import nvidia.dali
+
+    return f"dali {nvidia.dali.__version__}"

@@ -1,0 +1,47 @@
+"""``torchvision.io.decode_jpeg(device="cuda")``: nvJPEG with its default flags.
+
+**Not yet run on hardware**; what follows is read from torchvision's source and documentation.
+
+- JPEG only; anything that does not begin as one is ``unsupported``.
+- chroma samples are repeated (``NVJPEG_FLAGS_DEFAULT``), with no switch for it; EXIF is ignored.
+- grey: three equal channels. Whether CMYK, progressive and truncated files decode is nvJPEG's
+  doing; what it refuses is ``failed`` with its words. ``corrupt`` never: it does not say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from alignkit.decoders import Decoded
+
+START_OF_IMAGE = b"\xff\xd8"
+
+
+@dataclass(frozen=True, slots=True)
+class TorchvisionCudaDecoder:
+    """Decode on the current CUDA device, copied back."""
+
+    orients: ClassVar[bool] = False
+
+    def decode(self, encoded: bytes) -> Decoded:
+        """Decode one JPEG."""
+        import numpy as np
+        import torch
+        from torchvision.io import ImageReadMode, decode_jpeg
+
+        if not encoded.startswith(START_OF_IMAGE):
+            return Decoded("unsupported", reason="not a JPEG: it does not begin with FF D8")
+        data = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
+        try:
+            decoded = decode_jpeg(data, mode=ImageReadMode.RGB, device="cuda").cpu()
+        except RuntimeError as error:
+            return Decoded("failed", reason=str(error).strip())
+        return Decoded("ok", np.ascontiguousarray(decoded.permute(1, 2, 0).numpy()))
+
+    def version(self) -> str:
+        """``torchvision 0.27.1+cu130, CUDA 13.0``."""
+        import torch
+        import torchvision
+
+        return f"torchvision {torchvision.__version__}, CUDA {torch.version.cuda}"

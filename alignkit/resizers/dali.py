@@ -1,0 +1,53 @@
+"""NVIDIA DALI's ``resize``, in its dynamic mode: ``uint8``, half-pixel centres.
+
+``dali-gpu`` runs the CUDA kernels; **not yet run on hardware**.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Image
+
+
+@dataclass(frozen=True, slots=True)
+class DALIResizer:
+    """On the CPU."""
+
+    device: ClassVar[Literal["cpu", "gpu"]] = "cpu"
+
+    interpolation: Literal["nn", "linear", "cubic", "lanczos3", "gaussian"] = "linear"
+    """``DALIInterpType.INTERP_*`` of that name."""
+    antialias: bool = True
+    """Widen the filter when shrinking; DALI's default. Without effect on ``nn``."""
+
+    def resize(self, image: Image, height: int, width: int) -> Image:
+        """(h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
+        import numpy as np
+        import nvidia.dali.experimental.dynamic as dali
+        from nvidia.dali.types import DALIInterpType
+
+        source: Any = dali.tensor(np.ascontiguousarray(image), layout="HWC", device=self.device)
+        resized = dali.resize(
+            source,
+            size=[height, width],
+            interp_type=getattr(DALIInterpType, f"INTERP_{self.interpolation.upper()}"),
+            antialias=self.antialias,
+            device=self.device,
+        )
+        return np.array(resized.cpu())
+
+    def version(self) -> str:
+        """``dali 2.4.0``."""
+        import nvidia.dali
+
+        return f"dali {nvidia.dali.__version__}"
+
+
+@dataclass(frozen=True, slots=True)
+class DALIGPUResizer(DALIResizer):
+    """On the GPU. Not yet run on hardware."""
+
+    device: ClassVar[Literal["cpu", "gpu"]] = "gpu"

@@ -1,0 +1,46 @@
+"""``torchvision.transforms.v2.functional.resize`` on a CUDA tensor. **Not yet run on hardware.**
+
+On CUDA torchvision has no ``uint8`` kernel: it interpolates in ``float32`` and rounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Image
+
+
+@dataclass(frozen=True, slots=True)
+class TorchvisionCudaResizer:
+    """On the current CUDA device, copied there and back."""
+
+    interpolation: Literal["nearest", "nearest-exact", "bilinear", "bicubic"] = "bilinear"
+    """``torchvision.transforms.InterpolationMode`` of that name."""
+    antialias: bool = True
+    """torchvision's default since 0.17. Without effect on the two nearest modes."""
+
+    def resize(self, image: Image, height: int, width: int) -> Image:
+        """(h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
+        import numpy as np
+        import torch
+        from torchvision.transforms import InterpolationMode
+        from torchvision.transforms.v2 import functional
+
+        # decode_jpeg on CUDA gives planes, unlike the CPU's decoders
+        planes = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).cuda()
+        resized: torch.Tensor = functional.resize(
+            planes,
+            [height, width],
+            interpolation=InterpolationMode(self.interpolation),
+            antialias=self.antialias,
+        )
+        return np.ascontiguousarray(resized.cpu().permute(1, 2, 0).numpy())
+
+    def version(self) -> str:
+        """``torchvision 0.27.1+cu130, torch 2.12.1+cu130``: torch holds the kernels."""
+        import torch
+        import torchvision
+
+        return f"torchvision {torchvision.__version__}, torch {torch.__version__}"
