@@ -1,0 +1,54 @@
+"""What is checked before a change goes in. `nox` runs lint, types and tests; `nox -l` lists all."""
+
+from pathlib import Path
+
+import nox
+
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.sessions = ["lint", "types", "tests"]
+nox.options.reuse_existing_virtualenvs = True
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style and common mistakes, by ruff; changes nothing."""
+    session.install("ruff")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Types, by mypy in strict mode."""
+    session.install(".[dev]")
+    session.run("mypy")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The quick tests: all but those marked slow or gpu."""
+    session.install(".[dev]")
+    session.run("python", "-m", "pytest", "-m", "not slow and not gpu", *session.posargs)
+
+
+@nox.session
+def slow(session: nox.Session) -> None:
+    """The tests that train, render in a browser or kill a run."""
+    session.install(".[dev]")
+    session.run("python", "-m", "pytest", "-m", "slow", *session.posargs)
+
+
+@nox.session
+def quickstart(session: nox.Session) -> None:
+    """The README's first command, in an environment of its own."""
+    session.install(".")
+    session.run("alignkit", "run", "experiments/quickstart.yaml", "--no-open", *session.posargs)
+
+
+@nox.session
+def gpu(session: nox.Session) -> None:
+    """The tests that need an NVIDIA GPU; skipped, and told so, where there is none."""
+    if not (Path("/dev/nvidia0").exists() or any(Path("/proc/driver/nvidia").glob("gpus/*"))):
+        session.skip("this machine has no NVIDIA GPU: nothing was tested")
+    session.install(".[dev]")
+    session.run("python", "-m", "pytest", "-m", "gpu", *session.posargs)
