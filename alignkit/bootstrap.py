@@ -18,7 +18,7 @@ from alignkit.arrays import Labels
 from alignkit.metrics import FloatArray
 
 RESAMPLES = 2_000
-BLOCK_BYTES = 64 << 20  # float32 weights multiplied at a time
+BLOCK_BYTES = 32 << 20  # float32 weights multiplied at a time
 KEPT_BYTES = 112 << 20  # one-byte weights kept for the next comparison; more are drawn again
 
 

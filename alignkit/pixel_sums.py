@@ -204,15 +204,16 @@ def _differing(left: Rows, right: Rows, channels: Channels) -> PixelSums:
         counts = histogram_of(difference)
         counts[0] -= lost
     before, after = _channel_sums(left, channels), _channel_sums(right, channels)
-    exact: type[float] = int if difference.dtype == np.uint8 else float  # ints do not run full
+    depth: Depth = "uint8" if difference.dtype == np.uint8 else "float32"
+    sum_abs, sum_squares = _magnitude(difference, counts)
     return PixelSums(
-        depth="uint8" if exact is int else "float32",
+        depth=depth,
         histogram=counts,
         images=1,
         pixels=difference.size // 3,
         differing_pixels=_differing_pixels(difference, channels),
-        sum_abs=exact(cv2.norm(difference, cv2.NORM_L1)),
-        sum_squares=exact(cv2.norm(difference, cv2.NORM_L2SQR)),
+        sum_abs=sum_abs,
+        sum_squares=sum_squares,
         sums=(after[0] - before[0], after[1] - before[1], after[2] - before[2]),
         max_abs=cv2.norm(difference, cv2.NORM_INF),
         non_finite=lost,
@@ -224,6 +225,16 @@ def _difference(left: Rows, right: Rows) -> Rows:
 
     absolute: Rows = cv2.absdiff(left, right)  # type: ignore[assignment]
     return absolute
+
+
+def _magnitude(difference: Rows, counts: Histogram) -> tuple[float, float]:
+    """Sum of the differences and of their squares: whole numbers from an exact histogram."""
+    import cv2
+
+    if difference.dtype != np.uint8:
+        return cv2.norm(difference, cv2.NORM_L1), cv2.norm(difference, cv2.NORM_L2SQR)
+    levels = np.arange(len(counts))
+    return int(counts @ levels), int(counts @ levels**2)
 
 
 def _planes(rows: Rows, channels: Channels) -> Sequence[Rows]:

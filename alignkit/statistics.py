@@ -37,14 +37,14 @@ def percentile_interval(draws: FloatArray) -> FloatArray:
     a class) is left out; NaN if all are.
     """
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    out = np.full((2, *draws.shape[:-1]), np.nan)
-    complete = ~np.isnan(draws).any(axis=-1)
-    out[:, complete] = np.quantile(draws[complete], tails, axis=-1)
-    for index in zip(*np.nonzero(~complete), strict=True):
-        defined = draws[index][~np.isnan(draws[index])]
-        if len(defined):
-            out[(slice(None), *index)] = np.quantile(defined, tails)
-    return out
+    rows = draws.reshape(-1, draws.shape[-1])
+    ends = np.full((2, len(rows)), np.nan)
+    undefined = np.isnan(rows)
+    complete = ~undefined.any(axis=1)
+    ends[:, complete] = np.quantile(rows[complete], tails, axis=1)
+    for index in np.flatnonzero(~complete & ~undefined.all(axis=1)):
+        ends[:, index] = np.quantile(rows[index][~undefined[index]], tails)
+    return ends.reshape(2, *draws.shape[:-1])
 
 
 def mcnemar(right_to_wrong: int, wrong_to_right: int) -> float:

@@ -1,0 +1,97 @@
+"""Intervals, exact tests and detectable effects against statsmodels, NumPy and published values."""
+
+import numpy as np
+import pytest
+from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
+from statsmodels.stats.multitest import multipletests
+
+from alignkit.statistics import (
+    detectable_effect,
+    discordance_bound,
+    holm,
+    mcnemar,
+    percentile_interval,
+    required_images,
+)
+
+
+@pytest.mark.parametrize(("lost", "won"), [(0, 0), (0, 5), (3, 3), (10, 2), (61, 40), (0, 200)])
+def test_mcnemar_equals_statsmodels(lost, won):
+    theirs = statsmodels_mcnemar([[500, lost], [won, 100]], exact=True).pvalue
+    assert mcnemar(lost, won) == pytest.approx(min(1.0, theirs), rel=1e-12)
+
+
+def test_holm_equals_statsmodels():
+    p_values = [0.01, 0.04, 0.03, 0.005, 0.9, 0.04]
+    theirs = multipletests(p_values, method="holm")[1]
+    assert holm(p_values) == pytest.approx(theirs.tolist())
+    assert holm([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("effect", "discordance", "images"),
+    [(0.001, 0.01, 78_482), (0.002, 0.01, 19_615), (0.005, 0.02, 6_271), (0.01, 0.02, 1_562)],
+)
+def test_required_images_equal_the_published_table(effect, discordance, images):
+    # the table rounds the quantiles to 1.96 and 0.8416
+    assert required_images(effect, discordance) == pytest.approx(images, rel=3e-5, abs=1)
+    assert detectable_effect(images, discordance) == pytest.approx(effect, rel=1e-4)
+
+
+def test_detectable_effect_is_found_four_times_in_five():
+    n, discordance = 2_000, 0.05
+    effect = detectable_effect(n, discordance)
+    rng = np.random.default_rng(0)
+    shares = [(discordance + effect) / 2, (discordance - effect) / 2, 1 - discordance]
+    lost, won, _ = rng.multinomial(n, shares, size=4_000).T
+    difference = (lost - won) / n
+    error = np.sqrt(((lost + won) / n - difference**2) / n)
+    assert np.mean(np.abs(difference) > 1.959964 * error) == pytest.approx(0.80, abs=0.02)
+
+
+def test_detectable_effect_never_exceeds_the_flips_it_needs():
+    for n in (10, 100, 1_000, 50_000):
+        effect = detectable_effect(n, 0.0)
+        # the discordance of that very effect explains it, as all its flips go one way
+        assert effect == pytest.approx(detectable_effect(n, effect))
+        assert 0 < effect < 1
+    assert detectable_effect(1_000, 0.0) == pytest.approx(7.849 / 1007.849, rel=1e-4)
+
+
+def test_without_a_flip_the_exact_test_finds_the_effect_about_four_times_in_five():
+    n = 1_000
+    lost = np.random.default_rng(0).binomial(n, detectable_effect(n, 0.0), size=2_000)
+    assert np.mean([mcnemar(int(each), 0) < 0.05 for each in lost]) == pytest.approx(0.80, abs=0.03)
+
+
+def test_effect_shrinks_with_images_and_grows_with_discordance():
+    effects = [detectable_effect(n, 0.02) for n in (100, 1_000, 10_000)]
+    assert effects == sorted(effects, reverse=True)
+    effects = [detectable_effect(1_000, share) for share in (0, 0.001, 0.01, 0.1, 1)]
+    assert effects == sorted(effects)
+
+
+def test_discordance_without_a_flip_follows_the_rule_of_three():
+    assert discordance_bound(1_000, 0.0) == 0.003
+    assert discordance_bound(1_000, 0.01) == 0.01
+    assert discordance_bound(1, 0.0) == 1.0
+    assert (1 - discordance_bound(1_000, 0.0)) ** 1_000 == pytest.approx(0.05, abs=0.001)
+
+
+def test_required_images_is_the_inverse_of_detectable_effect():
+    for margin, discordance in ((0.01, 0.05), (0.003, 0.01), (0.02, 0.0)):
+        n = required_images(margin, discordance)
+        assert detectable_effect(n, max(margin, discordance)) <= margin
+        assert detectable_effect(n - 1, max(margin, discordance)) > margin
+
+
+def test_percentile_interval_is_numpys_and_leaves_undefined_draws_out():
+    draws = np.random.default_rng(0).normal(size=(3, 500))
+    expected = np.percentile(draws, [2.5, 97.5], axis=1)
+    assert percentile_interval(draws) == pytest.approx(expected)
+    holed = draws.copy()
+    holed[1, :100] = np.nan
+    holed[2] = np.nan
+    low, high = percentile_interval(holed)
+    assert (low[1], high[1]) == pytest.approx(tuple(np.percentile(draws[1, 100:], [2.5, 97.5])))
+    assert np.isnan([low[2], high[2]]).all()
