@@ -21,7 +21,7 @@ from alignkit.decoders import Outcome
 from alignkit.errors import AlignkitError, MissingDependency, NothingCompared
 from alignkit.preprocess import Normalise, Preprocess
 from alignkit.samples import Samples
-from alignkit.workspace import Workspace, code_version, content_key, write_atomically
+from alignkit.workspace import Workspace, code_version, content_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -182,7 +182,7 @@ def _fill(
         raise NothingCompared(_nothing(preprocess, outcomes))
     size = (folder / "pixels.npy").stat().st_size
     content = {"format": FORMAT, "bytes": size, "samples": outcomes}
-    write_atomically(folder / "outcomes.json", json.dumps(content))
+    (folder / "outcomes.json").write_text(json.dumps(content))
 
 
 def _nothing(preprocess: Preprocess, outcomes: list[tuple[str, Outcome, str, int]]) -> str:

@@ -20,7 +20,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -163,9 +163,12 @@ class Workspace:
                 seconds = round(time.monotonic() - began, 3)
                 content = {"label": label, "parts": parts, "seconds": seconds}
                 (temporary / "key.json").write_text(json.dumps(content, indent=1, sort_keys=True))
-                if folder.exists():  # another process finished the same work first
-                    return
-                temporary.rename(folder)
+                try:
+                    temporary.rename(folder)
+                except OSError as error:
+                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                        raise
+                    # another process finished the same work first, and its result stands
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(self.root / ".cache" / "unfinished" / f"{kind}-{key}", ignore_errors=True)
@@ -175,7 +178,8 @@ class Workspace:
         folder = self._folder(kind, key)
         with explained(folder):
             doomed = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".discarded-"))
-            folder.rename(doomed / key)
+            with suppress(FileNotFoundError):  # another process discarded it first
+                folder.rename(doomed / key)
         shutil.rmtree(doomed, ignore_errors=True)
 
     def finished(self, kind: Kind) -> list[Finished]:
