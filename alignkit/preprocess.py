@@ -1,4 +1,4 @@
-"""`Preprocess`: decode ▸ orient ▸ resize ▸ crop ▸ quantise ▸ colour ▸ normalise, tapped at every stage.
+"""`Preprocess`: decode ▸ orient ▸ resize ▸ crop ▸ quantise ▸ colour ▸ normalise, each tapped.
 
 Each stage is a frozen dataclass; its fields are its options, its identity in the record and part of
 every cache key. All stages but the last give `Pixels`; `Normalise` gives the float tensor a model
@@ -23,7 +23,9 @@ STAGES: tuple[StageName, ...] = (
     "decode", "orient", "resize", "crop", "quantise", "colour", "normalise",
 )  # fmt: skip
 
-ColourSpace = Literal["rgb", "bgr"]
+ColourSpace = Literal[
+    "rgb", "bgr", "nv12-bt601-limited", "nv12-bt601-full", "nv12-bt709-limited", "nv12-bt709-full"
+]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -100,7 +102,9 @@ class Crop:
             return pixels
         height, width = self.size
         if pixels.shape[0] < height or pixels.shape[1] < width:
-            raise ValueError(f"cannot crop {height}x{width} out of {pixels.shape[0]}x{pixels.shape[1]}")
+            raise ValueError(
+                f"cannot crop {height}x{width} out of {pixels.shape[0]}x{pixels.shape[1]}"
+            )
         top = round((pixels.shape[0] - height) / 2)
         left = round((pixels.shape[1] - width) / 2)
         return pixels[top : top + height, left : left + width]
@@ -128,9 +132,15 @@ class Colour:
     """The channel order, or the colour round trip, of the serving stack."""
 
     space: ColourSpace = "rgb"
+    """``nv12-*`` is a round trip through 8-bit Y'CbCr with halved chroma; the result is RGB."""
 
     def __call__(self, pixels: Pixels) -> Pixels:
         """(h, w, 3) → the same shape and dtype."""
+        if self.space.startswith("nv12"):
+            from alignkit.nv12 import nv12_round_trip
+
+            _, matrix, extent = self.space.split("-")
+            return nv12_round_trip(pixels, matrix, extent)
         return pixels[..., ::-1] if self.space == "bgr" else pixels
 
 
