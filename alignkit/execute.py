@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.backends import Session
 from alignkit.cell import Ended, Failed, Measured, Skipped, attempt
 from alignkit.checkpoint import Checkpoint
 from alignkit.comparison import Comparison, compare_stored
+from alignkit.datasets import Split
+from alignkit.export import export_onnx
 from alignkit.plan import Evaluation, Plan, Training
-from alignkit.predictions import Predictions
+from alignkit.predict import Answer, open_session, predict, stored_answer
 from alignkit.prepare import Prepared, prepare
 from alignkit.preprocess import Preprocess
 from alignkit.progress import Progress, Stage
 from alignkit.samples import Samples
 from alignkit.workspace import Workspace
 
-Split = Literal["train", "eval"]
+EXPORT_CHECKED = 16
+"""Real images an ONNX export is checked with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +44,8 @@ class Sets:
 
     def unusable(self, path: str) -> Skipped | Failed | None:
         """Why a path prepared nothing; ``None`` if it did."""
-        for split in ("train", "eval"):
-            ended = self.prepared[path, split]  # type: ignore[index]
+        for split in get_args(Split):
+            ended = self.prepared[path, split]
             if not isinstance(ended, Measured):
                 return ended
         return None
@@ -61,8 +66,7 @@ class Predicted:
     """One evaluation and how it ended."""
 
     evaluation: Evaluation
-    ended: Ended[tuple[Predictions, dict[str, str]]]
-    """The predictions, and what really ran."""
+    ended: Ended[Answer]
 
     @property
     def seed(self) -> int:
@@ -158,7 +162,7 @@ def predict_cells(
     workspace: Workspace,
     progress: Progress,
 ) -> tuple[Predicted, ...]:
-    """Every evaluation of the plan; a session serves all paths of a model, one session at a time."""
+    """Every evaluation of the plan; a session serves all paths of a model, and is then closed."""
     models = {each.training.key: each for each in trained}
     ended: dict[str, Predicted] = {}
     with progress.stage("predict", len(plan.evaluations), "every cell") as stage:
@@ -177,6 +181,99 @@ def _by_session(evaluations: Sequence[Evaluation]) -> list[list[Evaluation]]:
         key = (evaluation.training.key, runtime.name, runtime.precision)
         groups.setdefault(key, []).append(evaluation)
     return list(groups.values())
+
+
+def _predict(
+    group: Sequence[Evaluation], model: Trained, sets: Sets, plan: Plan, workspace: Workspace
+) -> list[Predicted]:
+    """The evaluations of one model in one runtime; what is stored needs no session."""
+    ended: dict[str, Ended[Answer]] = {}
+    to_run = []
+    for evaluation in group:
+        if unable := _unable(evaluation, model, sets):
+            ended[evaluation.key] = unable
+        elif stored := stored_answer(evaluation, _checkpoint(model), workspace):
+            ended[evaluation.key] = Measured(stored)
+        else:
+            to_run.append(evaluation)
+    if to_run:
+        ended |= _run_session(to_run, _checkpoint(model), sets, plan, workspace)
+    return [Predicted(evaluation, ended[evaluation.key]) for evaluation in group]
+
+
+def _unable(evaluation: Evaluation, model: Trained, sets: Sets) -> Skipped | Failed | None:
+    if evaluation.skipped:
+        return Skipped(evaluation.skipped)
+    if not isinstance(model.ended, Measured):
+        return model.ended
+    ended = sets.prepared[evaluation.preprocess.name, "eval"]
+    return None if isinstance(ended, Measured) else ended
+
+
+def _checkpoint(model: Trained) -> Checkpoint:
+    assert isinstance(model.ended, Measured)
+    return model.ended.value
+
+
+def _run_session(
+    to_run: Sequence[Evaluation],
+    checkpoint: Checkpoint,
+    sets: Sets,
+    plan: Plan,
+    workspace: Workspace,
+) -> dict[str, Ended[Answer]]:
+    """Open the runtime once and predict along every path; one that fails leaves the others."""
+    runtime = to_run[0].runtime
+    ended: dict[str, Ended[Answer]] = {}
+
+    def work() -> None:
+        graph = _graph(to_run[0], checkpoint, sets, workspace)
+        with open_session(runtime, checkpoint, graph) as session:
+            for evaluation in to_run:
+                ended[evaluation.key] = attempt(
+                    lambda: predict_one(evaluation, checkpoint, session, sets, plan, workspace)  # noqa: B023 - called at once
+                )
+
+    opened = attempt(work)
+    if isinstance(opened, Failed):
+        ended |= {each.key: opened for each in to_run if each.key not in ended}
+    return ended
+
+
+def _graph(
+    evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets, workspace: Workspace
+) -> Path | None:
+    if not evaluation.runtime.backend.needs_onnx:
+        return None
+    prepared = sets.usable(evaluation.preprocess.name, "eval")
+    assert prepared is not None
+    chosen = np.flatnonzero(prepared.rows >= 0)[:EXPORT_CHECKED]
+    batch = prepared.batch(chosen, evaluation.preprocess.normalise)
+    return export_onnx(checkpoint, workspace, batch)
+
+
+def predict_one(
+    evaluation: Evaluation,
+    checkpoint: Checkpoint,
+    session: Session,
+    sets: Sets,
+    plan: Plan,
+    workspace: Workspace,
+) -> Answer:
+    """One cell, with a session that is open."""
+    prepared = sets.usable(evaluation.preprocess.name, "eval")
+    assert prepared is not None
+    return predict(
+        evaluation,
+        checkpoint,
+        session,
+        prepared,
+        labels=sets.evaluation.labels,
+        ids=sets.evaluation.ids,
+        classes=sets.evaluation.classes,
+        batch_size=plan.experiment.content.evaluate.batch_size,
+        workspace=workspace,
+    )
 
 
 def compare_paths(

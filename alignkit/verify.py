@@ -7,20 +7,95 @@ right stage named: a comparison that could not see them would call anything alig
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, cast
 
-from alignkit.preprocess import Colour, Preprocess, Resize
+import numpy as np
+
+from alignkit.cell import Measured
+from alignkit.export import export_onnx
+from alignkit.predict import open_session, predict
+from alignkit.prepare import prepare
+from alignkit.preprocess import Colour, Preprocess
 from alignkit.record import Control
+from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image, Pixels
+    from alignkit.checkpoint import Checkpoint
+    from alignkit.execute import Predicted, Sets, Trained
+    from alignkit.plan import Evaluation, Plan
     from alignkit.predictions import Predictions
+    from alignkit.progress import Progress
     from alignkit.resizers import Resizer
     from alignkit.samples import Samples
 
 PROBES = 32
 """Images a planted fault is looked for in."""
+
+
+def verify(
+    plan: Plan,
+    trained: Sequence[Trained],
+    predicted: Sequence[Predicted],
+    sets: Sets,
+    progress: Progress,
+) -> tuple[Control, ...]:
+    """All controls, of the reference path and its first model."""
+    path = plan.experiment.reference
+    with progress.stage("verify", 3, path.name) as stage:
+        controls: tuple[Control, ...] = (check_same_pixels(path, sets.evaluation),)
+        stage.advance()
+        controls += check_planted_faults(path, sets.evaluation)
+        stage.advance()
+        controls += _check_first_cell(plan, trained[0], predicted[0], sets)
+        stage.advance()
+    return controls
+
+
+def _check_first_cell(
+    plan: Plan, model: Trained, cell: Predicted, sets: Sets
+) -> tuple[Control, ...]:
+    """A/A of the reference path's first model; none if it did not run."""
+    if not isinstance(model.ended, Measured) or not isinstance(cell.ended, Measured):
+        return ()
+    size = plan.experiment.content.evaluate.batch_size
+    stored, _ = cell.ended.value
+    # one batch of the same images: a runtime may sum in another order for another batch size
+    first = stored.rows(np.arange(min(size, len(stored))))
+    again = predict_again(cell.evaluation, model.ended.value, first.ids, sets.evaluation, size)
+    return (check_identity(first, again),)
+
+
+def predict_again(
+    evaluation: Evaluation, checkpoint: Checkpoint, ids: Sequence[str], samples: Samples, size: int
+) -> Predictions:
+    """Decode, resize and predict once more, with nothing taken from what is stored."""
+    places = {sample: index for index, sample in enumerate(samples.ids)}
+    chosen = samples.take([places[sample] for sample in ids])
+    with TemporaryDirectory(prefix="alignkit-") as folder:
+        workspace = Workspace(Path(folder))
+        prepared = prepare(chosen, evaluation.preprocess, workspace, split="eval")
+        graph = None
+        if evaluation.runtime.backend.needs_onnx:
+            batch = prepared.batch(range(len(chosen)), evaluation.preprocess.normalise)
+            graph = export_onnx(checkpoint, workspace, batch)
+        with open_session(evaluation.runtime, checkpoint, graph) as session:
+            predictions, _ = predict(
+                evaluation,
+                checkpoint,
+                session,
+                prepared,
+                labels=chosen.labels,
+                ids=chosen.ids,
+                classes=chosen.classes,
+                batch_size=size,
+                workspace=workspace,
+            )
+    return predictions
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +107,6 @@ class HalfPixelShift:
     def resize(self, image: Image, height: int, width: int) -> Pixels:
         """Shift by half an output pixel (bilinear, edges repeated), then resize as ``inner``."""
         import cv2
-        import numpy as np
 
         right, down = 0.5 * image.shape[1] / width, 0.5 * image.shape[0] / height
         grid = np.array([[1, 0, right], [0, 1, down]], np.float32)
@@ -51,22 +125,18 @@ def swap_channels(path: Preprocess) -> Preprocess:
     if path.colour.space not in ("rgb", "bgr"):
         message = f"{path.name}: a channel swap is planted in rgb or bgr, not {path.colour.space}"
         raise ValueError(message)
-    space = "rgb" if path.colour.space == "bgr" else "bgr"
-    return replace(path, name=f"{path.name} with channels swapped", colour=Colour(space))
+    swapped = Colour("rgb" if path.colour.space == "bgr" else "bgr")
+    return replace(path, name=f"{path.name} with channels swapped", colour=swapped)
 
 
 def shift_half_pixel(path: Preprocess) -> Preprocess:
     """``path`` with its resize shifted by half an output pixel."""
-    shifted = Resize(
-        HalfPixelShift(path.resize.resizer), path.resize.size, path.resize.fit, path.resize.pad
-    )
+    shifted = replace(path.resize, resizer=HalfPixelShift(path.resize.resizer))
     return replace(path, name=f"{path.name} shifted by half a pixel", resize=shifted)
 
 
 def check_identity(first: Predictions, second: Predictions) -> Control:
     """A/A: two evaluations of one model along one path, all work done twice."""
-    import numpy as np
-
     same_images = first.ids == second.ids
     differing = (
         int((first.logits.view(np.uint32) != second.logits.view(np.uint32)).sum())

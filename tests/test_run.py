@@ -1,0 +1,176 @@
+"""A whole run, small: from YAML to record, twice, killed, and with files that will not decode."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from alignkit.load import load_experiment
+from alignkit.progress import NoProgress
+from alignkit.record import RunRecord, read_record
+from alignkit.run import run_experiment
+from alignkit.workspace import Workspace
+from tests.photos import encoded, photo
+
+SMALL = """
+# Does a small run hold together?
+name: small
+data: {{name: digits-on-photos, train: 60, eval: 40, seed: 0}}
+preprocess:
+  opencv: {{decode: opencv, resize: {{name: opencv, size: 32}}}}
+  other: {other}
+train: {{model: small-cnn, epochs: {epochs}, seeds: {seeds}, batch_size: 20}}
+evaluate: {{backends: [{{name: torch, precision: [fp32, bf16]}}, onnxruntime], resamples: 200}}
+report: {{worst: 2}}
+"""
+IDENTICAL = "{decode: opencv, resize: {name: opencv, size: 32}}"
+SURROGATE = "{preset: torchpipe-gpu-surrogate, size: 32}"
+CHANGING = {"started", "seconds", "command"}
+
+
+def write_small(
+    folder: Path, other: str = SURROGATE, epochs: int = 1, seeds: str = "[0]"
+) -> Path:
+    file = folder / "small.yaml"
+    file.write_text(SMALL.format(other=other, epochs=epochs, seeds=seeds))
+    return file
+
+
+def run(file: Path, reports: Path, overrides: tuple[str, ...] = ()) -> tuple[RunRecord, Path]:
+    experiment = load_experiment(file, overrides)
+    return run_experiment(experiment, Workspace(reports), progress=NoProgress())
+
+
+def settled(record: RunRecord) -> dict[str, object]:
+    """The record without what differs from one run to the next: times and speeds."""
+    stored = record.model_dump(mode="json", exclude=CHANGING)
+    for training in stored["trainings"]:
+        for epoch in training["epochs"]:
+            del epoch["images_per_second"]
+    return stored
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunRecord, Path]:
+    folder = tmp_path_factory.mktemp("finished")
+    return run(write_small(folder, seeds="[0, 1]"), folder / "reports")
+
+
+def test_every_cell_is_measured_and_every_control_holds(finished):
+    record, _ = finished
+    assert {cell.state for cell in record.cells} == {"measured"}
+    assert len(record.cells) == 2 * 2 * 2 * 3  # paths × seeds × paths × runtimes
+    assert all(control.passed for control in record.controls), record.controls
+    assert len(record.controls) >= 4
+
+
+def test_the_record_reads_back_and_its_files_lie_beside_it(finished):
+    record, folder = finished
+    assert read_record(folder) == record
+    for cell in record.cells:
+        assert (folder / cell.predictions.path).exists()
+    for image in record.worst:
+        assert (folder / image.difference.path).exists()
+
+
+def test_resize_and_not_decode_is_the_larger_difference_to_the_surrogate(finished):
+    record, _ = finished
+    isolated = {each.stage: each for each in record.pixels if each.mode == "isolated"}
+    assert isolated["resize"].mean_abs > 3 * isolated["decode"].mean_abs > 0
+
+
+def test_a_second_run_does_nothing_and_gives_the_same_record(finished, tmp_path):
+    record, folder = finished
+    file = write_small(tmp_path, seeds="[0, 1]")
+    again, where = run(file, folder.parents[1])
+    assert where == folder
+    assert again == record
+
+
+def test_identical_paths_differ_in_nothing(tmp_path):
+    record, _ = run(write_small(tmp_path, IDENTICAL), tmp_path / "reports")
+    for entry in record.matrix:
+        if entry.aligned or (entry.backend, entry.precision) != ("torch", "fp32"):
+            continue
+        assert entry.drift.churn.value == 0.0
+        for metric, estimate in entry.drift.metrics.items():
+            assert (estimate.value, estimate.low, estimate.high) in ((0.0, 0.0, 0.0), (None,) * 3), metric
+        assert entry.drift.logits.max_abs == 0.0
+    assert all(stage.identical == stage.images for stage in record.pixels)
+
+
+def test_a_killed_run_continues_and_ends_with_the_same_record(tmp_path):
+    straight, _ = run(write_small(tmp_path, epochs=3), tmp_path / "straight")
+    file, reports = tmp_path / "small.yaml", tmp_path / "killed"
+    command = [sys.executable, "-m", "alignkit", "run", str(file), "--reports", str(reports)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not list(reports.glob(".cache/unfinished/trainings-*/state.pt")):
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not list(reports.glob("small/*/record.json"))
+    resumed, _ = run(file, reports)
+    assert settled(resumed) == settled(straight)
+
+
+def test_a_file_one_decoder_refuses_is_in_the_coverage_and_in_no_training(tmp_path):
+    root = tmp_path / "images"
+    for split, count in (("train", 10), ("eval", 6)):
+        for label, name in enumerate(("china", "flower")):
+            folder = root / split / name
+            folder.mkdir(parents=True)
+            for index in range(count):
+                picture = photo(name, 60 + index, 80 + 3 * index)
+                (folder / f"{index}.jpg").write_bytes(encoded(picture, quality=90 - label))
+    png = encoded(photo("china", 70, 70), "PNG")
+    (root / "train" / "china" / "really-a-png.jpg").write_bytes(png)
+    (root / "eval" / "flower" / "broken.jpg").write_bytes(b"\\xff\\xd8\\xff not a picture")
+    file = tmp_path / "folder.yaml"
+    text = SMALL.format(other="{decode: simplejpeg, resize: {name: opencv, size: 32}}", epochs=1,
+                        seeds="[0]")  # fmt: skip
+    lines = [line for line in text.splitlines() if not line.startswith("data:")]
+    file.write_text("\n".join([*lines, f"data: {{name: folder, root: {root}}}"]))
+    record, _ = run(file, tmp_path / "reports")
+    rows = {(row.preprocess, row.split): row for row in record.coverage}
+    assert rows["opencv", "train"].ok == 21
+    assert rows["other", "train"].unsupported == 1
+    assert rows["other", "train"].examples[0].id.endswith("really-a-png.jpg")
+    assert rows["opencv", "eval"].failed == rows["other", "eval"].failed + rows["other", "eval"].unsupported == 1
+    assert {training.images for training in record.trainings} == {20}
+    assert {cell.n for cell in record.cells} == {12}
+
+
+def test_a_second_process_in_the_same_folder_is_refused(finished, tmp_path):
+    record, folder = finished
+    workspace = Workspace(folder.parents[1])
+    file = write_small(tmp_path, seeds="[0, 1]")
+    command = [sys.executable, "-m", "alignkit", "run", str(file), "--reports", str(workspace.root)]
+    with workspace.lock(folder):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 3
+    assert "another alignkit is running" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_damaged_record_is_said_to_be_damaged(finished, tmp_path):
+    _, folder = finished
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    stored = json.loads((copy / "record.json").read_text())
+    (copy / "record.json").write_text(json.dumps({**stored, "format": 99}))
+    done = subprocess.run(
+        [sys.executable, "-m", "alignkit", "report", str(copy)], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "update alignkit" in done.stderr
