@@ -45,8 +45,16 @@ def assemble_record(
     cells = cell_facts(predicted, folder, resamples=resamples)
     matrix = matrix_facts(predicted, resamples=resamples)
     pixels = tuple(stage for comparison in compared for stage in comparison.stages)
+    coverage = tuple(comparison.coverage for comparison in compared)
+    paths = _paths(experiment)
     verdict = judge(
-        experiment.content.gate, matrix=matrix, cells=cells, pixels=pixels, controls=controls
+        experiment.content.gate,
+        matrix=matrix,
+        cells=cells,
+        pixels=pixels,
+        controls=controls,
+        coverage=coverage,
+        paths=paths,
     )
     return RunRecord(
         alignkit=__version__,
@@ -61,7 +69,7 @@ def assemble_record(
         partial=False,
         environment=environment(),
         data=data_facts(plan, sets),
-        paths=_paths(experiment),
+        paths=paths,
         coverage=coverage_facts(plan, sets),
         trainings=tuple(training_facts(each) for each in trained),
         cells=cells,
@@ -71,6 +79,7 @@ def assemble_record(
         pixels=pixels,
         worst=_worst(plan, folder, sets, predicted, compared),
         verdict=verdict,
+        coverage_diffs=coverage,
     )
 
 

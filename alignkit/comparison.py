@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.compare import StageDiffs, compare_preprocess
 from alignkit.plan import pixel_identity
-from alignkit.pixel_facts import pixel_stages
+from alignkit.pixel_facts import coverage_diff, pixel_stages
 from alignkit.preprocess import Preprocess, stage_identity
-from alignkit.record import PixelStage, WorstImage
+from alignkit.record import CoverageDiff, PixelStage, WorstImage
 from alignkit.report.pictures import write_worst
 from alignkit.samples import Samples
 from alignkit.workspace import Workspace, code_version, content_key
@@ -35,6 +35,7 @@ class Comparison:
     stages: tuple[PixelStage, ...]
     worst: tuple[str, ...]
     """Sample ids, greatest mean difference of the last pixel stage first."""
+    coverage: CoverageDiff
 
 
 def compare_stored(
@@ -69,14 +70,19 @@ def _identity(path: Preprocess) -> dict[str, Any]:
 
 def _content(diffs: StageDiffs) -> dict[str, Any]:
     stages = [stage.model_dump(mode="json") for stage in pixel_stages(diffs)]
-    return {"stages": stages, "worst": [row.id for row in diffs.worst(RANKED)]}
+    return {
+        "stages": stages,
+        "worst": [row.id for row in diffs.worst(RANKED)],
+        "coverage": coverage_diff(diffs).model_dump(mode="json"),
+    }
 
 
 def _comparison(folder: Path, reference: str, candidate: str) -> Comparison:
     content = json.loads((folder / "comparison.json").read_text())
     names = {"reference": reference, "candidate": candidate}
     stages = tuple(PixelStage.model_validate({**stage, **names}) for stage in content["stages"])
-    return Comparison(reference, candidate, stages, tuple(content["worst"]))
+    coverage = CoverageDiff.model_validate({**content["coverage"], **names})
+    return Comparison(reference, candidate, stages, tuple(content["worst"]), coverage)
 
 
 def worst_images(

@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -102,20 +103,25 @@ def codecs() -> dict[str, str]:
 
 
 def flags() -> dict[str, str]:
-    """Settings of this process that change numbers or times."""
+    """Settings of this process that change numbers or times; torch's where it was imported."""
     import cv2
-    import torch
 
-    found = {
+    found = {"cv2 threads": str(cv2.getNumThreads()), **_torch_flags()}
+    return found | {name: os.environ[name] for name in VARIABLES if name in os.environ}
+
+
+def _torch_flags() -> dict[str, str]:
+    torch = sys.modules.get("torch")
+    if torch is None:  # nothing was computed with it
+        return {}
+    return {
         "torch threads": str(torch.get_num_threads()),
         "torch deterministic algorithms": _on(torch.are_deterministic_algorithms_enabled()),
         "torch float32 matmul precision": torch.get_float32_matmul_precision(),
         "cudnn TF32": _on(torch.backends.cudnn.allow_tf32),
         "cudnn benchmark": _on(torch.backends.cudnn.benchmark),
         "torch CPU capability": torch.backends.cpu.get_cpu_capability(),
-        "cv2 threads": str(cv2.getNumThreads()),
     }
-    return found | {name: os.environ[name] for name in VARIABLES if name in os.environ}
 
 
 def _on(value: bool) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -38,6 +38,7 @@ from alignkit.option import (
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess_option import STRICT, Integer, Name, Number, PreprocessOption, Share
 from alignkit.rule import Gate
+from alignkit.rule_place import misplaced
 
 
 class Augment(BaseModel):
@@ -153,8 +154,9 @@ class ExperimentFile(BaseModel):
     model_config = STRICT
     name: Name
     data: Annotated[Dataset, PluginOption("datasets", DATASETS)]
-    preprocess: Annotated[dict[Name, PreprocessOption], Field(min_length=2)]
-    """Two or more paths; the first is the reference."""
+    preprocess: Annotated[dict[Name, PreprocessOption], Field(min_length=1)]
+    """Two or more paths; the first is the reference. One, where a gate compares it with a baseline
+    alone."""
     train: Recipe = Recipe()
     evaluate: Evaluate = Field(default_factory=Evaluate)
     gate: Gate = Gate()
@@ -178,6 +180,22 @@ class ExperimentFile(BaseModel):
         ]
         refuse(cls.__name__, lines)
         return paths
+
+    @property
+    def labelled(self) -> bool:
+        """Whether models can be trained; without labels there are only pixels to compare."""
+        return getattr(self.data, "labelled", True)
+
+    @model_validator(mode="after")
+    def _gate_fits(self) -> Self:
+        lines = misplaced(
+            self.gate,
+            paths=tuple(self.preprocess),
+            backends=tuple(backend.name for backend in self.evaluate.backends),
+            labelled=self.labelled,
+        )
+        refuse("ExperimentFile", lines)
+        return self
 
 
 @dataclass(frozen=True)

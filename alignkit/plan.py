@@ -7,8 +7,22 @@ from typing import Any
 
 from alignkit.backends import Backend, Precision
 from alignkit.experiment import Experiment, Recipe
+from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.workspace import code_version, content_key
+
+TRAINING_CODE = (
+    "train.py",
+    "fit.py",
+    "models.py",
+    "augment.py",
+    "numerics.py",
+    "training_images.py",
+    "training_state.py",
+)
+"""The modules, besides `PIXEL_CODE`, that decide the weights."""
+PREDICTION_CODE = ("predict.py", "export.py", "models.py", "numerics.py", "backends")
+"""The modules, besides `PIXEL_CODE`, that decide the logits of given weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +126,11 @@ class Plan:
                 "gate": content.gate.model_dump(mode="json"),
                 "evaluate": content.evaluate.resamples,
                 "report": content.report.worst,
-                "code": code_version("compare.py", "gate.py", "metrics.py", "record.py", "run.py",
-                                     "statistics.py"),
+                "code": code_version(
+                    "."
+                ),  # comparing again is quick; a stale record is not worth it
             }
-        )  # fmt: skip
+        )
 
 
 def make_plan(experiment: Experiment) -> Plan:
@@ -149,9 +164,9 @@ def _pairs(trainings: tuple[Training, ...]) -> tuple[MatchedPair, ...]:
 
 
 def pixel_identity(preprocess: Preprocess) -> dict[str, Any]:
-    """What the pixels before normalisation depend on: stages, options, library versions."""
+    """What the pixels before normalisation depend on: stages, options, libraries, our code."""
     stages = {k: v for k, v in preprocess.identity().items() if k != "normalise"}
-    return {"stages": stages, "versions": preprocess.versions()}
+    return {"stages": stages, "versions": preprocess.versions(), "code": code_version(*PIXEL_CODE)}
 
 
 def _training(recipe: Recipe, path: Preprocess, seed: int, fingerprint: str) -> Training:
@@ -165,9 +180,8 @@ def _training(recipe: Recipe, path: Preprocess, seed: int, fingerprint: str) -> 
         "recipe": recipe.model_dump(mode="json", exclude={"seeds"}),
         "seed": seed,
         "library": model_version(),
-        "code": code_version("train.py", "fit.py", "models.py", "augment.py", "numerics.py",
-                             "training_images.py", "training_state.py", "prepare.py"),
-    }  # fmt: skip
+        "code": code_version(*TRAINING_CODE),
+    }
     skipped = path.missing() or missing_device(recipe.device)
     return Training(path, seed, parts, skipped)
 
@@ -195,7 +209,7 @@ def _evaluation(
         "normalise": stage_identity(path.normalise),
         "runtime": [stage_identity(runtime.backend), runtime.precision, runtime.version],
         "batch_size": experiment.content.evaluate.batch_size,
-        "code": code_version("predict.py", "export.py", "numerics.py", "backends"),
+        "code": code_version(*PREDICTION_CODE),
     }
     return Evaluation(
         training,

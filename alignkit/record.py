@@ -252,6 +252,56 @@ class PixelStage(_Stored):
     """Why there are no numbers."""
 
 
+class CoverageDiff(_Stored):
+    """Which images only one of two paths, or of a baseline and a path, decodes."""
+
+    reference: str
+    """A path, or ``baseline``."""
+    candidate: str
+    images: Count
+    only_reference: Count
+    only_candidate: Count
+    examples: tuple[str, ...] = ()
+    """Ids of such images, at most 20."""
+
+
+class BaselineStage(_Stored):
+    """One stage of a path against what was approved."""
+
+    path: str
+    stage: str
+    images: Count
+    """Images that have an approved line."""
+    changed: Count
+    """Whose array is another."""
+    begun: Count
+    """Of these, where no earlier stage changed: the change begins here."""
+    examples: tuple[str, ...] = ()
+    """Ids of changed images, at most 20."""
+    cause: str = ""
+    """What else changed of this stage since: library, options, the image files."""
+    pixels: PixelStage | None = None
+    """The distance; ``None`` where a changed image has no golden tensor."""
+    at_least: dict[str, float] = {}
+    """Lower bounds of the distance, from the lines alone."""
+    unmeasured: Count = 0
+    """Changed images without a golden tensor."""
+
+
+class BaselineFacts(_Stored):
+    """What a run was compared with."""
+
+    fingerprint: str
+    new: Count
+    """Images and paths that have no approved line."""
+    gone: Count
+    """Approved images that were not among the images of this run."""
+    stages: tuple[BaselineStage, ...]
+    coverage: tuple[CoverageDiff, ...] = ()
+    metrics: dict[str, dict[str, float | None]] = {}
+    """``trained with|evaluated with|backend|precision`` → approved metrics."""
+
+
 class WorstImage(_Stored):
     """An image shown with both paths' pixels and their amplified difference."""
 
@@ -324,6 +374,16 @@ class RuleOutcome(_Stored):
     state: VerdictState
     observed: str
     """The measured value, with its interval."""
+    rule: str = ""
+    """The rule's id, the same whatever its limits are."""
+    cause: str = ""
+    """What is known of why."""
+    needed: Count | None = None
+    """Images that would settle an inconclusive outcome."""
+    waived: str = ""
+    """Until when a failure is waived, and why."""
+    line: Count = 0
+    """Of the rule in the file, from 1; 0 for a default rule."""
 
 
 class Verdict(_Stored):
@@ -403,6 +463,8 @@ class RunRecord(_Stored):
     worst: tuple[WorstImage, ...]
     verdict: Verdict
     attributions: tuple[AttributionFacts, ...] = ()
+    coverage_diffs: tuple[CoverageDiff, ...] = ()
+    baseline: BaselineFacts | None = None
 
 
 def write_record(record: RunRecord, folder: Path) -> Path:

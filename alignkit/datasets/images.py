@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from alignkit.datasets.files import choose, image_files, read_image
 from alignkit.datasets.hashes import content_hashes
@@ -23,6 +23,8 @@ class Images:
 
     A file that is named is taken whatever its suffix.
     """
+
+    labelled: ClassVar[bool] = False
 
     root: Path | tuple[Path, ...]
     limit: int | None = None

@@ -1,0 +1,232 @@
+"""`Approval`: who let which lines of a baseline change, in which commit, and why.
+
+One file an approval, so that two branches never conflict. A line is replaced only if it is still
+what the reviewer saw, and none is ever removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from alignkit.baseline import (
+    Baseline,
+    Head,
+    LineKey,
+    MetricLine,
+    StageLine,
+    baseline_file,
+    read_baseline,
+    write_baseline,
+)
+from alignkit.environment import git_revision
+from alignkit.errors import BaselineError, ConfigError
+from alignkit.workspace import content_key, explained, write_atomically
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class LineChange(_Stored):
+    """One line, as it was and as it is now."""
+
+    path: str
+    image: str
+    stage: str
+    old: StageLine | None
+    """``None`` where there was none."""
+    new: StageLine
+
+    @property
+    def key(self) -> LineKey:
+        """The line's key."""
+        return self.new.key
+
+
+class MetricChange(_Stored):
+    """The metrics of a matrix entry, before and after."""
+
+    old: MetricLine | None
+    new: MetricLine
+
+
+class Approval(_Stored):
+    """One act of approving."""
+
+    format: Literal[1] = 1
+    when: str
+    """UTC, ISO 8601."""
+    who: str
+    commit: str
+    """Of the working tree it was approved in, ``-dirty`` if changed; empty outside git."""
+    reason: str
+    fingerprint: str
+    versions_before: dict[str, dict[str, str]]
+    versions_after: dict[str, dict[str, str]]
+    lines: tuple[LineChange, ...]
+    metrics: tuple[MetricChange, ...] = ()
+
+
+def refuse_in_ci(what: str) -> None:
+    """Raise `ConfigError` where ``CI`` is set: what rewrites its own baseline checks nothing."""
+    if in_ci():
+        raise ConfigError(f"{what} is refused in CI (the variable CI is set): run it outside")
+
+
+def in_ci() -> bool:
+    """Whether this process runs in a CI job."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def changes(approved: Baseline | None, now: Baseline) -> tuple[LineChange, ...]:
+    """Every line that is new, of other pixels or of another outcome, in the file's order."""
+    known = approved.lines if approved else {}
+    return tuple(
+        LineChange(path=key[0], image=key[1], stage=key[2], old=known.get(key), new=now.lines[key])
+        for key in sorted(now.lines)
+        if _content(known.get(key)) != _content(now.lines[key])
+    )
+
+
+def _content(line: StageLine | None) -> tuple[str | None, str] | None:
+    return (line.sha256, line.outcome) if line else None
+
+
+def metric_changes(approved: Baseline | None, now: Baseline) -> tuple[MetricChange, ...]:
+    """Every matrix entry that is new or has other metrics."""
+    known = approved.metrics if approved else {}
+    return tuple(
+        MetricChange(old=known.get(key), new=line)
+        for key, line in sorted(now.metrics.items())
+        if known.get(key) != line
+    )
+
+
+def approve(
+    folder: Path,
+    now: Baseline,
+    lines: Iterable[LineChange],
+    metrics: Iterable[MetricChange] = (),
+    *,
+    reason: str,
+) -> Approval:
+    """Write lines into the baseline of ``now``'s environment and keep the record of it.
+
+    Raises `ConfigError` in CI or without a reason, `BaselineError` if another approval changed one
+    of the lines meanwhile.
+    """
+    refuse_in_ci("approving")
+    if not reason.strip():
+        raise ConfigError("an approval needs a reason: --reason 'why the pixels may change'")
+    with _locked(folder):
+        path = baseline_file(folder, now.head.environment)
+        known = read_baseline(path) if path.exists() else None
+        accepted, measured = tuple(lines), tuple(metrics)
+        merged = _merged(known, now, accepted, measured)
+        approval = Approval(
+            when=datetime.now(UTC).isoformat(timespec="seconds"),
+            who=who(),
+            commit=git_revision(folder),
+            reason=reason.strip(),
+            fingerprint=now.fingerprint,
+            versions_before=known.head.versions if known else {},
+            versions_after=now.head.versions,
+            lines=accepted,
+            metrics=measured,
+        )
+        # the record first: a crash between the two leaves an approval without effect, and never
+        # a changed baseline that nobody approved
+        write_atomically(_approval_file(folder, approval), approval.model_dump_json(indent=1))
+        write_baseline(folder, merged)
+    return approval
+
+
+def _merged(
+    known: Baseline | None,
+    now: Baseline,
+    lines: tuple[LineChange, ...],
+    metrics: tuple[MetricChange, ...],
+) -> Baseline:
+    before = known or Baseline(now.head)
+    for change in lines:
+        if before.lines.get(change.key) != change.old:
+            raise BaselineError(
+                f"{change.path} {change.image} {change.stage} was changed by another approval "
+                "meanwhile; run the gate again and review what is left"
+            )
+    return Baseline(
+        _merged_head(before, now, lines),
+        before.lines | {change.key: change.new for change in lines},
+        before.metrics | {change.new.key: change.new for change in metrics},
+    )
+
+
+def _merged_head(before: Baseline, now: Baseline, lines: tuple[LineChange, ...]) -> Head:
+    """A path's versions and options become the new ones once none of its changes is left."""
+    accepted = {change.key for change in lines}
+    left = {change.path for change in changes(before, now) if change.key not in accepted}
+    settled = [path for path in now.head.paths if path not in left]
+    return now.head.model_copy(
+        update={
+            "versions": before.head.versions | {p: now.head.versions[p] for p in settled},
+            "paths": before.head.paths | {p: now.head.paths[p] for p in settled},
+        }
+    )
+
+
+def _approval_file(folder: Path, approval: Approval) -> Path:
+    stamp = approval.when.replace(":", "").replace("+0000", "Z")
+    return folder / "approvals" / f"{stamp}-{content_key(approval.model_dump())[:8]}.json"
+
+
+def read_approvals(folder: Path) -> list[Approval]:
+    """Every approval, oldest first; raises `BaselineError` if one is damaged."""
+    found = []
+    for file in sorted((folder / "approvals").glob("*.json")):
+        try:
+            found.append(Approval.model_validate(json.loads(file.read_text())))
+        except (ValueError, ValidationError, OSError) as error:
+            raise BaselineError(f"{file} is damaged; restore it from version control") from error
+    return found
+
+
+def who() -> str:
+    """``Name <mail>`` as git knows it; else the login name."""
+    name, mail = _git("user.name"), _git("user.email")
+    if name or mail:
+        return f"{name} <{mail}>".strip()
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def _git(key: str) -> str:
+    if not shutil.which("git"):
+        return ""
+    command = ["git", "config", "--get", key]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)  # noqa: S603 - fixed programs
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder until done; a second process waits for the first."""
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".lock").open("a+")
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,247 @@
+"""`Baseline`: what paths gave when last approved, one text line an image and stage.
+
+::
+
+    alignkit.baseline/<experiment>/
+        <environment>.jsonl     a head, then one line an image, path and stage; no pixels
+        approvals/<time>-….json who approved what, why, old → new
+        golden/<sha256>.npz     optional tensors, content-addressed
+
+The file of an environment is found by its fingerprint: operating system, processor architecture,
+and the GPU where a stage runs on one. Library versions are facts of the file and not part of it, so
+that an upgrade is compared with what was there before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from alignkit.errors import BaselineError
+from alignkit.preprocess import Preprocess, StageName
+from alignkit.workspace import write_atomically
+
+FORMAT = 1
+# 1: 2026-11, first format.
+
+FOLDER = "alignkit.baseline"
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Triple = tuple[float, float, float]
+LineKey: TypeAlias = tuple[str, str, str]
+"""(path, image, stage)."""
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class StageLine(_Stored):
+    """What one stage of a path made of one image."""
+
+    path: str
+    image: str
+    stage: StageName
+    sha256: Sha256 | None
+    """Over dtype, shape and values; ``None`` for an image that was not decoded."""
+    outcome: Literal["ok", "corrupt", "failed", "unsupported"] = "ok"
+    source: str = ""
+    """Of a ``decode`` line: SHA-256 of the encoded file, the first 16 digits."""
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    mean: Triple | None = None
+    """Per channel."""
+    std: float | None = None
+    least: float | None = None
+    greatest: float | None = None
+
+    @property
+    def key(self) -> LineKey:
+        """What the line is found by."""
+        return self.path, self.image, self.stage
+
+
+class MetricLine(_Stored):
+    """A metric of one entry of a matrix."""
+
+    trained_with: str
+    evaluated_with: str
+    backend: str
+    precision: str
+    metrics: dict[str, float | None]
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What the line is found by."""
+        return self.trained_with, self.evaluated_with, self.backend, self.precision
+
+
+class Head(_Stored):
+    """The first line of the file."""
+
+    format: Literal[1] = 1
+    alignkit: str
+    name: str
+    environment: dict[str, str]
+    """What the fingerprint is made of."""
+    versions: dict[str, dict[str, str]]
+    """Path → stage → library that ran."""
+    paths: dict[str, dict[str, Any]]
+    """Path → its stages and options."""
+    data: str
+    """Fingerprint of the images."""
+    lines: Annotated[int, Field(ge=0)]
+    """Lines that follow, so that a cut file is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A baseline file as it was read, or as it is to be written."""
+
+    head: Head
+    lines: dict[LineKey, StageLine] = field(default_factory=dict)
+    metrics: dict[tuple[str, str, str, str], MetricLine] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the environment."""
+        return environment_fingerprint(self.head.environment)
+
+
+def baseline_environment(paths: Iterable[Preprocess]) -> dict[str, str]:
+    """What decides which baseline file is compared with."""
+    from alignkit.decoders import DECODERS
+    from alignkit.environment import gpu_name
+    from alignkit.plugins import name_of
+    from alignkit.resizers import RESIZERS
+
+    gpu = False
+    for path in paths:
+        for stage, table in ((path.decode, DECODERS), (path.resize.resizer, RESIZERS)):
+            plugin = table.get(name_of(stage, table))
+            gpu = gpu or bool(plugin and plugin.gpu)
+    return {
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "gpu": gpu_name() if gpu else "not used",
+    }
+
+
+def environment_fingerprint(environment: dict[str, str]) -> str:
+    """``linux-x86_64-<12 hex>``: readable, and different for every environment."""
+    digest = hashlib.sha256(json.dumps(environment, sort_keys=True).encode()).hexdigest()
+    return f"{environment['system']}-{environment['machine']}-{digest[:12]}".lower()
+
+
+def baseline_file(folder: Path, environment: dict[str, str]) -> Path:
+    """Where the baseline of an environment lies below an experiment's baseline folder."""
+    return folder / f"{environment_fingerprint(environment)}.jsonl"
+
+
+def find_baseline(folder: Path, environment: dict[str, str]) -> Baseline:
+    """The baseline of this environment.
+
+    Raises `BaselineError` that names the nearest one and the fields in which it differs.
+    """
+    path = baseline_file(folder, environment)
+    if path.exists():
+        return read_baseline(path)
+    others = {}
+    for file in sorted(folder.glob("*.jsonl")):
+        others[file.name] = read_head(file).environment
+    if not others:
+        raise BaselineError(
+            f"{folder} holds no baseline; record one outside CI: alignkit baseline record FILE"
+        )
+    name, nearest = min(others.items(), key=lambda each: len(_differing(each[1], environment)))
+    fields = "; ".join(
+        f"{key}: {nearest.get(key, 'none')} there, {environment.get(key, 'none')} here"
+        for key in _differing(nearest, environment)
+    )
+    raise BaselineError(
+        f"{folder} has no baseline of this environment; the nearest, {name}, differs in {fields}. "
+        "Record one here, outside CI: alignkit baseline record FILE"
+    )
+
+
+def _differing(a: dict[str, str], b: dict[str, str]) -> list[str]:
+    return [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
+
+
+def read_head(path: Path) -> Head:
+    """The first line alone; raises `BaselineError` if it is damaged or newer."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return _head(path, file.readline())
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read a file; raises `BaselineError` if it is missing, damaged, cut short or newer."""
+    try:
+        first, *rest = path.read_text(encoding="utf-8").splitlines() or [""]
+    except (OSError, UnicodeDecodeError) as error:
+        raise BaselineError(f"{path} cannot be read: {error}") from error
+    head = _head(path, first)
+    if len(rest) != head.lines:
+        raise _damaged(path, f"it holds {len(rest)} lines and its head says {head.lines}")
+    baseline = Baseline(head)
+    for number, text in enumerate(rest, 2):
+        try:
+            stored = json.loads(text)
+            if "metrics" in stored:
+                metric = MetricLine.model_validate(stored)
+                known, key = metric.key in baseline.metrics, str(metric.key)
+                baseline.metrics[metric.key] = metric
+            else:
+                line = StageLine.model_validate(stored)
+                known, key = line.key in baseline.lines, str(line.key)
+                baseline.lines[line.key] = line
+        except (ValueError, TypeError) as error:
+            raise _damaged(path, f"line {number} is no baseline line") from error
+        if known:
+            raise _damaged(path, f"line {number} repeats {key}")
+    return baseline
+
+
+def _head(path: Path, text: str) -> Head:
+    try:
+        stored = json.loads(text)
+        found = stored["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(path, "its first line is no head") from error
+    if isinstance(found, int) and found > FORMAT:
+        raise BaselineError(
+            f"{path} has format {found}, this alignkit reads up to {FORMAT}; update alignkit"
+        )
+    try:
+        return Head.model_validate(stored)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        raise _damaged(path, f"its head: {wrong['loc']}: {wrong['msg']}") from error
+
+
+def _damaged(path: Path, what: str) -> BaselineError:
+    return BaselineError(f"{path} is damaged ({what}); restore it from version control")
+
+
+def write_baseline(folder: Path, baseline: Baseline) -> Path:
+    """Write the file of its environment, atomically and in a fixed order, and return its path."""
+    path = baseline_file(folder, baseline.head.environment)
+    write_atomically(path, baseline_text(baseline))
+    return path
+
+
+def baseline_text(baseline: Baseline) -> str:
+    """The file's text."""
+    rows: list[BaseModel] = [baseline.lines[key] for key in sorted(baseline.lines)]
+    rows += [baseline.metrics[key] for key in sorted(baseline.metrics)]
+    head = baseline.head.model_copy(update={"lines": len(rows)})
+    return "".join(
+        json.dumps(row.model_dump(exclude_defaults=row is not head), sort_keys=True) + "\n"
+        for row in (head, *rows)
+    )

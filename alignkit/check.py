@@ -1,0 +1,111 @@
+"""`Experiment` → `Checked`: what `alignkit gate` measures, and the verdict on it.
+
+Images without labels make a pure pixel gate: no model is trained or asked for. Otherwise the
+experiment is run, or its finished run is taken, and judged again: waivers end, baselines change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from alignkit.baseline import FOLDER, Baseline, baseline_environment, find_baseline
+from alignkit.baseline_diff import compare_with_baseline
+from alignkit.experiment import Experiment
+from alignkit.gate import judge
+from alignkit.pixel_check import compare_pixels, pixel_record, self_test_controls
+from alignkit.progress import Progress
+from alignkit.record import BaselineFacts, RunRecord, write_record
+from alignkit.snapshot import snapshot_of
+from alignkit.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A gate run."""
+
+    record: RunRecord
+    folder: Path
+    """Where the record lies."""
+    approved: Baseline | None = None
+    """What was compared with; ``None`` if no rule asks for it."""
+    now: Baseline | None = None
+    """What the baseline would be."""
+
+
+def check(
+    experiment: Experiment, workspace: Workspace, *, baselines: Path | None, progress: Progress
+) -> Checked:
+    """Measure what the rules ask for, with the self-test, and judge it.
+
+    ``baselines`` is the folder of baselines, by default ``alignkit.baseline`` beside the file.
+    Raises `BaselineError` if a rule needs a baseline that is not there, `NothingCompared` if no
+    image was left, and what a run raises.
+    """
+    folder = baseline_folder(experiment, baselines)
+    against = any(rule.against == "baseline" for rule in experiment.content.gate.rules or ())
+    # before any work: a missing baseline costs seconds, not a training
+    approved = find_baseline(folder, baseline_environment(experiment.paths)) if against else None
+    measure = _measured_run if experiment.content.labelled else _measured_pixels
+    record, run = measure(experiment, workspace, progress)
+    now = None
+    facts: BaselineFacts | None = None
+    if approved is not None:
+        now = snapshot_of(experiment, folder, record=record, approved=approved, progress=progress)
+        facts = compare_with_baseline(approved, now)
+    record = _judged(experiment, record, facts)
+    write_record(record, run)
+    return Checked(record, run, approved, now.as_baseline() if now else None)
+
+
+def baseline_folder(experiment: Experiment, baselines: Path | None) -> Path:
+    """Where the baselines of an experiment lie."""
+    return (baselines or experiment.file.parent / FOLDER) / experiment.name
+
+
+def rule_lines(experiment: Experiment) -> tuple[int, ...]:
+    """The line of each rule in the file, from 1; 0 where it stands in an override."""
+    from alignkit.source import parse
+
+    source = parse(experiment.text, str(experiment.file))
+    rules = experiment.content.gate.rules or ()
+    known = [("gate", "rules", index) in source.values for index in range(len(rules))]
+    places = [source.place(("gate", "rules", index), of_key=False) for index in range(len(rules))]
+    overridden = any(each.startswith("gate.rules") for each in experiment.overrides)
+    return tuple(
+        place.line + 1 if stands and not overridden else 0
+        for place, stands in zip(places, known, strict=True)
+    )
+
+
+def _measured_run(
+    experiment: Experiment, workspace: Workspace, progress: Progress
+) -> tuple[RunRecord, Path]:
+    from alignkit.run import run_experiment
+
+    return run_experiment(experiment, workspace, progress=progress)
+
+
+def _measured_pixels(
+    experiment: Experiment, workspace: Workspace, progress: Progress
+) -> tuple[RunRecord, Path]:
+    samples = experiment.content.data.evaluation()
+    comparisons = compare_pixels(experiment, samples, workspace, progress)
+    controls = self_test_controls(experiment, samples)
+    record = pixel_record(experiment, samples, comparisons, controls)
+    return record, workspace.run_folder(experiment.name, record.key)
+
+
+def _judged(experiment: Experiment, record: RunRecord, baseline: BaselineFacts | None) -> RunRecord:
+    verdict = judge(
+        experiment.content.gate,
+        matrix=record.matrix,
+        cells=record.cells,
+        pixels=record.pixels,
+        controls=record.controls,
+        coverage=record.coverage_diffs,
+        baseline=baseline,
+        paths=record.paths,
+        lines=rule_lines(experiment),
+    )
+    return record.model_copy(update={"verdict": verdict, "baseline": baseline})
