@@ -68,11 +68,15 @@ def stage_label(name: StageName, identity: dict[str, Any]) -> str:
         height, width = options.pop("size")
         inner = {key: value for key, value in resizer.items() if key != "stage"}
         fit = "" if options["fit"] == "squash" else f" {options['fit']}"
-        return f"{_library(resizer['stage'])}{_options(inner)} {height}x{width}{fit}"
+        rounding = "" if options["rounding"] == "down" else f" rounding={options['rounding']}"
+        return f"{_library(resizer['stage'])}{_options(inner)} {height}x{width}{fit}{rounding}"
     if name == "decode":
         return f"{_library(identity['stage'])}{_options(options)}"
     if name == "crop":
-        return "none" if options["size"] is None else "centre {}x{}".format(*options["size"])
+        if options["size"] is None:
+            return "none"
+        half = "" if options["half"] == "even" else f" half={options['half']}"
+        return "centre {}x{}".format(*options["size"]) + half
     if name == "normalise":
         return f"mean {_numbers(options['mean'])} std {_numbers(options['std'])}"
     return str(next(iter(options.values())))

@@ -57,6 +57,8 @@ class Resize:
     keeps it, stays inside the size and pads to it, centred."""
     pad: int = 114
     """Grey level of the letterbox's border."""
+    rounding: Literal["down", "nearest"] = "down"
+    """Of the longer side of ``shorter``: torchvision and MLPerf cut the fraction, DALI rounds."""
 
     def __call__(self, image: Image) -> Pixels:
         """(h, w, 3) → (height, width, 3), in the dtype the library gives."""
@@ -70,10 +72,10 @@ class Resize:
             return self.size
         if self.fit == "shorter":
             short = min(self.size)
-            # torchvision truncates the longer side: functional._compute_resized_output_size
+            half = 0.5 if self.rounding == "nearest" else 0.0
             if height <= width:
-                return short, int(short * width / height)
-            return int(short * height / width), short
+                return short, int(short * width / height + half)
+            return int(short * height / width + half), short
         scale = min(self.size[0] / height, self.size[1] / width)
         return max(1, round(height * scale)), max(1, round(width * scale))
 
@@ -91,10 +93,13 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Crop:
-    """Cut the centre out, as torchvision's ``center_crop``; without a size, nothing."""
+    """Cut the centre out; without a size, nothing."""
 
     size: tuple[int, int] | None = None
     """(height, width) in pixels."""
+    half: Literal["even", "down", "up"] = "even"
+    """Where a margin that is odd in all begins: to the even pixel as torchvision's ``center_crop``,
+    down as MLPerf's, up as DALI's. One pixel of shift weighs more than most decoders do."""
 
     def __call__(self, pixels: Pixels) -> Pixels:
         """(h, w, 3) → (height, width, 3); raises `ValueError` if the image is smaller."""
@@ -105,9 +110,14 @@ class Crop:
             raise ValueError(
                 f"cannot crop {height}x{width} out of {pixels.shape[0]}x{pixels.shape[1]}"
             )
-        top = round((pixels.shape[0] - height) / 2)
-        left = round((pixels.shape[1] - width) / 2)
+        top = self._begin(pixels.shape[0] - height)
+        left = self._begin(pixels.shape[1] - width)
         return pixels[top : top + height, left : left + width]
+
+    def _begin(self, margin: int) -> int:
+        if self.half == "even":
+            return round(margin / 2)
+        return margin // 2 if self.half == "down" else (margin + 1) // 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,8 @@ class ResizeOption(BaseModel):
     size: Size
     fit: Literal["squash", "shorter", "letterbox"] = "squash"
     pad: Annotated[Integer, Field(ge=0, le=255)] = 114
+    rounding: Literal["down", "nearest"] = "down"
+    """Of the longer side of ``shorter``."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -88,8 +90,21 @@ class ResizeOption(BaseModel):
 
     def build(self) -> Resize:
         """The stage."""
-        options = {"name": self.name, **(self.model_extra or {})}
-        return Resize(plugin_from("resizers", RESIZERS, options), self.size, self.fit, self.pad)
+        resizer = plugin_from("resizers", RESIZERS, {"name": self.name, **(self.model_extra or {})})
+        return Resize(resizer, self.size, self.fit, self.pad, self.rounding)
+
+
+class CropOption(BaseModel):
+    """``crop:`` of a path: the size, or a mapping of ``size`` and ``half``."""
+
+    model_config = STRICT
+    size: Size
+    half: Literal["even", "down", "up"] = "even"
+    """Where a margin that is odd in all begins."""
+
+
+def _crop(value: Any) -> Any:
+    return value if value is None or isinstance(value, dict) else {"size": value}
 
 
 class NormaliseOption(BaseModel):
@@ -115,7 +130,10 @@ class PreprocessOption(BaseModel):
     decode: Annotated[Decoder, PluginOption("decoders", DECODERS)]
     orient: Literal["none", "exif"] = "none"
     resize: ResizeOption
-    crop: Size | None = None
+    crop: Annotated[
+        CropOption | None,
+        BeforeValidator(_crop, json_schema_input_type=Size | CropOption | None),
+    ] = None
     quantise: Literal["none", "round", "truncate"] = "none"
     colour: ColourSpace = "rgb"
     normalise: NormaliseOption | None = None
@@ -165,7 +183,7 @@ class PreprocessOption(BaseModel):
             decode=self.decode,
             resize=self.resize.build(),
             orient=Orient(self.orient),
-            crop=Crop(self.crop),
+            crop=Crop(self.crop.size, self.crop.half) if self.crop else Crop(),
             quantise=Quantise(self.quantise),
             colour=Colour(self.colour),
             normalise=normalise,
@@ -204,5 +222,5 @@ def _over(stage: Any, given: Any) -> Any:
     """Given options over a preset's; another plugin keeps the target size and no other option."""
     if not isinstance(stage, dict) or not isinstance(given, dict):
         return given
-    kept = ("size", "fit", "pad") if "name" in given else stage.keys()
+    kept = ("size", "fit", "pad", "rounding") if "name" in given else stage.keys()
     return {**{key: stage[key] for key in kept if key in stage}, **given}

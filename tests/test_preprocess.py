@@ -190,3 +190,29 @@ def test_versions_are_read_without_running_the_path():
 
 def test_nothing_is_missing_from_a_path_of_installed_libraries():
     assert pillow_to_opencv().missing() == ""
+
+
+@pytest.mark.parametrize(("height", "width"), SIDES)
+def test_the_crop_of_mlperf_begins_at_the_pixel_below(height, width):
+    size = (20, 30)
+    left, top = int((width - size[1]) / 2), int((height - size[0]) / 2)
+    image = photo(height=height, width=width)
+    expected = image[top : int((height + size[0]) / 2), left : int((width + size[1]) / 2)]
+    assert np.array_equal(Crop(size, half="down")(image), expected)
+
+
+def test_the_three_rules_part_only_on_an_odd_margin():
+    columns = np.arange(11, dtype=np.uint8)[None, :, None].repeat(3, axis=2)
+    begins = {
+        width: [int(Crop((1, width), half)(columns)[0, 0, 0]) for half in ("even", "down", "up")]
+        for width in (11, 10, 9, 8)
+    }
+    assert begins == {11: [0, 0, 0], 10: [0, 0, 1], 9: [1, 1, 1], 8: [2, 1, 2]}
+
+
+def test_the_longer_side_is_cut_off_or_rounded():
+    down = Resize(PillowResizer(), (256, 256), fit="shorter")
+    nearest = Resize(PillowResizer(), (256, 256), fit="shorter", rounding="nearest")
+    assert (down.target(416, 500), nearest.target(416, 500)) == ((256, 307), (256, 308))
+    assert (down.target(500, 416), nearest.target(500, 416)) == ((307, 256), (308, 256))
+    assert down.target(400, 600) == nearest.target(400, 600) == (256, 384)

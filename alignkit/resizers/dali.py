@@ -22,22 +22,36 @@ class DALIResizer:
     """``DALIInterpType.INTERP_*`` of that name."""
     antialias: bool = True
     """Widen the filter when shrinking; DALI's default. Without effect on ``nn``."""
+    keep_scale: bool = False
+    """Let DALI work the longer side out, as its ``resize_shorter`` does: it then samples by the
+    exact scale of the shorter side, and not by the ratio of whole sizes. Needs ``fit: shorter``
+    and ``rounding: nearest``."""
 
     def resize(self, image: Image, height: int, width: int) -> Image:
-        """(h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
+        """(h, w, 3) ``uint8`` → (height, width, 3) ``uint8``.
+
+        Raises `ValueError` where ``keep_scale`` does not lead to that size.
+        """
         import numpy as np
         import nvidia.dali.experimental.dynamic as dali
         from nvidia.dali.types import DALIInterpType
 
         source: Any = dali.tensor(np.ascontiguousarray(image), layout="HWC", device=self.device)
+        target = (
+            {"resize_shorter": min(height, width)} if self.keep_scale else {"size": [height, width]}
+        )
         resized = dali.resize(
             source,
-            size=[height, width],
+            **target,
             interp_type=getattr(DALIInterpType, f"INTERP_{self.interpolation.upper()}"),
             antialias=self.antialias,
             device=self.device,
         )
-        return np.array(resized.cpu())
+        result = np.array(resized.cpu())
+        if result.shape[:2] != (height, width):
+            found = "{}x{}".format(*result.shape[:2])
+            raise ValueError(f"DALI's keep_scale gives {found}, not {height}x{width}")
+        return result
 
     def version(self) -> str:
         """``dali 2.4.0``."""
