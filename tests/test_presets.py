@@ -1,5 +1,6 @@
 """What the presets claim of real stacks holds against those stacks."""
 
+import io
 import subprocess
 import sys
 
@@ -19,6 +20,7 @@ from alignkit.experiment import PreprocessOption
 from alignkit.preprocess import Preprocess
 from alignkit.presets import PRESETS, calibration
 from alignkit.resizers import RESIZERS
+from tests.photos import encoded, exif, photo
 
 KINDS = ("420", "422", "444", "progressive", "grey", "exif-6", "exif-7")
 
@@ -45,6 +47,10 @@ def test_presets_are_data_that_no_caller_can_change(name):
     stages = PRESETS[name].stages(64)
     stages["decode"]["name"] = "changed"
     stages["resize"]["name"] = "changed"
+    for stage in stages.values():
+        if isinstance(stage, dict):
+            stage.clear()
+    assert PRESETS[name].stages(64) != stages
     assert PRESETS[name].stages(64)["decode"]["name"] in DECODERS
     assert PRESETS[name].stages(64)["resize"]["name"] in RESIZERS
 
@@ -121,6 +127,62 @@ def test_nearest_chroma_is_all_that_parts_the_cuda_surrogate_from_torchvision(jp
         assert np.array_equal(prepared("torchvision-cuda-surrogate", jpegs[kind]), direct) == same
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_timm_eval_is_timms_transform(jpegs, kind):
+    data = pytest.importorskip("timm.data", reason="needs the extra timm")
+    transform = data.create_transform((3, 224, 224), interpolation="bicubic", crop_pct=0.875)
+    path = path_of("timm-eval", 224)
+    direct = transform(Image.open(io.BytesIO(jpegs[kind])).convert("RGB")).numpy()
+    assert np.allclose(path.normalise(path.taps(jpegs[kind]).last), direct, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [(61, 97), (375, 500), (500, 333), (64, 64)])
+def test_mlperf_resnet50_is_what_its_reference_does(size):
+    """Shorter side to input / 0.875, INTER_AREA, the middle from the pixel below, means off."""
+    file = encoded(photo("flower", *size))
+    image = cv2.imdecode(np.frombuffer(file, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
+    scale = int(100.0 * 224 / 87.5) / min(size)
+    target = [256 if side == min(size) else int(side * scale) for side in size]
+    image = cv2.resize(image, target[::-1], interpolation=cv2.INTER_AREA).astype(np.float32)
+    top, left = (int((side - 224) / 2) for side in target)
+    direct = image[top : top + 224, left : left + 224] - np.float32([123.68, 116.78, 103.94])
+    path = path_of("mlperf-resnet50", 224)
+    assert np.allclose(path.normalise(path.taps(file).last), np.moveaxis(direct, 2, 0), atol=1e-4)
+
+
+def test_ultralytics_letterbox_gives_values_in_0_to_1_on_grey_114(jpegs):
+    path = path_of("ultralytics-letterbox", 64)
+    tensor = path.normalise(path.taps(jpegs["420"]).last)
+    assert tensor.shape == (3, 64, 64)
+    assert np.allclose(tensor[:, 0], 114 / 255)
+    assert np.allclose(tensor, path.taps(jpegs["420"]).last.transpose(2, 0, 1) / 255)
+
+
+def test_plsc_divides_by_128():
+    face = encoded(photo("flower", 112, 112), subsampling="4:4:4")
+    path = path_of("plsc", 112)
+    direct = np.array(Image.open(io.BytesIO(face))).astype("float32").transpose(2, 0, 1)
+    direct = (direct - 127.5) / 128.0
+    assert np.allclose(path.normalise(path.taps(face).last), direct, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [(61, 97), (416, 500), (375, 500), (500, 333), (64, 64)])
+def test_dali_resnet_is_the_pipeline_of_dalis_example(size):
+    pytest.importorskip("nvidia.dali", reason="needs the extra dali")
+    from nvidia.dali import Pipeline, fn, types
+
+    file = encoded(photo("flower", *size), exif=exif(6))
+    with Pipeline(batch_size=1, num_threads=1, device_id=None) as pipeline:
+        data = fn.external_source(source=[[np.frombuffer(file, np.uint8)]], cycle=True)
+        images = fn.decoders.image(data, output_type=types.RGB)
+        images = fn.resize(
+            images, size=256, mode="not_smaller", interp_type=types.INTERP_TRIANGULAR
+        )
+        pipeline.set_outputs(fn.crop(images, crop=(224, 224)))
+    direct = np.array(pipeline.run()[0].at(0))
+    assert np.array_equal(prepared("dali-resnet", file, 224), direct)
+
+
 def test_the_resize_and_not_the_decode_is_what_parts_torchpipes_gpu_from_its_cpu(shared_data):
     """The finding the presets exist to show, on real photographs at 224 px."""
     cpu, gpu = path_of("torchpipe-cpu", 224), path_of("torchpipe-gpu-surrogate", 224)
@@ -140,3 +202,7 @@ def test_only_surrogates_speak_of_calibration(name):
 
 def test_a_surrogate_nobody_measured_says_so():
     assert calibration("torchpipe-gpu-surrogate") == "not yet calibrated"
+
+
+def test_a_measured_surrogate_says_how_near_it_is():
+    assert "within 0.006 grey levels of TensorFlow 2.21.0" in calibration("tensorflow-surrogate")

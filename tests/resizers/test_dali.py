@@ -30,3 +30,14 @@ def test_equals_a_pipeline_with_the_same_options(interpolation, antialias):
 def test_linear_without_antialias_is_within_a_level_of_opencv():
     resized = DALIResizer(antialias=False).resize(photo(), 24, 32).astype(int)
     assert np.abs(resized - cv2.resize(photo(), (32, 24))).max() <= 1
+
+
+def test_keep_scale_is_resize_shorter():
+    resized = DALIResizer(keep_scale=True).resize(photo(), 31, 49)  # 97 · 31 / 61 = 49.3
+    assert not np.array_equal(resized, DALIResizer().resize(photo(), 31, 49))
+    assert resized.shape == (31, 49, 3)
+
+
+def test_keep_scale_refuses_a_size_of_another_shape():
+    with pytest.raises(ValueError, match="gives 31x49, not 31x31"):
+        DALIResizer(keep_scale=True).resize(photo(), 31, 31)
