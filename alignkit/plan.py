@@ -21,7 +21,14 @@ TRAINING_CODE = (
     "training_state.py",
 )
 """The modules, besides `PIXEL_CODE`, that decide the weights."""
-PREDICTION_CODE = ("predict.py", "export.py", "models.py", "numerics.py", "backends")
+PREDICTION_CODE = (
+    "predict.py",
+    "predictions.py",
+    "export.py",
+    "models.py",
+    "numerics.py",
+    "backends",
+)
 """The modules, besides `PIXEL_CODE`, that decide the logits of given weights."""
 
 

@@ -34,7 +34,15 @@ logger = logging.getLogger(__name__)
 CHUNK = 16
 """Images a thread takes at a time: a task costs about 50 µs to hand over, a small image 200 µs."""
 FORMAT = 1
-CODE = ("prepare.py", "pixel_file.py", "preprocess.py", "exif.py", "decoders", "resizers")
+CODE = (
+    "prepare.py",
+    "pixel_file.py",
+    "preprocess.py",
+    "exif.py",
+    "nv12.py",
+    "decoders",
+    "resizers",
+)
 """The modules that decide the pixels."""
 
 

@@ -43,4 +43,9 @@ def open_page(page: Path, *, wanted: bool | None) -> None:
 def _somebody_watches() -> bool:
     # without a display, webbrowser would start a text browser in the terminal
     display = sys.platform != "linux" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
-    return sys.stdout.isatty() and not os.environ.get("CI") and display
+    return on_terminal() and not os.environ.get("CI") and display
+
+
+def on_terminal() -> bool:
+    """Whether results are read as they appear, and not piped or redirected."""
+    return sys.stdout.isatty()

@@ -85,6 +85,7 @@ def _missing(plugins: dict[str, Plugin]) -> str:
 
 
 def _exit_code(plugins: dict[str, Plugin], tested: list[DecoderCheck]) -> ExitCode:
-    if any(plugin.missing() and not plugin.extra for plugin in plugins.values()):
+    base = [plugin for plugin in plugins.values() if not plugin.extra and not plugin.gpu]
+    if any(plugin.missing() for plugin in base):
         return ExitCode.MISSING
     return ExitCode.PASS if all(each.passed for each in tested) else ExitCode.CRASHED

@@ -1,0 +1,36 @@
+"""`alignkit doctor`."""
+
+import json
+
+from alignkit.decoders import DECODERS
+from alignkit.plugins import Plugin
+from alignkit.record import Environment
+
+
+def test_a_machine_with_the_base_install_is_healthy(alignkit):
+    told = alignkit("doctor")
+    assert told.code == 0
+    for title in ("environment", "versions", "codecs", "flags", "decoder self-test", "plugins"):
+        assert f"\n{title}\n" in f"\n{told.out}"
+    assert "equals opencv" in told.out
+
+
+def test_the_json_holds_an_environment_as_records_store_it(alignkit):
+    document = json.loads(alignkit("doctor", "--json").out)
+    Environment.model_validate(document["environment"])
+    assert all(each["passed"] for each in document["self_test"])
+
+
+def test_a_library_of_the_base_install_that_is_missing_is_told_with_the_fix(alignkit, monkeypatch):
+    plugin = Plugin("x:Y", distributions=("gone-lib",), module="no_such_library")
+    monkeypatch.setitem(DECODERS, "other", plugin)
+    told = alignkit("doctor")
+    assert told.code == 4
+    (line,) = [line for line in told.out.splitlines() if "decoder other" in line]
+    assert line.endswith("no_such_library is not installed: pip install 'gone-lib'")
+
+
+def test_a_library_of_an_extra_may_be_missing(alignkit, monkeypatch):
+    plugin = Plugin("x:Y", module="no_such_library", extra="dali")
+    monkeypatch.setitem(DECODERS, "other", plugin)
+    assert alignkit("doctor").code == 0

@@ -1,0 +1,49 @@
+"""`alignkit list`."""
+
+import json
+
+import pytest
+
+from alignkit.cli.list import FAMILIES
+from alignkit.decoders import DECODERS
+from alignkit.models import MODELS
+from alignkit.plugins import Plugin
+
+
+def test_every_family_is_listed(alignkit):
+    told = alignkit("list")
+    assert told.code == 0
+    heads = [line for line in told.out.splitlines() if line and not line.startswith(" ")]
+    assert heads == list(FAMILIES)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_family_is_listed_alone_and_as_json(alignkit, family):
+    document = json.loads(alignkit("list", family, "--json").out)
+    assert list(document) == [family]
+    for each in document[family]:
+        assert each["usable"] is (each["why"] == "")
+        assert f"  {each['name']} " in alignkit("list", family).out.replace("\n", " \n")
+
+
+def test_what_is_missing_is_listed_with_the_fix(alignkit, monkeypatch):
+    plugin = Plugin("x:Y", module="no_such_library", extra="gpu")
+    monkeypatch.setitem(DECODERS, "other", plugin)
+    told = alignkit("list", "decoders").out
+    assert "no_such_library is not installed: pip install 'alignkit[gpu]'" in told
+
+
+def test_surrogates_are_called_so(alignkit):
+    for each in json.loads(alignkit("list", "presets", "--json").out)["presets"]:
+        if each["name"].endswith("-surrogate"):
+            assert each["summary"].startswith("surrogate of ")
+
+
+def test_models_are_listed_by_name_only_when_asked_for(alignkit):
+    assert "resnet18" not in alignkit("list").out
+    assert alignkit("list", "models").out.count("\n") == len(MODELS) + 1
+
+
+def test_an_unknown_family_suggests_the_nearest(alignkit):
+    told = alignkit("list", "decodrs")
+    assert (told.code, told.err) == (2, "no family 'decodrs'; did you mean 'decoders'?\n")

@@ -1,0 +1,97 @@
+"""What holds for every command."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from alignkit import __version__, cli
+from alignkit.errors import AlignkitError, MissingDependency
+from alignkit.load import load_experiment
+
+HEAVY = ("torch", "torchvision", "torchpipe", "cv2", "numpy", "pandas", "sklearn", "scipy", "PIL",
+         "onnx", "onnxruntime", "pyarrow", "jinja2")  # fmt: skip
+
+
+def imported_by(*arguments: object) -> set[str]:
+    """Heavy libraries in a process that ran the command, which must succeed."""
+    code = (
+        "import sys; from alignkit.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as ended: assert not ended.code, ended.code\n"
+        f"print(*[name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["list"], ["schema"]])
+def test_light_commands_import_nothing_heavy(arguments):
+    assert imported_by(*arguments) == set()
+
+
+def test_plan_imports_nothing_heavy(file, tmp_path):
+    load_experiment(file).content.data.fingerprint()  # as after a first run: its digits are known
+    assert imported_by("plan", file, "--reports", tmp_path / "reports") == set()
+
+
+def test_the_version_is_printed(alignkit):
+    told = alignkit("--version")
+    assert (told.code, told.out) == (0, f"alignkit {__version__}\n")
+
+
+def test_python_m_alignkit_is_the_same_command():
+    command = [sys.executable, "-m", "alignkit", "--version"]
+    assert subprocess.check_output(command, text=True) == f"alignkit {__version__}\n"
+
+
+def test_without_arguments_it_shows_the_help(alignkit):
+    told = alignkit()
+    assert "Start with: alignkit run" in told.out + told.err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("rum", "run"), ("doktor", "doctor"), ("scheme", "schema")]
+)
+def test_an_unknown_command_suggests_the_nearest(alignkit, wrong, right):
+    told = alignkit(wrong)
+    assert told.code == 2
+    assert f"Did you mean '{right}'?" in told.err
+    assert told.out == ""
+
+
+def test_an_unknown_option_is_a_usage_error(alignkit, file):
+    told = alignkit("plan", file, "--jsn")
+    assert told.code == 2
+    assert "--json" in told.err
+
+
+@pytest.mark.parametrize("error", [AlignkitError("do this"), MissingDependency("get that")])
+def test_an_error_for_the_user_is_its_message_and_its_exit_code(alignkit, monkeypatch, error):
+    def broken() -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "app", broken)
+    told = alignkit()
+    assert (told.code, told.err, told.out) == (error.exit_code, f"{error}\n", "")
+
+
+def test_a_defect_keeps_its_traceback_and_is_no_drift(alignkit, monkeypatch):
+    monkeypatch.setattr(cli, "app", lambda: 1 / 0)
+    told = alignkit()
+    assert told.code == 3
+    assert "ZeroDivisionError" in told.err
+    assert "defect of alignkit" in told.err
+
+
+def test_a_closed_pipe_ends_it_quietly():
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "alignkit", "schema"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as writer:
+        writer.stdout.close()
+        told = writer.stderr.read().decode()
+    assert "Traceback" not in told

@@ -1,0 +1,84 @@
+"""`alignkit plan`."""
+
+import json
+
+import pytest
+
+from alignkit.load import load_experiment
+from alignkit.plan import make_plan
+from alignkit.workspace import Workspace
+
+
+def store(reports, file, *, seconds: float = 2.0, **parts) -> None:
+    """Keep one finished training of the experiment."""
+    training = make_plan(load_experiment(file)).trainings[0]
+    parts = training.parts | parts
+    key = training.key if parts == training.parts else "other"
+    log = {"epochs": [{"images_per_second": 40 / seconds}]}
+    with Workspace(reports).store("trainings", key, parts, training.label) as folder:
+        (folder / "log.json").write_text(json.dumps(log))
+
+
+def planned(alignkit, file, tmp_path) -> dict:
+    told = alignkit("plan", file, "--reports", tmp_path / "reports", "--json")
+    assert told.code == 0, told.err
+    (document,) = json.loads(told.out)
+    return document
+
+
+def test_every_training_and_cell_is_listed_once(alignkit, file, tmp_path):
+    document = planned(alignkit, file, tmp_path)
+    assert [each["label"] for each in document["trainings"]] == [
+        f"train {path} seed {seed}" for seed in (0, 1) for path in ("opencv", "pillow")
+    ]
+    assert len(document["cells"]) == len({each["key"] for each in document["cells"]}) == 8
+    assert {each["state"] for each in document["trainings"] + document["cells"]} == {"to run"}
+
+
+def test_nothing_measured_here_is_said_and_no_time_invented(alignkit, file, tmp_path):
+    document = planned(alignkit, file, tmp_path)
+    assert document["seconds"] is None
+    assert document["reason"] == "not measured yet on this machine"
+    assert "time       not measured yet on this machine" in alignkit("plan", file).out
+
+
+def test_finished_work_is_cached_and_similar_work_gives_the_time(alignkit, file, tmp_path):
+    store(tmp_path / "reports", file, seconds=2.0)
+    told = alignkit("plan", file, "--reports", tmp_path / "reports")
+    assert "1 cached, 3 to run" in told.out
+    assert planned(alignkit, file, tmp_path)["seconds"] is None  # no cell was measured
+
+
+def test_what_changed_is_named(alignkit, file, tmp_path):
+    store(tmp_path / "reports", file, code="of yesterday", library="torch 1.0")
+    told = alignkit("plan", file, "--reports", tmp_path / "reports")
+    assert "again: code, library changed" in told.out
+
+
+def test_what_cannot_run_is_impossible_with_its_reason(alignkit, file, tmp_path):
+    file.write_text(
+        file.read_text() + "evaluate: {backends: [{name: torch, precision: [fp32, tf32]}]}\n"
+    )
+    document = planned(alignkit, file, tmp_path)
+    impossible = [each for each in document["cells"] if each["state"] == "impossible"]
+    assert len(impossible) == 8
+    assert all("tf32" in each["label"] and each["reason"] for each in impossible)
+
+
+def test_several_files_are_planned_even_if_one_is_wrong(alignkit, file, tmp_path):
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("nam: x")
+    told = alignkit("plan", broken, file)
+    assert told.code == 2
+    assert f"{broken}:1:1: nam: unknown key; did you mean 'name'?" in told.err
+    assert "train opencv seed 0" in told.out
+
+
+def test_a_plan_makes_no_folder(alignkit, file, tmp_path):
+    planned(alignkit, file, tmp_path)
+    assert not (tmp_path / "reports").exists()
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_names_what_it_shows(alignkit, option):
+    assert "cached" in alignkit("plan", option).out

@@ -1,0 +1,136 @@
+"""`alignkit run`, with the run itself replaced: what is told, in which order, with which code."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from alignkit.cli import arguments
+from alignkit.errors import DataError, WorkspaceError
+from alignkit.record import RunRecord
+from tests.report.records import quickstart as sample_record
+
+
+@pytest.fixture(scope="module")
+def record() -> RunRecord:
+    return sample_record()
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path, record) -> dict:
+    """Experiment name → what its run does: a verdict's exit code, or an error to raise."""
+    outcomes: dict = {}
+    done: list = []
+
+    def run_experiment(experiment, workspace, *, progress, fresh=False):
+        done.append((experiment.name, workspace.root, fresh))
+        outcome = outcomes.get(experiment.name, 0)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        with progress.stage("train", 1):
+            pass
+        verdict = record.verdict.model_copy(update={"exit_code": outcome})
+        return record.model_copy(update={"name": experiment.name, "verdict": verdict}), tmp_path
+
+    module = SimpleNamespace(run_experiment=run_experiment)
+    monkeypatch.setitem(sys.modules, "alignkit.run", module)
+    monkeypatch.setattr("alignkit.report.render", lambda folder: folder / "index.html")
+    outcomes["done"] = done
+    return outcomes
+
+
+@pytest.fixture
+def files(file) -> list[Path]:
+    others = []
+    for name in ("first", "second", "third"):
+        other = file.with_name(f"{name}.yaml")
+        other.write_text(file.read_text().replace("name: small", f"name: {name}"))
+        others.append(other)
+    return others
+
+
+def test_it_tells_verdict_matrix_and_report_in_thirty_lines(alignkit, runs, file, tmp_path):
+    told = alignkit("run", file)
+    lines = told.out.splitlines()
+    assert told.code == 0
+    assert len(lines) <= 30
+    assert lines[0].startswith("small: ")
+    assert lines[-1] == f"report  {tmp_path / 'index.html'}"
+    assert told.err.splitlines() == ["train: 0 of 1", "train: done in 0.0 s"]
+
+
+def test_quiet_says_nothing_but_the_result(alignkit, runs, file):
+    assert alignkit("run", file, "--quiet").err == ""
+    assert alignkit("run", file, "--progress", "none").err == ""
+
+
+def test_one_failing_experiment_does_not_stop_the_others(alignkit, runs, files):
+    runs["first"] = DataError("class 'rose' has no image")
+    runs["second"] = 1
+    told = alignkit("run", *files)
+    assert [name for name, *_ in runs["done"]] == ["first", "second", "third"]
+    assert f"{files[0]}: class 'rose' has no image\n" in told.err
+    assert "Traceback" not in told.err
+    assert told.code == 2
+
+
+def test_a_defect_in_one_experiment_does_not_stop_the_others(alignkit, runs, files):
+    runs["first"] = ZeroDivisionError("x")
+    told = alignkit("run", *files)
+    assert len(runs["done"]) == 3
+    assert "ZeroDivisionError" in told.err
+    assert told.code == 3
+
+
+@pytest.mark.parametrize(
+    ("codes", "gravest"), [([0, 1, 0], 1), ([1, 5, 0], 5), ([7, 1, 0], 1), ([4, 3, 1], 3), ([2, 4, 1], 4)]
+)  # fmt: skip
+def test_the_exit_code_is_the_gravest(alignkit, runs, files, codes, gravest):
+    runs.update(zip(("first", "second", "third"), codes, strict=True))
+    assert alignkit("run", *files).code == gravest
+
+
+def test_every_file_is_checked_before_the_first_is_run(alignkit, runs, files):
+    files[2].write_text("name: [")
+    told = alignkit("run", *files)
+    assert told.code == 2
+    assert told.err.index("third.yaml:1:") < told.err.index("train: 0 of 1")
+    assert len(runs["done"]) == 2
+
+
+def test_an_interrupt_tells_how_to_continue_and_stops(alignkit, runs, files):
+    runs["first"] = KeyboardInterrupt()
+    told = alignkit("run", *files, "--set", "train.seeds=[0, 1]")
+    assert told.code == 130
+    assert len(runs["done"]) == 1
+    assert told.err.endswith(
+        f"alignkit run {' '.join(map(str, files))} --set 'train.seeds=[0, 1]'\n"
+    )
+
+
+def test_overrides_folder_and_fresh_reach_the_run(alignkit, runs, file, tmp_path):
+    alignkit("run", file, "--set", "name=other", "--reports", tmp_path / "r", "--fresh")
+    assert runs["done"] == [("other", tmp_path / "r", True)]
+
+
+def test_a_workspace_error_ends_with_its_own_code(alignkit, runs, file):
+    runs["small"] = WorkspaceError("no room")
+    assert alignkit("run", file).code == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "terminal", "ci", "opens"),
+    [([], False, "", 0), ([], True, "", 1), ([], True, "true", 0), (["--open"], False, "true", 1), (["--no-open"], True, "", 0)],
+)  # fmt: skip
+def test_the_browser_opens_on_a_terminal_only_and_never_in_ci(
+    alignkit, runs, file, monkeypatch, options, terminal, ci, opens
+):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr(arguments, "on_terminal", lambda: terminal)
+    alignkit("run", file, *options)
+    assert len(opened) == opens
+    assert all(url.startswith("file://") for url in opened)

@@ -1,0 +1,13 @@
+"""`alignkit schema`."""
+
+import json
+
+import jsonschema
+
+from alignkit.experiment import experiment_schema
+
+
+def test_the_schema_is_printed_as_json(alignkit):
+    document = json.loads(alignkit("schema").out)
+    assert document == experiment_schema()
+    jsonschema.Draft202012Validator.check_schema(document)

@@ -1,0 +1,47 @@
+"""The few lines a terminal shows of a run."""
+
+from pathlib import Path
+
+import pytest
+
+from alignkit.record import Control
+from alignkit.summary import summary
+from tests.report.records import quickstart
+
+PAGE = Path("reports/quickstart/5e1f/index.html")
+
+
+@pytest.fixture(scope="module")
+def record():
+    return quickstart()
+
+
+def test_it_opens_with_the_verdict_and_ends_with_the_page(record):
+    lines = summary(record, PAGE).splitlines()
+    assert lines[0] == f"quickstart: {record.verdict.state.upper()} (informational)"
+    assert lines[1] == record.verdict.sentence
+    assert lines[-1] == f"report  {PAGE}"
+
+
+def test_it_has_thirty_lines_at_most_however_large_the_matrix(record):
+    large = record.model_copy(update={"matrix": record.matrix * 5})
+    assert len(summary(large, PAGE).splitlines()) <= 30
+
+
+def test_the_entries_that_moved_most_come_first(record):
+    churns = [entry.drift.churn.value for entry in record.matrix if entry.drift]
+    told = summary(record, PAGE).splitlines()[4]
+    assert f"{100 * max(churns):.1f}\N{NO-BREAK SPACE}%" in told
+
+
+def test_entries_that_did_not_run_are_counted_with_a_reason(record):
+    skipped = [entry for entry in record.matrix if entry.state == "skipped"]
+    assert skipped
+    assert f"skipped: {len(skipped)}" in summary(record, PAGE)
+    assert skipped[0].reason in summary(record, PAGE)
+
+
+def test_a_failed_control_is_told(record):
+    broken = Control(name="A/A", expected="0", observed="3", passed=False)
+    told = summary(record.model_copy(update={"controls": (broken,)}), PAGE)
+    assert "control failed: A/A: expected 0, observed 3" in told
