@@ -12,7 +12,6 @@ from alignkit.plan import Evaluation, Plan, Training
 from alignkit.workspace import Finished, Workspace, changed_parts
 
 State = Literal["cached", "to run", "impossible"]
-NOT_MEASURED = "not measured yet on this machine"
 
 
 @dataclass(frozen=True, slots=True)

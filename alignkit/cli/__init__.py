@@ -14,6 +14,7 @@ import typer
 from alignkit import __version__
 from alignkit.cli.doctor import doctor
 from alignkit.cli.list import list_plugins
+from alignkit.cli.match import match
 from alignkit.cli.plan import plan
 from alignkit.cli.report import report
 from alignkit.cli.run import run
@@ -35,6 +36,7 @@ app.command()(report)
 app.command("list")(list_plugins)
 app.command()(doctor)
 app.command()(schema)
+app.command()(match)
 
 
 def _print_version(wanted: bool) -> None:

@@ -7,18 +7,20 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from alignkit.cli.arguments import Files, Json, Overrides, Reports
 from alignkit.columns import columns
 from alignkit.errors import AlignkitError, worst
-from alignkit.forecast import NOT_MEASURED, Forecast, Outlook, forecast
-from alignkit.load import load_experiment
-from alignkit.plan import Evaluation, Plan, make_plan
 from alignkit.progress import seconds_in_words
-from alignkit.workspace import Workspace
+
+if TYPE_CHECKING:
+    from alignkit.forecast import Forecast, Outlook
+    from alignkit.plan import Plan
+
+NOT_MEASURED = "not measured yet on this machine"
 
 
 def plan(
@@ -28,6 +30,11 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show every training and cell: cached, to run and why, or impossible and why. Runs nothing."""
+    from alignkit.forecast import forecast
+    from alignkit.load import load_experiment
+    from alignkit.plan import make_plan
+    from alignkit.workspace import Workspace
+
     codes = []
     told = []
     for file in files:
@@ -75,6 +82,8 @@ def _reason(outlook: Outlook) -> str:
 
 def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
     """One row for the cells that differ in their seed alone."""
+    from alignkit.plan import Evaluation
+
     grouped: dict[tuple[str, str, str], list[Outlook]] = {}
     for outlook in outlooks:
         cell = outlook.work

@@ -6,16 +6,17 @@ import shlex
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from alignkit.cli.arguments import Files, Open, Overrides, Quiet, Reports, open_page
 from alignkit.errors import AlignkitError, ExitCode, worst
-from alignkit.experiment import Experiment
-from alignkit.load import load_experiment
 from alignkit.progress import Mode, Progress, progress_for
-from alignkit.workspace import Workspace
+
+if TYPE_CHECKING:
+    from alignkit.experiment import Experiment
+    from alignkit.workspace import Workspace
 
 
 def run(
@@ -36,6 +37,9 @@ def run(
     All files are checked before the first is run. One that fails does not stop the others; the exit
     code is the gravest. Finished work is kept: the same command continues an interrupted run.
     """
+    from alignkit.load import load_experiment
+    from alignkit.workspace import Workspace
+
     codes = []
     experiments = []
     for file in files:
