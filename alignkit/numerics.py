@@ -7,7 +7,7 @@ raise when the two disagree, and are left alone.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +16,7 @@ from alignkit.plugins import Plugin, gpu_present
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 
@@ -46,8 +47,13 @@ def require_device(device: Literal["cpu", "cuda"]) -> torch.device:
 
 
 def available_threads() -> int:
-    """CPU threads this process may use: what every runtime is given, and the record names."""
-    return len(os.sched_getaffinity(0))
+    """CPU threads that every runtime is given, and the record names: as many as torch is set to.
+
+    By default that is one a core this process may use; ``OMP_NUM_THREADS`` lowers it.
+    """
+    import torch
+
+    return torch.get_num_threads()
 
 
 @contextmanager
@@ -76,8 +82,11 @@ def float32_precision(precision: Literal["ieee", "tf32"]) -> Iterator[None]:
 
 
 @contextmanager
-def reproducible(device: torch.device, threads: int) -> Iterator[None]:
-    """Deterministic kernels, IEEE float32, a fixed number of CPU threads, a private generator.
+def reproducible(
+    device: torch.device, threads: int, float32: Literal["ieee", "tf32"] = "ieee"
+) -> Iterator[None]:
+    """Deterministic kernels, one float32 precision, a fixed number of CPU threads, a private
+    generator.
 
     What is drawn inside does not disturb torch's generators outside. An operation that has no
     deterministic kernel raises `RuntimeError`.
@@ -102,7 +111,7 @@ def reproducible(device: torch.device, threads: int) -> Iterator[None]:
         torch.set_num_threads(threads)
         os.environ[CUBLAS] = ":4096:8"  # cuBLAS is deterministic with a fixed workspace only
         forked = [device] if device.type == "cuda" else []
-        with float32_precision("ieee"), torch.random.fork_rng(devices=forked):
+        with float32_precision(float32), torch.random.fork_rng(devices=forked):
             yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
@@ -115,12 +124,19 @@ def reproducible(device: torch.device, threads: int) -> Iterator[None]:
             os.environ[CUBLAS] = before[5]
 
 
-def observed_float32(device: torch.device) -> str:
-    """``ieee``, ``tf32`` or ``bf16``: what matrix products and convolutions compute in now.
+def named_arithmetic(survives: Callable[[float], bool]) -> Literal["ieee", "tf32", "bf16"]:
+    """What float32 products are computed in, by which values they leave as they are.
 
     1 + 2⁻¹² is exact with float32's 23 bits of mantissa and rounds to 1 with the 10 of TF32;
     1 + 2⁻⁹ survives TF32 and rounds to 1 with the 7 of bfloat16.
     """
+    if survives(1 + 2.0**-12):
+        return "ieee"
+    return "tf32" if survives(1 + 2.0**-9) else "bf16"
+
+
+def observed_float32(device: torch.device) -> Literal["ieee", "tf32", "bf16"]:
+    """What torch's matrix products and convolutions of float32 compute in now."""
     import torch
     from torch.nn import functional
 
@@ -132,6 +148,24 @@ def observed_float32(device: torch.device) -> str:
         return bool((product == value).all() and (image == value).all())
 
     with torch.inference_mode():
-        if survives(1 + 2.0**-12):
-            return "ieee"
-        return "tf32" if survives(1 + 2.0**-9) else "bf16"
+        return named_arithmetic(survives)
+
+
+@contextmanager
+def recorded_dtypes(model: nn.Module) -> Iterator[set[str]]:
+    """The types that a module's layers return while the block runs, e.g. ``{"float16"}``."""
+    import torch
+
+    seen: set[str] = set()
+
+    def record(_layer: nn.Module, _inputs: Any, output: Any) -> None:
+        if isinstance(output, torch.Tensor):
+            seen.add(str(output.dtype).removeprefix("torch."))
+
+    layers = [each for each in model.modules() if next(each.children(), None) is None]
+    handles = [layer.register_forward_hook(record) for layer in layers]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,119 @@
+"""ONNX Runtime, on the CPU or the CUDA provider.
+
+fp32 runs the exported graph with TF32 off; tf32 is an arm of its own, on a GPU. fp16 converts every
+weight and edge of the graph to float16 and keeps float32 inputs and outputs. The CPU provider has
+few float16 kernels: it casts back and computes in float32, so that rounded weights are most of what
+is left of fp16. ``effective`` names the kernels that ran and their types, read from the runtime's
+own profile of one image.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from alignkit.errors import BackendError, MissingDependency
+from alignkit.plugins import gpu_present
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from alignkit.arrays import Batch, Logits
+    from alignkit.backends import Precision
+    from alignkit.checkpoint import Checkpoint
+
+PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+LEVELS = {"all": "ORT_ENABLE_ALL", "basic": "ORT_ENABLE_BASIC", "disabled": "ORT_DISABLE_ALL"}
+
+
+@dataclass(frozen=True, slots=True)
+class ONNXRuntimeBackend:
+    """One execution provider; nodes it does not take are never given to another unseen."""
+
+    needs_onnx: ClassVar[bool] = True
+    provider: Literal["cpu", "cuda"] = "cpu"
+    optimisation: Literal["all", "basic", "disabled"] = "all"
+    """Graph optimisation: ``all`` also changes layouts and fuses with approximations."""
+
+    def impossible(self, precision: Precision) -> str:
+        """Why the precision cannot run here; empty if it can."""
+        if precision == "bf16":
+            return "ONNX Runtime has no bf16 kernels for most layers; use torch for bf16"
+        if precision == "tf32" and self.provider == "cpu":
+            return "tf32 is the arithmetic of NVIDIA GPUs; a CPU has none"
+        if self.provider == "cuda" and not gpu_present():
+            return "the CUDA provider needs an NVIDIA GPU, and this machine has none"
+        return ""
+
+    def open(
+        self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision
+    ) -> ONNXRuntimeSession:
+        """Load the graph, run one image and verify who computed it and in what.
+
+        Raises `MissingDependency` if the provider does not start, `BackendError` if the runtime
+        cannot run the model in this precision.
+        """
+        from alignkit.backends.onnxruntime_start import Start, half_precision, require_no_crash
+        from alignkit.numerics import available_threads
+
+        if reason := self.impossible(precision):
+            raise MissingDependency(f"onnxruntime {precision}: {reason}")
+        if onnx is None:
+            raise BackendError("onnxruntime needs the exported ONNX file")
+        level = LEVELS[self.optimisation]
+        graph = half_precision(onnx) if precision == "fp16" else onnx.read_bytes()
+        if precision == "fp16" and self.provider == "cpu":
+            require_no_crash(graph, level)
+        provider = PROVIDERS[self.provider]
+        start = Start(provider, self.provider_options(precision), level, available_threads())
+        arithmetic = start.arithmetic()
+        if arithmetic != ("tf32" if precision == "tf32" else "ieee"):
+            raise BackendError(f"onnxruntime {precision}: products are computed in {arithmetic}")
+        session, kernels = start.profiled_session(graph, (checkpoint.height, checkpoint.width))
+        kernels.require(provider, precision)
+        observed = {
+            "precision": precision,
+            "provider": provider,
+            "float32 products": f"{arithmetic}, verified",
+            **kernels.facts(precision),
+            "optimisation": self.optimisation,
+            "threads": str(start.threads),
+        }
+        return ONNXRuntimeSession(session, observed)
+
+    def provider_options(self, precision: Precision) -> dict[str, str]:
+        """What a provider is told; CUDA's defaults are TF32 and kernels chosen by timing."""
+        if self.provider == "cpu":
+            return {}
+        return {
+            "use_tf32": "1" if precision == "tf32" else "0",
+            "cudnn_conv_algo_search": "HEURISTIC",
+        }
+
+    def version(self) -> str:
+        """``onnxruntime 1.31.1, CPUExecutionProvider``."""
+        import onnxruntime
+
+        return f"onnxruntime {onnxruntime.__version__}, {PROVIDERS[self.provider]}"
+
+
+@dataclass(slots=True, eq=False)
+class ONNXRuntimeSession:
+    """A graph loaded in one provider."""
+
+    session: Any
+    observed: dict[str, str] = field(default_factory=dict)
+
+    def predict(self, batch: Batch) -> Logits:
+        """(samples, 3, height, width) float32 → (samples, classes) float32."""
+        assert self.session is not None, "the session is closed"
+        logits: Logits = self.session.run(None, {self.session.get_inputs()[0].name: batch})[0]
+        return logits
+
+    def effective(self) -> dict[str, str]:
+        """What really ran."""
+        return dict(self.observed)
+
+    def close(self) -> None:
+        """Free the runtime's memory."""
+        self.session = None

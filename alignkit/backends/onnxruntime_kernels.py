@@ -1,0 +1,85 @@
+"""Which kernels an ONNX Runtime session really ran, from its own profile."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from alignkit.errors import BackendError
+
+if TYPE_CHECKING:
+    from alignkit.backends import Precision
+
+FLOATS = {"float": "float32", "float16": "float16", "bfloat16": "bfloat16", "double": "float64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The nodes one image went through, by what they computed in and who computed them."""
+
+    counts: Counter[tuple[str, str, str]]
+    """(operator, provider, type) → nodes; of a ``Cast`` the type it writes."""
+
+    def require(self, provider: str, precision: Precision) -> None:
+        """Raise `BackendError` if another provider computed, or other than float32 in fp32."""
+        strangers = {operator for operator, who, _ in self.counts if who != provider}
+        if strangers:
+            raise BackendError(
+                f"{provider} left {', '.join(sorted(strangers))} to another provider; this model "
+                "cannot be measured on it"
+            )
+        other = {operator for operator, _, kind in self.counts if kind != "float32"}
+        if precision != "fp16" and other:
+            raise BackendError(
+                f"{precision}: {', '.join(sorted(other))} did not compute in float32"
+            )
+
+    def facts(self, precision: Precision) -> dict[str, str]:
+        """For a report: how many nodes computed in each type, and which; how many were casts."""
+        found = {}
+        for kind in sorted({kind for _, _, kind in self.counts}):
+            if nodes := self._computing_in(kind):
+                found[f"{kind} kernels"] = f"{nodes.total()}: {', '.join(sorted(nodes))}"
+        casts = Counter[str]()
+        for (operator, _, kind), count in self.counts.items():
+            if operator == "Cast":
+                casts[kind] += count
+        if precision == "fp16" and not self._computing_in("float16"):
+            rounded = "weights and some activations are" if casts["float16"] else "weights are"
+            found["float16"] = f"storage only: {rounded} rounded to it, every kernel is float32's"
+        to_each = ", ".join(f"{count} to {kind}" for kind, count in sorted(casts.items()))
+        return {**found, "casts": to_each or "none"}
+
+    def _computing_in(self, kind: str) -> Counter[str]:
+        nodes = Counter[str]()
+        for (operator, _, each), count in self.counts.items():
+            if each == kind and operator != "Cast":
+                nodes[operator] += count
+        return nodes
+
+
+def kernels_in(events: Iterable[dict[str, Any]]) -> Kernels:
+    """Count the nodes of an ONNX Runtime profile that write floating-point tensors.
+
+    Single numbers (an attention's scale, from a shape) are left out: every provider leaves the
+    arithmetic of shapes to the CPU.
+    """
+    counts = Counter[tuple[str, str, str]]()
+    for event in events:
+        if event.get("cat") != "Node" or not event["name"].endswith("_kernel_time"):
+            continue
+        facts = event["args"]
+        written = _floats(facts["output_type_shape"])
+        if any(math.prod(shape) > 1 for shape in written.values()):
+            read = {} if facts["op_name"] == "Cast" else _floats(facts["input_type_shape"])
+            kinds = sorted({*written, *read})
+            counts[facts["op_name"], facts["provider"], kinds[0]] += 1
+    return Kernels(counts)
+
+
+def _floats(tensors: list[dict[str, list[int]]]) -> dict[str, list[int]]:
+    """Floating-point type → shape of one such tensor; sorted, the narrowest comes first."""
+    return {FLOATS[kind]: each[kind] for each in tensors for kind in each if kind in FLOATS}

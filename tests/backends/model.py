@@ -1,0 +1,44 @@
+"""One tiny trained model, its ONNX file and held-out images, for every backend's tests."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from alignkit.checkpoint import Checkpoint
+from alignkit.export import export_onnx
+from alignkit.workspace import Workspace
+from tests.training_case import digits_case
+
+FOLDER = tempfile.TemporaryDirectory(prefix="alignkit-tests-")
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    checkpoint: Checkpoint
+    onnx: Path
+    batch: np.ndarray
+    """(90, 3, 32, 32), never trained on."""
+    labels: np.ndarray
+
+    def predict(self, backend, precision, batch=None) -> np.ndarray:
+        session = backend.open(self.checkpoint, self.onnx, precision)
+        try:
+            return session.predict(self.batch if batch is None else batch)
+        finally:
+            session.close()
+
+
+@cache
+def trained_model() -> TrainedModel:
+    """Trained once a test run."""
+    case, held_out = digits_case(count=400).with_recipe(epochs=8), digits_case(first=900, count=90)
+    root = Path(FOLDER.name)
+    checkpoint = case.train(root)
+    batch = held_out.prepared.batch(held_out.indices, held_out.training.preprocess.normalise)
+    onnx = export_onnx(checkpoint, Workspace(root), batch[:16])
+    return TrainedModel(checkpoint, onnx, batch, np.array(held_out.samples.labels))

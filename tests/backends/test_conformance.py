@@ -1,0 +1,130 @@
+"""Every backend × precision that this machine can run, over one trained model."""
+
+from dataclasses import replace
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.backends import BACKENDS, Precision
+from alignkit.backends.onnxruntime import ONNXRuntimeBackend
+from alignkit.backends.torch import TorchBackend
+from alignkit.errors import AlignkitError
+from tests.backends.model import trained_model
+
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+VARIANTS = [
+    TorchBackend(),
+    TorchBackend(channels_last=False),
+    ONNXRuntimeBackend(),
+    ONNXRuntimeBackend(optimisation="basic"),
+    ONNXRuntimeBackend(optimisation="disabled"),
+    TorchBackend(device="cuda"),
+    ONNXRuntimeBackend(provider="cuda"),
+]
+ALL = [(backend, precision) for backend in VARIANTS for precision in PRECISIONS]
+POSSIBLE = [each for each in ALL if not each[0].impossible(each[1])]
+IMPOSSIBLE = [each for each in ALL if each[0].impossible(each[1])]
+TOLERANCE = {"fp32": 1e-5, "tf32": 1e-2, "fp16": 5e-3, "bf16": 5e-2}
+"""Of the largest logit, against torch fp32; measured on this model: 6e-7, -, 1e-3, 7e-3."""
+
+
+def named(each):
+    backend, precision = each
+    options = ",".join(str(getattr(backend, name)) for name in backend.__slots__)
+    return f"{type(backend).__name__}({options})-{precision}"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return trained_model()
+
+
+@pytest.fixture(scope="module")
+def reference(model):
+    return model.predict(TorchBackend(), "fp32")
+
+
+def test_every_plugin_of_the_table_is_covered():
+    assert {plugin.load() for plugin in BACKENDS.values()} == {type(each) for each in VARIANTS}
+
+
+def test_the_reference_has_learnt_enough_to_be_compared_with(model, reference):
+    assert np.mean(reference.argmax(1) == model.labels) > 0.7
+
+
+@pytest.mark.parametrize(("backend", "precision"), POSSIBLE, ids=map(named, POSSIBLE))
+def test_logits_agree_with_torch_fp32(backend, precision, model, reference):
+    logits = model.predict(backend, precision)
+    largest = np.abs(reference).max()
+    assert np.abs(logits - reference).max() <= TOLERANCE[precision] * largest
+    if precision == "fp32":
+        assert np.abs(logits - reference).max() <= 1e-4
+        assert np.array_equal(logits.argmax(1), reference.argmax(1))
+    else:
+        assert not np.array_equal(logits, reference)  # a precision of its own really ran
+
+
+@pytest.mark.parametrize(("backend", "precision"), POSSIBLE, ids=map(named, POSSIBLE))
+def test_sessions_keep_the_contract(backend, precision, model):
+    before = model.batch.copy()
+    session = backend.open(model.checkpoint, model.onnx, precision)
+    logits = session.predict(model.batch)
+    assert logits.dtype == np.float32
+    assert logits.shape == (len(model.batch), 10)
+    assert logits.flags.c_contiguous
+    assert np.array_equal(model.batch, before)
+    assert np.array_equal(session.predict(model.batch), logits)  # repeatable, to the bit
+    assert session.predict(model.batch[:1]).shape == (1, 10)
+    effective = session.effective()
+    assert effective["precision"] == precision
+    assert all(isinstance(value, str) and value for value in effective.values())
+    session.close()
+
+
+@pytest.mark.parametrize(("backend", "precision"), POSSIBLE, ids=map(named, POSSIBLE))
+def test_batch_size_changes_logits_by_rounding_only(backend, precision, model):
+    session = backend.open(model.checkpoint, model.onnx, precision)
+    together = session.predict(model.batch)
+    singly = np.concatenate([session.predict(each[None]) for each in model.batch[:24]])
+    session.close()
+    assert np.abs(together[:24] - singly).max() <= TOLERANCE[precision] / 2 * np.abs(together).max()
+
+
+@pytest.mark.parametrize(("backend", "precision"), POSSIBLE, ids=map(named, POSSIBLE))
+def test_another_session_gives_the_same_bits(backend, precision, model):
+    assert np.array_equal(model.predict(backend, precision), model.predict(backend, precision))
+
+
+@pytest.mark.parametrize(("backend", "precision"), POSSIBLE, ids=map(named, POSSIBLE))
+def test_torchs_global_settings_are_neither_used_nor_changed(backend, precision, model):
+    expected = model.predict(backend, precision)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert np.array_equal(model.predict(backend, precision), expected)
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize(("backend", "precision"), IMPOSSIBLE, ids=map(named, IMPOSSIBLE))
+def test_an_impossible_precision_says_why_and_never_opens(backend, precision, model):
+    assert len(backend.impossible(precision)) > 20
+    with pytest.raises(AlignkitError, match=precision + "|cuda"):
+        backend.open(model.checkpoint, model.onnx, precision)
+
+
+@pytest.mark.parametrize("backend", VARIANTS[:3], ids=lambda each: type(each).__name__)
+def test_versions_name_the_runtime(backend):
+    plugin = next(plugin for plugin in BACKENDS.values() if plugin.load() is type(backend))
+    number = plugin.version().split()[1]
+    assert number in backend.version()
+
+
+def test_a_model_that_is_not_there_is_told(model, tmp_path):
+    (tmp_path / "weights.pt").write_bytes(b"nothing")
+    broken = replace(model.checkpoint, weights=tmp_path / "weights.pt")
+    with pytest.raises(AlignkitError, match="holds no weights of small-cnn"):
+        TorchBackend().open(broken, None, "fp32")

@@ -1,0 +1,198 @@
+import contextlib
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto
+
+from alignkit.backends import onnxruntime_start
+from alignkit.backends.onnxruntime import ONNXRuntimeBackend
+from alignkit.backends.onnxruntime_kernels import Kernels, kernels_in
+from alignkit.backends.onnxruntime_start import Start, half_precision, require_no_crash
+from alignkit.errors import BackendError, MissingDependency
+from alignkit.models import build_model
+from tests.backends.model import trained_model
+
+CPU = "CPUExecutionProvider"
+CUDA = "CUDAExecutionProvider"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return trained_model()
+
+
+def effective(model, **options):
+    precision = options.pop("precision", "fp32")
+    session = ONNXRuntimeBackend(**options).open(model.checkpoint, model.onnx, precision)
+    session.close()
+    return session.effective()
+
+
+def test_the_graph_is_needed(model):
+    with pytest.raises(BackendError, match="needs the exported ONNX file"):
+        ONNXRuntimeBackend().open(model.checkpoint, None, "fp32")
+
+
+def test_the_cuda_provider_never_falls_back_to_the_cpu(model, monkeypatch):
+    backend = ONNXRuntimeBackend(provider="cuda")
+    if reason := backend.impossible("fp32"):
+        assert "GPU" in reason
+        with pytest.raises(MissingDependency, match="GPU"):
+            backend.open(model.checkpoint, model.onnx, "fp32")
+        # as on a machine whose driver is there and whose CUDA libraries are not
+        monkeypatch.setattr("alignkit.backends.onnxruntime.gpu_present", lambda: True)
+        with pytest.raises((MissingDependency, BackendError)):
+            backend.open(model.checkpoint, model.onnx, "fp32")
+
+
+def test_half_precision_keeps_float32_at_both_ends_and_rounds_every_weight(model):
+    graph = onnx.load_from_string(half_precision(model.onnx)).graph
+    for edge in (*graph.input, *graph.output):
+        assert edge.type.tensor_type.elem_type == TensorProto.FLOAT
+    assert {each.data_type for each in graph.initializer} == {TensorProto.FLOAT16}
+
+
+def test_fp16_on_the_cpu_says_that_its_kernels_are_float32(model):
+    facts = effective(model, precision="fp16")
+    assert "float32 kernels" in facts
+    assert "float16 kernels" not in facts
+    assert facts["float16"].startswith("storage only")
+    assert "to float32" in facts["casts"]
+
+
+def test_fp32_has_no_casts_and_proves_its_arithmetic(model):
+    facts = effective(model)
+    assert facts["casts"] == "none"
+    assert facts["float32 products"] == "ieee, verified"
+    assert facts["provider"] == CPU
+
+
+def test_fewer_optimisations_leave_more_nodes(model):
+    def nodes(level):
+        return int(effective(model, optimisation=level)["float32 kernels"].partition(":")[0])
+
+    assert nodes("all") < nodes("basic")
+
+
+def test_cuda_is_told_to_leave_tf32_off_but_for_the_tf32_arm():
+    options = ONNXRuntimeBackend(provider="cuda").provider_options
+    assert options("fp32")["use_tf32"] == options("fp16")["use_tf32"] == "0"
+    assert options("tf32")["use_tf32"] == "1"
+
+
+def node(operator, provider, reads, writes, shape=(1, 8)):
+    return {
+        "cat": "Node",
+        "name": f"{operator}_1_kernel_time",
+        "args": {
+            "op_name": operator,
+            "provider": provider,
+            "input_type_shape": [{reads: list(shape)}],
+            "output_type_shape": [{writes: list(shape)}],
+        },
+    }
+
+
+def test_a_node_on_another_provider_is_refused():
+    kernels = kernels_in(
+        [node("Conv", CUDA, "float", "float"), node("Gemm", CPU, "float", "float")]
+    )
+    with pytest.raises(BackendError, match="left Gemm to another provider"):
+        kernels.require(CUDA, "fp32")
+
+
+def test_the_arithmetic_of_shapes_may_lie_on_the_cpu():
+    events = [
+        node("Conv", CUDA, "float", "float"),
+        node("Shape", CPU, "float", "int64"),
+        node("Sqrt", CPU, "float", "float", shape=()),
+        {"cat": "Session", "name": "model_run"},
+    ]
+    kernels_in(events).require(CUDA, "fp32")
+
+
+def test_a_narrow_node_in_fp32_is_refused():
+    with pytest.raises(BackendError, match="Conv did not compute in float32"):
+        kernels_in([node("Conv", CPU, "float16", "float16")]).require(CPU, "fp32")
+
+
+def test_true_fp16_kernels_are_told_from_storage():
+    facts = kernels_in([node("Conv", CUDA, "float16", "float16")] * 2).facts("fp16")
+    assert facts == {"float16 kernels": "2: Conv", "casts": "none"}
+    mixed = [node("Conv", CPU, "float", "float"), node("Cast", CPU, "float", "float16")]
+    assert "some activations" in kernels_in(mixed).facts("fp16")["float16"]
+    assert isinstance(kernels_in([]), Kernels)
+
+
+class Rounding:
+    """A runtime that computes in fewer bits of mantissa."""
+
+    def __init__(self, bits):
+        self.bits = bits
+
+    def get_inputs(self):
+        return [SimpleNamespace(name="image"), SimpleNamespace(name="matrix")]
+
+    def run(self, names, fed):
+        return [np.round(each * 2.0**self.bits) / 2.0**self.bits for each in fed.values()]
+
+
+@pytest.mark.parametrize(("bits", "name"), [(10, "tf32"), (7, "bf16")])
+def test_the_probe_sees_rounded_products(bits, name, monkeypatch):
+    start = Start(CPU, {}, "ORT_DISABLE_ALL", 1)
+    assert start.arithmetic() == "ieee"
+    monkeypatch.setattr(Start, "session", lambda self, graph: Rounding(bits))
+    assert start.arithmetic() == name
+
+
+def test_a_damaged_graph_is_told_without_a_fallback():
+    with pytest.raises(BackendError, match="cannot load the graph"):
+        Start(CPU, {}, "ORT_ENABLE_ALL", 1).session(b"not a graph")
+
+
+def test_a_graph_that_crashes_the_runtime_fails_its_cell_only(monkeypatch, model):
+    require_no_crash(model.onnx.read_bytes(), "ORT_ENABLE_ALL")
+    monkeypatch.setattr(onnxruntime_start, "OPEN", "import os; os.kill(os.getpid(), 11)")
+    with pytest.raises(BackendError, match=r"crashes \(SIGSEGV\).*optimisation: basic"):
+        require_no_crash(model.onnx.read_bytes(), "ORT_ENABLE_ALL")
+
+
+@pytest.mark.slow
+def test_a_vision_transformer_in_fp16_runs_or_is_refused_and_never_kills_the_run(tmp_path):
+    """ONNX Runtime 1.31.1 crashes on it at full optimisation; ``basic`` runs."""
+    from alignkit.checkpoint import Checkpoint
+    from alignkit.export import export_onnx
+    from alignkit.workspace import Workspace
+
+    torch.save(build_model("vit_b_32", 4, 32, 32).state_dict(), tmp_path / "weights.pt")
+    checkpoint = Checkpoint("vit_b_32", 4, 32, 32, tmp_path / "weights.pt", "untrained")
+    # untrained heads are zero, which no relative check can pass
+    state = torch.load(checkpoint.weights, weights_only=True)
+    state["heads.head.weight"].normal_()
+    torch.save(state, checkpoint.weights)
+    batch = np.random.default_rng(0).normal(size=(3, 3, 32, 32)).astype(np.float32)
+    onnx_file = export_onnx(checkpoint, Workspace(tmp_path), batch)
+    basic = ONNXRuntimeBackend(optimisation="basic").open(checkpoint, onnx_file, "fp16")
+    assert basic.predict(batch).shape == (3, 4)
+    # a version that is cured would open it
+    with contextlib.suppress(BackendError):
+        ONNXRuntimeBackend().open(checkpoint, onnx_file, "fp16").close()
+
+
+def test_opening_a_session_says_nothing(model):
+    script = (
+        "import sys; from pathlib import Path;"
+        "from alignkit.backends.onnxruntime_start import Start;"
+        "Start('CPUExecutionProvider', {}, 'ORT_ENABLE_ALL', 1)"
+        ".profiled_session(Path(sys.argv[1]).read_bytes(), (32, 32))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script, str(model.onnx)],
+        check=True, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert ran.stdout == ran.stderr == ""
