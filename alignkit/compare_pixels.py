@@ -13,7 +13,7 @@ from alignkit.numerics import available_threads
 from alignkit.pixel_diff import ImageRow, PixelDiff, StageDiffs, diffs_of, joined, row_of
 
 if TYPE_CHECKING:
-    from alignkit.preprocess import Preprocess
+    from alignkit.preprocess import Preprocess, StageName
     from alignkit.samples import Samples
 
 Part: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow]]
@@ -38,11 +38,10 @@ def compare_preprocess(
     constant but for one `ImageRow` an image. Raises `NothingCompared` if there is no image that
     both paths decode.
     """
+    of: tuple[StageName, ...] = ("colour",) if ssim else ()
 
     def compare(indices: range) -> Part:
-        images = [
-            diff_image(reference, candidate, samples.read(each), ssim=ssim) for each in indices
-        ]
+        images = [diff_image(reference, candidate, samples.read(each), ssim=of) for each in indices]
         rows = [
             row_of(samples.ids[each], image) for each, image in zip(indices, images, strict=True)
         ]

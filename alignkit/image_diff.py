@@ -11,6 +11,7 @@ undone, which is exact, to get the tap of ``decode``.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -47,10 +48,29 @@ class ImageDiff:
 
 
 def diff_image(
-    reference: Preprocess, candidate: Preprocess, encoded: bytes, *, ssim: bool
+    reference: Preprocess,
+    candidate: Preprocess,
+    encoded: bytes,
+    *,
+    ssim: Collection[StageName] = (),
 ) -> ImageDiff:
-    """Compare every stage of two paths on one image."""
-    left, right = reference.taps(encoded), candidate.taps(encoded)
+    """Compare every stage of two paths on one image; SSIM of the stages named."""
+    taps = reference.taps(encoded), candidate.taps(encoded)
+    return diff_taps(reference, candidate, encoded, *taps, ssim=ssim)
+
+
+def diff_taps(
+    reference: Preprocess,
+    candidate: Preprocess,
+    encoded: bytes,
+    left: Taps,
+    right: Taps,
+    *,
+    ssim: Collection[StageName] = (),
+) -> ImageDiff:
+    """The same where both paths have run already: ``left`` is the reference's, ``right`` the
+    candidate's.
+    """
     outcomes = left.decoded.outcome, right.decoded.outcome
     if not left.pixels or not right.pixels:
         return ImageDiff(*outcomes)
@@ -89,7 +109,7 @@ class _Both:
     seen: dict[tuple[int, int], Found] = field(default_factory=dict)
     """Arrays by identity → their sums; a stage that does nothing hands on what it was given."""
 
-    def found(self, *, ssim: bool) -> dict[tuple[StageName, Mode], Found]:
+    def found(self, *, ssim: Collection[StageName]) -> dict[tuple[StageName, Mode], Found]:
         out: dict[tuple[StageName, Mode], Found] = {}
         same_input = True
         for stage in STAGES:
@@ -102,7 +122,7 @@ class _Both:
             else:
                 isolated = self._same(stage) if same_stage else self._isolated(stage)
             same_input = self._equal(stage, cumulative)
-            if stage == "colour" and ssim and cumulative:
+            if stage in ssim and cumulative:
                 pair = self.reference.taps[stage], self.candidate.taps[stage]
                 cumulative = with_ssim(cumulative, *pair)
             out[stage, "isolated"], out[stage, "cumulative"] = isolated, cumulative
