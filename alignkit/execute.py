@@ -164,14 +164,14 @@ def predict_cells(
 ) -> tuple[Predicted, ...]:
     """Every evaluation of the plan; a session serves all paths of a model, and is then closed."""
     models = {each.training.key: each for each in trained}
-    ended: dict[str, Predicted] = {}
+    ended: dict[str, Ended[Answer]] = {}  # identical paths share keys, and what came of them
     with progress.stage("predict", len(plan.evaluations), "every cell") as stage:
         for group in _by_session(plan.evaluations):
             stage.note(group[0].label)
             for predicted in _predict(group, models[group[0].training.key], sets, plan, workspace):
-                ended[predicted.evaluation.key] = predicted
+                ended[predicted.evaluation.key] = predicted.ended
                 stage.advance()
-    return tuple(ended[evaluation.key] for evaluation in plan.evaluations)
+    return tuple(Predicted(each, ended[each.key]) for each in plan.evaluations)
 
 
 def _by_session(evaluations: Sequence[Evaluation]) -> list[list[Evaluation]]:
