@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TextIO
@@ -26,10 +26,6 @@ class Stage(Protocol):
 
     def advance(self, n: int = 1) -> None:
         """``n`` more of the total are done."""
-        ...
-
-    def reach(self, done: int, total: int) -> None:
-        """``done`` of ``total`` are done."""
         ...
 
     def note(self, text: str) -> None:
@@ -57,6 +53,18 @@ def progress_for(mode: Mode, stream: TextIO | None = None) -> Progress:
     return LiveProgress(stream) if mode == "auto" and stream.isatty() else PlainProgress(stream)
 
 
+def advancing(stage: Stage) -> Callable[[int, int], None]:
+    """Tell a stage that wants steps of work that reports (done, total)."""
+    reached = 0
+
+    def tell(done: int, total: int) -> None:  # noqa: ARG001 - the stage knows its total
+        nonlocal reached
+        stage.advance(done - reached)
+        reached = done
+
+    return tell
+
+
 class NoProgress:
     """Says nothing."""
 
@@ -71,9 +79,6 @@ class NoProgress:
 
 class _SilentStage:
     def advance(self, n: int = 1) -> None:
-        pass
-
-    def reach(self, done: int, total: int) -> None:
         pass
 
     def note(self, text: str) -> None:
@@ -98,7 +103,7 @@ class PlainProgress:
         except BaseException:
             self.note(f"{title}: stopped at {stage.done} of {total}")
             raise
-        self.note(f"{title}: done in {seconds_in_words(time.monotonic() - stage.began)}")
+        self.note(f"{title}: {_ending(stage.done, total, stage.began)}")
 
     def note(self, text: str) -> None:
         """A line."""
@@ -126,10 +131,6 @@ class _PlainStage:
         self.progress.note(
             f"{self.title}: {self.done} of {self.total}, about {seconds_in_words(left)} left{doing}"
         )
-
-    def reach(self, done: int, total: int) -> None:
-        self.total = total
-        self.advance(done - self.done)
 
     def note(self, text: str) -> None:
         self.doing = text
@@ -173,8 +174,7 @@ class LiveProgress:
         stage = _LiveStage(display, task)
         try:
             yield stage
-            spent = seconds_in_words(time.monotonic() - stage.began)
-            self.note(f"✓ {title}: {total} in {spent}")
+            self.note(f"✓ {title}: {_ending(stage.done, total, stage.began)}")
         finally:
             display.remove_task(task)
             if outermost:
@@ -199,12 +199,13 @@ class _LiveStage:
         told = f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
         self.display.update(self.task, advance=n, rate=told)
 
-    def reach(self, done: int, total: int) -> None:
-        self.display.update(self.task, total=total)
-        self.advance(done - self.done)
-
     def note(self, text: str) -> None:
         self.display.update(self.task, doing=text)
+
+
+def _ending(done: int, total: int, began: float) -> str:
+    """What ended early was kept from before, or failed: the caller knows which."""
+    return f"{done} of {total} in {seconds_in_words(time.monotonic() - began)}"
 
 
 def seconds_in_words(seconds: float) -> str:

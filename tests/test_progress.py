@@ -32,7 +32,7 @@ def test_a_plain_stage_says_one_line_at_its_start_and_one_at_its_end():
             stage.advance()
     assert out.getvalue().splitlines() == [
         "train opencv seed 0: 0 of 100",
-        "train opencv seed 0: done in 0.0 s",
+        "train opencv seed 0: 100 of 100 in 0.0 s",
     ]
 
 
@@ -41,7 +41,7 @@ def test_a_long_plain_stage_speaks_between_but_not_more_than_allowed():
     with PlainProgress(out, quiet_seconds=0.0).stage("decode", 4) as stage:
         stage.note("sunflower")
         stage.advance(2)
-        stage.reach(3, 4)
+        stage.advance()
     assert out.getvalue().splitlines()[1:3] == [
         "decode: 2 of 4, about 0.0 s left, sunflower",
         "decode: 3 of 4, about 0.0 s left, sunflower",
@@ -68,10 +68,10 @@ def test_a_live_display_leaves_a_line_for_each_stage_that_ended(monkeypatch):
         with progress.stage("epoch", 5) as inner:
             inner.advance(5)
             inner.note("nearly")
-        outer.reach(3, 3)
+        outer.advance(3)
         progress.note("a [note]")
-    assert "✓ epoch: 5 in 0.0 s" in out.getvalue()
-    assert "✓ train all [of] them: 3 in 0.0 s" in out.getvalue()
+    assert "✓ epoch: 5 of 5 in 0.0 s" in out.getvalue()
+    assert "✓ train all [of] them: 3 of 3 in 0.0 s" in out.getvalue()
     assert "a [note]" in out.getvalue()
 
 
@@ -89,7 +89,6 @@ def test_no_progress_says_nothing():
     progress.note("x")
     with progress.stage("a", 1, "b") as stage:
         stage.advance()
-        stage.reach(1, 1)
         stage.note("x")
 
 

@@ -28,8 +28,8 @@ def runs(monkeypatch, tmp_path, record) -> dict:
         outcome = outcomes.get(experiment.name, 0)
         if isinstance(outcome, BaseException):
             raise outcome
-        with progress.stage("train", 1):
-            pass
+        with progress.stage("train", 1) as stage:
+            stage.advance()
         verdict = record.verdict.model_copy(update={"exit_code": outcome})
         return record.model_copy(update={"name": experiment.name, "verdict": verdict}), tmp_path
 
@@ -57,7 +57,7 @@ def test_it_tells_verdict_matrix_and_report_in_thirty_lines(alignkit, runs, file
     assert len(lines) <= 30
     assert lines[0].startswith("small: ")
     assert lines[-1] == f"report  {tmp_path / 'index.html'}"
-    assert told.err.splitlines() == ["train: 0 of 1", "train: done in 0.0 s"]
+    assert told.err.splitlines() == ["train: 0 of 1", "train: 1 of 1 in 0.0 s"]
 
 
 def test_quiet_says_nothing_but_the_result(alignkit, runs, file):
