@@ -78,6 +78,18 @@ class Approval(_Stored):
     lines: tuple[LineChange, ...]
     metrics: tuple[MetricChange, ...] = ()
 
+    @property
+    def upgrades(self) -> str:
+        """``pillow 9.5.0 → pillow 13.0.0``: libraries of approved paths that changed."""
+        paths = {line.path for line in self.lines}
+        pairs = {
+            f"{before} → {self.versions_after[path][stage]}": None
+            for path in sorted(paths & self.versions_before.keys() & self.versions_after.keys())
+            for stage, before in self.versions_before[path].items()
+            if before != self.versions_after[path].get(stage, before)
+        }
+        return "; ".join(pairs)
+
 
 def refuse_in_ci(what: str) -> None:
     """Raise `ConfigError` where ``CI`` is set: what rewrites its own baseline checks nothing."""

@@ -208,18 +208,20 @@ def _cause(
     path: str, stage: StageName, approved: Baseline, now: Snapshot, begun: list[LineKey]
 ) -> str:
     """What is known to have changed: the image files, the library, the options; else nothing."""
-    causes = []
-    if stage == "decode":
-        files = sum(_source(approved, key) != _source(now, key) for key in begun)
-        if files:
-            causes.append(f"{files} image files are other files than before")
-    for old, new in (
-        (_version(approved.head, path, stage), _version(now.head, path, stage)),
-        *_options(approved.head, now.head, path, stage),
-    ):
-        if old != new:
-            causes.append(f"{old} → {new}")
-    return "; ".join(causes) or "no version or option of this stage changed"
+    files = sum(_source(approved, key) != _source(now, key) for key in begun)
+    if stage == "decode" and files:
+        return f"{files} image files are other files than before"
+    return changes_of_stage(approved.head, now.head, path, stage)
+
+
+def changes_of_stage(old: Head, new: Head, path: str, stage: StageName) -> str:
+    """Library and options of a stage, old → new; or that neither changed."""
+    pairs = (
+        (_version(old, path, stage), _version(new, path, stage)),
+        *_options(old, new, path, stage),
+    )
+    changed = [f"{before} → {after}" for before, after in pairs if before != after]
+    return "; ".join(changed) or "no version or option of this stage changed"
 
 
 def _source(side: Baseline | Snapshot, key: LineKey) -> str:

@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection
 from importlib import metadata
 from pathlib import Path
 
@@ -31,8 +32,8 @@ VARIABLES = (
 """Environment variables that change results or times; recorded where set."""
 
 
-def environment() -> Environment:
-    """Look at this process and machine. Imports the decoders' libraries and torch."""
+def environment(decoders: Collection[str] = tuple(DECODERS)) -> Environment:
+    """Look at this process and machine. Imports the libraries of the decoders named."""
     return Environment(
         python=platform.python_version(),
         platform=platform.platform(),
@@ -40,7 +41,7 @@ def environment() -> Environment:
         cores=os.cpu_count() or 1,
         gpu=gpu_name(),
         versions=versions(),
-        codecs=codecs(),
+        codecs=codecs(decoders),
         flags=flags(),
         git=git_revision(Path.cwd()),
     )
@@ -95,10 +96,12 @@ def versions() -> dict[str, str]:
     return found
 
 
-def codecs() -> dict[str, str]:
+def codecs(decoders: Collection[str] = tuple(DECODERS)) -> dict[str, str]:
     """Decoder → the library and codec build it really runs."""
     return {
-        name: plugin.load()().version() for name, plugin in DECODERS.items() if not plugin.missing()
+        name: plugin.load()().version()
+        for name, plugin in DECODERS.items()
+        if name in decoders and not plugin.missing()
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -20,7 +20,7 @@ from alignkit.plan import Evaluation, Plan, Training
 from alignkit.predict import Answer, open_session, predict, stored_answer
 from alignkit.prepare import Prepared, prepare
 from alignkit.preprocess import Preprocess
-from alignkit.progress import Progress, Stage
+from alignkit.progress import Progress, advancing
 from alignkit.samples import Samples
 from alignkit.workspace import Workspace
 
@@ -92,20 +92,8 @@ def _prepare(
         return Skipped(reason)
     with progress.stage("prepare", len(samples), f"{path.name} {split}") as stage:
         return attempt(
-            lambda: prepare(samples, path, workspace, split=split, progress=_advancing(stage))
+            lambda: prepare(samples, path, workspace, split=split, progress=advancing(stage))
         )
-
-
-def _advancing(stage: Stage) -> Callable[[int, int], None]:
-    """Tell a stage that wants steps of work that reports (done, total)."""
-    reached = 0
-
-    def tell(done: int, total: int) -> None:  # noqa: ARG001 - the stage knows its total
-        nonlocal reached
-        stage.advance(done - reached)
-        reached = done
-
-    return tell
 
 
 def train_models(
@@ -288,7 +276,7 @@ def compare_paths(
             with progress.stage("compare", len(sets.evaluation), detail) as stage:
                 compared.append(
                     compare_stored(
-                        reference, candidate, sets.evaluation, workspace, _advancing(stage)
+                        reference, candidate, sets.evaluation, workspace, advancing(stage)
                     )
                 )
     return tuple(compared)

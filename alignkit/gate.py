@@ -128,7 +128,7 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
         state, needed = ("inconclusive", None) if unread else _state(rule, seen)
         code = _code(state, seen, gate)
         observed = "`alignkit gate` reads the baseline" if unread else in_words(rule, seen)
-        if seen.missing == ExitCode.MISSING and state == "error" and gate.allow_missing:
+        if seen.missing == ExitCode.MISSING and state == "error" and gate.allows(seen.reason):
             state, code, observed = "warn", ExitCode.PASS, f"not run: {seen.reason}"
         waiver = _waiver(gate, rule, seen, today) if state in ("fail", "inconclusive") else None
         if waiver:
@@ -269,7 +269,7 @@ def _run_code(
     compared = [entry for entry in matrix if not entry.aligned]
     if matrix and not any(entry.state == "measured" for entry in compared):
         return ExitCode.NOTHING_COMPARED
-    if any(cell.state == "skipped" for cell in cells) and not gate.allow_missing:
+    if any(cell.state == "skipped" and not gate.allows(cell.reason) for cell in cells):
         return ExitCode.MISSING
     return ExitCode.PASS
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from alignkit.errors import MissingDependency
-from alignkit.plugins import Plugin, gpu_present
+from alignkit.plugins import NO_GPU, Plugin, gpu_present
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +26,7 @@ def missing_device(device: Literal["cpu", "cuda"]) -> str:
     if device == "cpu":
         return ""
     if not gpu_present():
-        return "cuda: needs an NVIDIA GPU, and this machine has none; set device: cpu"
+        return f"cuda: {NO_GPU}; set device: cpu"
     if Plugin(target="", distributions=("torch",)).version().endswith("+cpu"):
         return "cuda: the installed torch is a CPU build; install one for CUDA from pytorch.org"
     return ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit import __version__
 from alignkit.experiment import Experiment
-from alignkit.progress import Progress
+from alignkit.progress import Progress, advancing
 from alignkit.record import Control, DataFacts, RunRecord, Verdict
 from alignkit.samples import Samples
 from alignkit.workspace import Workspace, code_version, content_key
@@ -39,7 +39,9 @@ def compare_pixels(
         if candidate.missing():
             continue
         with progress.stage("compare", len(samples), candidate.name) as stage:
-            compared.append(compare_stored(reference, candidate, samples, workspace, stage.reach))
+            compared.append(
+                compare_stored(reference, candidate, samples, workspace, advancing(stage))
+            )
     return tuple(compared)
 
 
@@ -82,8 +84,10 @@ def pixel_record(
     controls: tuple[Control, ...],
 ) -> RunRecord:
     """The record of a pixel gate, not judged yet."""
+    from alignkit.decoders import DECODERS
     from alignkit.environment import environment
     from alignkit.facts import path_facts
+    from alignkit.plugins import name_of
 
     options = experiment.content.preprocess
     unjudged = Verdict(state="error", sentence="not judged", informational=False, exit_code=3)
@@ -98,7 +102,7 @@ def pixel_record(
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seconds=round(time.process_time(), 1),
         partial=False,
-        environment=environment(),
+        environment=environment({name_of(path.decode, DECODERS) for path in experiment.paths}),
         data=_data_facts(experiment, samples),
         paths=tuple(path_facts(path, options[path.name].preset) for path in experiment.paths),
         coverage=(),

@@ -17,6 +17,9 @@ from typing import Any
 
 from alignkit.errors import ConfigError, MissingDependency
 
+NO_GPU = "needs an NVIDIA GPU, and this machine has none"
+"""Part of every reason that a GPU would remove."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
@@ -56,7 +59,7 @@ class Plugin:
             fix = f"alignkit[{self.extra}]" if self.extra else (self.distributions or (self.module,))[0]
             return f"{self.module} is not installed: pip install '{fix}'"
         if self.gpu and not gpu_present():
-            return "needs an NVIDIA GPU, and this machine has none"
+            return NO_GPU
         return ""
 
     def require(self, name: str) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
+from alignkit.plugins import NO_GPU
 from alignkit.preprocess import STAGES
 from alignkit.preprocess_option import STRICT, Flag, Name, Number
 from alignkit.rule_metric import OF_CLASS, RuleMetric, find_metric, metric_names
@@ -204,11 +205,16 @@ class Gate(BaseModel):
     informational: Flag = False
     """Show verdicts, but exit 0."""
     on_inconclusive: Literal["warn", "fail"] = "warn"
-    allow_missing: Flag = False
-    """Let cells that this machine cannot run be skipped without exit code 4."""
+    allow_missing: Flag | Literal["gpu"] = False
+    """Let paths and cells that this machine cannot run be skipped without exit code 4: any, or only
+    those that need a GPU it has not."""
     rules: Annotated[tuple[Rule, ...], Field(min_length=1)] | None = None
     """By default churn ≤ 2 % and macro recall within ±1 point; without labels, ``strict``."""
     waive: tuple[Waiver, ...] = ()
+
+    def allows(self, reason: str) -> bool:
+        """Whether something may be skipped that cannot run here for this reason."""
+        return NO_GPU in reason if self.allow_missing == "gpu" else self.allow_missing
 
     @model_validator(mode="after")
     def _waivers_match(self) -> Self:

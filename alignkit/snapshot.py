@@ -24,6 +24,7 @@ from alignkit.errors import AlignkitError
 from alignkit.golden import GoldenStore, array_sha256
 from alignkit.numerics import available_threads
 from alignkit.preprocess import Preprocess, StageName
+from alignkit.progress import advancing
 from alignkit.samples import Samples
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def snapshot_of(
             approved=approved,
             golden=GoldenStore(folder / "golden"),
             keep=keep,
-            progress=stage.reach,
+            progress=advancing(stage),
         )
     for entry in record.matrix if record else ():
         if entry.state == "measured":

@@ -91,7 +91,9 @@ def sentence(outcomes: Sequence[RuleOutcome], broken: Sequence[Control], evidenc
     of_pixels = not evidence.matrix or any(
         each.state in ("fail", "error") and not each.backend for each in outcomes
     )
-    return _of_rules(outcomes) if of_pixels else _of_matrix(evidence)
+    told = _of_rules(outcomes) if of_pixels else _of_matrix(evidence)
+    skipped = "; ".join(f"{path}: {reason}" for path, reason in evidence.skipped.items())
+    return f"{told} Not run: {skipped}." if skipped else told
 
 
 def _of_rules(outcomes: Sequence[RuleOutcome]) -> str:

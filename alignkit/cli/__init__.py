@@ -12,11 +12,14 @@ from typing import Annotated
 import typer
 
 from alignkit import __version__
+from alignkit.cli.baseline import app as baseline
 from alignkit.cli.doctor import doctor
+from alignkit.cli.gate import gate
 from alignkit.cli.list import list_plugins
 from alignkit.cli.match import match
 from alignkit.cli.plan import plan
 from alignkit.cli.report import report
+from alignkit.cli.review import review
 from alignkit.cli.run import run
 from alignkit.cli.schema import schema
 from alignkit.errors import AlignkitError, ExitCode
@@ -32,6 +35,9 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(plan)
+app.command()(gate)
+app.command()(review)
+app.add_typer(baseline)
 app.command()(report)
 app.command("list")(list_plugins)
 app.command()(doctor)

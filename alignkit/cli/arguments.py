@@ -20,6 +20,15 @@ Overrides = Annotated[
 Reports = Annotated[
     Path, typer.Option("--reports", metavar="DIR", help="Where runs and finished work are kept.")
 ]
+Baselines = Annotated[
+    Path | None,
+    typer.Option(
+        "--baselines",
+        metavar="DIR",
+        help="Where baselines lie; by default alignkit.baseline beside the file.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
 Open = Annotated[

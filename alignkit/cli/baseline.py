@@ -1,0 +1,153 @@
+"""`alignkit baseline record|show|log|approve`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from alignkit.cli.arguments import Baselines, Json, Overrides, Reports
+from alignkit.columns import columns
+from alignkit.errors import ConfigError
+from alignkit.plugins import did_you_mean
+from alignkit.preprocess import STAGES, StageName
+from alignkit.progress import progress_for
+from alignkit.workspace import Workspace
+
+app = typer.Typer(
+    name="baseline",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="What was approved: record, show, log, approve.",
+)
+File = Annotated[Path, typer.Argument(help="The gate's or experiment's file in YAML.")]
+Reason = Annotated[
+    str, typer.Option("--reason", help="Why the change is right; kept with the approval.")
+]
+
+
+@app.command()
+def record(
+    file: File,
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    golden: Annotated[
+        list[str],
+        typer.Option("--golden", metavar="STAGE", help="Keep this stage's arrays; repeatable."),
+    ] = [],  # noqa: B006 - typer copies it
+    reason: Reason = "recorded",
+    baselines: Baselines = None,
+    reports: Reports = Path("reports"),
+) -> None:
+    """Add what has no approved line yet; what changed becomes pending. Refused in CI."""
+    from alignkit.load import load_experiment
+    from alignkit.record_baseline import record_baseline
+
+    experiment = load_experiment(file, overrides)
+    done = record_baseline(
+        experiment,
+        Workspace(reports),
+        baselines=baselines,
+        golden=[_stage(name) for name in golden],
+        reason=reason,
+        progress=progress_for("auto"),
+    )
+    print(f"{done.file}: {done.added} lines added, {done.known} known")
+    if done.pending:
+        print(f"{done.pending} lines changed and wait: alignkit review {file}")
+
+
+def _stage(name: str) -> StageName:
+    if name not in STAGES:
+        raise ConfigError(f"--golden {name}: no such stage{did_you_mean(name, STAGES)}")
+    return name
+
+
+@app.command()
+def show(
+    file: File,
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    baselines: Baselines = None,
+    as_json: Json = False,
+) -> None:
+    """Show the baselines of a file: environments, versions, lines."""
+    from alignkit.baseline import read_baseline
+    from alignkit.check import baseline_folder
+    from alignkit.load import load_experiment
+
+    folder = baseline_folder(load_experiment(file, overrides), baselines)
+    found = [read_baseline(path) for path in sorted(folder.glob("*.jsonl"))]
+    if as_json:
+        print(json.dumps([each.head.model_dump() for each in found], indent=1))
+        return
+    rows = [("baseline", "path", "decode", "resize", "images", "lines")]
+    for each in found:
+        for path, versions in each.head.versions.items():
+            own = [line for line in each.lines.values() if line.path == path]
+            images = len({line.image for line in own})
+            rows.append(
+                (each.fingerprint, path, versions.get("decode", ""), versions.get("resize", ""),
+                 str(images), str(len(own)))
+            )  # fmt: skip
+    print(columns(rows) if found else f"no baseline in {folder}")
+
+
+@app.command()
+def log(
+    file: File,
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    baselines: Baselines = None,
+    as_json: Json = False,
+) -> None:
+    """Show every approval: when, who, commit, how much, why."""
+    from alignkit.approval import read_approvals
+    from alignkit.check import baseline_folder
+    from alignkit.load import load_experiment
+
+    approvals = read_approvals(baseline_folder(load_experiment(file, overrides), baselines))
+    if as_json:
+        print(json.dumps([each.model_dump(mode="json") for each in approvals], indent=1))
+        return
+    rows = [("when", "who", "commit", "lines", "library", "reason")]
+    rows += [
+        (each.when, each.who, each.commit[:12], str(len(each.lines)), each.upgrades, each.reason)
+        for each in approvals
+    ]
+    print(columns(rows) if approvals else "nothing was approved yet")
+
+
+@app.command()
+def approve(
+    file: File,
+    reason: Reason,
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    path: Annotated[str | None, typer.Option(help="Only this path.")] = None,
+    stage: Annotated[
+        StageName | None, typer.Option(help="Only changes that begin at this stage.")
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option(help="Only images that match this pattern, e.g. 'cats/*'.")
+    ] = None,
+    pending: Annotated[
+        Path | None,
+        typer.Option("--from", help="Pending lines of another machine (--out pending=)."),
+    ] = None,
+    baselines: Baselines = None,
+    reports: Reports = Path("reports"),
+) -> None:
+    """Approve pending changes without a terminal. Refused in CI."""
+    from alignkit.decide import approve_pending
+    from alignkit.load import load_experiment
+
+    approval = approve_pending(
+        load_experiment(file, overrides),
+        Workspace(reports),
+        baselines=baselines,
+        source=pending,
+        path=path,
+        stage=stage,
+        image=image,
+        reason=reason,
+    )
+    print(f"approved {len(approval.lines)} lines of {approval.fingerprint}: {approval.reason}")

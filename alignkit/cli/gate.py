@@ -1,0 +1,69 @@
+"""`alignkit gate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from alignkit.cli.arguments import Baselines, Open, Overrides, Quiet, Reports, open_page
+from alignkit.progress import Mode, progress_for
+from alignkit.workspace import Workspace
+
+
+def gate(
+    file: Annotated[Path, typer.Argument(help="An experiment, or a gate's own file, in YAML.")],
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    form: Annotated[
+        str, typer.Option("--format", help="What is printed: `alignkit list outputs`.")
+    ] = "text",
+    out: Annotated[
+        list[str],
+        typer.Option(
+            "--out", metavar="KIND=PATH", help="Also write this; repeatable.", show_default=False
+        ),
+    ] = [],  # noqa: B006 - typer copies it
+    exit_zero: Annotated[
+        bool, typer.Option("--exit-zero", help="End with 0 for drift (1) and indecision (7) only.")
+    ] = False,
+    allow_missing: Annotated[
+        Literal["gpu", "any"] | None,
+        typer.Option(help="Skip what cannot run here instead of ending with 4."),
+    ] = None,
+    baselines: Baselines = None,
+    reports: Reports = Path("reports"),
+    report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,
+    open_: Open = None,
+    progress: Annotated[
+        Mode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
+    ] = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Fail if preprocessing, or what it does to a model, drifted past the rules of a file.
+
+    Exit codes: 0 pass, 1 drift, 2 mistake in the file, 3 crash or failed self-test, 4 a decoder,
+    backend or GPU is missing, 5 nothing compared, 6 no usable baseline, 7 inconclusive where the
+    file says that fails, 130 interrupted.
+    """
+    from alignkit.deliver import deliver, output, targets
+    from alignkit.gate_result import run_gate
+
+    to = targets(out)
+    output(form)
+    if allow_missing:
+        value = "gpu" if allow_missing == "gpu" else "true"
+        overrides = [*overrides, f"gate.allow_missing={value}"]
+    result = run_gate(
+        file,
+        overrides,
+        Workspace(reports),
+        baselines=baselines,
+        exit_zero=exit_zero,
+        report=report,
+        progress=progress_for("none" if quiet else progress),
+    )
+    deliver(result, form=form, to=to)
+    if result.page is not None:
+        open_page(result.page, wanted=open_)
+    raise typer.Exit(result.exit_code)

@@ -1,0 +1,55 @@
+"""`alignkit review`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from alignkit.cli.arguments import Baselines, Overrides, Reports, open_page
+from alignkit.workspace import Workspace
+
+
+def review(
+    file: Annotated[Path, typer.Argument(help="The gate's or experiment's file in YAML.")],
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="Why; asked for if it is not given.")
+    ] = None,
+    baselines: Baselines = None,
+    reports: Reports = Path("reports"),
+) -> None:
+    """Walk the pending changes of a gate and accept, reject or skip each.
+
+    Without a terminal, prints the commands that approve them and changes nothing. Refused in CI.
+    """
+    from alignkit.decide import Undecided, settle
+    from alignkit.load import load_experiment
+    from alignkit.review import commands, headline, walk
+
+    waiting = Undecided.of(load_experiment(file, overrides), Workspace(reports), baselines)
+    if not sys.stdin.isatty() or not sys.stdout.isatty():
+        for group in waiting.groups:
+            print(f"# {headline(group)}; {waiting.cause(group)}")
+        print("\n".join(commands(waiting.groups, file)))
+        return
+    decided = walk(
+        waiting.groups,
+        cause=waiting.cause,
+        key=lambda: str(typer.getchar()),
+        say=print,
+        show_report=lambda: _show(waiting.page),
+    )
+    if decided.accept and reason is None:
+        reason = str(typer.prompt("reason"))
+    approval = settle(waiting, decided, reason=reason or "")
+    print(f"approved {len(approval.lines) if approval else 0} lines")
+
+
+def _show(page: Path | None) -> None:
+    if page is None:
+        print("there is no report; run alignkit gate FILE")
+    else:
+        open_page(page, wanted=True)

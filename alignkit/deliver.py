@@ -1,0 +1,54 @@
+"""`GateResult` → standard output, files, and the files a CI system reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from alignkit.errors import ConfigError
+from alignkit.outputs import OUTPUTS, GateResult, Output
+from alignkit.plugins import did_you_mean, find_plugin
+from alignkit.workspace import explained, write_atomically
+
+STEP_SUMMARY = 900 * 1024
+"""Bytes; GitHub refuses a step's summary above 1 MiB."""
+
+
+def targets(given: Sequence[str]) -> list[tuple[Output, Path]]:
+    """``KIND=PATH`` arguments; raises `ConfigError` for an unknown kind or a missing path."""
+    found = []
+    for text in given:
+        kind, equals, path = text.partition("=")
+        if not equals or not path:
+            raise ConfigError(f"--out {text}: write it as KIND=PATH, for example junit=junit.xml")
+        found.append((output(kind), Path(path)))
+    return found
+
+
+def output(kind: str) -> Output:
+    """The output of that name; raises `ConfigError` with the nearest one."""
+    if kind not in OUTPUTS:
+        raise ConfigError(f"no output {kind!r}{did_you_mean(kind, OUTPUTS)}")
+    built: Output = find_plugin("outputs", OUTPUTS, kind).load()()
+    return built
+
+
+def deliver(result: GateResult, *, form: str, to: Sequence[tuple[Output, Path]]) -> None:
+    """Print one form and write the others; for ``github``, the step's summary and outputs too."""
+    for rendered, path in to:
+        write_atomically(path, rendered.render(result))
+    print(output(form).render(result), end="")
+    if form == "github":
+        from alignkit.outputs.github import step_outputs
+
+        summary = output("md").render(result).encode()[:STEP_SUMMARY].decode(errors="ignore")
+        _append("GITHUB_STEP_SUMMARY", summary)
+        _append("GITHUB_OUTPUT", step_outputs(result))
+
+
+def _append(variable: str, text: str) -> None:
+    path = os.environ.get(variable)
+    if path:
+        with explained(Path(path)), Path(path).open("a", encoding="utf-8") as file:
+            file.write(text)
