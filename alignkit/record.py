@@ -320,6 +320,17 @@ class WorstImage(_Stored):
     b: Artifact
     difference: Artifact
     """min(|candidate − reference| · amplification, 255)."""
+    pixels: Artifact | None = None
+    """Both sides' exact values, as a script that the page's viewer loads."""
+
+
+class ImageTableFacts(_Stored):
+    """Every image of a comparison; see `alignkit.image_table` for the columns."""
+
+    reference: str
+    candidate: str
+    table: Artifact
+    """Parquet."""
 
 
 class ShareFacts(_Stored):
@@ -465,6 +476,7 @@ class RunRecord(_Stored):
     attributions: tuple[AttributionFacts, ...] = ()
     coverage_diffs: tuple[CoverageDiff, ...] = ()
     baseline: BaselineFacts | None = None
+    images: tuple[ImageTableFacts, ...] = ()
 
 
 def write_record(record: RunRecord, folder: Path) -> Path:

@@ -1,12 +1,15 @@
 """The HTML page and the summary of a run, from its record alone.
 
 ``record.json`` → views (plain text and coordinates, computed first) → templates (which see views
-only). The page is whole without a script and opens from ``file://`` without a network.
+only). The page is whole without a script and opens from ``file://`` without a network; the script
+beside it adds the list of all images, the viewer and copy buttons.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+
+ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
 
 
 def render(folder: Path) -> Path:
@@ -21,13 +24,18 @@ def render(folder: Path) -> Path:
     from alignkit.report.summary_view import summary_view
     from alignkit.report.templates import html, markdown
     from alignkit.report.view import report_view
+    from alignkit.report.viewer_data import viewer_script
     from alignkit.workspace import write_atomically
 
     record = read_record(folder)
-    page = html("index.html.j2", report=report_view(record))
+    data = viewer_script(record, folder)
+    page = html("index.html.j2", report=report_view(record), has_viewer=bool(data))
     summary = markdown("summary.md.j2", summary=summary_view(record))
-    style = files("alignkit.report").joinpath("assets", "report.css").read_text()
-    write_atomically(folder / "assets" / "report.css", style)
+    for name in ASSETS:
+        content = files("alignkit.report").joinpath("assets", name).read_bytes()
+        write_atomically(folder / "assets" / name, content)
+    if data:
+        write_atomically(folder / "data" / "run.js", data)
     write_atomically(folder / "summary.md", summary)
     write_atomically(folder / "index.html", page)
     return folder / "index.html"

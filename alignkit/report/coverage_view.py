@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alignkit.record import Coverage, NotDecoded, RunRecord
 from alignkit.report.names import Names
-from alignkit.report.numerals import count, grouped
+from alignkit.report.numerals import DASH, count, grouped
 from alignkit.report.table import Row, Shown, Table, number_columns, text_columns
 
 
@@ -20,6 +20,8 @@ def coverage_tables(record: RunRecord, names: Names) -> tuple[Table, ...]:
     if bad:
         headers = text_columns("Image", "Path", "Split", "Outcome", "Reason")
         tables.append(Table("Images that a path did not decode cleanly", headers, bad))
+    if record.coverage_diffs:
+        tables.append(_differences(record, names))
     return tuple(tables)
 
 
@@ -33,6 +35,29 @@ def _coverage_row(each: Coverage, names: Names) -> Row:
             *(Shown(grouped(number), tone="bad" if number else "") for number in bad),
         )
     )
+
+
+def _differences(record: RunRecord, names: Names) -> Table:
+    rows = tuple(
+        Row(
+            (
+                Shown(f"{names.short(each.reference)} and {names.short(each.candidate)}"),
+                Shown(grouped(each.images)),
+                *(
+                    Shown(grouped(number), tone="bad" if number else "")
+                    for number in (each.only_reference, each.only_candidate)
+                ),
+                Shown(", ".join(each.examples[:5]) or DASH),
+            )
+        )
+        for each in record.coverage_diffs
+    )
+    columns = (
+        *text_columns("First and second"),
+        *number_columns("Images", "Only first decodes", "Only second decodes"),
+        *text_columns("Examples"),
+    )
+    return Table("Images that only one of two decodes", columns, rows)
 
 
 def _bad_row(image: NotDecoded, each: Coverage, names: Names) -> Row:

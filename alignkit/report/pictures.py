@@ -1,4 +1,4 @@
-"""Pixels of two paths → the three pictures the report shows of them.
+"""Pixels of two paths → the pictures the report shows of them, and their values for its viewer.
 
 PNG files are named by the SHA-256 of their bytes, so a picture that several pages or cells show is
 stored once. They keep the size of the arrays; the page enlarges them.
@@ -7,10 +7,12 @@ stored once. They keep the size of the arrays; the page enlarges them.
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.record import Artifact, WorstImage
+from alignkit.report.packing import pack, script
 from alignkit.workspace import write_atomically
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ def write_worst(
         a=_write_png(folder, _to_uint8(a)),
         b=_write_png(folder, _to_uint8(b)),
         difference=_write_png(folder, _to_uint8(distance * amplification)),
+        pixels=_write_script(folder, a, b),
     )
 
 
@@ -97,9 +100,22 @@ def _write_png(folder: Path, image: Image) -> Artifact:
     done, encoded = cv2.imencode(".png", image[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 6])
     if not done:
         raise ValueError(f"OpenCV cannot encode a picture of shape {image.shape}")
-    data = encoded.tobytes()
+    return _write(folder, "img/{}.png", encoded.tobytes())
+
+
+def _write_script(folder: Path, a: Pixels, b: Pixels) -> Artifact:
+    """Both arrays, exactly: a page opened from disk may not read its own pictures."""
+    height, width = a.shape[:2]
+    content = {"width": width, "height": height, "a": pack(a), "b": pack(b)}
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    path = f"data/{digest[:16]}.js"
+    text = script(f'(self.alignkitPixels??={{}})["{path}"]', content)
+    return _write(folder, path, text.encode())
+
+
+def _write(folder: Path, path: str, data: bytes) -> Artifact:
     sha256 = hashlib.sha256(data).hexdigest()
-    artifact = Artifact(path=f"img/{sha256[:16]}.png", sha256=sha256)
+    artifact = Artifact(path=path.format(sha256[:16]), sha256=sha256)
     target = folder / artifact.path
     if not target.exists():
         write_atomically(target, data)

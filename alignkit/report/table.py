@@ -106,6 +106,11 @@ class Table:
     """Over the columns, left to right; none, or spans that add up to the columns."""
     notes: tuple[Note, ...] = field(default=())
 
+    def __post_init__(self) -> None:
+        widths = {len(row.cells) for row in self.rows} | {sum(g.span for g in self.groups)}
+        if not widths <= {len(self.columns), 0}:
+            raise ValueError(f"{self.caption}: {len(self.columns)} columns, rows of {widths}")
+
 
 def text_columns(*names: str) -> tuple[Column, ...]:
     """Columns of text."""

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from alignkit.record import RuleOutcome, Verdict, VerdictState
 from alignkit.report.names import Names
-from alignkit.report.numerals import NBSP, listed
+from alignkit.report.numerals import DASH, NBSP, count, listed
 from alignkit.report.table import Row, Shown, Table, text_columns
 
 WORDS: dict[VerdictState, str] = {
@@ -140,12 +140,28 @@ def _table(caption: str, rules: list[RuleOutcome], names: Names) -> Table | None
                 Shown(rule.observed),
                 Shown(names.short(rule.trained_with)),
                 Shown(names.short(rule.evaluated_with)),
-                Shown(f"{rule.backend} {rule.precision}"),
+                Shown(f"{rule.backend} {rule.precision}".strip() or DASH),
+                Shown(_rule_remark(rule) or DASH),
             )
         )
         for rule in rules
     )
     columns = text_columns(
-        "Outcome", "Rule", "Observed", "Trained with", "Evaluated with", "Runtime"
+        "Outcome",
+        "Rule",
+        "Observed",
+        "Trained with",
+        "Evaluated with",
+        "Runtime",
+        "Remark",
     )
     return Table(caption, columns, rows)
+
+
+def _rule_remark(rule: RuleOutcome) -> str:
+    parts = [rule.cause] if rule.cause else []
+    if rule.needed is not None:
+        parts.append(f"{count(rule.needed, 'image')} would settle it")
+    if rule.waived:
+        parts.append(f"waived {rule.waived}")
+    return "; ".join(parts)

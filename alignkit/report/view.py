@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import RunRecord
+from alignkit.report.attribution_view import AttributionSection, attribution_sections
+from alignkit.report.baseline_view import BaselineView, baseline_view
 from alignkit.report.class_view import ClassSection, class_sections
 from alignkit.report.coverage_view import coverage_tables, coverage_words
 from alignkit.report.entries_view import Failure, entries_table, failures, per_seed_table
@@ -39,7 +41,9 @@ class ReportView:
     entries: Table
     per_seed: Table
     failures: tuple[Failure, ...]
+    causes: tuple[AttributionSection, ...]
     stages: tuple[StageSection, ...]
+    baseline: BaselineView | None
     coverage: str
     coverage_tables: tuple[Table, ...]
     worst: tuple[WorstGroup, ...]
@@ -76,7 +80,9 @@ def report_view(record: RunRecord) -> ReportView:
         entries=entries_table(record, names),
         per_seed=per_seed_table(record, names),
         failures=failures(record, names),
+        causes=attribution_sections(record, names),
         stages=stages,
+        baseline=baseline_view(record, names),
         coverage=coverage_words(record, names),
         coverage_tables=coverage_tables(record, names),
         worst=worst_groups(record, names),

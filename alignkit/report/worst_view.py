@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from alignkit.record import RunRecord, WorstImage
 from alignkit.report.names import Names, PathName
 from alignkit.report.numerals import MINUS, TIMES, significant
+from alignkit.report.viewer_data import pair_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class WorstGroup:
 
     reference: PathName
     candidate: PathName
+    pair: str
+    """How a link names the pair."""
     cards: tuple[WorstCard, ...]
 
 
@@ -43,7 +46,12 @@ def worst_groups(record: RunRecord, names: Names) -> tuple[WorstGroup, ...]:
     for image in record.worst:
         groups.setdefault((image.reference, image.candidate), []).append(image)
     return tuple(
-        WorstGroup(names.of(reference), names.of(candidate), tuple(map(_card, images)))
+        WorstGroup(
+            names.of(reference),
+            names.of(candidate),
+            pair_name(reference, candidate),
+            tuple(map(_card, images)),
+        )
         for (reference, candidate), images in groups.items()
     )
 

@@ -1,7 +1,10 @@
+import json
+
 import numpy as np
 import pytest
 from PIL import Image
 
+from alignkit.report.packing import unpack
 from alignkit.report.pictures import choose_amplification, write_worst
 from alignkit.workspace import file_sha256
 
@@ -45,6 +48,18 @@ def test_distances_of_floats_are_taken_before_rounding(tmp_path):
     assert worst.max_abs == 0.25
     assert np.array_equal(picture(tmp_path, worst.a), picture(tmp_path, worst.b))
     assert picture(tmp_path, worst.difference).max() == 16
+
+
+def test_exact_values_are_written_for_the_viewer(tmp_path, pair):
+    a, b = pair
+    shifted = b.astype(np.float32) + np.float32(0.125)
+    worst = write_worst(tmp_path, a, shifted, stage="resize", **NAMES)
+    text = (tmp_path / worst.pixels.path).read_text()
+    head = f'(self.alignkitPixels??={{}})["{worst.pixels.path}"]='
+    content = json.loads(text.removeprefix(head).rstrip(";\n"))
+    assert (content["height"], content["width"]) == a.shape[:2]
+    assert np.array_equal(unpack(content["a"]).reshape(a.shape), a)
+    assert np.array_equal(unpack(content["b"]).reshape(a.shape), shifted)
 
 
 def test_equal_pictures_are_stored_once_under_their_hash(tmp_path, pair):

@@ -1,0 +1,182 @@
+// Draws a pair into a canvas: every mode shares one position and zoom.
+
+import { absolute, difference, mask, picture, probe, signed, values } from "./pixels.js";
+
+export const MOST_ZOOM = 96;
+const VALUES_FROM = { 1: 34, 3: 52 }; // device pixels a pixel needs before its numbers fit, by lines
+const known = new WeakMap();
+
+function cached(pair, key, make) {
+  if (!known.has(pair)) known.set(pair, new Map());
+  const frames = known.get(pair);
+  if (!frames.has(key)) frames.set(key, make());
+  return frames.get(key);
+}
+
+function frame(pair, key, make) {
+  return cached(pair, key, () => {
+    const canvas = document.createElement("canvas");
+    canvas.width = pair.width;
+    canvas.height = pair.height;
+    canvas.getContext("2d").putImageData(new ImageData(make(), pair.width, pair.height), 0, 0);
+    return canvas;
+  });
+}
+
+const side = (pair, name, channel) =>
+  frame(pair, `${name} ${channel}`, () => picture(values(pair, name, channel), pair.width * pair.height));
+
+const delta = (pair, channel) => cached(pair, `delta ${channel}`, () => difference(pair, channel));
+
+export const masked = (pair, channel, level) =>
+  cached(pair, `mask ${channel} ${level}`, () => mask(pair, channel, level));
+
+function differing(pair, view) {
+  const pixels = pair.width * pair.height;
+  if (view.m === "mask") {
+    return frame(pair, `masked ${view.ch} ${view.t}`, () => masked(pair, view.ch, view.t).rgba);
+  }
+  const change = view.m === "signed" ? signed : absolute;
+  return frame(pair, `${view.m} ${view.ch} ${view.x}`, () => picture(change(delta(pair, view.ch), view.x), pixels));
+}
+
+// Panes of a mode: what is drawn where, in device pixels; `lit` is the side a blink shows.
+function panes(pair, view, width, height, lit) {
+  const a = () => side(pair, "a", view.ch);
+  const b = () => side(pair, "b", view.ch);
+  const whole = { x: 0, y: 0, width, height, middle: width / 2 };
+  const at = Math.round((width * view.s) / 100);
+  if (lit) return [{ ...whole, image: lit === "a" ? a() : b() }];
+  if (view.m === "a") return [{ ...whole, image: a() }];
+  if (view.m === "b") return [{ ...whole, image: b() }];
+  if (view.m === "onion") return [{ ...whole, image: a() }, { ...whole, image: b(), alpha: view.s / 100 }];
+  if (view.m === "swipe") {
+    return [{ ...whole, image: a(), width: at }, { ...whole, image: b(), x: at, width: width - at }];
+  }
+  if (view.m === "side") {
+    const half = Math.floor(width / 2);
+    return [
+      { ...whole, image: a(), width: half - 2, middle: half / 2 },
+      { ...whole, image: b(), x: half + 2, width: half - 2, middle: half + half / 2 },
+    ];
+  }
+  return [{ ...whole, image: differing(pair, view) }];
+}
+
+// Zoom that shows the whole image, in CSS pixels: a whole number where it is at least 1.
+export function fit(canvas, pair, view) {
+  const width = canvas.clientWidth / (view.m === "side" ? 2 : 1);
+  const zoom = Math.min((width - 16) / pair.width, (canvas.clientHeight - 16) / pair.height);
+  return Math.min(MOST_ZOOM, zoom >= 1 ? Math.floor(zoom) : Math.max(zoom, 0.05));
+}
+
+export const zoomOf = (canvas, pair, view) => view.z || fit(canvas, pair, view);
+export const centreOf = (pair, view) => view.c ?? [pair.width / 2, pair.height / 2];
+
+// The image pixel under a point of the page, or null.
+export function pixelAt(canvas, pair, view, clientX, clientY) {
+  const box = canvas.getBoundingClientRect();
+  const zoom = zoomOf(canvas, pair, view);
+  const [cx, cy] = centreOf(pair, view);
+  let x = clientX - box.left;
+  let middle = box.width / 2;
+  if (view.m === "side") middle = x < box.width / 2 ? box.width / 4 : (3 * box.width) / 4;
+  x = Math.floor((x - middle) / zoom + cx);
+  const y = Math.floor((clientY - box.top - box.height / 2) / zoom + cy);
+  return x >= 0 && y >= 0 && x < pair.width && y < pair.height ? [x, y] : null;
+}
+
+export function draw(canvas, pair, view, { lit = "", block = null } = {}) {
+  const scale = self.devicePixelRatio || 1;
+  const width = (canvas.width = Math.round(canvas.clientWidth * scale));
+  const height = (canvas.height = Math.round(canvas.clientHeight * scale));
+  const context = canvas.getContext("2d");
+  const zoom = zoomOf(canvas, pair, view) * scale;
+  const [cx, cy] = centreOf(pair, view);
+  context.imageSmoothingEnabled = zoom < 1;
+  for (const pane of panes(pair, view, width, height, lit)) {
+    const left = Math.round(pane.middle - cx * zoom);
+    const top = Math.round(height / 2 - cy * zoom);
+    context.save();
+    context.beginPath();
+    context.rect(pane.x, pane.y, pane.width, pane.height);
+    context.clip();
+    context.globalAlpha = pane.alpha ?? 1;
+    context.drawImage(pane.image, left, top, pair.width * zoom, pair.height * zoom);
+    context.globalAlpha = 1;
+    const place = { left, top, zoom, pane };
+    if (view.g && zoom * view.g >= 6) grid(context, pair, view.g, place);
+    if (zoom >= VALUES_FROM[view.ch === "rgb" ? 3 : 1]) numbers(context, pair, view, place, lit);
+    if (block) outline(context, block, place, "#ffe600");
+    if (zoom >= 4 && view.c) outline(context, { x: Math.floor(cx), y: Math.floor(cy), width: 1, height: 1 }, place, "#fff");
+    context.restore();
+  }
+  if (view.m === "swipe" && !lit) divider(context, Math.round((width * view.s) / 100), height);
+}
+
+function outline(context, { x, y, width, height }, { left, top, zoom }, colour) {
+  for (const [grow, style] of [[1.5, "#000"], [0, colour]]) {
+    context.strokeStyle = style;
+    context.lineWidth = 1.5;
+    context.strokeRect(left + x * zoom - grow, top + y * zoom - grow, width * zoom + 2 * grow, height * zoom + 2 * grow);
+  }
+}
+
+function grid(context, pair, step, { left, top, zoom }) {
+  context.strokeStyle = "rgba(255,255,255,.55)";
+  context.lineWidth = 1;
+  context.beginPath();
+  for (let x = 0; x <= pair.width; x += step) {
+    context.moveTo(left + x * zoom + 0.5, top);
+    context.lineTo(left + x * zoom + 0.5, top + pair.height * zoom);
+  }
+  for (let y = 0; y <= pair.height; y += step) {
+    context.moveTo(left, top + y * zoom + 0.5);
+    context.lineTo(left + pair.width * zoom, top + y * zoom + 0.5);
+  }
+  context.stroke();
+}
+
+function divider(context, at, height) {
+  context.fillStyle = "#fff";
+  context.fillRect(at - 1, 0, 2, height);
+}
+
+// Numbers of a pixel, in the pixel: those of the side that is shown, or the difference.
+function numbers(context, pair, view, { left, top, zoom, pane }, lit) {
+  const first = (origin, from) => Math.max(0, Math.floor((from - origin) / zoom));
+  const last = (origin, to, most) => Math.min(most, Math.ceil((to - origin) / zoom));
+  const lines = view.ch === "rgb" ? 3 : 1;
+  context.font = `${Math.min(13, zoom / 4.2)}px ui-monospace, monospace`;
+  context.lineJoin = "round";
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  for (let y = first(top, pane.y); y < last(top, pane.y + pane.height, pair.height); y++) {
+    for (let x = first(left, pane.x); x < last(left, pane.x + pane.width, pair.width); x++) {
+      const found = probe(pair, view.ch, x, y);
+      const shown = shownSide(view, lit, pane, left, x, zoom);
+      found[shown].forEach((value, k) => {
+        const row = top + (y + (k + 1) / (lines + 1)) * zoom;
+        context.lineWidth = 3;
+        context.strokeStyle = "#000";
+        context.fillStyle = "#fff";
+        const text = written(Number.isInteger(value) ? value : +value.toFixed(1), shown === "delta");
+        context.strokeText(text, left + (x + 0.5) * zoom, row, zoom);
+        context.fillText(text, left + (x + 0.5) * zoom, row, zoom);
+      });
+    }
+  }
+}
+
+function shownSide(view, lit, pane, left, x, zoom) {
+  if (lit) return lit;
+  if (["abs", "signed", "mask"].includes(view.m)) return "delta";
+  if (view.m === "b" || (["side", "swipe"].includes(view.m) && pane.x > 0)) return "b";
+  return "a";
+}
+
+// A value as the viewer writes it: whole numbers whole, others to two decimals.
+export function written(value, change = false) {
+  const text = Number.isInteger(value) ? String(Math.abs(value)) : Math.abs(value).toFixed(2);
+  return `${value < 0 ? "−" : change && value > 0 ? "+" : ""}${text}`;
+}

@@ -1,0 +1,74 @@
+// Buttons that copy a table as CSV or Markdown, or a command.
+
+const text = (cell) => {
+  const copy = cell.cloneNode(true);
+  copy.querySelectorAll("svg, sup").forEach((each) => each.remove());
+  copy.querySelectorAll("small").forEach((each) => each.before(" "));
+  return copy.textContent.replace(/\s+/g, " ").trim();
+};
+
+// Every cell in its place; a cell that spans is repeated.
+export function grid(table) {
+  const rows = [];
+  [...table.rows].forEach((row, y) => {
+    rows[y] ??= [];
+    let x = 0;
+    for (const cell of row.cells) {
+      while (rows[y][x] !== undefined) x++;
+      for (let down = 0; down < cell.rowSpan; down++) {
+        rows[y + down] ??= [];
+        for (let right = 0; right < cell.colSpan; right++) rows[y + down][x + right] = text(cell);
+      }
+    }
+  });
+  return rows;
+}
+
+// One header row: the header rows joined, column by column.
+function joined(table) {
+  const rows = grid(table);
+  const heads = table.tHead.rows.length;
+  const head = rows[0].map((_, x) => [...new Set(rows.slice(0, heads).map((row) => row[x]))].filter(Boolean).join(" "));
+  return [head, ...rows.slice(heads)];
+}
+
+export const csv = (table) =>
+  joined(table).map((row) => row.map((each) => (/[",\n]/.test(each) ? `"${each.replace(/"/g, '""')}"` : each)).join(",")).join("\n");
+
+export const markdown = (table) => {
+  const [head, ...rows] = joined(table).map((row) => `| ${row.map((each) => each.replace(/\|/g, "\\|")).join(" | ")} |`);
+  return [head, head.replace(/[^|]+/g, " --- "), ...rows].join("\n");
+};
+
+function button(name, content) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = name;
+  made.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(content());
+      made.textContent = "Copied";
+    } catch {
+      made.textContent = "Not allowed by the browser";
+    }
+    setTimeout(() => (made.textContent = name), 1500);
+  });
+  return made;
+}
+
+function bar(...buttons) {
+  const made = document.createElement("div");
+  made.className = "copy";
+  made.append(...buttons);
+  return made;
+}
+
+export function addCopyButtons() {
+  for (const table of document.querySelectorAll("main table")) {
+    const buttons = [button("Copy CSV", () => csv(table)), button("Copy Markdown", () => markdown(table))];
+    table.closest(".scroll").after(bar(...buttons));
+  }
+  for (const command of document.querySelectorAll("pre.command")) {
+    command.after(bar(button("Copy command", () => command.textContent)));
+  }
+}

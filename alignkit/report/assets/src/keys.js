@@ -1,0 +1,69 @@
+// Keys of the viewer, in one table: what the help shows is what they do.
+
+import { CHANNELS, GAINS } from "./pixels.js";
+
+const MODES = ["a", "b", "blink", "swipe", "onion", "side", "abs", "signed", "mask"];
+const GRIDS = [0, 8, 16];
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+const beside = (list, value, step) => list[Math.min(Math.max(list.indexOf(value) + step, 0), list.length - 1)];
+const around = (list, value, step) => list[(list.indexOf(value) + step + list.length) % list.length];
+
+const KEYS = {
+  "+": (view, act) => act.zoom(2),
+  "=": (view, act) => act.zoom(2),
+  "-": (view, act) => act.zoom(0.5),
+  0: (view, act) => act.set({ z: 0, c: null }),
+  x: (view, act) => act.set({ x: beside(GAINS, view.x, 1) }),
+  X: (view, act) => act.set({ x: beside(GAINS, view.x, -1) }),
+  c: (view, act) => act.set({ ch: around(CHANNELS, view.ch, 1) }),
+  C: (view, act) => act.set({ ch: around(CHANNELS, view.ch, -1) }),
+  t: (view, act) => act.set({ t: Math.min(view.t + 1, 255) }),
+  T: (view, act) => act.set({ t: Math.max(view.t - 1, 0) }),
+  g: (view, act) => act.set({ g: around(GRIDS, view.g, 1) }),
+  ".": (view, act) => act.set({ s: Math.min(view.s + 5, 100) }),
+  ",": (view, act) => act.set({ s: Math.max(view.s - 5, 0) }),
+  j: (view, act) => act.image(1),
+  k: (view, act) => act.image(-1),
+  J: (view, act) => act.block(1),
+  K: (view, act) => act.block(-1),
+  b: (view, act) => act.hold(true),
+  " ": (view, act) => act.hold(true),
+  y: (view, act) => act.copy(),
+  "?": (view, act) => act.help(),
+};
+
+export const HELP = [
+  ["1 … 9", "A, B, blink, swipe, onion, side by side, |B − A|, B − A, above T"],
+  ["Space or b, held", "the other side"],
+  ["+  −  0", "zoom in, out, whole image"],
+  ["arrows", "move by a pixel; with Shift by eight"],
+  ["J  K", "next, previous worst block"],
+  ["j  k", "next, previous image of the list"],
+  ["x  X", "amplify more, less"],
+  ["c  C", "next, previous channel: RGB, R, G, B, Y, Cb, Cr"],
+  ["t  T", "raise, lower the level T"],
+  [".  ,", "divider or opacity up, down"],
+  ["g", "grid: none, 8×8, 16×16"],
+  ["y", "copy the link to this view"],
+  ["Esc", "close"],
+];
+
+// Does what a key stands for; true if it stands for something.
+export function command(event, view, act) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return false;
+  const typing = ["INPUT", "SELECT"].includes(event.target.tagName);
+  if (typing || (event.key === " " && event.target.tagName === "BUTTON")) return false;
+  if (ARROWS[event.key]) {
+    const [dx, dy] = ARROWS[event.key].map((step) => step * (event.shiftKey ? 8 : 1));
+    act.pan(dx, dy);
+    return true;
+  }
+  if (/^[1-9]$/.test(event.key)) {
+    act.set({ m: MODES[Number(event.key) - 1] });
+    return true;
+  }
+  const found = KEYS[event.key];
+  if (found) found(view, act);
+  return Boolean(found);
+}

@@ -1,0 +1,37 @@
+// The address says the whole view: #/images?cell=4&q=flip:yes or
+// #/image/<pair>/<id>?cell=4&m=abs&x=32&ch=cb&z=16&c=12.5,8.5; x=0 is the amplification that suits the
+// image, z=0 the zoom that shows all of it.
+
+export const DEFAULTS = {
+  cell: "", q: "", sort: "-mean",
+  m: "abs", x: 0, ch: "rgb", t: 1, g: 0, s: 50, z: 0, c: null,
+};
+const LIST = ["cell", "q", "sort"];
+
+export function read(hash) {
+  const [path, search = ""] = hash.replace(/^#/, "").split("?");
+  const parts = path.split("/").map(decodeURIComponent);
+  if (parts[0] !== "" || !["images", "image"].includes(parts[1])) return null;
+  const given = Object.fromEntries(new URLSearchParams(search));
+  const view = { ...DEFAULTS, page: parts[1], pair: parts[2] ?? "", id: parts[3] ?? "" };
+  for (const key of Object.keys(DEFAULTS)) {
+    if (given[key] === undefined) continue;
+    const number = Number(given[key]);
+    if (key === "c") view.c = given.c.split(",").map(Number);
+    else if (typeof DEFAULTS[key] === "number") view[key] = Number.isFinite(number) ? number : DEFAULTS[key];
+    else view[key] = given[key];
+  }
+  if (view.c && !(view.c.length === 2 && view.c.every(Number.isFinite))) view.c = null;
+  return view;
+}
+
+export function write(view) {
+  const keys = view.page === "images" ? LIST : Object.keys(DEFAULTS);
+  const search = new URLSearchParams();
+  for (const key of keys) {
+    if (view[key] === null || String(view[key]) === String(DEFAULTS[key])) continue;
+    search.set(key, key === "c" ? view.c.map((at) => +at.toFixed(3)).join(",") : view[key]);
+  }
+  const path = view.page === "images" ? "/images" : `/image/${[view.pair, view.id].map(encodeURIComponent).join("/")}`;
+  return `#${path}${search.size ? `?${search}` : ""}`;
+}

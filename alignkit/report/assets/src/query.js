@@ -1,0 +1,43 @@
+// The list's query language: `flip:lost class:daisy max>8 !predicted:rose holiday`.
+// All terms must hold; `!` turns one round; a bare word looks into the file name.
+
+const TERM = /(!?)(?:(\w+)(:|>=|<=|>|<|=)("[^"]*"|\S+)|("[^"]*"|\S+))/g;
+const FLIPS = { yes: (row) => row.flip !== "", no: (row) => row.flip === "" };
+const COMPARE = {
+  ">": (a, b) => a > b,
+  "<": (a, b) => a < b,
+  ">=": (a, b) => a >= b,
+  "<=": (a, b) => a <= b,
+  "=": (a, b) => a === b,
+  ":": (a, b) => a === b,
+};
+export const NUMBERS = ["max", "mean", "ssim", "margin", "seeds"];
+const TEXTS = { class: (row) => [row.label], predicted: (row) => row.after, was: (row) => row.before };
+
+const bare = (text) => text.replace(/^"|"$/g, "");
+
+function term(key, sign, value) {
+  if (key === "flip") {
+    const kind = value.toLowerCase();
+    if (FLIPS[kind]) return FLIPS[kind];
+    if (["lost", "gained", "moved"].includes(kind)) return (row) => row.flip === kind;
+    throw new Error("flip: takes yes, no, lost, gained or moved");
+  }
+  if (key === "pixels") return (row) => row.stored === (value === "yes");
+  if (TEXTS[key]) return (row) => TEXTS[key](row).some((name) => name === value);
+  if (NUMBERS.includes(key)) {
+    const limit = Number(value);
+    if (Number.isNaN(limit)) throw new Error(`${key}${sign} takes a number`);
+    return (row) => row[key] !== null && COMPARE[sign](row[key], limit);
+  }
+  throw new Error(`no ${key}: use flip, class, predicted, was, pixels, ${NUMBERS.join(", ")} or a word`);
+}
+
+// Query → predicate on rows; throws an Error with a message for the user.
+export function parse(text) {
+  const tests = [...text.matchAll(TERM)].map(([, not, key, sign, value, word]) => {
+    const test = key ? term(key.toLowerCase(), sign, bare(value)) : (row) => row.id.includes(bare(word));
+    return not ? (row) => !test(row) : test;
+  });
+  return (row) => tests.every((test) => test(row));
+}

@@ -1,0 +1,142 @@
+"""What causes a drift: its shares, factor by factor, as a chart and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from alignkit.record import AttributionFacts, Estimate, RunRecord, ShareFacts
+from alignkit.report.names import METRICS, Names, PathName
+from alignkit.report.numerals import count, plain, signed
+from alignkit.report.svg import DotPlot, Interval, dot_plot
+from alignkit.report.table import Group, Notes, Row, Shown, Table, number_columns, text_columns
+
+WORDS = METRICS | {"pixels": "Pixels", "logits": "Logits", "pixels.decode": "Pixels, inside decode"}
+UNITS = {"fraction": "pp", "grey levels": "grey levels", "logits": "logits"}
+CHARTED = ("recall.macro", "top1", "churn", "pixels")
+"""The chart shows the first of these that was attributed."""
+UNSIGNED = ("churn", "pixels", "pixels.decode", "logits")
+
+
+@dataclass(frozen=True, slots=True)
+class AttributionSection:
+    """The causes of the drift between two paths, in one runtime."""
+
+    reference: PathName
+    candidate: PathName
+    runtime: str
+    """Empty where no model is involved."""
+    sentences: tuple[str, ...]
+    remarks: tuple[str, ...]
+    chart: DotPlot | None
+    table: Table | None
+
+
+def attribution_sections(record: RunRecord, names: Names) -> tuple[AttributionSection, ...]:
+    """A section for each pair of paths and runtime, in the record's order."""
+    groups: dict[tuple[str, str, str], list[AttributionFacts]] = {}
+    for each in record.attributions:
+        runtime = f"{each.backend} {each.precision}".strip()
+        groups.setdefault((each.reference, each.candidate, runtime), []).append(each)
+    return tuple(
+        AttributionSection(
+            reference=names.of(reference),
+            candidate=names.of(candidate),
+            runtime=runtime,
+            sentences=tuple(each.sentence or each.reason for each in found),
+            remarks=_remarks(found),
+            chart=_chart(index, found),
+            table=_table(found),
+        )
+        for index, ((reference, candidate, runtime), found) in enumerate(groups.items())
+    )
+
+
+def _remarks(found: Sequence[AttributionFacts]) -> tuple[str, ...]:
+    notes = dict.fromkeys(note for each in found for note in each.notes)
+    left_out = max((each.left_out for each in found), default=0)
+    if left_out:
+        notes[
+            f"{count(left_out, 'image')} left out: not every mixture of the paths prepares them"
+        ] = None
+    if any(each.method == "one-at-a-time" and each.shares for each in found):
+        notes["one factor at a time: what is left is the interaction"] = None
+    return tuple(notes)
+
+
+def _chart(index: int, found: Sequence[AttributionFacts]) -> DotPlot | None:
+    known = {each.metric: each for each in found if each.shares}
+    metric = next((metric for metric in CHARTED if metric in known), None)
+    if metric is None:
+        return None
+    each = known[metric]
+    unit = "percentage points" if each.unit == "fraction" else each.unit
+    rows = [
+        (share.factor, _interval(share.effect, each), _interval(share.alone, each))
+        for share in each.shares
+    ]
+    return dot_plot(
+        rows,
+        id=f"causes-{index}",
+        title=f"{WORDS[metric]}: share of each cause, {each.reference} to {each.candidate}",
+        series=("share", "alone, all else as in the reference"),
+        unit=f"{unit}, with 95 % intervals",
+    )
+
+
+def _interval(estimate: Estimate, each: AttributionFacts) -> Interval | None:
+    if estimate.value is None:
+        return None
+    scale = 100 if each.unit == "fraction" else 1
+    low = estimate.value if estimate.low is None else estimate.low
+    high = estimate.value if estimate.high is None else estimate.high
+    return Interval(scale * estimate.value, scale * low, scale * high)
+
+
+def _table(found: Sequence[AttributionFacts]) -> Table | None:
+    known = [each for each in found if each.shares]
+    if not known:
+        return None
+    notes = Notes()
+    factors = dict.fromkeys(share.factor for each in known for share in each.shares)
+    rows = [
+        Row((Shown(factor), *(cell for each in known for cell in _shares(each, factor, notes))))
+        for factor in factors
+    ]
+    for name in ("interaction", "total"):
+        cells = (_written(getattr(each, name), each, notes) for each in known)
+        rows.append(Row((Shown(name), *(cell for first in cells for cell in (first, Shown(""))))))
+    groups = [
+        Group(f"{WORDS.get(each.metric, each.metric)}, {UNITS[each.unit]}", 2) for each in known
+    ]
+    return Table(
+        "Shares add up to the total; alone: only this factor as in the candidate",
+        (*text_columns("Cause"), *number_columns(*("Share", "Alone") * len(known))),
+        tuple(rows),
+        (Group("", 1), *groups),
+        notes.all(),
+    )
+
+
+def _shares(each: AttributionFacts, factor: str, notes: Notes) -> tuple[Shown, Shown]:
+    share = next((share for share in each.shares if share.factor == factor), None)
+    if share is None:
+        gap = notes.missing("not a factor of this metric")
+        return gap, gap
+    return _pair(share, each, notes)
+
+
+def _pair(share: ShareFacts, each: AttributionFacts, notes: Notes) -> tuple[Shown, Shown]:
+    return _written(share.effect, each, notes), _written(share.alone, each, notes)
+
+
+def _written(estimate: Estimate, each: AttributionFacts, notes: Notes) -> Shown:
+    if estimate.value is None:
+        return notes.missing(estimate.reason)
+    scale = 100 if each.unit == "fraction" else 1
+    negative = any(end is not None and end < 0 for end in (estimate.value, estimate.low))
+    write = plain if each.metric in UNSIGNED and not negative else signed
+    text = write(scale * estimate.value, 2)
+    if estimate.low is not None and estimate.high is not None:
+        text += f" [{write(scale * estimate.low, 2)}, {write(scale * estimate.high, 2)}]"
+    return Shown(text)

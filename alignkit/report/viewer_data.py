@@ -1,0 +1,140 @@
+"""The data of the page's list and viewer: ``data/run.js``, a classic script.
+
+Read from the record and the files it names. Numbers are those of the files, packed; everything the
+list derives from them (flips, order, filters) is derived in the browser.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignkit.errors import RecordError
+from alignkit.record import Artifact, Cell, MatrixEntry, RunRecord
+from alignkit.report.image_order import ImageOrder
+from alignkit.report.names import Names
+from alignkit.report.packing import pack, script
+
+if TYPE_CHECKING:
+    from alignkit.image_table import ImageTable
+    from alignkit.predictions import Predictions
+
+
+def viewer_script(record: RunRecord, folder: Path) -> str:
+    """``self.alignkitRun = {…}``; empty where the record names nothing a viewer could show.
+
+    Raises `RecordError` if a file that the record names is missing or damaged.
+    """
+    if not (record.images or any(image.pixels for image in record.worst)):
+        return ""
+    return script("self.alignkitRun", _content(record, folder))
+
+
+def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
+    tables = {pair_name(each.reference, each.candidate): _table(each.table, folder)
+              for each in record.images}  # fmt: skip
+    read = {cell.key: _predictions(cell.predictions, folder)
+            for cell in record.cells if cell.predictions}  # fmt: skip
+    order = ImageOrder.of(tables, read, record)
+    aligned = {(cell.trained_with, cell.seed): cell for cell in record.cells if cell.aligned}
+    labels = order.labels(read)
+    return {
+        "ids": order.ids,
+        "classes": record.data.classes,
+        "labels": None if labels is None else pack(labels),
+        "pixels": {name: order.measures(table) for name, table in tables.items()},
+        "predictions": {key: pack(order.predicted(each)) for key, each in read.items()},
+        "margins": {
+            cell.key: pack(order.margins(read[cell.key]))
+            for cell in aligned.values()
+            if cell.key in read
+        },
+        "comparisons": _comparisons(record, read, aligned),
+        "stored": _stored(record),
+    }
+
+
+def pair_name(reference: str, candidate: str) -> str:
+    """How a link names a pair of paths."""
+    return f"{reference}>{candidate}"
+
+
+def _comparisons(
+    record: RunRecord, read: dict[str, Predictions], aligned: dict[tuple[str, int], Cell]
+) -> list[dict[str, Any]]:
+    names = Names(record.paths)
+    measured = {pair_name(each.reference, each.candidate) for each in record.images}
+    cells: dict[tuple[str, str, str, str], list[Cell]] = {}
+    for cell in record.cells:
+        if cell.key in read:
+            cells.setdefault(_place(cell), []).append(cell)
+    found = []
+    for index, entry in enumerate(record.matrix):
+        seeds = [
+            [aligned[cell.trained_with, cell.seed].key, cell.key]
+            for cell in cells.get(_place(entry), [])
+            if (cell.trained_with, cell.seed) in aligned
+            and aligned[cell.trained_with, cell.seed].key in read
+        ]
+        if entry.aligned or not seeds:
+            continue
+        trained, evaluated = names.short(entry.trained_with), names.short(entry.evaluated_with)
+        found.append(
+            {
+                "entry": index,
+                "trained": trained,
+                "title": f"{trained} → {evaluated}, {entry.backend} {entry.precision}",
+                "pair": _pair(entry.trained_with, entry.evaluated_with, measured),
+                "seeds": seeds,
+            }
+        )
+    return found
+
+
+def _place(cell: Cell | MatrixEntry) -> tuple[str, str, str, str]:
+    return cell.trained_with, cell.evaluated_with, cell.backend, cell.precision
+
+
+def _pair(trained: str, evaluated: str, measured: set[str]) -> str:
+    """The pair whose pixels were compared, whichever of the two came first; empty if none was."""
+    both = (pair_name(trained, evaluated), pair_name(evaluated, trained))
+    return next((name for name in both if name in measured), "")
+
+
+def _stored(record: RunRecord) -> list[dict[str, Any]]:
+    return [
+        {
+            "pair": pair_name(image.reference, image.candidate),
+            "reference": image.reference,
+            "candidate": image.candidate,
+            "id": image.id,
+            "stage": image.stage,
+            "script": image.pixels.path,
+            "mean": image.mean_abs,
+            "amplification": image.amplification,
+            "flipped": image.flipped,
+        }
+        for image in record.worst
+        if image.pixels
+    ]
+
+
+def _table(artifact: Artifact, folder: Path) -> ImageTable:
+    from alignkit.image_table import read_image_table
+
+    return read_image_table(_existing(artifact, folder))
+
+
+def _predictions(artifact: Artifact, folder: Path) -> Predictions:
+    from alignkit.predictions import Predictions
+
+    return Predictions.from_parquet(_existing(artifact, folder))
+
+
+def _existing(artifact: Artifact, folder: Path) -> Path:
+    path = folder / artifact.path
+    if not path.is_file():
+        raise RecordError(
+            f"{path} is missing, which record.json names; copy the whole folder of the run"
+        )
+    return path

@@ -1,0 +1,82 @@
+"""The files that lie beside a record: predictions, image tables, pictures."""
+
+import hashlib
+
+import numpy as np
+
+from alignkit.image_table import write_image_table
+from alignkit.pixel_diff import ImageRow
+from alignkit.predictions import Predictions
+from alignkit.preprocess import STAGES
+from alignkit.record import Artifact, ImageTableFacts, write_record
+from tests.report.records import CLASSES, SHIFT, predictions, quickstart
+
+IDS = tuple(f"eval/{index:04}.jpg" for index in range(1000))
+
+
+def artifact(folder, path, write):
+    target = folder / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write(target)
+    return Artifact(path=path, sha256=hashlib.sha256(target.read_bytes()).hexdigest())
+
+
+def logits_of(classes, seed):
+    """Logits whose greatest is the class given."""
+    draw = np.random.default_rng(seed)
+    logits = draw.normal(0, 1, (len(classes), len(CLASSES))).astype(np.float32)
+    logits[np.arange(len(classes)), classes] = logits.max(axis=1) + draw.exponential(
+        2, len(classes)
+    )
+    return logits
+
+
+def stored_predictions(cell, folder, index):
+    found = predictions(
+        cell.trained_with, cell.seed, cell.evaluated_with, f"{cell.backend} {cell.precision}"
+    )
+    labels = np.arange(len(found)) % 10
+    made = Predictions(IDS, labels.astype(np.int64), logits_of(found, index), CLASSES)
+    return artifact(folder, f"cells/{index:03}.parquet", made.to_parquet)
+
+
+def image_rows(candidate):
+    draw = np.random.default_rng(len(candidate))
+    scale = abs(SHIFT[candidate][0]) * 2 + abs(SHIFT[candidate][1]) * 4
+    for name in IDS:
+        size = float(draw.gamma(3, scale))
+        means = tuple(size * (0.1 if stage in {"decode", "orient"} else 1.0) for stage in STAGES)
+        yield ImageRow(
+            id=name,
+            reference="ok",
+            candidate="ok",
+            max_abs=tuple(min(255.0, round(mean * 15)) for mean in means),
+            mean_abs=means,
+            ssim=1 - min(size, 50) / 120,
+        )
+
+
+def write_run(folder):
+    """A whole run's folder, without its page; returns the record."""
+    record = quickstart(folder)
+    cells = tuple(
+        cell.model_copy(update={"predictions": stored_predictions(cell, folder, index)})
+        if cell.state == "measured"
+        else cell
+        for index, cell in enumerate(record.cells)
+    )
+    images = tuple(
+        ImageTableFacts(
+            reference="opencv",
+            candidate=candidate,
+            table=artifact(
+                folder,
+                f"data/images-{candidate}.parquet",
+                lambda path, name=candidate: write_image_table(list(image_rows(name)), path),
+            ),
+        )
+        for candidate in ("torchpipe-gpu", "pillow")
+    )
+    whole = record.model_copy(update={"cells": cells, "images": images})
+    write_record(whole, folder)
+    return whole

@@ -1,0 +1,47 @@
+"""The committed script is what its sources give; checked without Node."""
+
+import hashlib
+import json
+from importlib.resources import files
+
+ASSETS = files("alignkit.report").joinpath("assets")
+MADE = json.loads(ASSETS.joinpath("report.js.json").read_text())
+SCRIPT = ASSETS.joinpath("report.js").read_bytes()
+
+
+def test_script_is_the_one_that_was_built():
+    assert hashlib.sha256(SCRIPT).hexdigest() == MADE["sha256"]
+
+
+def test_script_was_built_from_these_sources():
+    sources = sorted(
+        (each for each in ASSETS.joinpath("src").iterdir() if each.name.endswith(".js")),
+        key=lambda each: each.name,
+    )
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    assert digest == MADE["sources"], "run `npm ci && npm run build` in alignkit/report/assets/src"
+
+
+def test_script_and_styles_stay_small():
+    assert len(SCRIPT) <= 55_000
+    assert len(ASSETS.joinpath("viewer.css").read_bytes()) <= 8_000
+
+
+def test_script_loads_nothing_from_a_network():
+    text = SCRIPT.decode()
+    for name in (
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xhtml",
+        "http://www.w3.org/1998/Math/MathML",
+    ):
+        text = text.replace(name, "")
+    assert "http" not in text
+    assert "eval(" not in text
+
+
+def test_licences_of_what_is_bundled_go_with_it():
+    licences = ASSETS.joinpath("report.js.LICENSES").read_text()
+    for name in ("preact", "htm"):
+        assert f"{name} {MADE['tools'][name]}" in licences
+    assert "MIT License" in licences
+    assert "Apache License" in licences

@@ -1,0 +1,83 @@
+import json
+
+import numpy as np
+import pytest
+
+from alignkit.errors import RecordError
+from alignkit.image_table import read_image_table
+from alignkit.predictions import Predictions
+from alignkit.record import read_record
+from alignkit.report import render
+from alignkit.report.packing import unpack
+from alignkit.report.viewer_data import viewer_script
+from tests.report.run_folder import write_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run's folder and the data that its page loads."""
+    folder = tmp_path_factory.mktemp("run")
+    write_run(folder)
+    render(folder)
+    text = (folder / "data" / "run.js").read_text()
+    return folder, json.loads(text.removeprefix("self.alignkitRun=").rstrip(";\n"))
+
+
+def test_predictions_are_those_of_the_files(run):
+    folder, data = run
+    record = read_record(folder)
+    for cell in record.cells[::17]:
+        if cell.predictions:
+            stored = Predictions.from_parquet(folder / cell.predictions.path)
+            assert data["ids"] == list(stored.ids)
+            assert np.array_equal(unpack(data["predictions"][cell.key]), stored.predicted)
+            assert np.array_equal(unpack(data["labels"]), stored.labels)
+
+
+def test_flips_of_a_comparison_are_the_record_s(run):
+    folder, data = run
+    record = read_record(folder)
+    labels = unpack(data["labels"])
+    for comparison in data["comparisons"][::5]:
+        lost = gained = 0
+        for before, after in comparison["seeds"]:
+            was, now = (unpack(data["predictions"][key]) for key in (before, after))
+            lost += int(((was == labels) & (now != labels)).sum())
+            gained += int(((was != labels) & (now == labels)).sum())
+        drift = record.matrix[comparison["entry"]].drift
+        assert (lost, gained) == (drift.right_to_wrong, drift.wrong_to_right)
+
+
+def test_distances_of_images_are_those_of_the_table(run):
+    folder, data = run
+    record = read_record(folder)
+    for each in record.images:
+        table = read_image_table(folder / each.table.path)
+        packed = data["pixels"][f"{each.reference}>{each.candidate}"]
+        assert np.array_equal(unpack(packed["mean"]), table.mean_abs["colour"])
+        assert [stage["stage"] for stage in packed["stages"]] == list(table.max_abs)
+
+
+def test_stored_pixels_are_named_with_their_script(run):
+    folder, data = run
+    assert len(data["stored"]) == 12
+    for each in data["stored"]:
+        text = (folder / each["script"]).read_text()
+        assert text.startswith(f'(self.alignkitPixels??={{}})["{each["script"]}"]=')
+
+
+def test_page_loads_the_data_and_has_a_place_for_the_list(run):
+    page = (run[0] / "index.html").read_text()
+    assert '<script src="data/run.js" defer></script>' in page
+    assert 'id="image-list"' in page
+    assert "<noscript>" in page
+
+
+def test_a_record_without_files_needs_no_viewer(record, tmp_path):
+    assert viewer_script(record, tmp_path) == ""
+
+
+def test_a_missing_file_is_named(run, tmp_path):
+    record = read_record(run[0])
+    with pytest.raises(RecordError, match="copy the whole folder"):
+        viewer_script(record, tmp_path)
