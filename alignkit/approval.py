@@ -14,6 +14,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -39,7 +40,8 @@ class _Stored(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class LineChange(_Stored):
+@dataclass(frozen=True, slots=True)
+class LineChange:
     """One line, as it was and as it is now."""
 
     path: str
@@ -62,6 +64,24 @@ class MetricChange(_Stored):
     new: MetricLine
 
 
+class LineValue(_Stored):
+    """What is kept of a line in an approval: enough to know it again."""
+
+    sha256: str | None
+    outcome: str
+    mean: tuple[float, float, float] | None
+
+
+class ApprovedLine(_Stored):
+    """One line, old → new."""
+
+    path: str
+    image: str
+    stage: str
+    old: LineValue | None
+    new: LineValue
+
+
 class Approval(_Stored):
     """One act of approving."""
 
@@ -75,7 +95,7 @@ class Approval(_Stored):
     fingerprint: str
     versions_before: dict[str, dict[str, str]]
     versions_after: dict[str, dict[str, str]]
-    lines: tuple[LineChange, ...]
+    lines: tuple[ApprovedLine, ...]
     metrics: tuple[MetricChange, ...] = ()
 
     @property
@@ -155,7 +175,7 @@ def approve(
             fingerprint=now.fingerprint,
             versions_before=known.head.versions if known else {},
             versions_after=now.head.versions,
-            lines=accepted,
+            lines=tuple(_kept(change) for change in accepted),
             metrics=measured,
         )
         # the record first: a crash between the two leaves an approval without effect, and never
@@ -163,6 +183,20 @@ def approve(
         write_atomically(_approval_file(folder, approval), approval.model_dump_json(indent=1))
         write_baseline(folder, merged)
     return approval
+
+
+def _kept(change: LineChange) -> ApprovedLine:
+    return ApprovedLine(
+        path=change.path,
+        image=change.image,
+        stage=change.stage,
+        old=_value(change.old) if change.old else None,
+        new=_value(change.new),
+    )
+
+
+def _value(line: StageLine) -> LineValue:
+    return LineValue(sha256=line.sha256, outcome=line.outcome, mean=line.mean)
 
 
 def _merged(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from alignkit.errors import NothingCompared
 from alignkit.image_diff import diff_image
-from alignkit.numerics import available_threads
+from alignkit.numerics import usable_cpus
 from alignkit.pixel_diff import ImageRow, PixelDiff, StageDiffs, diffs_of, joined, row_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def compare_preprocess(
         return joined(map(diffs_of, images)), rows
 
     diffs, rows = joined(()), list[ImageRow]()
-    for part, some in _in_order(compare, len(samples), threads or available_threads()):
+    for part, some in _in_order(compare, len(samples), threads or usable_cpus()):
         diffs = joined((diffs, part))
         rows += some
         if progress:

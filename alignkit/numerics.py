@@ -46,6 +46,11 @@ def require_device(device: Literal["cpu", "cuda"]) -> torch.device:
     return torch.device(device)
 
 
+def usable_cpus() -> int:
+    """CPUs this process may use: how many threads decode images. Does not import torch."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def available_threads() -> int:
     """CPU threads that every runtime is given, and the record names: as many as torch is set to.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from alignkit.decoders import Outcome
 from alignkit.errors import AlignkitError, MissingDependency, NothingCompared
+from alignkit.numerics import usable_cpus
 from alignkit.preprocess import Normalise, Preprocess
 from alignkit.samples import Samples
 from alignkit.workspace import Workspace, code_version, content_key
@@ -137,7 +137,7 @@ def prepare(
     if reason := preprocess.missing():
         raise MissingDependency(f"preprocess.{preprocess.name}: {reason}")
     with workspace.store("prepared", key, parts, label) as filling:
-        _fill(filling, samples, preprocess, threads or _usable_cpus(), progress)
+        _fill(filling, samples, preprocess, threads or usable_cpus(), progress)
     finished = workspace.stored("prepared", key)
     assert finished is not None
     return load_prepared(finished, samples)
@@ -239,7 +239,3 @@ def prepare_one(
     except Exception as error:  # noqa: BLE001 - whatever a library raises on one image is its outcome
         return SampleOutcome(sample, "failed", f"{type(error).__name__}: {error}"), None
     return SampleOutcome(sample, taps.decoded.outcome, taps.decoded.reason), taps.last
-
-
-def _usable_cpus() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

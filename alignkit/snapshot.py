@@ -22,7 +22,7 @@ from alignkit.baseline import (
 )
 from alignkit.errors import AlignkitError
 from alignkit.golden import GoldenStore, array_sha256
-from alignkit.numerics import available_threads
+from alignkit.numerics import usable_cpus
 from alignkit.preprocess import Preprocess, StageName
 from alignkit.progress import advancing
 from alignkit.samples import Samples
@@ -75,7 +75,7 @@ def take_snapshot(
     def tap(index: int) -> list[_Tapped]:
         return list(_tap_image(paths, samples, index, approved, golden, keep))
 
-    with ThreadPoolExecutor(threads or available_threads(), "snapshot") as pool:
+    with ThreadPoolExecutor(threads or usable_cpus(), "snapshot") as pool:
         for done, found in enumerate(pool.map(tap, range(len(samples))), 1):
             for tapped in found:
                 _add(snapshot, tapped)

@@ -106,7 +106,7 @@ def _of_rules(outcomes: Sequence[RuleOutcome]) -> str:
             first = found[0]
             cause = f"; {first.cause}" if first.cause else ""
             return (
-                f"{len(found)} of {len(outcomes)} checks {verb}; the first, {first.rule} of "
+                f"{len(found)} of {len(outcomes)} checks {verb}; the first, {first.metric} of "
                 f"{first.evaluated_with} against {first.trained_with}: {first.observed} "
                 f"({first.limit}){cause}."
             )

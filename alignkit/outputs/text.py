@@ -35,7 +35,7 @@ def _outcomes(result: GateResult) -> list[str]:
     shown = [each for each in worst_first(result.verdict.rules) if each.state != "pass"]
     if not shown:
         return []
-    rows = [(each.state, each.rule, place(each), explained(each)) for each in shown[:SHOWN]]
+    rows = [(each.state, each.metric, place(each), explained(each)) for each in shown[:SHOWN]]
     lines = columns(rows, indent="  ").splitlines()
     if len(shown) > SHOWN:
         lines.append(f"  … and {len(shown) - SHOWN} more; see the report")
