@@ -1,0 +1,175 @@
+"""`alignkit match`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from alignkit.cli.arguments import Quiet
+from alignkit.errors import ConfigError
+from alignkit.progress import Mode, Progress, progress_for
+
+if TYPE_CHECKING:
+    from alignkit.configurations import Configuration
+    from alignkit.match import Match
+    from alignkit.samples import Samples
+    from alignkit.target import Target
+
+Names = Annotated[
+    list[str],
+    typer.Option(metavar="NAME", help="Only this one; repeatable.", show_default=False),
+]
+
+
+def match(
+    target: Annotated[
+        str,
+        typer.Option(
+            metavar="T",
+            help="What serves: a preset, FILE.yaml[:PATH], or a folder of recorded tensors (.npy, "
+            ".npz). A live endpoint is not supported yet: record its tensors.",
+        ),
+    ],
+    images: Annotated[
+        list[Path],
+        typer.Option(metavar="DIR", help="A folder of images, or one image; repeatable."),
+    ],
+    size: Annotated[
+        int | None, typer.Option(min=1, help="Side of the model's input, for a preset.")
+    ] = None,
+    decoders: Names = [],  # noqa: B006 - typer copies it
+    resizers: Names = [],  # noqa: B006
+    serving: Annotated[
+        bool,
+        typer.Option(
+            "--serving", help="Search the options of serving libraries: T is how it was trained."
+        ),
+    ] = False,
+    probe: Annotated[int, typer.Option(min=2, help="Images the search is made on.")] = 500,
+    seed: Annotated[int, typer.Option(help="Which images are kept for the final check.")] = 0,
+    out: Annotated[
+        list[str], typer.Option(metavar="json=PATH", help="Write the result.", show_default=False)
+    ] = [],  # noqa: B006
+    progress: Annotated[Mode, typer.Option(help="auto, plain or none.")] = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Find the configurations of this machine whose pixels come nearest to a serving stack's."""
+    from alignkit.datasets.images import Images
+
+    files = [_json_path(each) for each in out]
+    samples = Images(tuple(images)).evaluation()
+    stack, rows = _target(target, samples, size)
+    names = _names(serving=serving)
+    chosen = list(names) or _configurations(stack, decoders, resizers)
+    display = progress_for("none" if quiet else progress)
+    found = _searched(stack, samples, rows, chosen, display, probe=probe, seed=seed)
+    _show(found, names)
+    for file in files:
+        from alignkit.match_text import as_json
+        from alignkit.workspace import write_atomically
+
+        write_atomically(file, json.dumps(as_json(found, names), indent=1))
+
+
+def _json_path(given: str) -> Path:
+    kind, _, path = given.partition("=")
+    if kind != "json" or not path:
+        raise ConfigError(f"--out {given}: expected json=PATH")
+    return Path(path)
+
+
+def _target(given: str, samples: Samples, size: int | None) -> tuple[Target, Sequence[int]]:
+    from alignkit.recorded_target import recorded_target
+    from alignkit.target import path_of, path_target
+
+    if given.startswith(("http://", "https://")):
+        raise ConfigError(
+            "a live endpoint cannot be asked for its tensors yet; record one .npy for each image "
+            "where it serves, and give their folder"
+        )
+    if Path(given).is_dir():
+        return recorded_target(Path(given), samples)
+    return path_target(path_of(given, size), samples), range(len(samples))
+
+
+def _names(*, serving: bool) -> Mapping[Configuration, str]:
+    from alignkit.serving import serving_options
+
+    return serving_options() if serving else {}
+
+
+def _configurations(
+    target: Target, decoders: Sequence[str], resizers: Sequence[str]
+) -> list[Configuration]:
+    from alignkit.configurations import configurations
+
+    return list(configurations(target.geometry, decoders=decoders, resizers=resizers))
+
+
+def _searched(
+    target: Target,
+    samples: Samples,
+    rows: Sequence[int],
+    chosen: Sequence[Configuration],
+    display: Progress,
+    *,
+    probe: int,
+    seed: int,
+) -> Match:
+    from alignkit.match import match as search
+
+    with display.stage("match", len(rows), f"{len(chosen)} configurations") as stage:
+        reached = 0
+
+        def advance(done: int, _: int) -> None:
+            nonlocal reached
+            stage.advance(done - reached)
+            reached = done
+
+        return search(target, samples, rows, chosen, probe=probe, seed=seed, progress=advance)
+
+
+def _show(found: Match, names: Mapping[Configuration, str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from alignkit.match_text import alternatives, headline, label, yaml_block
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 160  # no line of a log should be folded at 80
+    for fact in found.facts:
+        print(fact)
+    print(headline(found, names))
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    table.add_column("configuration", overflow="fold", ratio=1)
+    for heading in ("mean |Δ|", "max |Δ|", "identical", "unseen"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for place, each in enumerate(found.ranking, 1):
+        same = alternatives(each)
+        first = each.configurations[0]
+        table.add_row(
+            f"{place}",
+            names.get(first, label(first)) + (f"\n[dim]same pixels: {same}[/]" if same else ""),
+            f"{each.mean_abs.value:.3f}",
+            f"{each.max_abs:.1f}",
+            f"{each.identical}/{found.images}",
+            "" if each.unseen is None else f"{each.unseen:.3f}",
+        )
+    console.print(table)
+    steps = ", ".join(f"{tried} on {images}" for images, tried in found.rungs)
+    print(f"{found.tried} configurations: {steps} images; distances in grey levels 0..255")
+    if found.left_out:
+        first_out, reason = found.left_out[0]
+        print(f"{len(found.left_out)} images left out; the first, {first_out}: {reason}")
+    if not names:
+        print(f"\npreprocess:\n{_indented(yaml_block(found.paths[0], 'matched'))}")
+
+
+def _indented(lines: str) -> str:
+    return "".join(f"  {line}\n" for line in lines.splitlines())

@@ -1,0 +1,83 @@
+"""Stacks that read YCbCr by another matrix than it was written by, and so shift every colour.
+
+JPEG files hold YCbCr after BT.601 in full range (ITU-T T.871, 7). A video path that takes them for
+BT.709 (ITU-R BT.709-6, 3) gives greens and reds that are off by up to some twenty levels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from alignkit.decoders import Decoded, Decoder
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Matrix: TypeAlias = "npt.NDArray[np.float64]"
+BT601 = (0.299, 0.587, 0.114)
+"""Weights of R, G and B in luma; the rest of a matrix follows from them."""
+BT709 = (0.2126, 0.7152, 0.0722)
+
+
+@dataclass(frozen=True, slots=True)
+class Misreading:
+    """YCbCr written by one matrix and read by another."""
+
+    name: str
+    written: tuple[float, float, float]
+    read: tuple[float, float, float]
+
+
+MISREADINGS = (
+    Misreading("BT.709 in place of the BT.601 that JPEG files are written with", BT601, BT709),
+    Misreading("BT.601 for colours that were written by BT.709", BT709, BT601),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MisreadingDecoder:
+    """A decoder whose colours are converted by another matrix; known to no experiment file."""
+
+    orients: ClassVar[bool] = False
+    decoder: Decoder
+    misreading: Misreading
+
+    def decode(self, encoded: bytes) -> Decoded:
+        """As the decoder itself, then misread."""
+        import numpy as np
+
+        decoded = self.decoder.decode(encoded)
+        if decoded.image is None:
+            return decoded
+        matrix = misreading_matrix(self.misreading).astype(np.float32)
+        colours = np.rint(decoded.image.astype(np.float32) @ matrix.T)
+        return Decoded(decoded.outcome, np.clip(colours, 0, 255).astype(np.uint8), decoded.reason)
+
+    def version(self) -> str:
+        """The decoder's."""
+        return self.decoder.version()
+
+
+def misread(decoder: Any, misreading: Misreading | None) -> Any:
+    """The decoder with a misreading after it, or the decoder itself."""
+    return MisreadingDecoder(decoder, misreading) if misreading else decoder
+
+
+def misreading_matrix(misreading: Misreading) -> Matrix:
+    """(3, 3): what the misreading makes of (R, G, B) columns."""
+    import numpy as np
+
+    return np.linalg.inv(_to_ycbcr(misreading.read)) @ _to_ycbcr(misreading.written)
+
+
+def _to_ycbcr(weights: tuple[float, float, float]) -> Matrix:
+    """(3, 3) RGB → YCbCr in full range, the chroma centred at 0."""
+    import numpy as np
+
+    red, _, blue = weights
+    luma = np.asarray(weights)
+    chroma_blue = (np.array([0, 0, 1]) - luma) / (2 * (1 - blue))
+    chroma_red = (np.array([1, 0, 0]) - luma) / (2 * (1 - red))
+    return np.stack([luma, chroma_blue, chroma_red])

@@ -1,0 +1,123 @@
+"""Every preprocessing this machine can run: decoders × their switches × resizers × rounding.
+
+Which options a plugin has is read from its fields: every choice of a ``Literal`` and both values of
+a ``bool`` are tried, anything else stays at its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from alignkit.decoders import DECODERS, Decoder
+from alignkit.errors import ConfigError
+from alignkit.plugins import Plugin, did_you_mean
+from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
+from alignkit.resizers import RESIZERS, Resizer
+
+Rule = Literal["none", "round", "truncate"]
+RGB = Colour()
+WHOLE = Crop()
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """What is fixed besides the libraries: where each output pixel comes from, and its colours."""
+
+    resize: Resize
+    """Its resizer is the one thing that configurations replace."""
+    crop: Crop = WHOLE
+    orient: Literal["none", "exif"] = "none"
+    colour: Colour = RGB
+
+    @classmethod
+    def of(cls, path: Preprocess) -> Geometry:
+        """That of a path; a decoder that turns by itself counts as ``exif``."""
+        policy = "exif" if path.decode.orients else path.orient.policy
+        return cls(path.resize, path.crop, policy, path.colour)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(height, width) of the result."""
+        return self.crop.size or self.resize.size
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One way to get from bytes to pixels, whatever the geometry."""
+
+    decode: Decoder
+    resizer: Resizer
+    rounding: Rule = "none"
+
+    def path(self, geometry: Geometry, normalise: Normalise, name: str = "match") -> Preprocess:
+        """The whole path it makes up."""
+        return Preprocess(
+            name,
+            self.decode,
+            replace(geometry.resize, resizer=self.resizer),
+            Orient("none" if self.decode.orients else geometry.orient),
+            geometry.crop,
+            Quantise(self.rounding),
+            geometry.colour,
+            normalise,
+        )
+
+
+def configurations(
+    geometry: Geometry, *, decoders: Sequence[str] = (), resizers: Sequence[str] = ()
+) -> tuple[Configuration, ...]:
+    """All that can run here, plainest first; ``decoders`` and ``resizers`` narrow them by name.
+
+    Raises `ConfigError` for an unknown name and `MissingDependency` for one that cannot run here.
+    """
+    all_decoders = [
+        decoder
+        for decoder in _plugins("decoders", DECODERS, decoders)
+        # such a decoder cannot leave a turned image as it is
+        if geometry.orient == "exif" or not decoder.orients
+    ]
+    found = []
+    for resizer in _plugins("resizers", RESIZERS, resizers):
+        rules: tuple[Rule, ...] = get_args(Rule) if _unrounded(resizer) else ("none",)
+        found += [Configuration(*each) for each in product(all_decoders, (resizer,), rules)]
+    return tuple(found)
+
+
+def _plugins(family: str, table: dict[str, Plugin], only: Sequence[str]) -> Iterator[Any]:
+    for name in only:
+        if name not in table:
+            raise ConfigError(f"no {family.rstrip('s')} {name!r}{did_you_mean(name, table)}")
+        table[name].require(name)
+    for name, plugin in table.items():
+        if (name in only or not only) and not plugin.missing():
+            yield from variants(plugin.load())
+
+
+def variants(plugin: type[Any]) -> Iterator[Any]:
+    """Every combination of a plugin's options that it accepts, its defaults first."""
+    hints = get_type_hints(plugin)
+    choices = {
+        each.name: _choices(hints[each.name], each.default) for each in fields(plugin) if each.init
+    }
+    for values in product(*choices.values()):
+        try:
+            yield plugin(**dict(zip(choices, values, strict=True)))
+        except ConfigError:  # a combination the plugin itself refuses
+            continue
+
+
+def _choices(hint: Any, default: Any) -> tuple[Any, ...]:
+    if get_origin(hint) is Literal:
+        others = [choice for choice in get_args(hint) if choice != default]
+        return (default, *others)
+    return (default, not default) if hint is bool else (default,)
+
+
+def _unrounded(resizer: Resizer) -> bool:
+    """Whether its pixels are floats, so that a rounding rule matters."""
+    import numpy as np
+
+    return resizer.resize(np.zeros((4, 4, 3), np.uint8), 3, 3).dtype != np.uint8
