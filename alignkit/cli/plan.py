@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from alignkit.cli.arguments import Files, Json, Overrides, Reports
+from alignkit.cli.tell import tell
 from alignkit.columns import columns
 from alignkit.errors import AlignkitError, worst
 from alignkit.progress import seconds_in_words
@@ -42,11 +42,10 @@ def plan(
             planned = make_plan(load_experiment(file, overrides))
             told.append((planned, forecast(planned, Workspace(reports))))
         except AlignkitError as error:
-            print(error, file=sys.stderr)
-            codes.append(error.exit_code)
+            codes.append(tell(error, file))
     if as_json:
         print(json.dumps([_as_json(*each) for each in told], indent=1))
-    else:
+    elif told:
         print("\n\n".join(_as_text(*each) for each in told))
     raise typer.Exit(worst(codes))
 

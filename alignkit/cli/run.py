@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alignkit.cli.arguments import Files, Open, Overrides, Quiet, Reports, open_page
+from alignkit.cli.tell import tell
 from alignkit.errors import AlignkitError, ExitCode, worst
 from alignkit.progress import Mode, Progress, progress_for
 
@@ -46,7 +47,7 @@ def run(
         try:
             experiments.append(load_experiment(file, overrides))
         except AlignkitError as error:
-            codes.append(_told(error))
+            codes.append(tell(error, file))
     display = progress_for("none" if quiet else progress)
     for experiment in experiments:
         code = _run_one(experiment, Workspace(reports), display, fresh=fresh, open_=open_)
@@ -72,7 +73,7 @@ def _run_one(
         record, folder = run_experiment(experiment, workspace, progress=progress, fresh=fresh)
         page = render(folder)
     except AlignkitError as error:
-        return _told(error, experiment)
+        return tell(error, experiment.file)
     except KeyboardInterrupt:
         command = shlex.join(["alignkit", *sys.argv[1:]])
         print(f"interrupted; finished work is kept. Continue with:\n  {command}", file=sys.stderr)
@@ -86,8 +87,3 @@ def _run_one(
     print(summary(record, page))
     open_page(page, wanted=open_)
     return ExitCode(record.verdict.exit_code)
-
-
-def _told(error: AlignkitError, experiment: Experiment | None = None) -> ExitCode:
-    print(f"{experiment.file}: {error}" if experiment else error, file=sys.stderr)
-    return error.exit_code

@@ -74,6 +74,12 @@ def test_several_files_are_planned_even_if_one_is_wrong(alignkit, file, tmp_path
     assert "train opencv seed 0" in told.out
 
 
+def test_unusable_data_is_told_with_its_file_and_nothing_is_printed(alignkit, file):
+    told = alignkit("plan", file, "--set", "data={name: folder, root: /nowhere}")
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith(f"{file}: /nowhere does not exist")
+
+
 def test_a_plan_makes_no_folder(alignkit, file, tmp_path):
     planned(alignkit, file, tmp_path)
     assert not (tmp_path / "reports").exists()
