@@ -5,9 +5,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from alignkit.plugins import gpu_present
 from tests.photos import make_jpegs
 
 torch.set_num_threads(1)  # tests are small; threads only fight each other
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test marked ``gpu`` is skipped, and told so, where there is no GPU."""
+    if item.get_closest_marker("gpu") and not gpu_present():
+        pytest.skip("this machine has no NVIDIA GPU")
 
 
 @pytest.fixture(scope="session")

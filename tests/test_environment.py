@@ -52,6 +52,11 @@ def test_without_a_driver_there_is_no_gpu(monkeypatch):
     assert gpu_name() == "none"
 
 
+@pytest.mark.gpu
+def test_the_gpu_of_this_machine_is_named_with_its_driver():
+    assert re.search(r"\w+.*, driver \d+\.\d+", gpu_name())
+
+
 def test_gpus_are_named_with_their_driver(monkeypatch):
     monkeypatch.setattr(module.shutil, "which", lambda name: f"/usr/bin/{name}")
     answer = "NVIDIA L4, 580.65.06\nNVIDIA L4, 580.65.06"
