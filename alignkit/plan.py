@@ -76,7 +76,7 @@ class Runtime:
     """A backend in one precision."""
 
     name: str
-    """As the YAML calls the backend."""
+    """As the YAML calls the backend, with the options it gives it: two of one kind stay apart."""
     backend: Backend
     precision: Precision
     version: str
@@ -201,9 +201,11 @@ def _runtimes(experiment: Experiment) -> list[Runtime]:
     for option in experiment.content.evaluate.backends:
         plugin = find_plugin("backends", BACKENDS, option.name)
         backend = option.build()
+        options = (f"{key}={value}" for key, value in sorted((option.model_extra or {}).items()))
+        name = " ".join((option.name, *options))
         for precision in option.precision:
             reason = plugin.missing() or backend.impossible(precision)
-            runtimes.append(Runtime(option.name, backend, precision, plugin.version(), reason))
+            runtimes.append(Runtime(name, backend, precision, plugin.version(), reason))
     return runtimes
 
 

@@ -77,6 +77,15 @@ def test_a_pair_that_differs_in_anything_else_cannot_be_built(plan_of):
         MatchedPair(first, replace(second, parts=second.parts | {"recipe": {}}))
 
 
+def test_one_backend_with_other_options_is_a_runtime_of_its_own(plan_of):
+    twice = "evaluate.backends=[onnxruntime, {name: onnxruntime, optimisation: basic}]"
+    evaluations = plan_of(twice).evaluations
+    assert {each.runtime.name for each in evaluations} == {
+        "onnxruntime", "onnxruntime optimisation=basic",
+    }  # fmt: skip
+    assert len({each.key for each in evaluations}) == len(evaluations)
+
+
 def test_an_impossible_precision_is_skipped_with_its_reason_not_replaced(plan_of):
     tf32 = [each for each in plan_of().evaluations if each.runtime.precision == "tf32"]
     assert tf32
