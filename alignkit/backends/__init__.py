@@ -35,7 +35,7 @@ class Session(Protocol):
         ...
 
     def effective(self) -> dict[str, str]:
-        """What really ran, e.g. ``{"provider": "CPUExecutionProvider", "precision": "fp16", …}``."""
+        """What really ran, e.g. ``{"provider": "CPUExecutionProvider", "precision": "fp16"}``."""
         ...
 
     def close(self) -> None:
