@@ -19,22 +19,38 @@ Depth = Literal["uint8", "float32"]
 Histogram: TypeAlias = npt.NDArray[np.int64]
 Differences: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 
+COUNTED_BY_FLOAT = 1 << 24  # cv2.calcHist counts in float32, which is exact up to here
 INFINITE = 32_640  # the bin of infinity and of the greatest finite floats; NaN lies above
-COUNTED_AT_ONCE = 1 << 24  # cv2.calcHist counts in float32, which is exact up to here
 
 
 def histogram_of(differences: Differences) -> Histogram:
     """(rows, columns) absolute differences → counts, up to the last bin that is not empty."""
-    if differences.dtype != np.uint8:
-        return np.bincount(bins_of(differences).ravel())
+    values = differences.ravel()
+    return _histogram_of_floats(values) if values.dtype != np.uint8 else _histogram_of_bytes(values)
+
+
+def _histogram_of_bytes(values: Differences) -> Histogram:
+    from PIL import Image
+
+    # Four tables in turn: equal neighbours do not wait for each other's count, which makes it more
+    # than twice as fast as cv2.calcHist. The values are looked at, not copied, as RGBA pixels.
+    fours = len(values) // 4
+    image = Image.frombuffer("RGBA", (fours, 1), values[: 4 * fours], "raw", "RGBA", 0, 1)
+    counts: Histogram = np.array(image.histogram(), np.int64).reshape(4, 256).sum(axis=0)
+    counts += np.bincount(values[4 * fours :], minlength=256)
+    return counts[: int(np.flatnonzero(counts)[-1]) + 1]
+
+
+def _histogram_of_floats(values: Differences) -> Histogram:
+    bins = bins_of(values)
+    if len(bins) >= COUNTED_BY_FLOAT:
+        return np.bincount(bins)
     import cv2
 
-    counts = np.zeros(256, np.int64)
-    rows = max(1, COUNTED_AT_ONCE // differences.shape[1])
-    for top in range(0, len(differences), rows):
-        part = cv2.calcHist([differences[top : top + rows]], [0], None, [256], [0, 256])
-        counts += part.ravel().astype(np.int64)
-    return counts[: int(np.flatnonzero(counts)[-1]) + 1]
+    # takes 16 bits as they are, so that it is nearly twice as fast as numpy.bincount
+    size = int(bins.max()) + 1
+    counts = cv2.calcHist([bins.reshape(1, -1)], [0], None, [size], [0, size])
+    return counts.ravel().astype(np.int64)
 
 
 def added(left: Histogram, right: Histogram) -> Histogram:

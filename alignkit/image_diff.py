@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from alignkit.exif import exif_orientation, turn
+from alignkit.normalised_sums import normalised_sums
 from alignkit.pixel_sums import PixelSums, identical_sums, pixel_sums, with_ssim
 from alignkit.preprocess import STAGES, Orient, Preprocess, StageName, Taps
 
@@ -114,9 +115,10 @@ class _Both:
         same_input = True
         for stage in STAGES:
             same_stage = self.reference.stage(stage) == self.candidate.stage(stage)
-            # two tensors made by one stage from equal pixels are not made at all
-            idle = stage == "normalise" and same_stage and same_input
-            cumulative = self._same(stage) if idle else self._cumulative(stage)
+            if stage == "normalise" and same_stage:
+                cumulative = self._normalised(out["colour", "cumulative"], same_input=same_input)
+            else:
+                cumulative = self._cumulative(stage)
             if same_input:
                 isolated = cumulative
             else:
@@ -146,6 +148,15 @@ class _Both:
         if key not in self.seen:
             self.seen[key] = _sums(stage, left, right)
         return self.seen[key]
+
+    def _normalised(self, pixels: Found, *, same_input: bool) -> Found:
+        """Two tensors made by one stage: not made, where what they are made of tells all."""
+        if same_input:
+            return self._same("normalise")
+        left, right = self.reference.taps["colour"], self.candidate.taps["colour"]
+        if pixels and left.dtype == right.dtype == "uint8":
+            return normalised_sums(pixels, left, right, self.reference.path.normalise)
+        return self._cumulative("normalise")
 
     def _same(self, stage: StageName) -> Found:
         """The reference's tap against itself."""

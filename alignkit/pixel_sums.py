@@ -25,6 +25,7 @@ from alignkit.histogram import (
     percentile_of,
     widened,
 )
+from alignkit.scratch import Scratch
 from alignkit.ssim import WINDOW
 from alignkit.ssim import ssim as ssim_of
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from alignkit.arrays import Batch, Pixels
 
 Rows: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+EQUAL = np.array([0, 0, 0, 255], np.uint8).view(np.uint32)
+"""A pixel without a difference, as OpenCV pads it to four bytes."""
+SCRATCH = Scratch()
 Channels = Literal["last", "first"]
 
 
@@ -223,8 +227,9 @@ def _differing(left: Rows, right: Rows, channels: Channels) -> PixelSums:
 def _difference(left: Rows, right: Rows) -> Rows:
     import cv2
 
-    absolute: Rows = cv2.absdiff(left, right)  # type: ignore[assignment]
-    return absolute
+    difference = SCRATCH.array("difference", left.shape, left.dtype)
+    cv2.absdiff(left, right, difference)
+    return difference
 
 
 def _magnitude(difference: Rows, counts: Histogram) -> tuple[float, float]:
@@ -258,5 +263,12 @@ def _channel_sums(rows: Rows, channels: Channels) -> Sequence[float]:
 def _differing_pixels(difference: Rows, channels: Channels) -> int:
     import cv2
 
+    if difference.dtype == np.uint8 and channels == "last":
+        pixels = difference.reshape(len(difference), -1, 3)
+        padded = SCRATCH.array("padded", (*pixels.shape[:2], 4), np.uint8)
+        cv2.cvtColor(pixels, cv2.COLOR_RGB2RGBA, padded)
+        differs = SCRATCH.array("differs", pixels.shape[:2], np.bool_)
+        np.not_equal(padded.view(np.uint32)[..., 0], EQUAL, out=differs)
+        return int(np.count_nonzero(differs))
     red, green, blue = _planes(difference, channels)
     return cv2.countNonZero(cv2.max(cv2.max(red, green), blue))

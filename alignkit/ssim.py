@@ -39,7 +39,13 @@ def ssim(reference: Pixels, candidate: Pixels) -> float:
 
 
 def _similarity(reference: Pixels, candidate: Pixels) -> float:
-    """Sum of the SSIM map, from the local means of a, a - b, a·b and (a - b)²; works in place."""
+    """Sum of the SSIM map, from the local means of a, a - b, a·b and (a - b)².
+
+    In place, on whole strips: arrays without gaps are four times as fast as their inner part, so
+    the margin is computed too and left out at the end.
+    """
+    import cv2
+
     a = reference.astype(np.float32)
     b = candidate.astype(np.float32)
     a -= MIDDLE
@@ -49,10 +55,10 @@ def _similarity(reference: Pixels, candidate: Pixels) -> float:
     mean_gap = _local_mean(a)
     a *= a
     spread = _local_mean(a)
-    mean_b = mean_a - mean_gap
+    mean_b = np.subtract(mean_a, mean_gap, out=b)
     mean_gap *= mean_gap
     spread -= mean_gap  # the variance of a - b: what var(a) + var(b) exceeds 2 cov(a, b) by
-    mean_ab -= mean_a * mean_b  # cov(a, b)
+    mean_ab -= np.multiply(mean_a, mean_b, out=a)  # cov(a, b)
     mean_a += MIDDLE
     mean_b += MIDDLE
     luminance = mean_a
@@ -68,12 +74,11 @@ def _similarity(reference: Pixels, candidate: Pixels) -> float:
     luminance *= contrast
     mean_gap *= spread
     luminance /= mean_gap
-    return float(luminance.sum(dtype=np.float64))
+    return sum(cv2.sumElems(luminance[MARGIN:-MARGIN, MARGIN:-MARGIN]))
 
 
 def _local_mean(values: Plane) -> Plane:
     import cv2
 
-    filtered = cv2.boxFilter(values, cv2.CV_32F, (WINDOW, WINDOW))
-    inner: Plane = filtered[MARGIN:-MARGIN, MARGIN:-MARGIN]  # type: ignore[assignment]
-    return inner
+    filtered: Plane = cv2.boxFilter(values, cv2.CV_32F, (WINDOW, WINDOW))  # type: ignore[assignment]
+    return filtered

@@ -124,6 +124,18 @@ def test_normalise_equals_torchvisions():
     assert np.array_equal(Normalise()(photo()), batch[0])
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("samples", [(), (0,), (3,)])
+def test_normalise_is_its_formula_in_float32_bit_for_bit(dtype, samples):
+    pixels = np.random.default_rng(0).integers(0, 256, (*samples, 9, 8, 3)).astype(dtype)
+    mean, std = np.float32(IMAGENET_MEAN), np.float32(IMAGENET_STD)
+    for view in (pixels, pixels[..., ::-1], pixels[..., 2:7, 1:5, :]):
+        expected = (view.astype(np.float32) / np.float32(255) - mean) / std
+        found = Normalise()(view)
+        assert found.flags.c_contiguous
+        assert found.tobytes() == np.moveaxis(expected, -1, -3).tobytes()
+
+
 def test_taps_hold_what_each_stage_gave(jpegs):
     path = pillow_to_opencv(
         resize=Resize(TorchResizer(), (40, 50)), crop=Crop((20, 30)), quantise=Quantise("round"),
