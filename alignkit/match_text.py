@@ -38,9 +38,9 @@ def _changed(plugin: Any) -> dict[str, Any]:
     }
 
 
-def alternatives(ranked: Ranked) -> str:
+def alternatives(ranked: Ranked, names: Mapping[Configuration, str]) -> str:
     """The other configurations with the same pixels; empty if there is none."""
-    others = [label(each) for each in ranked.configurations[1:]]
+    others = [names.get(each, label(each)) for each in ranked.configurations[1:]]
     more = len(others) - NAMES_SHOWN
     shown = "; ".join(others[:NAMES_SHOWN])
     return f"{shown}; {more} more" if more > 0 else shown

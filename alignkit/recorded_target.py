@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,10 +38,13 @@ EXACT = 0.002
 """How near that fit must be to a known normalisation to be called it."""
 
 
-def recorded_target(folder: Path, samples: Samples) -> tuple[Target, tuple[int, ...]]:
+def recorded_target(
+    folder: Path, samples: Samples, *, decoders: Sequence[str] = (), resizers: Sequence[str] = ()
+) -> tuple[Target, tuple[int, ...]]:
     """A folder of tensors, and the samples that have one.
 
-    Raises `DataError` if the tensors are no images of these samples.
+    ``decoders`` and ``resizers`` narrow what the guess is proven with, by name. Raises `DataError`
+    if the tensors are no images of these samples.
     """
     recorded = read_recorded(folder, samples)
     found = guess(recorded, samples)
@@ -49,7 +53,8 @@ def recorded_target(folder: Path, samples: Samples) -> tuple[Target, tuple[int, 
     for _ in range(2):  # a second time if the nearest pixels show that colours are others
         _, normalise = normalise_of(found.scale, found.offset)
         search = Search(_target(recorded, found, normalise, (), 0.0), samples)
-        nearest = search.nearest(list(configurations(found.geometry)), rows)
+        among = configurations(found.geometry, decoders=decoders, resizers=resizers)
+        nearest = search.nearest(list(among), rows)
         before = Colouring(found.geometry.colour, found.misreading)
         plain = Colour("bgr") if before.colour.space == "bgr" else Colour()
         fits = {

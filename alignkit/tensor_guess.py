@@ -165,6 +165,10 @@ def _tried(
     if not plain:
         return []
     best = _best(plain)
+    for half in ("down", "up") if best.geometry.crop.size else ():
+        shifted = replace(best.geometry, crop=replace(best.geometry.crop, half=half))
+        plain += _fits(layout, shifted, [Colouring(best.geometry.colour)], encoded, tensors)
+    best = _best(plain)
     strange = colourings(best.geometry.colour)[1:]
     return plain + list(_fits(layout, best.geometry, strange, encoded, tensors))
 
@@ -216,8 +220,7 @@ def _geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Geometry]:
         for share in SHARES:
             side = round(max(size) / share)
             shorter = Resize(OpenCVResizer(), (side, side), "shorter")
-            for half in ("even", "down", "up"):
-                yield Geometry(shorter, Crop(size, half), policy)
+            yield Geometry(shorter, Crop(size), policy)
         for pad in PADS:
             yield Geometry(replace(plain, fit="letterbox", pad=pad), orient=policy)
 

@@ -62,7 +62,7 @@ def match(
 
     files = [_json_path(each) for each in out]
     samples = Images(tuple(images)).evaluation()
-    stack, rows = _target(target, samples, size)
+    stack, rows = _target(target, samples, size, decoders, resizers)
     names = _names(serving=serving)
     chosen = list(names) or _configurations(stack, decoders, resizers)
     display = progress_for("none" if quiet else progress)
@@ -82,7 +82,13 @@ def _json_path(given: str) -> Path:
     return Path(path)
 
 
-def _target(given: str, samples: Samples, size: int | None) -> tuple[Target, Sequence[int]]:
+def _target(
+    given: str,
+    samples: Samples,
+    size: int | None,
+    decoders: Sequence[str],
+    resizers: Sequence[str],
+) -> tuple[Target, Sequence[int]]:
     from alignkit.recorded_target import recorded_target
     from alignkit.target import path_of, path_target
 
@@ -92,7 +98,7 @@ def _target(given: str, samples: Samples, size: int | None) -> tuple[Target, Seq
             "where it serves, and give their folder"
         )
     if Path(given).is_dir():
-        return recorded_target(Path(given), samples)
+        return recorded_target(Path(given), samples, decoders=decoders, resizers=resizers)
     return path_target(path_of(given, size), samples), range(len(samples))
 
 
@@ -151,7 +157,7 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
     for heading in ("mean |Δ|", "max |Δ|", "identical", "unseen"):
         table.add_column(heading, justify="right", no_wrap=True)
     for place, each in enumerate(found.ranking, 1):
-        same = alternatives(each)
+        same = alternatives(each, names)
         first = each.configurations[0]
         table.add_row(
             f"{place}",

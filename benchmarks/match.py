@@ -1,0 +1,68 @@
+"""How long `match` takes.
+
+    python benchmarks/match.py [--images 625] [--side 224] [--target pillow-train] [--folder DIR]
+
+625 images are 500 to search on and 125 for the check at the end. Every configuration that the base
+install has is tried. Without a folder, JPEGs of 500x375 pixels are cut from scikit-learn's photos.
+Target: 200 configurations or more on 500 images in under 2 minutes on 2 cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_sample_image
+
+from alignkit.configurations import configurations
+from alignkit.datasets.images import Images
+from alignkit.match import match
+from alignkit.match_text import headline
+from alignkit.samples import Samples
+from alignkit.target import path_of, path_target
+from tests.photos import encoded
+from tests.stacks import samples_of
+
+BASE = {
+    "decoders": ("opencv", "pillow", "torchvision", "simplejpeg", "torchpipe"),
+    "resizers": ("opencv", "pillow", "torch", "torchvision", "torchpipe"),
+}
+
+
+def photographs(count: int) -> Samples:
+    random = np.random.default_rng(0)
+    photos = [load_sample_image(name) for name in ("china.jpg", "flower.jpg")]
+    files = []
+    for index in range(count):
+        top, left = random.integers(0, (52, 140))
+        cut = photos[index % 2][top : top + 375, left : left + 500]
+        files.append(encoded(cut, quality=60 + index % 35, subsampling="4:2:0"))
+    return samples_of(files)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--images", type=int, default=625)
+    parser.add_argument("--side", type=int, default=224)
+    parser.add_argument("--target", default="pillow-train")
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--everything", action="store_true", help="extras' plugins too")
+    given = parser.parse_args()
+    samples = Images(given.folder).evaluation() if given.folder else photographs(given.images)
+    target = path_target(path_of(given.target, given.side), samples)
+    only = {} if given.everything else BASE
+    if target.geometry.orient == "none" and only:
+        only = {**only, "decoders": BASE["decoders"][:-1]}
+    began = time.perf_counter()
+    tried = configurations(target.geometry, **only)
+    found = match(target, samples, range(len(samples)), tried)
+    spent = time.perf_counter() - began
+    print(headline(found, {}))
+    print("; ".join(f"{alive} configurations on {images} images" for images, alive in found.rungs))
+    print(f"{found.tried} configurations, {found.images} images: {spent:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

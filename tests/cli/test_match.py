@@ -1,0 +1,69 @@
+"""`alignkit match`."""
+
+import json
+
+import pytest
+import yaml
+
+from alignkit.preprocess_option import PreprocessOption
+from alignkit.target import path_of
+from tests.test_match import photographs
+
+ONLY = ("--decoders", "opencv", "--decoders", "simplejpeg", "--resizers", "opencv", "--quiet")
+
+
+@pytest.fixture
+def images(tmp_path):
+    samples = photographs()
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for row, name in enumerate(samples.ids):
+        (folder / name).write_bytes(samples.read(row))
+    return folder
+
+
+def test_the_block_to_paste_builds_the_matched_path(alignkit, images):
+    told = alignkit("match", "--target", "opencv-train", "--size", 96, "--images", images, *ONLY)
+    assert told.code == 0
+    assert "opencv gives opencv-train's pixels on all 12 images" in told.out
+    block = yaml.safe_load(told.out[told.out.index("preprocess:") :])["preprocess"]["matched"]
+    built = PreprocessOption.model_validate(block).build("matched")
+    assert built.identity() == path_of("opencv-train", 96).identity()
+
+
+def test_the_result_is_written_as_json(alignkit, images, tmp_path):
+    out = tmp_path / "deep" / "match.json"
+    told = alignkit(
+        "match", "--target", "pillow-train", "--size", 96, "--images", images, *ONLY,
+        "--out", f"json={out}",
+    )  # fmt: skip
+    assert told.code == 0
+    stored = json.loads(out.read_text())
+    assert stored["target"] == "pillow-train"
+    assert stored["ranking"][0]["preprocess"]["resize"]["interpolation"] == "area"
+    assert 0 < stored["ranking"][0]["mean_abs"]["value"] < 5
+
+
+def test_serving_options_are_named_as_they_are_set(alignkit, images):
+    told = alignkit(
+        "match", "--target", "opencv-train", "--size", 96, "--images", images, "--serving", "-q"
+    )
+    assert told.code == 0
+    assert "decode on the CPU" in told.out
+    assert "(surrogate, not yet calibrated)" in " ".join(told.out.split())
+    assert "preprocess:" not in told.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--target", "opencv-trian", "--size", 96), "did you mean 'opencv-train'"),
+        (("--target", "opencv-train"), "--size 224"),
+        (("--target", "http://localhost:8000"), "record one .npy for each image"),
+        (("--target", "opencv-train", "--size", 96, "--out", "html=x"), "expected json=PATH"),
+    ],
+)
+def test_mistakes_end_with_the_next_step_and_code_2(alignkit, images, arguments, message):
+    told = alignkit("match", "--images", images, *arguments)
+    assert told.code == 2
+    assert message in told.err
