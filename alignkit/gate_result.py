@@ -50,8 +50,9 @@ def run_gate(
         return _failed(file, command, str(error), error.exit_code, _findings(file, error))
     except KeyboardInterrupt:
         return _failed(file, command, "interrupted", ExitCode.INTERRUPTED, ())
-    except Exception:  # noqa: BLE001 - a crash is told from drift in every output, with its traceback
-        told = f"a defect of alignkit, please report it:\n{traceback.format_exc()}"
+    except Exception as error:  # noqa: BLE001 - a crash is told from drift in every output
+        what = traceback.format_exception_only(error)[-1].strip()
+        told = f"{what}\nThis is a defect of alignkit; please report it:\n{traceback.format_exc()}"
         return _failed(file, command, told, ExitCode.CRASHED, ())
     code = checked.record.verdict.exit_code
     pending = pending_changes(checked.approved, checked.now) if checked.now else None

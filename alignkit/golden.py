@@ -56,7 +56,7 @@ class GoldenStore:
 
         path = self._path(sha256)
         try:
-            with np.load(path, allow_pickle=False) as packed:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as packed:
                 array: Pixels | Batch = packed["array"]
         except FileNotFoundError:
             return None

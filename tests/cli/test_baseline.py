@@ -1,0 +1,190 @@
+"""Baselines on the command line: record → change → CI red → review → approve → green."""
+
+import json
+
+import pytest
+
+from tests.gate_case import ONE_PATH, make_case
+
+RULE = "{preset: strict, against: baseline}"
+AREA = "preprocess.serving.resize.interpolation=area"
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+    return make_case(tmp_path)
+
+
+@pytest.fixture
+def file(case):
+    return case.write(RULE, paths=ONE_PATH)
+
+
+@pytest.fixture
+def ak(alignkit, case):
+    def call(*words, **variables):
+        more = ("-q", "--no-report") if words[0] == "gate" else ()
+        return alignkit(*words, "--reports", case.reports, *more)
+
+    return call
+
+
+@pytest.fixture
+def recorded(ak, file):
+    assert ak("baseline", "record", file).code == 0
+    return file
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_recorded_baseline_passes(ak, recorded):
+    told = ak("gate", recorded)
+    assert told.code == 0
+    assert "serving against baseline" in told.out
+
+
+def test_the_story(ak, alignkit, case, recorded, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    before = files(case.baselines)
+    red = ak("gate", recorded, "--set", AREA)
+    assert red.code == 1
+    assert "resizer.interpolation: linear → resizer.interpolation: area" in red.out
+    assert f"review     alignkit review {recorded}" in red.out
+    assert not list(case.reports.glob("small/pending*"))
+    refused = ak("baseline", "approve", recorded, "--set", AREA, "--reason", "on purpose")
+    assert (refused.code, files(case.baselines)) == (2, before)
+
+    monkeypatch.delenv("CI")
+    assert ak("gate", recorded, "--set", AREA).code == 1
+    review = ak("review", recorded, "--set", AREA)
+    assert review.code == 0
+    assert "# serving resize: 5 images changed; resizer.interpolation" in review.out
+    assert "alignkit baseline approve" in review.out
+    assert files(case.baselines) == before
+    approve = ("baseline", "approve", recorded, "--set", AREA, "--path", "serving")
+    done = ak(*approve, "--stage", "resize", "--reason", "area is what we serve")
+    assert done.code == 0, done
+
+    monkeypatch.setenv("CI", "true")
+    assert ak("gate", recorded, "--set", AREA).code == 0
+    assert ak("gate", recorded).code == 1
+    _, second = json.loads(alignkit("baseline", "log", recorded, "--json").out)
+    assert second["reason"] == "area is what we serve"
+    assert len(second["lines"]) == 10  # resize and normalise of five images
+    assert "area is what we serve" in alignkit("baseline", "log", recorded).out
+
+
+def test_an_approval_of_some_images_leaves_the_others_pending(ak, case, recorded):
+    ak("gate", recorded, "--set", AREA)
+    ak("baseline", "approve", recorded, "--image", "4*.jpg", "--reason", "only these")
+    told = ak("gate", recorded, "--set", AREA)
+    assert told.code == 1
+    assert "3 images change here first" in told.out
+    # the options of a path become the approved ones with its last change
+    assert "linear → resizer.interpolation: area" in told.out
+
+
+def test_what_ci_found_can_be_approved_elsewhere(ak, case, recorded, tmp_path, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    artefact = tmp_path / "pending.jsonl"
+    ak("gate", recorded, "--set", AREA, "--out", f"pending={artefact}")
+    monkeypatch.delenv("CI")
+    done = ak("baseline", "approve", recorded, "--from", artefact, "--reason", "as CI saw it")
+    assert done.code == 0
+    assert ak("gate", recorded, "--set", AREA).code == 0
+
+
+def test_recording_again_adds_and_never_overwrites(ak, case, recorded):
+    before = next(case.baselines.glob("*.jsonl")).read_text()
+    (case.images / "new.jpg").write_bytes((case.images / "420.jpg").read_bytes())
+    missing = ak("gate", recorded)
+    assert missing.code == 6
+    assert "1 have none; add them: alignkit baseline record" in missing.out
+    told = ak("baseline", "record", recorded, "--set", AREA)
+    assert told.code == 0
+    assert "3 lines added, 15 known" in told.out
+    assert "10 lines changed and wait: alignkit review" in told.out
+    after = next(case.baselines.glob("*.jsonl")).read_text()
+    assert set(before.splitlines()[1:]) < set(after.splitlines()[1:])
+
+
+def test_images_that_are_gone_keep_their_lines_and_are_told(ak, case, recorded):
+    (case.images / "420.jpg").unlink()
+    told = ak("gate", recorded)
+    assert told.code == 0
+    assert "1 were not; their lines are kept" in told.out
+    ak("baseline", "record", recorded)
+    assert '"420.jpg"' in next(case.baselines.glob("*.jsonl")).read_text()
+
+
+def test_a_distance_needs_golden_tensors_or_is_not_measured(ak, case):
+    file = case.write("{metric: decode.mean_abs, fail: 0.4, against: baseline}", paths=ONE_PATH)
+    chroma = ("--set", "preprocess.serving.decode={name: simplejpeg, chroma: nearest}")
+    ak("baseline", "record", file)
+    assert ak("gate", file).code == 0  # equal hashes are a distance of zero
+    unknown = ak("gate", file, *chroma)
+    assert unknown.code == 6
+    assert "have no golden tensor" in unknown.out
+    ak("baseline", "record", file, "--golden", "decode")
+    known = ak("gate", file, *chroma)
+    assert known.code == 1
+    assert "grey levels" in known.out
+    assert "golden tensor" not in known.out
+
+
+def test_a_lower_bound_above_the_limit_fails_without_golden_tensors(ak, case):
+    file = case.write("{metric: decode.max_abs, fail: 0, against: baseline}", paths=ONE_PATH)
+    ak("baseline", "record", file)
+    told = ak("gate", file, "--set", "preprocess.serving.decode={name: simplejpeg, dct: ifast}")
+    assert told.code == 1
+    assert "at least" in told.out
+
+
+def test_a_damaged_a_newer_and_a_foreign_baseline_end_with_6(ak, case, recorded):
+    path = next(case.baselines.glob("*.jsonl"))
+    whole = path.read_text()
+    for text, said in (
+        (whole[:-40], "is damaged"),
+        (whole.replace('"format": 1', '"format": 9', 1), "update alignkit"),
+    ):
+        path.write_text(text)
+        told = ak("gate", recorded, "--exit-zero")
+        assert told.code == 6
+        assert said in told.out
+    path.unlink()
+    foreign = path.with_name("linux-aarch64-000000000000.jsonl")
+    foreign.write_text(whole.replace('"machine": "x86_64"', '"machine": "aarch64"', 1))
+    told = ak("gate", recorded)
+    assert told.code == 6
+    assert f"the nearest, {foreign.name}, differs in machine: aarch64 there" in told.out
+
+
+def test_recording_and_review_are_refused_in_ci(ak, case, file, monkeypatch):
+    monkeypatch.setenv("CI", "1")
+    for words in (("baseline", "record", file), ("review", file)):
+        told = ak(*words)
+        assert told.code == 2
+        assert "refused in CI" in told.err
+    assert not case.baselines.exists()
+
+
+def test_approving_nothing_is_a_mistake_that_says_what_there_is(ak, recorded):
+    told = ak("baseline", "approve", recorded, "--reason", "why not")
+    assert told.code == 2
+    assert "nothing is pending" in told.err
+    ak("gate", recorded, "--set", AREA)
+    told = ak("baseline", "approve", recorded, "--stage", "decode", "--reason", "why not")
+    assert told.code == 2
+    assert "there are: --path serving --stage resize" in told.err
+
+
+def test_show_names_versions_images_and_lines(alignkit, recorded):
+    told = alignkit("baseline", "show", recorded)
+    assert told.code == 0
+    (row,) = told.out.splitlines()[1:]
+    assert row.split()[1] == "serving"
+    assert row.split()[-2:] == ["5", "15"]
+    assert json.loads(alignkit("baseline", "show", recorded, "--json").out)[0]["name"] == "small"
