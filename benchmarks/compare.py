@@ -109,7 +109,7 @@ def main() -> None:
     slow = seconds(partial(naive_loop, OPENCV, part, given.threads)) / len(part)
     fast = seconds(partial(comparison, PAIRS["both"], files, given.threads, ssim=True)) / len(files)
     print(
-        f"naive loop: {1 / slow:.0f} images/s; this: {1 / fast:.0f}, {slow / fast:.1f} times as fast"
+        f"naive loop {1 / slow:.0f} images/s, this {1 / fast:.0f}: {slow / fast:.1f} times as fast"
     )
 
 
