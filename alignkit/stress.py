@@ -1,0 +1,67 @@
+"""`Stress`: images encoded again as a kind of JPEG that the set may lack.
+
+Chroma drift shows on subsampled images only. A set of mostly 4:4:4 images, as ImageNet is, hides
+what a camera's or a phone's 4:2:0 files would suffer.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from alignkit.errors import ConfigError
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Image
+
+SUBSAMPLINGS = ("444", "422", "420", "440", "411")
+WRITTEN = re.compile(r"(\d{3}):q(\d{1,3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Stress:
+    """Baseline JPEG by simplejpeg: libjpeg-turbo, accurate DCT, the standard tables."""
+
+    subsampling: str
+    """One of `SUBSAMPLINGS`."""
+    quality: int
+    """1 to 100."""
+
+    @property
+    def name(self) -> str:
+        """``4:2:0 q90``."""
+        return f"{':'.join(self.subsampling)} q{self.quality}"
+
+    def encode(self, image: Image) -> bytes:
+        """(h, w, 3) RGB → a JPEG without EXIF or ICC profile."""
+        import simplejpeg
+
+        encoded: bytes = simplejpeg.encode_jpeg(
+            image, quality=self.quality, colorspace="RGB", colorsubsampling=self.subsampling
+        )
+        return encoded
+
+    def encoder(self) -> str:
+        """The encoder that really runs."""
+        from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
+
+        return SimpleJPEGDecoder().version()
+
+
+def parse_stress(text: str) -> tuple[Stress, ...]:
+    """``420:q90,444:q75`` → two; raises `ConfigError` for anything else.
+
+    >>> [stress.name for stress in parse_stress("420:q90,444:q75")]
+    ['4:2:0 q90', '4:4:4 q75']
+    """
+    found = []
+    for part in filter(None, map(str.strip, text.split(","))):
+        match = WRITTEN.fullmatch(part)
+        if not match or match[1] not in SUBSAMPLINGS or not 1 <= int(match[2]) <= 100:
+            raise ConfigError(
+                f"--stress {part}: write a chroma subsampling ({', '.join(SUBSAMPLINGS)}) and a "
+                "quality of 1 to 100, for example 420:q90,444:q75"
+            )
+        found.append(Stress(match[1], int(match[2])))
+    return tuple(dict.fromkeys(found))

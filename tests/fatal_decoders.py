@@ -1,0 +1,103 @@
+"""Decoders that end, block or fill their process on images marked for it, and work on all others."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from alignkit.decoders import Decoded
+from alignkit.decoders.opencv import OpenCVDecoder
+
+MARK = b"fatal"
+"""Stands behind the end of a marked JPEG, where no decoder looks."""
+
+
+@dataclass(frozen=True)
+class FatalDecoder:
+    """OpenCV's, but for what it does to marked images."""
+
+    how: Literal["segfault", "abort", "exit", "hang", "eat", "raise", "none"] = "none"
+    orients: ClassVar[bool] = False
+
+    def decode(self, encoded: bytes) -> Decoded:
+        if encoded.endswith(MARK):
+            getattr(self, f"_{self.how}")()
+        return OpenCVDecoder().decode(encoded)
+
+    def version(self) -> str:
+        return "fatal 1.0"
+
+    def _none(self) -> None:
+        pass
+
+    def _segfault(self) -> None:
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    def _abort(self) -> None:
+        os.write(2, b"double free or corruption\n")
+        os.abort()
+
+    def _exit(self) -> None:
+        os._exit(7)
+
+    def _hang(self) -> None:
+        time.sleep(3600)
+
+    def _eat(self) -> None:
+        eaten = []
+        while True:
+            eaten.append(b"full" * (16 << 20))
+
+    def _raise(self) -> None:
+        raise MemoryError
+
+
+@dataclass(frozen=True)
+class BrokenDecoder:
+    """Ends its process whatever it is given."""
+
+    orients: ClassVar[bool] = False
+
+    def decode(self, encoded: bytes) -> Decoded:
+        os.abort()
+
+    def version(self) -> str:
+        return "broken 1.0"
+
+
+@dataclass(frozen=True)
+class WornDecoder:
+    """Ends its process on the third image, whichever that is."""
+
+    orients: ClassVar[bool] = False
+    decoded: ClassVar[int] = 0
+
+    def decode(self, encoded: bytes) -> Decoded:
+        WornDecoder.decoded += 1
+        if WornDecoder.decoded > 3:  # one of them is that of the warm-up
+            os.abort()
+        return OpenCVDecoder().decode(encoded)
+
+    def version(self) -> str:
+        return "worn 1.0"
+
+
+@dataclass(frozen=True)
+class Raising:
+    error: Exception
+
+    def warm_up(self, begin):
+        pass
+
+    def __call__(self, images, begin):
+        raise self.error
+
+
+@dataclass(frozen=True)
+class Pids:
+    def warm_up(self, begin):
+        pass
+
+    def __call__(self, images, begin):
+        return os.getpid(), os.getppid(), signal.getsignal(signal.SIGINT)
