@@ -39,6 +39,7 @@ CODE = (
     "pixel_file.py",
     "preprocess.py",
     "exif.py",
+    "numerics.py",
     "nv12.py",
     "decoders",
     "resizers",

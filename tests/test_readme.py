@@ -24,7 +24,7 @@ def commands() -> list[str]:
 
 @pytest.mark.parametrize("command", commands())
 def test_every_command_and_its_options_exist(command):
-    _, name, *rest = shlex.split(command)
+    _, name, *rest = shlex.split(command.replace("…", ""))
     told = CliRunner().invoke(app, [name, "--help"])
     assert told.exit_code == 0, told.output
     for word in rest:
@@ -43,7 +43,7 @@ def test_every_subcommand_is_in_the_table():
     names = re.findall(r"^  ([a-z]+)  ", told[told.index("Commands:") :], re.MULTILINE)
     assert names
     for name in names:
-        assert re.search(rf"^\| `alignkit {name}\b", TEXT, re.MULTILINE), name
+        assert re.search(rf"^\|.*`alignkit {name}\b.*\|.*\|$", TEXT, re.MULTILINE), name
 
 
 def test_the_experiment_it_shows_loads(tmp_path):
