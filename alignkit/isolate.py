@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from multiprocessing.connection import wait
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from alignkit.errors import AlignkitError
 from alignkit.worker import EVERYTHING, READY, Encoded, Failure, Work
@@ -53,24 +53,33 @@ class WorkFailed(RuntimeError):  # noqa: N818
     """The work raised an exception that is no image's; the message is the worker's traceback."""
 
 
-def isolated(
-    work: Work[Result],
-    images: Iterable[Encoded],
-    *,
-    processes: int,
-    limits: Limits = Limits(),
-    modules: Sequence[str] = (),
-) -> Iterator[Result]:
-    """``work`` on all ``images``; a result for each few, in order.
+class Isolation:
+    """Processes to work in; a context manager that leaves none behind."""
 
-    ``modules`` are imported once, before the first worker is forked. Raises `WarmUpDied` or
-    `WorkFailed` for what is no image's fault, and whatever `AlignkitError` the work raises.
-    """
-    crew = _Crew(work, processes, limits, Zygote((type(work).__module__, *modules)))
-    try:
-        yield from crew.results(iter(images))
-    finally:
-        crew.close()
+    def __init__(
+        self, processes: int, *, limits: Limits = Limits(), modules: Sequence[str] = ()
+    ) -> None:
+        """``modules`` are imported once, before any worker is forked."""
+        self._processes, self._limits = processes, limits
+        self._zygote = Zygote(modules)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._zygote.close()
+
+    def run(self, work: Work[Result], images: Iterable[Encoded]) -> Iterator[Result]:
+        """``work`` on all ``images``; a result for each few, in order.
+
+        Raises `WarmUpDied` or `WorkFailed` for what is no image's fault, and whatever
+        `AlignkitError` or `ImportError` the work raises.
+        """
+        crew = _Crew(work, self._processes, self._limits, self._zygote)
+        try:
+            yield from crew.results(iter(images))
+        finally:
+            crew.dismiss()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,9 +130,9 @@ class _Crew(Generic[Result]):
             while under_way and None not in under_way[0]:
                 yield from under_way.popleft()  # type: ignore[misc]  # none of them is None
 
-    def close(self) -> None:
-        self.zygote.close()
+    def dismiss(self) -> None:
         for worker in self.workers:
+            worker.process.kill()
             worker.process.close()
 
     def _hand_out(self) -> None:
@@ -152,9 +161,9 @@ class _Crew(Generic[Result]):
             if worker := by_channel.get(source):  # type: ignore[call-overload]
                 self._receive(worker)
         for pid, status in self.zygote.deaths():
-            worker = next(each for each in self.workers if each.process.pid == pid)
-            self.workers.remove(worker)
-            self._bury(worker, status)
+            for worker in [each for each in self.workers if each.process.pid == pid]:
+                self.workers.remove(worker)
+                self._bury(worker, status)
         for worker in self.workers:
             self._watch(worker)
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -133,7 +134,8 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End it; the zygote tells of its death."""
-        os.kill(self.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it was quicker
+            os.kill(self.pid, signal.SIGKILL)
 
     def how_died(self, status: int) -> str:
         """``crashed: SIGSEGV``, with the last line it wrote."""

@@ -9,7 +9,7 @@ import pytest
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.diff_images import DiffImages
 from alignkit.errors import BackendError, ConfigError
-from alignkit.isolate import IMAGES_A_TASK, Limits, WarmUpDied, WorkFailed, isolated
+from alignkit.isolate import IMAGES_A_TASK, Isolation, Limits, WarmUpDied, WorkFailed
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.worker import Encoded
@@ -32,8 +32,8 @@ def served(decoder):
 
 def facts(*candidates, given, processes=2, reference=TRAINED):
     work = DiffImages((reference, *map(served, candidates)), ssim=())
-    parts = isolated(work, given, processes=processes, limits=LIMITS, modules=MODULES)
-    return [fact for part in parts for fact in part.facts]
+    with Isolation(processes, limits=LIMITS, modules=MODULES) as isolation:
+        return [fact for part in isolation.run(work, given) for fact in part.facts]
 
 
 @pytest.mark.parametrize(
@@ -104,22 +104,26 @@ def test_a_library_whose_import_fails_is_told(tmp_path, monkeypatch):
     (tmp_path / "crashing.py").write_text("import os; os.write(2, b'bad build'); os.abort()")
     monkeypatch.syspath_prepend(tmp_path)
     work = DiffImages((TRAINED, TRAINED))
-    with pytest.raises(BackendError, match="cannot be started: crashed: SIGABRT: bad build"):
-        list(isolated(work, images(1), processes=1, modules=("crashing",)))
+    with (
+        Isolation(1, modules=("crashing",)) as isolation,
+        pytest.raises(BackendError, match="cannot be started: crashed: SIGABRT: bad build"),
+    ):
+        list(isolation.run(work, images(1)))
 
 
 def test_what_is_no_image_s_fault_is_raised():
-    with pytest.raises(ConfigError, match="as it was"):
-        list(isolated(Raising(ConfigError("as it was")), images(1), processes=1))
-    with pytest.raises(WorkFailed, match=r"(?s)Traceback.*a defect"):
-        list(isolated(Raising(KeyError("a defect")), images(1), processes=1))
+    with Isolation(1) as isolation:
+        with pytest.raises(ConfigError, match="as it was"):
+            list(isolation.run(Raising(ConfigError("as it was")), images(1)))
+        with pytest.raises(WorkFailed, match=r"(?s)Traceback.*a defect"):
+            list(isolation.run(Raising(KeyError("a defect")), images(1)))
 
 
 def test_no_process_is_left_behind():
-    results = isolated(Pids(), images(100), processes=2)
-    worker, zygote, interrupt = next(results)
-    assert interrupt is signal.SIG_IGN
-    results.close()
+    with Isolation(2) as isolation:
+        worker, zygote, interrupt = next(isolation.run(Pids(), images(100)))
+        assert interrupt is signal.SIG_IGN
+        assert len(set(isolation.run(Pids(), images(100)))) <= 2
     for pid in (worker, zygote):
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
@@ -133,7 +137,6 @@ def test_images_are_read_a_few_ahead_only():
             read.append(image.id)
             yield image
 
-    results = isolated(Pids(), reading(), processes=1)
-    next(results)
+    with Isolation(1) as isolation:
+        next(isolation.run(Pids(), reading()))
     assert len(read) <= 5 * IMAGES_A_TASK
-    results.close()
