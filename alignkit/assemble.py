@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -15,7 +16,15 @@ from alignkit.environment import environment
 from alignkit.facts import coverage_facts, data_facts, path_facts, training_facts
 from alignkit.gate import judge
 from alignkit.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
-from alignkit.record import Control, PathFacts, RunRecord, WorstImage
+from alignkit.record import (
+    Artifact,
+    Control,
+    ImageTableFacts,
+    PathFacts,
+    RunRecord,
+    WorstImage,
+)
+from alignkit.workspace import write_atomically
 
 if TYPE_CHECKING:
     from alignkit.comparison import Comparison
@@ -80,6 +89,7 @@ def assemble_record(
         worst=_worst(plan, folder, sets, predicted, compared),
         verdict=verdict,
         coverage_diffs=coverage,
+        images=tuple(_image_table(comparison, folder) for comparison in compared),
     )
 
 
@@ -92,6 +102,19 @@ def command(experiment: Experiment) -> str:
 def _paths(experiment: Experiment) -> tuple[PathFacts, ...]:
     options = experiment.content.preprocess
     return tuple(path_facts(path, options[path.name].preset) for path in experiment.paths)
+
+
+def _image_table(comparison: Comparison, folder: Path) -> ImageTableFacts:
+    """Copies the comparison's table of images beside the record."""
+    data = comparison.images.read_bytes()
+    sha256 = hashlib.sha256(data).hexdigest()
+    path = f"data/images-{sha256[:16]}.parquet"
+    write_atomically(folder / path, data)
+    return ImageTableFacts(
+        reference=comparison.reference,
+        candidate=comparison.candidate,
+        table=Artifact(path=path, sha256=sha256),
+    )
 
 
 def _worst(

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.compare import StageDiffs, compare_preprocess
-from alignkit.plan import pixel_identity
+from alignkit.image_table import write_image_table
 from alignkit.pixel_facts import coverage_diff, pixel_stages
+from alignkit.plan import pixel_identity
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.record import CoverageDiff, PixelStage, WorstImage
 from alignkit.report.pictures import write_worst
@@ -20,10 +21,12 @@ from alignkit.workspace import Workspace, code_version, content_key
 if TYPE_CHECKING:
     from alignkit.prepare import Prepared
 
+IMAGES = "images.parquet"
 RANKED = 200
 """Images kept in the ranking: as many as a report may show."""
-CODE = ("compare.py", "compare_pixels.py", "comparison.py", "image_diff.py",
-        "pixel_diff.py", "pixel_facts.py", "pixel_sums.py", "preprocess.py", "exif.py", "ssim.py", "decoders", "resizers")  # fmt: skip
+CODE = ("compare.py", "compare_pixels.py", "comparison.py", "image_diff.py", "image_table.py",
+        "pixel_diff.py", "pixel_facts.py", "pixel_sums.py", "preprocess.py", "exif.py", "ssim.py",
+        "decoders", "resizers")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,8 @@ class Comparison:
     worst: tuple[str, ...]
     """Sample ids, greatest mean difference of the last pixel stage first."""
     coverage: CoverageDiff
+    images: Path
+    """Parquet; see `alignkit.image_table`."""
 
 
 def compare_stored(
@@ -58,6 +63,7 @@ def compare_stored(
         diffs = compare_preprocess(reference, candidate, samples, progress=progress)
         label = f"compare {reference.name} with {candidate.name}"
         with workspace.store("comparisons", key, parts, label) as filling:
+            write_image_table(diffs.rows, filling / IMAGES)
             (filling / "comparison.json").write_text(json.dumps(_content(diffs)))
         folder = workspace.stored("comparisons", key)
         assert folder is not None
@@ -82,7 +88,9 @@ def _comparison(folder: Path, reference: str, candidate: str) -> Comparison:
     names = {"reference": reference, "candidate": candidate}
     stages = tuple(PixelStage.model_validate({**stage, **names}) for stage in content["stages"])
     coverage = CoverageDiff.model_validate({**content["coverage"], **names})
-    return Comparison(reference, candidate, stages, tuple(content["worst"]), coverage)
+    return Comparison(
+        reference, candidate, stages, tuple(content["worst"]), coverage, folder / IMAGES
+    )
 
 
 def worst_images(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from alignkit.record import PixelStage, RunRecord
 from alignkit.report.names import Names, PathName
@@ -14,6 +15,9 @@ MEASURES = ("Max Δ", "Mean Δ", "Bias R, G, B", "Pixels differing", "PSNR, dB",
 ZERO = Shown("0", tone="muted")
 """Exactly zero, told from what rounds to it."""
 IDENTICAL = "the images are identical: PSNR is infinite"
+NO_PEAK = "normalised units have no peak to relate the error to"
+NO_SSIM = "SSIM is taken of the last pixels before normalisation only"
+MODES: tuple[Literal["isolated", "cumulative"], ...] = ("isolated", "cumulative")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +91,16 @@ def _stage_table(
 ) -> Table:
     notes = Notes()
     by_mode = {(stage.stage, stage.mode): stage for stage in stages}
+    shown = {mode: _measured(stages, mode) for mode in MODES}
     rows = tuple(
         Row(
             (
                 Shown(name, tag=tags.get(name, "")),
-                *_measures(by_mode.get((name, "isolated")), notes),
-                *_measures(by_mode.get((name, "cumulative")), notes),
+                *(
+                    cell
+                    for mode in MODES
+                    for cell in _measures(by_mode.get((name, mode)), shown[mode], notes)
+                ),
             )
         )
         for name in dict.fromkeys(stage.stage for stage in stages)
@@ -102,26 +110,40 @@ def _stage_table(
         "in normalised units). Isolated: both implementations on the reference's input. "
         "Cumulative: each path on its own."
     )
-    columns = (*text_columns("Stage"), *number_columns(*MEASURES, *MEASURES))
-    groups = (Group("", 1), Group("Isolated", len(MEASURES)), Group("Cumulative", len(MEASURES)))
-    return Table(caption, columns, rows, groups, notes.all())
+    names = [name for mode in MODES for name in shown[mode]]
+    groups = [Group(mode.capitalize(), len(shown[mode])) for mode in MODES if shown[mode]]
+    columns = (*text_columns("Stage"), *number_columns(*names))
+    return Table(caption, columns, rows, (Group("", 1), *groups), notes.all())
 
 
-def _measures(stage: PixelStage | None, notes: Notes) -> tuple[Shown, ...]:
+def _measured(stages: list[PixelStage], mode: str) -> tuple[str, ...]:
+    """The measures that any stage has in a mode: SSIM may be taken of the last pixels alone."""
+    of_mode = [stage for stage in stages if stage.mode == mode]
+    with_ssim = any(stage.ssim is not None for stage in of_mode)
+    return tuple(name for name in MEASURES if name != "SSIM" or with_ssim) if of_mode else ()
+
+
+def _measures(stage: PixelStage | None, names: tuple[str, ...], notes: Notes) -> tuple[Shown, ...]:
     if stage is None:
-        return (notes.missing("not compared in this mode"),) * len(MEASURES)
+        return (notes.missing("not compared in this mode"),) * len(names)
     decimals = 4 if stage.stage == "normalise" else 2
     reason = stage.reason or "not measured"
-    return (
+    cells = (
         _distance(stage.max_abs, decimals - 1, notes, reason),
         _distance(stage.mean_abs, decimals + 1, notes, reason),
         _bias(stage, decimals, notes, reason),
         ZERO
         if stage.share_differing == 0
         else notes.number(stage.share_differing, percent, reason),
-        notes.number(stage.psnr, lambda v: f"{v:.1f}", IDENTICAL if stage.max_abs == 0 else reason),
-        notes.number(stage.ssim, lambda v: f"{v:.4f}", reason),
+        notes.number(stage.psnr, lambda v: f"{v:.1f}", stage.reason or _no_psnr(stage)),
     )
+    if "SSIM" not in names:
+        return cells
+    return (*cells, notes.number(stage.ssim, lambda v: f"{v:.4f}", stage.reason or NO_SSIM))
+
+
+def _no_psnr(stage: PixelStage) -> str:
+    return IDENTICAL if stage.max_abs == 0 else NO_PEAK
 
 
 def _distance(value: float | None, decimals: int, notes: Notes, reason: str) -> Shown:

@@ -80,3 +80,31 @@ def write_run(folder):
     whole = record.model_copy(update={"cells": cells, "images": images})
     write_record(whole, folder)
     return whole
+
+
+def write_long_run(folder, *, images):
+    """A run of many images: one model, one other path."""
+    record = quickstart()
+    ids = tuple(f"eval/{index:06}.jpg" for index in range(images))
+    draw = np.random.default_rng(0)
+    labels = draw.integers(0, 10, images)
+    cells = []
+    for index, cell in enumerate(record.cells):
+        reference = (cell.trained_with, cell.seed, cell.backend, cell.precision)
+        if reference != ("opencv", 0, "torch", "fp32") or cell.evaluated_with == "pillow":
+            continue
+        logits = draw.normal(0, 1, (images, 10)).astype(np.float32)
+        logits[np.arange(images), labels] += 3
+        made = Predictions(ids, labels, logits, CLASSES)
+        stored = artifact(folder, f"cells/{index:03}.parquet", made.to_parquet)
+        cells.append(cell.model_copy(update={"predictions": stored}))
+    means = draw.gamma(3, 2, images)
+    rows = [
+        ImageRow(name, "ok", "ok", (float(mean) * 12,) * 7, (float(mean),) * 7, 0.9)
+        for name, mean in zip(ids, means, strict=True)
+    ]
+    table = artifact(folder, "data/images.parquet", lambda path: write_image_table(rows, path))
+    facts = ImageTableFacts(reference="opencv", candidate="torchpipe-gpu", table=table)
+    write_record(
+        record.model_copy(update={"cells": tuple(cells), "images": (facts,), "worst": ()}), folder
+    )

@@ -85,11 +85,17 @@ function addLinks(run) {
   }
 }
 
-function searchKey(event) {
+// Keys of the page itself: / goes to the filter, w opens the worst image.
+function pageKey(event) {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
-  if (event.key !== "/" || typing || document.querySelector("dialog[open]")) return;
+  const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
+  if (typing || !plain || document.querySelector("dialog[open]")) return;
+  const target = { "/": "#query", w: ".card .open" }[event.key];
+  const found = target && document.querySelector(target);
+  if (!found) return;
   event.preventDefault();
-  document.getElementById("query")?.focus();
+  if (event.key === "/") found.focus();
+  else found.click();
 }
 
 async function start() {
@@ -97,7 +103,7 @@ async function start() {
   if (!self.alignkitRun) return;
   const run = await open(self.alignkitRun);
   addLinks(run);
-  addEventListener("keydown", searchKey);
+  addEventListener("keydown", pageKey);
   addEventListener("hashchange", () => {
     if (read(location.hash)?.page === "images") document.getElementById("images").scrollIntoView({ behavior: "instant" });
   });

@@ -1,0 +1,112 @@
+"""The page in a real browser, opened from disk."""
+
+import json
+from csv import reader
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+AXE = Path(__file__).parents[2] / "alignkit/report/assets/src/node_modules/axe-core/axe.min.js"
+VIEW = "#/image/opencv%3Epillow/eval%2F0011.jpg"
+
+
+def requests(driver):
+    """Addresses that the browser asked for."""
+    entries = (json.loads(entry["message"])["message"] for entry in driver.get_log("performance"))
+    sent = [e for e in entries if e["method"] == "Network.requestWillBeSent"]
+    return [e["params"]["request"]["url"] for e in sent]
+
+
+def test_nothing_is_asked_of_a_network_and_nothing_fails(browser):
+    browser.driver.get_log("performance")
+    browser.open()
+    browser.view(VIEW)
+    asked = requests(browser.driver)
+    assert any(address.endswith("data/run.js") for address in asked)
+    assert all(address.startswith(("file://", "data:", "about:")) for address in asked)
+    assert browser.problems() == []
+
+
+@pytest.mark.parametrize("width", [1440, 768, 360])
+def test_page_itself_never_scrolls_sideways(browser, width):
+    browser.size(width, 900)
+    browser.open()
+    assert browser.run("return document.documentElement.scrollWidth") <= width
+
+
+def test_metric_is_switched_without_a_script(browser):
+    browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.open("", "return true")
+        shown = (
+            "return [...document.querySelectorAll('.panel')].map(p => getComputedStyle(p).display)"
+        )
+        assert browser.run(shown) == ["block", "none", "none", "none"]
+        browser.driver.find_element("css selector", "label:has(#show-churn)").click()
+        assert browser.run(shown) == ["none", "none", "none", "block"]
+        assert "noscript" not in browser.text("#images")
+        assert browser.run("return document.images.length") == 36
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_every_metric_is_printed(browser):
+    browser.open()
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        shown = browser.run(
+            "return [...document.querySelectorAll('.panel')].map(p => getComputedStyle(p).display)"
+        )
+        assert shown == ["block"] * 4
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_a_cell_leads_to_the_images_that_flipped_in_it(browser):
+    browser.open()
+    link = "document.querySelector('.panel-recall tr:nth-child(1) td:nth-of-type(5) a')"
+    lost, gained = browser.run(
+        f"return [...{link}.closest('td').querySelectorAll('small')][1].textContent.match(/\\d+/g)"
+    )
+    browser.run(f"{link}.click()")
+    browser.until("return document.querySelector('#query').value === 'flip:yes'")
+    browser.until("return /^\\d+ of 1000/.test(document.querySelector('.list output').textContent)")
+    assert browser.run("return document.querySelector('.list select').selectedOptions[0].text") == (
+        "opencv → torchpipe-gpu (surrogate), torch fp32"
+    )
+    shown = int(browser.text(".list output").split()[0])
+    assert 0 < shown <= int(lost) + int(gained) + 200
+
+
+def test_tables_are_copied_as_csv_and_markdown(browser):
+    browser.open()
+    browser.run(
+        "window.copied = []; Object.defineProperty(navigator, 'clipboard',"
+        " {value: {writeText: async (text) => copied.push(text)}, configurable: true})"
+    )
+    browser.run(
+        "document.querySelectorAll('#stages .copy')[1].querySelectorAll('button').forEach(b => b.click())"
+    )
+    csv, markdown = browser.run("return copied")
+    rows = list(reader(csv.splitlines()))
+    assert rows[0][:3] == ["Stage", "Isolated Max Δ", "Isolated Mean Δ"]
+    assert {len(row) for row in rows} == {13}
+    assert markdown.splitlines()[1].startswith("| --- | --- |")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("link", ["", VIEW])
+def test_page_passes_an_accessibility_audit(browser, scheme, link):
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: npm ci in alignkit/report/assets/src")
+    browser.scheme(scheme)
+    browser.view(link) if link else browser.open()
+    browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    browser.run(AXE.read_text())
+    found = browser.driver.execute_async_script(
+        "const done = arguments[0]; axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa',"
+        " 'best-practice']}).then(r => done(r.violations.map(v => [v.id, v.nodes.length, v.nodes[0].html])))"
+    )
+    assert found == []

@@ -1,0 +1,208 @@
+"""The viewer's numbers and pictures against NumPy."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from alignkit.record import read_record
+from alignkit.report.packing import unpack
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+IMAGE = "#/image/opencv%3Epillow/eval%2F0011.jpg"
+ZOOM = 12
+JFIF = {
+    "y": (0.299, 0.587, 0.114, 0),
+    "cb": (-0.168736, -0.331264, 0.5, 128),
+    "cr": (0.5, -0.418688, -0.081312, 128),
+}
+
+
+@pytest.fixture(scope="module")
+def pair(run_folder):
+    """Reference and candidate of the image, (48, 48, 3) float64."""
+    record = read_record(run_folder)
+    worst = next(w for w in record.worst if w.candidate == "pillow" and w.id == "eval/0011.jpg")
+    text = (run_folder / worst.pixels.path).read_text()
+    content = json.loads(text[text.index("]=") + 2 : -2])
+    shape = (content["height"], content["width"], 3)
+    return tuple(unpack(content[side]).reshape(shape).astype(np.float64) for side in "ab")
+
+
+def channel(values, name):
+    if name == "rgb":
+        return values
+    if name in "rgb":
+        return values[..., "rgb".index(name), None]
+    *weights, offset = JFIF[name]
+    return (values @ np.array(weights) + offset)[..., None]
+
+
+def to_bytes(values):
+    rounded = np.rint(np.clip(values, 0, 255)).astype(np.uint8)
+    return np.broadcast_to(rounded, (*rounded.shape[:2], 3))
+
+
+def shown(browser, link):
+    """The image's pixels as the canvas shows them: the middle of each enlarged pixel."""
+    browser.view(f"{IMAGE}?z={ZOOM}&{link}")
+    canvas = browser.canvas()
+    height, width = canvas.shape[:2]
+    left, top = round(width / 2 - 24 * ZOOM), round(height / 2 - 24 * ZOOM)
+    rows, columns = (start + ZOOM // 2 + ZOOM * np.arange(48) for start in (top, left))
+    return canvas[np.ix_(rows, columns)]
+
+
+@pytest.mark.parametrize("name", ["rgb", "r", "g", "b", "y", "cb", "cr"])
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_sides_are_shown_exactly(browser, pair, name, side):
+    found = shown(browser, f"m={side}&ch={name}")
+    assert np.array_equal(found, to_bytes(channel(pair["ab".index(side)], name)))
+
+
+@pytest.mark.parametrize("gain", [1, 2, 4, 8, 16, 32, 64])
+@pytest.mark.parametrize("name", ["rgb", "g", "y", "cr"])
+def test_absolute_difference_is_exact(browser, pair, name, gain):
+    a, b = (channel(values, name) for values in pair)
+    assert np.array_equal(
+        shown(browser, f"m=abs&x={gain}&ch={name}"), to_bytes(np.abs(b - a) * gain)
+    )
+
+
+@pytest.mark.parametrize("gain", [1, 16])
+@pytest.mark.parametrize("name", ["rgb", "cb"])
+def test_signed_difference_is_exact(browser, pair, name, gain):
+    a, b = (channel(values, name) for values in pair)
+    found = shown(browser, f"m=signed&x={gain}&ch={name}")
+    assert np.array_equal(found, to_bytes(128 + (b - a) * gain))
+
+
+@pytest.mark.parametrize("level", [0, 1, 3, 6, 64])
+@pytest.mark.parametrize("name", ["rgb", "y"])
+def test_mask_counts_the_pixels_above_the_level(browser, pair, name, level):
+    a, b = (channel(values, name) for values in pair)
+    above = np.abs(b - a).max(axis=2) > level
+    found = shown(browser, f"m=mask&t={level}&ch={name}")
+    assert np.array_equal((found == (255, 64, 200)).all(axis=2), above)
+    assert browser.text(".count").startswith(f"{above.sum()} of 2304 pixels")
+
+
+@pytest.mark.parametrize("name", ["rgb", "b", "cr"])
+def test_statistics_are_numpy_s(browser, pair, name):
+    a, b = (channel(values, name) for values in pair)
+    browser.view(f"{IMAGE}?ch={name}")
+    largest, mean, differing, _ = browser.run(
+        "return [...document.querySelectorAll('.viewer aside dd')].map(d => d.textContent)"
+    )
+    assert float(largest) == pytest.approx(np.abs(b - a).max(), abs=0.005)
+    assert float(mean) == pytest.approx(np.abs(b - a).mean(), abs=0.0005)
+    share = 100 * ((b - a) != 0).any(axis=2).mean()
+    assert float(differing.split()[0]) == pytest.approx(share, abs=0.05)
+
+
+def test_readout_names_the_values_of_the_pixel_at_the_centre(browser, pair):
+    browser.view(f"{IMAGE}?c=30.5,7.5&z=20")
+    found = browser.text(".readout").replace("−", "-")
+    assert found.startswith("x 30, y 7")
+    numbers = [float(n) for n in re.findall(r"[+-]?\d+(?:\.\d+)?", found.split("RGB")[1])]
+    expected = [*pair[0][7, 30], *pair[1][7, 30], *(pair[1] - pair[0])[7, 30]]
+    assert numbers == pytest.approx(expected, abs=0.005)
+
+
+def test_worst_block_is_numpy_s(browser, pair):
+    blocks = np.abs(pair[1] - pair[0]).reshape(6, 8, 6, 8, 3).mean(axis=(1, 3, 4))
+    order = np.argsort(-blocks, axis=None, kind="stable")
+    browser.view(IMAGE)
+    browser.run("document.querySelector('.viewer canvas').focus()")
+    for flat in order[:3]:
+        browser.press("J")
+        y, x = np.unravel_index(flat, blocks.shape)
+        pressed = browser.text(".blocks button[aria-pressed=true]")
+        assert pressed == f"x {8 * x}, y {8 * y}: mean {blocks[y, x]:.2f}"
+
+
+def test_swipe_and_side_by_side_show_both_sides(browser, pair):
+    a, b = (to_bytes(values) for values in pair)
+    found = shown(browser, "m=swipe&s=50")
+    assert np.array_equal(found[:, :23], a[:, :23])
+    assert np.array_equal(found[:, 25:], b[:, 25:])
+    browser.view(f"{IMAGE}?m=side&z=8&c=24,24")
+    canvas = browser.canvas()
+    half = canvas.shape[1] // 2
+    middle = canvas.shape[0] // 2 + 4
+    assert np.array_equal(canvas[middle, round(half / 2) + 4], a[24, 24])
+    assert np.array_equal(canvas[middle, round(half + half / 2) + 4], b[24, 24])
+
+
+def test_position_is_kept_across_modes(browser):
+    browser.view(f"{IMAGE}?z=20&c=10.5,12.5&m=a")
+    browser.run("document.querySelector('.viewer canvas').focus()")
+    for key in "123456789":
+        browser.press(key)
+        assert "z=20" in browser.driver.current_url
+        assert "c=10.5%2C12.5" in browser.driver.current_url
+
+
+def test_holding_a_key_shows_the_other_side(browser, pair):
+    from selenium.webdriver import ActionChains
+
+    assert np.array_equal(shown(browser, "m=a"), to_bytes(pair[0]))
+    browser.run("document.querySelector('.viewer canvas').focus()")
+    ActionChains(browser.driver).key_down("b").perform()
+    held = browser.canvas()
+    ActionChains(browser.driver).key_up("b").perform()
+    assert not np.array_equal(held, browser.canvas())
+    assert np.array_equal(browser.canvas()[450], browser.canvas()[450])
+
+
+def test_a_link_restores_the_view_in_a_fresh_browser(browser, fresh_browser):
+    link = f"{IMAGE}?cell=8&q=flip%3Ayes&m=signed&x=16&ch=cb&z=24&c=20.5,18.5&g=8"
+    browser.view(link)
+    fresh_browser.view(link)
+    assert np.array_equal(browser.canvas(), fresh_browser.canvas())
+    assert browser.text(".viewer") == fresh_browser.text(".viewer")
+    assert fresh_browser.run("return document.querySelector('#query').value") == "flip:yes"
+
+
+def test_keyboard_alone_leads_from_the_verdict_to_the_worst_block(browser):
+    browser.open()
+    browser.press("w")
+    browser.until("return !!document.querySelector('.viewer .readout')")
+    browser.press("J")
+    assert browser.text(".blocks button[aria-pressed=true]")
+    browser.press("?")
+    assert "next, previous worst block" in browser.text(".help")
+    browser.press("\ue00c")
+    assert browser.run(
+        "return !document.querySelector('.help') && !!document.querySelector('.viewer')"
+    )
+    browser.press("\ue00c")
+    browser.until("return !document.querySelector('.viewer')")
+
+
+def test_an_image_whose_pixels_were_not_kept_says_so(browser):
+    browser.open(
+        "#/image/opencv%3Epillow/eval%2F0500.jpg", "return !!document.querySelector('.fault')"
+    )
+    assert "were not kept" in browser.text(".fault")
+
+
+def test_values_are_right_under_another_colour_profile(run_folder, pair):
+    from tests.browser import conftest
+
+    kept = conftest.ARGUMENTS
+    conftest.ARGUMENTS = tuple(
+        each.replace("=srgb", "=display-p3-d65") if "color-profile" in each else each
+        for each in kept
+    )
+    try:
+        driver = conftest.new_driver()
+    finally:
+        conftest.ARGUMENTS = kept
+    try:
+        found = shown(conftest.Browser(driver, run_folder), "m=abs&x=32")
+    finally:
+        driver.quit()
+    assert np.array_equal(found, to_bytes(np.abs(pair[1] - pair[0]) * 32))
