@@ -62,24 +62,27 @@ def _validated(source: Source) -> tuple[ExperimentFile | None, list[Problem]]:
     try:
         return ExperimentFile.model_validate(source.value), []
     except ValidationError as error:
-        return None, _problems(error.errors(include_url=False), source)
+        return None, problems_of(error, source, ExperimentFile)
 
 
-def _problems(errors: list[ErrorDetails], source: Source) -> list[Problem]:
+def problems_of(error: ValidationError, source: Source, model: type[BaseModel]) -> list[Problem]:
+    """What pydantic found wrong with a document that should be a ``model``, where it stands."""
     problems = []
+    errors = error.errors(include_url=False)
     meant = set()
-    for error in errors:
-        if error["type"] in OF_KEY and "; did you mean" in _message(error):
-            word = _message(error).rpartition("did you mean '")[2].rstrip("?'")
-            meant.add((*error["loc"][:-1], word))
-    for error in errors:
-        loc: Key = tuple(part for part in error["loc"] if part != "[key]")
-        if error["type"] == "too_short" and any(_below(other["loc"], loc) for other in errors):
+    for each in errors:
+        if each["type"] in OF_KEY and "; did you mean" in _message(each, model):
+            word = _message(each, model).rpartition("did you mean '")[2].rstrip("?'")
+            meant.add((*each["loc"][:-1], word))
+    for each in errors:
+        loc: Key = tuple(part for part in each["loc"] if part != "[key]")
+        if each["type"] == "too_short" and any(_below(other["loc"], loc) for other in errors):
             continue  # pydantic counts only the entries that are right
-        if error["type"] in ("missing", "preset_size") and loc in meant:
+        if each["type"] in ("missing", "preset_size") and loc in meant:
             continue  # it is there, misspelt, and reported as such
-        of_key = error["type"] in OF_KEY or loc != error["loc"] or isinstance(error["input"], dict)
-        problems.append(Problem(source.place(loc, of_key=of_key), dotted(loc), _message(error)))
+        of_key = each["type"] in OF_KEY or loc != each["loc"] or isinstance(each["input"], dict)
+        place = source.place(loc, of_key=of_key)
+        problems.append(Problem(place, dotted(loc), _message(each, model)))
     return problems
 
 
@@ -99,10 +102,10 @@ IN_WORDS = {
 """Type of a pydantic error → what to say instead of its own words."""
 
 
-def _message(error: ErrorDetails) -> str:
+def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
     kind, given, message = error["type"], error["input"], error["msg"]
     if kind == "extra_forbidden":
-        known = _known_keys(error["loc"][:-1])
+        known = _known_keys(error["loc"][:-1], model)
         return f"unknown key{did_you_mean(str(error['loc'][-1]), known)}"
     if kind == "too_short":
         two = error["loc"] == ("preprocess",)
@@ -129,9 +132,9 @@ def _written(given: Any) -> str:
     return str(given).lower() if isinstance(given, bool) else repr(given)
 
 
-def _known_keys(loc: Sequence[str | int]) -> list[str]:
-    """The keys that may stand in the mapping at ``loc``."""
-    holder: Any = ExperimentFile
+def _known_keys(loc: Sequence[str | int], model: type[BaseModel]) -> list[str]:
+    """The keys that may stand in the mapping at ``loc`` of a ``model``."""
+    holder: Any = model
     for part in loc:
         holder = _inner(holder, part)
     return list(holder.model_fields) if _is_model(holder) else []
