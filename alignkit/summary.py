@@ -9,7 +9,7 @@ from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.numerals import count, interval, percent, points
 
 SHOWN = 16
-"""Matrix entries; with all else, fewer than 30 lines."""
+"""Rows; with all else, fewer than 30 lines."""
 
 
 def summary(record: RunRecord, page: Path) -> str:
@@ -28,9 +28,14 @@ def summary(record: RunRecord, page: Path) -> str:
 
 
 def _matrix(record: RunRecord) -> list[str]:
-    compared = [entry for entry in record.matrix if entry.drift is not None]
-    compared.sort(key=_churn, reverse=True)
-    head = ("trained with", "evaluated with", "in", "Δ macro recall, pp", "churn", "flips")
+    """One row for each pair of paths: the runtime in which most predictions changed."""
+    worst: dict[tuple[str, str], MatrixEntry] = {}
+    for entry in record.matrix:
+        pair = entry.trained_with, entry.evaluated_with
+        if entry.drift and (pair not in worst or _churn(entry) > _churn(worst[pair])):
+            worst[pair] = entry
+    compared = sorted(worst.values(), key=_churn, reverse=True)
+    head = ("trained with", "evaluated with", "worst in", "Δ macro recall, pp", "churn", "flips")
     rows = [head, *map(_row, compared[:SHOWN])]
     lines = columns(rows).splitlines() if compared else []
     if len(compared) > SHOWN:

@@ -23,12 +23,24 @@ def test_it_opens_with_the_verdict_and_ends_with_the_page(record):
     assert lines[-1] == f"report  {PAGE}"
 
 
-def test_it_has_thirty_lines_at_most_however_large_the_matrix(record):
-    large = record.model_copy(update={"matrix": record.matrix * 5})
-    assert len(summary(large, PAGE).splitlines()) <= 30
+def test_it_has_thirty_lines_at_most_however_many_paths(record):
+    copies = [
+        entry.model_copy(update={"trained_with": f"{entry.trained_with}-{number}"})
+        for entry in record.matrix
+        for number in range(9)
+    ]
+    told = summary(record.model_copy(update={"matrix": tuple(copies)}), PAGE)
+    assert len(told.splitlines()) <= 30
+    assert "that moved less; see the report" in told
 
 
-def test_the_entries_that_moved_most_come_first(record):
+def test_each_pair_of_paths_has_one_row(record):
+    pairs = {(each.trained_with, each.evaluated_with) for each in record.matrix if each.drift}
+    rows = [line.split() for line in summary(record, PAGE).splitlines()[4 : 4 + len(pairs)]]
+    assert {(row[0], row[1]) for row in rows} == pairs
+
+
+def test_the_pair_that_moved_most_comes_first(record):
     churns = [entry.drift.churn.value for entry in record.matrix if entry.drift]
     told = summary(record, PAGE).splitlines()[4]
     assert f"{100 * max(churns):.1f}\N{NO-BREAK SPACE}%" in told
