@@ -51,6 +51,8 @@ class StageLine(_Stored):
     sha256: Sha256 | None
     """Over dtype, shape and values; ``None`` for an image that was not decoded."""
     outcome: Literal["ok", "corrupt", "failed", "unsupported"] = "ok"
+    reason: str = ""
+    """Why it was not decoded, in the library's words."""
     source: str = ""
     """Of a ``decode`` line: SHA-256 of the encoded file, the first 16 digits."""
     dtype: str = ""

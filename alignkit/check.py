@@ -91,7 +91,7 @@ def _measured_pixels(
 ) -> tuple[RunRecord, Path]:
     samples = experiment.content.data.evaluation()
     comparisons = compare_pixels(experiment, samples, workspace, progress)
-    controls = self_test_controls(experiment, samples)
+    controls = self_test_controls(experiment.reference, samples)
     record = pixel_record(experiment, samples, comparisons, controls)
     return record, workspace.run_folder(experiment.name, record.key)
 

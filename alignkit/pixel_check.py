@@ -19,6 +19,7 @@ from alignkit.workspace import Workspace, code_version, content_key
 
 if TYPE_CHECKING:
     from alignkit.comparison import Comparison
+    from alignkit.preprocess import Preprocess
 
 PHOTOGRAPHS = ("420", "444")
 PROBES = 30
@@ -45,7 +46,7 @@ def compare_pixels(
     return tuple(compared)
 
 
-def self_test_controls(experiment: Experiment, samples: Samples) -> tuple[Control, ...]:
+def self_test_controls(reference: Preprocess, samples: Samples) -> tuple[Control, ...]:
     """A/A must be zero; a channel swap and a shift by half a pixel must be found.
 
     Faults are looked for in photographs of the package too, since a swap cannot be seen in images
@@ -53,7 +54,6 @@ def self_test_controls(experiment: Experiment, samples: Samples) -> tuple[Contro
     """
     from alignkit.verify import check_planted_faults, check_same_pixels
 
-    reference = experiment.reference
     if reference.missing():
         return ()
     probes = _with_photographs(samples)

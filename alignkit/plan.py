@@ -144,6 +144,8 @@ def make_plan(experiment: Experiment) -> Plan:
     """Decide every training and evaluation; imports no runtime and reads no image twice."""
     content = experiment.content
     fingerprint = content.data.fingerprint()
+    if not content.labelled:  # a pixel gate
+        return Plan(experiment, fingerprint, (), (), ())
     trainings = tuple(
         _training(content.train, path, seed, fingerprint)
         for seed in content.train.seeds

@@ -53,7 +53,9 @@ def record_baseline(
     approved = read_baseline(file) if file.exists() else None
     now = _now(experiment, workspace, folder, approved, golden, progress)
     if not any(line.sha256 for line in now.lines.values()):
-        raise NothingCompared("no image could be decoded; there is nothing to record")
+        first = next(iter(now.lines.values()), None)
+        why = f": {first.image}: {first.reason}" if first else ""
+        raise NothingCompared(f"no image could be decoded; there is nothing to record{why}")
     new = [
         change for change in changes(approved, now) if _is_new(change.path, change.image, approved)
     ]

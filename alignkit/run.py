@@ -28,7 +28,13 @@ def run_experiment(
 
     A run whose record is whole is not done again, unless ``fresh``. Raises `WorkspaceError` if
     another process holds the folder or it cannot be written, and `DataError` for unusable data.
+    Images without labels are compared and judged as `alignkit gate` does it.
     """
+    if not experiment.content.labelled:
+        from alignkit.check import check
+
+        checked = check(experiment, workspace, baselines=None, progress=progress)
+        return checked.record, checked.folder
     plan = make_plan(experiment)
     folder = workspace.run_folder(experiment.name, plan.key)
     with workspace.lock(folder):

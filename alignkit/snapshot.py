@@ -20,6 +20,7 @@ from alignkit.baseline import (
     StageLine,
     baseline_environment,
 )
+from alignkit.decoders import Decoded, Outcome
 from alignkit.errors import AlignkitError
 from alignkit.golden import GoldenStore, array_sha256
 from alignkit.numerics import usable_cpus
@@ -186,11 +187,12 @@ def _lines(
         taps = path.taps(encoded)
     except (AlignkitError, ImportError):
         raise
-    except Exception:  # noqa: BLE001 - whatever a library raises on one image is its outcome
-        yield _undecoded(path.name, image, "failed", source), None
+    except Exception as error:  # noqa: BLE001 - whatever a library raises on one image is its outcome
+        raised = Decoded("failed", reason=f"{type(error).__name__}: {error}")
+        yield _undecoded(path.name, image, raised, source), None
         return
     if taps.last is None:
-        yield _undecoded(path.name, image, taps.decoded.outcome, source), None
+        yield _undecoded(path.name, image, taps.decoded, source), None
         return
     arrays: dict[StageName, Pixels | Batch] = {**taps.pixels}
     arrays["normalise"] = path.normalise(taps.last)
@@ -203,10 +205,16 @@ def _lines(
         before = sha256
 
 
-def _undecoded(path: str, image: str, outcome: str, source: str) -> StageLine:
+def _undecoded(path: str, image: str, decoded: Decoded, source: str) -> StageLine:
     return StageLine(
-        path=path, image=image, stage="decode", sha256=None, outcome=outcome, source=source
-    )  # fmt: skip
+        path=path,
+        image=image,
+        stage="decode",
+        sha256=None,
+        outcome=decoded.outcome,
+        reason=decoded.reason,
+        source=source,
+    )
 
 
 def _line(
@@ -215,7 +223,7 @@ def _line(
     stage: StageName,
     sha256: str,
     array: Pixels | Batch,
-    outcome: str,
+    outcome: Outcome,
     source: str,
 ) -> StageLine:
     import numpy as np

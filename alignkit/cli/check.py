@@ -1,0 +1,26 @@
+"""`alignkit check`."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from alignkit.cli.arguments import Files, Overrides
+from alignkit.errors import AlignkitError, worst
+from alignkit.load import load_experiment
+
+
+def check(
+    files: Files,
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+) -> None:
+    """Show every mistake in experiment files; reads no image and runs nothing."""
+    codes = []
+    for file in files:
+        try:
+            load_experiment(file, overrides)
+        except AlignkitError as error:
+            print(error, file=sys.stderr)
+            codes.append(error.exit_code)
+    raise typer.Exit(worst(codes))

@@ -1,0 +1,80 @@
+"""The pytest plugin: comparisons of preprocessing as tests, with approved baselines.
+
+`assert_preprocess_aligned` compares two stacks; the fixture ``preprocess_baseline`` compares one
+with what was approved before, in ``alignkit.baseline/<test module>/<test>`` beside the test.
+Nothing of alignkit is imported until a test uses it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from alignkit.assertion import Images
+    from alignkit.preprocess import Preprocess
+
+UPDATE = "--alignkit-update"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The plugin's options."""
+    group = parser.getgroup("alignkit", "preprocessing baselines")
+    group.addoption(
+        UPDATE,
+        metavar="REASON",
+        nargs="?",
+        const=f"pytest {UPDATE}",
+        help="approve what the tests find as their baselines, for this reason; refused in CI",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to approve anything in CI before a test runs."""
+    if config.getoption(UPDATE):
+        from alignkit.approval import refuse_in_ci
+        from alignkit.errors import ConfigError
+
+        try:
+            refuse_in_ci(UPDATE)
+        except ConfigError as error:
+            raise pytest.UsageError(str(error)) from None
+
+
+@dataclass(frozen=True)
+class PreprocessBaseline:
+    """What ``preprocess_baseline`` gives a test."""
+
+    folder: Path
+    reason: str | None
+
+    def check(
+        self, path: Preprocess | Mapping[str, Any], images: Images, name: str = "path"
+    ) -> None:
+        """Fail if a stage gives other pixels than were approved, or nothing was approved."""
+        from alignkit.assertion import compare_or_approve
+
+        problem = compare_or_approve(self.folder, name, path, images, reason=self.reason)
+        if problem:
+            pytest.fail(f"{problem}\nIf this is meant: pytest {UPDATE} 'why'", pytrace=False)
+
+
+@pytest.fixture
+def preprocess_baseline(request: pytest.FixtureRequest) -> PreprocessBaseline:
+    """Compares a stack with its approved baseline; ``--alignkit-update REASON`` approves."""
+    test = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name).strip("-")
+    folder = request.path.parent / "alignkit.baseline" / request.path.stem / test
+    return PreprocessBaseline(folder, request.config.getoption(UPDATE))
+
+
+@pytest.fixture
+def assert_preprocess_aligned() -> Callable[..., Any]:
+    """`alignkit.assert_preprocess_aligned`, without an import."""
+    from alignkit.assertion import assert_preprocess_aligned as call
+
+    return call

@@ -1,0 +1,130 @@
+"""A library is upgraded for real, in two virtual environments: red where its pixels move, and only
+then.
+
+Pillow 9.5.0 → 13.0.0 moves its bilinear resize by one level in 6 of the 61 photographs; OpenCV 4.11.0 →
+5.0.0 is bit-identical on them in decode and resize.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BASE = ("pydantic", "pyyaml", "typer", "rich", "scipy", "platformdirs", "jinja2")
+FILE = """\
+# Does {library} still give the pixels it gave?
+name: story
+data: {{name: images, root: {root}}}
+preprocess:
+  serving: {{decode: {library}, resize: {{name: {library}, size: 224}}}}
+gate: {{rules: [{{preset: strict, against: baseline}}]}}
+"""
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        sys.version_info[:2] != (3, 11), reason="Pillow 9.5.0 has wheels up to Python 3.11"
+    ),
+]
+
+
+def environment(folder: Path, *packages: str) -> Path:
+    """A virtual environment's Python with these packages and what a pixel gate needs besides."""
+    python = folder / "bin" / "python"
+    uv = shutil.which("uv")
+    make = [uv, "venv", "-q", "--python", sys.executable] if uv else [sys.executable, "-m", "venv"]
+    install = (
+        [uv, "pip", "install", "-q", "--python", python]
+        if uv
+        else [python, "-m", "pip", "install", "-q"]
+    )
+    subprocess.run([*make, folder], check=True, timeout=300)
+    done = subprocess.run(
+        [*install, *BASE, *packages], capture_output=True, text=True, check=False, timeout=600
+    )
+    if done.returncode:
+        pytest.skip(f"the package index does not give {packages}: {done.stderr.strip()[-200:]}")
+    return python
+
+
+class Machine:
+    """A machine with its own libraries; the checkout and its baselines are shared."""
+
+    def __init__(self, python: Path, folder: Path, file: Path) -> None:
+        self.python, self.folder, self.file = python, folder, file
+
+    def __call__(self, *words: str, ci: bool = False) -> tuple[int, str]:
+        kept = {key: value for key, value in os.environ.items() if key != "CI"}
+        variables = {**kept, "PYTHONPATH": str(ROOT), **({"CI": "true"} if ci else {})}
+        verb, *more = words
+        group = verb.split()
+        quiet = ["-q", "--no-report"] if verb == "gate" else []
+        command = [self.python, "-m", "alignkit", *group, str(self.file), *more, *quiet]
+        done = subprocess.run(
+            command, cwd=self.folder, env=variables, capture_output=True, text=True, check=False,
+            timeout=300, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+
+def machines(tmp_path, shared_data, library, old, new):
+    file = tmp_path / "gate.yaml"
+    file.write_text(FILE.format(library=library, root=shared_data / "photos"))
+    return (
+        Machine(environment(tmp_path / "old", *old), tmp_path, file),
+        Machine(environment(tmp_path / "new", *new), tmp_path, file),
+    )
+
+
+def test_a_pillow_that_moves_pixels_stops_ci_until_it_is_approved(tmp_path, shared_data):
+    other = ("numpy>=2", "opencv-python-headless>=4.11")
+    before, after = machines(
+        tmp_path, shared_data, "pillow", ("pillow==9.5.0", *other), ("pillow==13.0.0", *other)
+    )
+    assert before("baseline record")[0] == 0
+    assert before("gate", ci=True)[0] == 0
+
+    code, told = after("gate", ci=True)
+    assert code == 1
+    assert "resize.changed" in told
+    assert "decode.changed" not in told
+    assert "6 images change here first: pillow 9.5.0 → pillow 13.0.0" in told
+    assert after("baseline approve", "--reason", "sneaky", ci=True)[0] == 2
+
+    assert after("gate")[0] == 1
+    code, told = after("review")
+    assert code == 0
+    command = re.findall(
+        "^alignkit (baseline approve) .*--path serving --stage resize", told, re.MULTILINE
+    )
+    assert command == ["baseline approve"]
+    reason = "Pillow 13 rounds bilinear differently; retrained"
+    code, told = after(
+        "baseline approve", "--path", "serving", "--stage", "resize", "--reason", reason
+    )
+    assert (code, "approved 12 lines" in told) == (0, True)
+
+    code, told = after("gate", ci=True)
+    assert code == 0, told
+    code, told = after("baseline log")
+    assert reason in told
+    assert "pillow 9.5.0 → pillow 13.0.0" in told
+
+
+def test_an_opencv_that_moves_nothing_stays_green(tmp_path, shared_data):
+    before, after = machines(
+        tmp_path,
+        shared_data,
+        "opencv",
+        ("opencv-python-headless==4.11.0.86", "numpy<2", "pillow"),
+        ("opencv-python-headless==5.0.0.93", "numpy>=2", "pillow"),
+    )
+    assert before("baseline record")[0] == 0
+    code, told = after("gate", ci=True)
+    assert code == 0, told
+    assert "Aligned" in told

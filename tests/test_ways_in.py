@@ -1,0 +1,147 @@
+"""The GitHub action, the GitLab template and the pre-commit hooks, as far as no server is needed."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+
+from alignkit.outputs.github import step_outputs
+from tests.gate_case import make_case
+
+ROOT = Path(__file__).parents[1]
+CHROMA = "preprocess.opencv.decode={name: simplejpeg, chroma: nearest}"
+
+
+@pytest.fixture
+def case(tmp_path):
+    return make_case(tmp_path)
+
+
+def shell(script, folder, **variables):
+    """Run a script as the CI system would, with this Python first on the path."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "CI": "true", **variables}
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def action():
+    return yaml.safe_load((ROOT / "action.yml").read_text())
+
+
+@pytest.fixture
+def run_action(action, case):
+    (step,) = [step for step in action["runs"]["steps"] if step.get("id") == "gate"]
+
+    def run(**inputs):
+        given = {name: each.get("default", "") for name, each in action["inputs"].items()} | inputs
+        values = {
+            name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda m: str(given[m[1]]), text)
+            for name, text in step["env"].items()
+        }
+        files = {name: str(case.folder / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+        done = shell(step["run"], case.folder, **values, **files)
+        outputs = dict(
+            row.split("=", 1) for row in Path(files["GITHUB_OUTPUT"]).read_text().splitlines()
+        )
+        return done, outputs
+
+    return run
+
+
+def test_the_action_fails_on_drift_with_every_output_set(run_action, action, case):
+    case.write("{preset: strict}")
+    done, outputs = run_action(config="gate.yaml", set=CHROMA)
+    assert done.returncode == 1, done.stderr
+    assert "::error file=gate.yaml,line=9" in done.stdout
+    assert set(outputs) == set(action["outputs"])
+    assert outputs["exit-code"] == "1"
+    reports = case.folder / "alignkit-reports"
+    assert json.loads((reports / "results.json").read_text())["exit_code"] == 1
+    assert (case.folder / outputs["report-path"]).is_file()
+
+
+def test_the_action_passes_and_its_switches_reach_the_command(run_action, case):
+    case.write("{preset: strict}")
+    done, outputs = run_action(config="gate.yaml", report="none")
+    assert done.returncode == 0, done.stderr
+    assert (outputs["verdict"], outputs["report-path"]) == ("pass", "")
+    done, _ = run_action(config="gate.yaml", set=CHROMA, **{"exit-zero": "true"})
+    assert done.returncode == 0
+    assert "::error" in done.stdout
+
+
+def test_inputs_of_the_action_are_never_run_as_shell(run_action, action, case):
+    case.write("{preset: strict}")
+    done, _ = run_action(config="gate.yaml", set='name=$(touch "hacked")`touch hacked`')
+    assert done.returncode == 2
+    assert not (case.folder / "hacked").exists()
+    for step in action["runs"]["steps"]:
+        assert "${{" not in step.get("run", "")
+
+
+def test_the_outputs_of_the_action_are_those_the_command_sets(action):
+    given = {
+        re.fullmatch(r"\$\{\{ steps\.gate\.outputs\.([\w-]+) \}\}", each["value"])[1]
+        for each in action["outputs"].values()
+    }
+    assert given == set(action["outputs"])
+    assert all(f'"{name}"' in Path(sys.modules[step_outputs.__module__].__file__).read_text()
+               for name in given)  # fmt: skip
+
+
+def test_the_gitlab_template_writes_the_reports_it_names(case):
+    case.write("{preset: strict}")
+    job = yaml.safe_load((ROOT / "templates" / "gitlab-gate.yml").read_text())[".alignkit-gate"]
+    variables = {**job["variables"], "ALIGNKIT_OPTIONS": "--no-report"}
+    done = shell("\n".join(job["script"]), case.folder, **variables)
+    assert done.returncode == 0, done.stderr
+    reports = job["artifacts"]["reports"]
+    assert json.loads((case.folder / reports["codequality"]).read_text()) == []
+    assert ET.parse(case.folder / reports["junit"]).getroot()[0].get("failures") == "0"
+    assert (case.folder / reports["metrics"]).read_text().endswith("# EOF\n")
+
+
+def test_the_pre_commit_hooks_run(case):
+    file = case.write("{preset: strict}")
+    hooks = {
+        hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    }
+    check = hooks["alignkit-check"]
+    assert re.search(check["files"], "experiments/gate.yaml")
+    assert not re.search(check["files"], ".github/workflows/ci.yaml")
+    script = f"{check['entry']} {shlex.quote(str(file))}"
+    assert shell(script, case.folder).returncode == 0
+    assert shell(f"{hooks['alignkit-gate']['entry']} {file}", case.folder).returncode == 0
+    file.write_text(file.read_text().replace("strict", "strikt"))
+    refused = shell(script, case.folder)
+    assert refused.returncode == 2
+    assert "did you mean 'strict'?" in refused.stderr
+
+
+@pytest.mark.slow
+def test_experiments_gate_yaml_is_what_its_comment_says(shared_data, tmp_path):
+    file = ROOT / "experiments" / "gate.yaml"
+    command = ["alignkit", "gate", str(file), "-q", "--no-report", "--reports", str(tmp_path)]
+    command += ["--set", f"data.root={shared_data / 'photos'}"]
+    for change, code, stage in (
+        (None, 0, None), (CHROMA, 1, "decode"),
+        ("preprocess.opencv.decode={name: simplejpeg, dct: ifast}", 1, "decode"),
+        ("preprocess.opencv.resize.interpolation=area", 1, "resize"),
+        ("preprocess.opencv.colour=bgr", 1, "colour"),
+    ):  # fmt: skip
+        more = ["--set", change] if change else []
+        done = shell(shlex.join([*command, *more]), ROOT)
+        assert done.returncode == code, done.stdout + done.stderr
+        failed = set(re.findall(r"^  fail +(\w+)\.", done.stdout, re.MULTILINE))
+        assert failed == ({stage} if stage else set())
