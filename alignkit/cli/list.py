@@ -16,6 +16,7 @@ from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
 from alignkit.errors import ConfigError
 from alignkit.models import MODELS, model_version
+from alignkit.outputs import OUTPUTS
 from alignkit.plugins import Plugin, did_you_mean
 from alignkit.presets import PRESETS, calibration
 from alignkit.resizers import RESIZERS
@@ -36,7 +37,7 @@ class Listed:
 def list_plugins(
     family: Annotated[
         str | None,
-        typer.Argument(help="decoders, resizers, backends, datasets, presets or models."),
+        typer.Argument(help="decoders, resizers, backends, datasets, presets, models, outputs."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -106,4 +107,5 @@ FAMILIES: dict[str, Callable[[], list[Listed]]] = {
     "datasets": lambda: _plugins(DATASETS),
     "presets": _presets,
     "models": _models,
+    "outputs": lambda: [Listed(name, True, "", each.summary) for name, each in OUTPUTS.items()],
 }
