@@ -1,5 +1,6 @@
 """What is checked before a change goes in. `nox` runs lint, types and tests; `nox -l` lists all."""
 
+import shutil
 from pathlib import Path
 
 import nox
@@ -33,9 +34,21 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def slow(session: nox.Session) -> None:
-    """The tests that train, render in a browser or kill a run."""
+    """The tests that train or kill a run."""
     session.install(".[dev]")
-    session.run("python", "-m", "pytest", "-m", "slow", *session.posargs)
+    session.run("python", "-m", "pytest", "-m", "slow and not browser", *session.posargs)
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """The report in Chromium; needs Debian's chromium-driver. Rebuilds its script where npm is."""
+    session.install(".[dev]")
+    if shutil.which("npm"):
+        with session.chdir("alignkit/report/assets/src"):
+            session.run("npm", "ci", "--ignore-scripts", external=True)
+            session.run("npm", "run", "build", external=True)
+        session.run("git", "diff", "--exit-code", "alignkit/report/assets", external=True)
+    session.run("python", "-m", "pytest", "-m", "browser", "-rs", *session.posargs)
 
 
 @nox.session

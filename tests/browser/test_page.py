@@ -2,7 +2,10 @@
 
 import json
 from csv import reader
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -50,6 +53,31 @@ def test_metric_is_switched_without_a_script(browser):
         assert browser.run("return document.images.length") == 36
     finally:
         browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+JENKINS = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self'"
+
+
+def test_page_is_styled_under_the_content_security_policy_of_jenkins(browser, run_folder):
+    class Handler(SimpleHTTPRequestHandler):
+        def end_headers(self):
+            self.send_header("Content-Security-Policy", JENKINS)
+            super().end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=run_folder))
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        browser.driver.get(f"http://127.0.0.1:{server.server_port}/index.html")
+        colour = "return getComputedStyle(document.querySelector('.matrix .n5')).backgroundColor"
+        assert browser.run(colour) == "rgb(232, 139, 34)"
+        assert browser.run("return document.querySelectorAll('.list').length") == 0
+        assert not [text for text in browser.problems() if "style" in text.lower()]
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_every_metric_is_printed(browser):

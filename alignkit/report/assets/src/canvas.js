@@ -160,7 +160,7 @@ function numbers(context, pair, view, { left, top, zoom, pane }, lit) {
         context.lineWidth = 3;
         context.strokeStyle = "#000";
         context.fillStyle = "#fff";
-        const text = written(Number.isInteger(value) ? value : +value.toFixed(1), shown === "delta");
+        const text = written(value, shown === "delta", 1);
         context.strokeText(text, left + (x + 0.5) * zoom, row, zoom);
         context.fillText(text, left + (x + 0.5) * zoom, row, zoom);
       });
@@ -175,8 +175,8 @@ function shownSide(view, lit, pane, left, x, zoom) {
   return "a";
 }
 
-// A value as the viewer writes it: whole numbers whole, others to two decimals.
-export function written(value, change = false) {
-  const text = Number.isInteger(value) ? String(Math.abs(value)) : Math.abs(value).toFixed(2);
+// A value as the viewer writes it: whole numbers whole, others with their decimals.
+export function written(value, change = false, decimals = 2) {
+  const text = Number.isInteger(value) ? String(Math.abs(value)) : Math.abs(value).toFixed(decimals);
   return `${value < 0 ? "−" : change && value > 0 ? "+" : ""}${text}`;
 }

@@ -137,7 +137,7 @@ function Facts({ run, view, pair, row, stored, blocks, block, act }) {
       <ul>${row.before.map((was, seed) => html`<li>${was === row.after[seed] ? `${was}, unchanged` : `${was} → ${row.after[seed]}`}</li>`)}</ul>`}
     ${!row && stored?.flipped && html`<p>Flipped: ${stored.flipped}</p>`}
     ${stages.length > 0 && html`<h3>Stage by stage</h3><table><thead><tr><th scope="col">Stage</th><th scope="col" class="n">Max</th><th scope="col" class="n">Mean</th></tr></thead>
-      <tbody>${stages.map((each) => html`<tr><th scope="row">${each.stage}</th><td class="n">${each.max === null ? "–" : written(+each.max.toFixed(2))}</td><td class="n">${each.mean === null ? "–" : each.mean.toFixed(3)}</td></tr>`)}</tbody></table>`}
+      <tbody>${stages.map((each) => html`<tr><th scope="row">${each.stage}</th><td class="n">${each.max === null ? "–" : written(each.max)}</td><td class="n">${each.mean === null ? "–" : each.mean.toFixed(3)}</td></tr>`)}</tbody></table>`}
     ${blocks.length > 0 && html`<h3>Worst blocks</h3><ol class="blocks">${blocks.slice(0, 5).map((each, index) =>
       html`<li><button type="button" aria-pressed=${index === block} onClick=${() => act.block(index - block)}>x ${each.x}, y ${each.y}: mean ${each.mean.toFixed(2)}</button></li>`)}</ol>`}
   </aside>`;
