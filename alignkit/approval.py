@@ -168,7 +168,7 @@ def approve(
         accepted, measured = tuple(lines), tuple(metrics)
         merged = _merged(known, now, accepted, measured)
         approval = Approval(
-            when=datetime.now(UTC).isoformat(timespec="seconds"),
+            when=datetime.now(UTC).isoformat(timespec="microseconds"),
             who=who(),
             commit=git_revision(folder),
             reason=reason.strip(),
@@ -245,7 +245,7 @@ def read_approvals(folder: Path) -> list[Approval]:
             found.append(Approval.model_validate(json.loads(file.read_text())))
         except (ValueError, ValidationError, OSError) as error:
             raise BaselineError(f"{file} is damaged; restore it from version control") from error
-    return found
+    return sorted(found, key=lambda each: each.when)
 
 
 def who() -> str:

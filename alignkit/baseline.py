@@ -98,6 +98,8 @@ class Head(_Stored):
     """Path → its stages and options."""
     data: str
     """Fingerprint of the images."""
+    code: str = ""
+    """Hash of the modules of alignkit that decide the pixels."""
     lines: Annotated[int, Field(ge=0)]
     """Lines that follow, so that a cut file is known."""
 
@@ -144,6 +146,15 @@ def environment_fingerprint(environment: dict[str, str]) -> str:
 def baseline_file(folder: Path, environment: dict[str, str]) -> Path:
     """Where the baseline of an environment lies below an experiment's baseline folder."""
     return folder / f"{environment_fingerprint(environment)}.jsonl"
+
+
+def named_baseline(folder: Path, fingerprint: str) -> Baseline:
+    """The baseline of that fingerprint; raises `BaselineError` that names those there are."""
+    path = folder / f"{fingerprint}.jsonl"
+    if path.exists():
+        return read_baseline(path)
+    there = ", ".join(file.stem for file in sorted(folder.glob("*.jsonl"))) or "none"
+    raise BaselineError(f"{folder} has no baseline {fingerprint!r}; there are: {there}")
 
 
 def find_baseline(folder: Path, environment: dict[str, str]) -> Baseline:

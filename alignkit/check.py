@@ -9,7 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from alignkit.baseline import FOLDER, Baseline, baseline_environment, find_baseline
+from alignkit.baseline import (
+    FOLDER,
+    Baseline,
+    baseline_environment,
+    find_baseline,
+    named_baseline,
+)
 from alignkit.baseline_diff import compare_with_baseline
 from alignkit.experiment import Experiment
 from alignkit.gate import judge
@@ -43,9 +49,7 @@ def check(
     image was left, and what a run raises.
     """
     folder = baseline_folder(experiment, baselines)
-    against = any(rule.against == "baseline" for rule in experiment.content.gate.rules or ())
-    # before any work: a missing baseline costs seconds, not a training
-    approved = find_baseline(folder, baseline_environment(experiment.paths)) if against else None
+    approved = _approved(experiment, folder)  # before any work: what is missing costs seconds
     measure = _measured_run if experiment.content.labelled else _measured_pixels
     record, run = measure(experiment, workspace, progress)
     now = None
@@ -61,6 +65,15 @@ def check(
 def baseline_folder(experiment: Experiment, baselines: Path | None) -> Path:
     """Where the baselines of an experiment lie."""
     return (baselines or experiment.file.parent / FOLDER) / experiment.name
+
+
+def _approved(experiment: Experiment, folder: Path) -> Baseline | None:
+    gate = experiment.content.gate
+    if not any(rule.against == "baseline" for rule in gate.rules or ()):
+        return None
+    if gate.environment is not None:
+        return named_baseline(folder, gate.environment)
+    return find_baseline(folder, baseline_environment(experiment.paths))
 
 
 def rule_lines(experiment: Experiment) -> tuple[int, ...]:

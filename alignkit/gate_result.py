@@ -55,7 +55,9 @@ def run_gate(
         told = f"{what}\nThis is a defect of alignkit; please report it:\n{traceback.format_exc()}"
         return _failed(file, command, told, ExitCode.CRASHED, ())
     code = checked.record.verdict.exit_code
-    pending = pending_changes(checked.approved, checked.now) if checked.now else None
+    pending = None
+    if checked.now is not None and experiment.content.gate.environment is None:
+        pending = pending_changes(checked.approved, checked.now)
     if pending is not None and not in_ci():
         write_pending(pending_file(workspace, experiment.name, pending.fingerprint), pending)
     return GateResult(

@@ -208,6 +208,9 @@ class Gate(BaseModel):
     allow_missing: Flag | Literal["gpu"] = False
     """Let paths and cells that this machine cannot run be skipped without exit code 4: any, or only
     those that need a GPU it has not."""
+    environment: str | None = None
+    """Fingerprint of the environment whose baseline is compared with; by default this machine's. A
+    machine without a GPU can name a GPU's, whose golden tensors its stand-in is held against."""
     rules: Annotated[tuple[Rule, ...], Field(min_length=1)] | None = None
     """By default churn ≤ 2 % and macro recall within ±1 point; without labels, ``strict``."""
     waive: tuple[Waiver, ...] = ()

@@ -136,6 +136,8 @@ def _add(snapshot: Snapshot, tapped: _Tapped) -> None:
 def _head(name: str, paths: Sequence[Preprocess], samples: Samples) -> Head:
     from alignkit import __version__
     from alignkit.errors import MissingDependency
+    from alignkit.prepare import CODE
+    from alignkit.workspace import code_version
 
     for path in paths:
         if reason := path.missing():
@@ -153,6 +155,7 @@ def _head(name: str, paths: Sequence[Preprocess], samples: Samples) -> Head:
         },
         paths={path.name: path.identity() for path in paths},
         data=samples.fingerprint,
+        code=code_version(*CODE),
         lines=0,
     )
 

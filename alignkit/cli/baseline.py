@@ -111,7 +111,14 @@ def log(
         return
     rows = [("when", "who", "commit", "lines", "library", "reason")]
     rows += [
-        (each.when, each.who, each.commit[:12], str(len(each.lines)), each.upgrades, each.reason)
+        (
+            each.when[:19],
+            each.who,
+            each.commit[:12],
+            str(len(each.lines)),
+            each.upgrades,
+            each.reason,
+        )
         for each in approvals
     ]
     print(columns(rows) if approvals else "nothing was approved yet")

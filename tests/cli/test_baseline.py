@@ -188,3 +188,30 @@ def test_show_names_versions_images_and_lines(alignkit, recorded):
     assert row.split()[1] == "serving"
     assert row.split()[-2:] == ["5", "15"]
     assert json.loads(alignkit("baseline", "show", recorded, "--json").out)[0]["name"] == "small"
+
+
+def test_a_machine_without_a_gpu_is_held_against_the_golden_tensors_of_one(ak, case, monkeypatch):
+    """The GPU's stack is played by a decoder with nearest chroma upsampling."""
+    gpu = {"system": "Linux", "machine": "x86_64", "gpu": "H100, driver 580"}
+    served = "  serving: {decode: {name: simplejpeg, chroma: nearest}, resize: {name: opencv, size: 32}}\n"
+    rule = "{metric: decode.mean_abs, fail: 0.1, against: baseline}"
+    there = case.write(rule, paths=served, name="gpu.yaml")
+    with monkeypatch.context() as on_gpu:
+        for module in ("snapshot", "record_baseline"):
+            on_gpu.setattr(f"alignkit.{module}.baseline_environment", lambda _: gpu)
+        assert ak("baseline", "record", there, "--golden", "decode").code == 0
+    (file,) = case.baselines.glob("*.jsonl")
+
+    here = case.write(rule, paths=ONE_PATH, also=f"environment: {file.stem}")
+    told = ak("gate", here)
+    assert told.code == 1
+    assert "decode.mean_abs" in told.out
+    assert "grey levels" in told.out
+    assert "review" not in told.out  # another machine's baseline is not this one's to approve
+    assert not list(case.reports.glob("small/pending*"))
+    surrogate = case.write(rule, paths=served, also=f"environment: {file.stem}")
+    assert ak("gate", surrogate).code == 0
+    unknown = case.write(rule, paths=served, also="environment: linux-gpu")
+    told = ak("gate", unknown)
+    assert told.code == 6
+    assert f"there are: {file.stem}" in told.out

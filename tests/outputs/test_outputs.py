@@ -72,7 +72,7 @@ def test_text_keeps_within_30_lines(of):
 
 
 def test_json_is_strict_and_says_its_format(any_result, of):
-    document = json.loads(of("json"), parse_constant=lambda word: pytest.fail(word))
+    document = json.loads(of("json"), parse_constant=pytest.fail)
     assert document["format"] == 1
     assert document["exit_code"] == any_result.exit_code
     assert len(document["verdict"]["rules"]) == len(any_result.verdict.rules)
