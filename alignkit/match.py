@@ -59,6 +59,9 @@ class Ranked:
     unseen: float | None = None
     """``mean_abs`` on the images the search did not see."""
     unseen_identical: int = 0
+    churn: Estimate | None = None
+    """Share of a model's predictions that differ from those on the target's pixels; ``None``
+    without a model. See `alignkit.match_drift`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,7 @@ def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:
                 "identical": ranked.identical,
                 "unseen_mean_abs": ranked.unseen,
                 "unseen_identical": ranked.unseen_identical,
+                "churn": asdict(ranked.churn) if ranked.churn else None,
             }
             for ranked, path in zip(match.ranking, match.paths, strict=True)
         ],

@@ -14,6 +14,8 @@ from alignkit.errors import ConfigError
 from alignkit.progress import Mode, Progress, progress_for
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from alignkit.configurations import Configuration
     from alignkit.match import Match
     from alignkit.samples import Samples
@@ -49,6 +51,12 @@ def match(
             "--serving", help="Search the options of serving libraries: T is how it was trained."
         ),
     ] = False,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.onnx", help="Also show how many of this model's predictions change."
+        ),
+    ] = None,
     probe: Annotated[int, typer.Option(min=2, help="Images the search is made on.")] = 500,
     seed: Annotated[int, typer.Option(help="Which images are kept for the final check.")] = 0,
     out: Annotated[
@@ -67,6 +75,11 @@ def match(
     chosen = list(names) or _configurations(stack, decoders, resizers)
     display = progress_for("none" if quiet else progress)
     found = _searched(stack, samples, rows, chosen, display, probe=probe, seed=seed)
+    if model is not None:
+        from alignkit.match_drift import onnx_session, with_churn
+
+        with onnx_session(model, stack.geometry.size) as session:
+            found = with_churn(found, stack, samples, rows, session)
     _show(found, names)
     for file in files:
         from alignkit.match_text import as_json
@@ -141,9 +154,8 @@ def _searched(
 
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    from alignkit.match_text import alternatives, headline, label, yaml_block
+    from alignkit.match_text import headline, yaml_block
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -151,23 +163,7 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
     for fact in found.facts:
         print(fact)
     print(headline(found, names))
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    table.add_column("configuration", overflow="fold", ratio=1)
-    for heading in ("mean |Δ|", "max |Δ|", "identical", "unseen"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for place, each in enumerate(found.ranking, 1):
-        same = alternatives(each, names)
-        first = each.configurations[0]
-        table.add_row(
-            f"{place}",
-            names.get(first, label(first)) + (f"\n[dim]same pixels: {same}[/]" if same else ""),
-            f"{each.mean_abs.value:.3f}",
-            f"{each.max_abs:.1f}",
-            f"{each.identical}/{found.images}",
-            "" if each.unseen is None else f"{each.unseen:.3f}",
-        )
-    console.print(table)
+    console.print(_table(found, names))
     steps = ", ".join(f"{tried} on {images}" for images, tried in found.rungs)
     print(f"{found.tried} configurations: {steps} images; distances in grey levels 0..255")
     if found.left_out:
@@ -175,6 +171,33 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
         print(f"{len(found.left_out)} images left out; the first, {first_out}: {reason}")
     if not names:
         print(f"\npreprocess:\n{_indented(yaml_block(found.paths[0], 'matched'))}")
+
+
+def _table(found: Match, names: Mapping[Configuration, str]) -> Table:
+    from rich.table import Table
+
+    from alignkit.match_text import alternatives, label
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    table.add_column("configuration", overflow="fold", ratio=1)
+    with_churn = found.winner.churn is not None
+    for heading in ("mean |Δ|", "max |Δ|", "identical", "unseen", *["churn"] * with_churn):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for place, each in enumerate(found.ranking, 1):
+        same = alternatives(each, names)
+        first = each.configurations[0]
+        churn = each.churn.value if each.churn else None
+        table.add_row(
+            f"{place}",
+            names.get(first, label(first)) + (f"\n[dim]same pixels: {same}[/]" if same else ""),
+            f"{each.mean_abs.value:.3f}",
+            f"{each.max_abs:.1f}",
+            f"{each.identical}/{found.images}",
+            "" if each.unseen is None else f"{each.unseen:.3f}",
+            *([] if churn is None else [f"{100 * churn:.2f} %"]),
+        )
+    return table
 
 
 def _indented(lines: str) -> str:
