@@ -1,0 +1,85 @@
+"""`alignkit gate` on an experiment that trains: model rules, indecision, metrics against a baseline."""
+
+import json
+
+import pytest
+
+EXPERIMENT = """\
+# Is it so?
+name: small
+data: {name: digits-on-photos, train: 300, eval: 60, seed: 0}
+preprocess:
+  opencv: {preset: opencv-train, size: 48}
+  pillow: {preset: pillow-train, size: 48}
+train: {epochs: 4, seeds: [0]}
+evaluate: {resamples: 200}
+gate:
+  rules:
+    - {metric: churn, fail: 0.9}
+    - {metric: recall.macro, margin: 0.01}
+    - {metric: resize.mean_abs, fail: 100}
+"""
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """Shared by the tests, so that the models are trained once."""
+    return tmp_path_factory.mktemp("reports")
+
+
+@pytest.fixture
+def gate(alignkit, reports, tmp_path, monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+    file = tmp_path / "small.yaml"
+    file.write_text(EXPERIMENT)
+
+    def call(*changes, verb=("gate",), more=()):
+        sets = [word for change in changes for word in ("--set", change)]
+        quiet = ("-q", "--no-report") if verb == ("gate",) else ()
+        return alignkit(*verb, file, "--reports", reports, *quiet, *sets, *more)
+
+    return call
+
+
+def test_too_few_images_are_inconclusive_with_the_number_that_would_do(gate):
+    told = gate()
+    assert told.code == 0, told
+    assert told.out.startswith("small: INCONCLUSIVE")
+    assert "images would settle it" in told.out
+    assert "controls hold" in told.out
+
+
+def test_indecision_fails_with_7_where_the_file_says_so(gate):
+    assert gate("gate.on_inconclusive=fail").code == 7
+    assert gate("gate.on_inconclusive=fail", more=("--exit-zero",)).code == 0
+
+
+def test_a_model_rule_fails_with_1_and_names_effect_and_cause(gate):
+    told = gate("gate.rules.0={metric: logits.max_abs, fail: 0.000001}")
+    assert told.code == 1
+    assert "fail  logits.max_abs" in told.out
+
+
+def test_a_class_that_is_not_there_is_a_mistake(gate):
+    told = gate("gate.rules.0={metric: 'recall[eleven]', fail: 0.1}")
+    assert told.code == 2
+    assert "there is no class 'eleven'" in told.out
+
+
+def test_metrics_are_held_against_the_baseline(gate, tmp_path):
+    rules = "gate.rules=[{metric: top1, fail: 0.05, against: baseline}]"
+    assert gate(rules).code == 6
+    assert gate(verb=("baseline", "record")).code == 0
+    assert gate(rules).code == 0
+    (path,) = (tmp_path / "alignkit.baseline" / "small").glob("*.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if "metrics" in line and line["evaluated_with"] == "pillow":
+            line["metrics"]["top1"] += 0.5
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    told = gate(rules)
+    assert told.code == 1
+    assert "50.00 pp" in told.out
+    assert gate(rules.replace("0.05", "0.05, path: opencv")).code == 0
