@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignkit.bootstrap import RESAMPLES, resample_weights
-from alignkit.errors import ConfigError, NothingCompared
+from alignkit.errors import NothingCompared
 from alignkit.match import Match
 from alignkit.metrics import predicted_classes
 from alignkit.statistics import Estimate, percentile_interval
@@ -79,16 +79,11 @@ def _batches(
 
 @contextmanager
 def onnx_session(file: Path, size: tuple[int, int]) -> Iterator[Predicts]:
-    """An ONNX file in ONNX Runtime on the CPU, fp32; ``size`` is its input's (height, width).
-
-    Raises `ConfigError` if there is no such file.
-    """
+    """An ONNX file in ONNX Runtime on the CPU, fp32; ``size`` is its input's (height, width)."""
     from alignkit.backends.onnxruntime import ONNXRuntimeBackend
     from alignkit.checkpoint import Checkpoint
     from alignkit.workspace import file_sha256
 
-    if not file.is_file():
-        raise ConfigError(f"{file} is no file; give an exported model, FILE.onnx")
     checkpoint = Checkpoint(file.stem, 0, *size, weights=file, key=file_sha256(file))
     session = ONNXRuntimeBackend().open(checkpoint, file, "fp32")
     try:

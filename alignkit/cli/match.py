@@ -69,6 +69,8 @@ def match(
     from alignkit.datasets.images import Images
 
     files = [_json_path(each) for each in out]
+    if model is not None and not model.is_file():
+        raise ConfigError(f"{model} is no file; give an exported model, FILE.onnx")
     samples = Images(tuple(images)).evaluation()
     stack, rows = _target(target, samples, size, decoders, resizers)
     names = _names(serving=serving)

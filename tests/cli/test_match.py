@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import yaml
 
@@ -67,3 +68,49 @@ def test_mistakes_end_with_the_next_step_and_code_2(alignkit, images, arguments,
     told = alignkit("match", "--images", images, *arguments)
     assert told.code == 2
     assert message in told.err
+
+
+def linear_model(path, size: int, classes: int = 40) -> None:
+    """An ONNX file that projects the pixels' deviations on random weights."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    weights = np.random.default_rng(0).normal(size=(3 * size * size, classes)).astype(np.float32)
+    shapes = {"images": ["n", 3, size, size], "logits": ["n", classes]}
+    given, found = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    )
+    nodes = [
+        helper.make_node("Flatten", ["images"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "weights"], ["logits"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "linear", [given], [found], [numpy_helper.from_array(weights, "weights")]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, path)
+
+
+def test_with_a_model_the_table_shows_how_many_predictions_change(alignkit, images, tmp_path):
+    linear_model(tmp_path / "model.onnx", 96)
+    out = tmp_path / "match.json"
+    told = alignkit(
+        "match", "--target", "opencv-train", "--size", 96, "--images", images, *ONLY,
+        "--model", tmp_path / "model.onnx", "--out", f"json={out}",
+    )  # fmt: skip
+    assert told.code == 0, told.err
+    assert "churn" in told.out
+    churns = [each["churn"]["value"] for each in json.loads(out.read_text())["ranking"]]
+    assert churns[0] == 0.0
+    assert churns == sorted(churns)
+
+
+def test_a_model_that_is_not_there_is_refused_before_the_search(alignkit, images, tmp_path):
+    told = alignkit(
+        "match", "--target", "opencv-train", "--size", 96, "--images", images, *ONLY,
+        "--model", tmp_path / "absent.onnx",
+    )  # fmt: skip
+    assert told.code == 2
+    assert "is no file; give an exported model" in told.err
+    assert "grey levels" not in told.out
