@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from alignkit.record import Coverage, NotDecoded, RunRecord
+from collections.abc import Sequence
+
+from alignkit.record import Coverage, CoverageDiff, NotDecoded
 from alignkit.report.names import Names
 from alignkit.report.numerals import DASH, count, grouped
 from alignkit.report.table import Row, Shown, Table, number_columns, text_columns
 
 
-def coverage_tables(record: RunRecord, names: Names) -> tuple[Table, ...]:
+def coverage_tables(
+    coverage: Sequence[Coverage], diffs: Sequence[CoverageDiff], names: Names
+) -> tuple[Table, ...]:
     """How the decodes ended, and each image that did not decode cleanly."""
-    rows = tuple(_coverage_row(each, names) for each in record.coverage)
+    rows = tuple(_coverage_row(each, names) for each in coverage)
     columns = (
         *text_columns("Path", "Split"),
         *number_columns("Decoded", "Corrupt", "Failed", "Unsupported"),
     )
     tables = [Table("How the decodes ended, in images", columns, rows)]
-    bad = tuple(_bad_row(image, each, names) for each in record.coverage for image in each.examples)
+    bad = tuple(_bad_row(image, each, names) for each in coverage for image in each.examples)
     if bad:
         headers = text_columns("Image", "Path", "Split", "Outcome", "Reason")
         tables.append(Table("Images that a path did not decode cleanly", headers, bad))
-    if record.coverage_diffs:
-        tables.append(_differences(record, names))
+    if diffs:
+        tables.append(_differences(diffs, names))
     return tuple(tables)
 
 
@@ -37,7 +41,7 @@ def _coverage_row(each: Coverage, names: Names) -> Row:
     )
 
 
-def _differences(record: RunRecord, names: Names) -> Table:
+def _differences(diffs: Sequence[CoverageDiff], names: Names) -> Table:
     rows = tuple(
         Row(
             (
@@ -50,7 +54,7 @@ def _differences(record: RunRecord, names: Names) -> Table:
                 Shown(", ".join(each.examples[:5]) or DASH),
             )
         )
-        for each in record.coverage_diffs
+        for each in diffs
     )
     columns = (
         *text_columns("First and second"),
@@ -65,9 +69,9 @@ def _bad_row(image: NotDecoded, each: Coverage, names: Names) -> Row:
     return Row(tuple(map(Shown, (image.id, path, each.split, image.outcome, image.reason))))
 
 
-def coverage_words(record: RunRecord, names: Names) -> str:
+def coverage_words(coverage: Sequence[Coverage], names: Names) -> str:
     """One sentence: whether every path decoded everything."""
-    bad = [each for each in record.coverage if each.corrupt or each.failed or each.unsupported]
+    bad = [each for each in coverage if each.corrupt or each.failed or each.unsupported]
     if not bad:
         return "Every path decoded every image cleanly."
     parts = [

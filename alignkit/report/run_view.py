@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from alignkit.record import PathFacts, RunRecord
+from alignkit.record import Environment, PathFacts, RunRecord
 from alignkit.report.names import Names
 from alignkit.report.numerals import DASH, duration, grouped
 from alignkit.report.table import Row, Shown, Table, facts, text_columns
@@ -33,9 +34,9 @@ def controls_table(record: RunRecord) -> Table | None:
     )
 
 
-def paths_table(record: RunRecord, names: Names) -> Table:
+def paths_table(paths: Sequence[PathFacts], names: Names) -> Table:
     """Every stage of every path with the code that ran."""
-    rows = tuple(row for path in record.paths for row in _path_rows(path, names))
+    rows = tuple(row for path in paths for row in _path_rows(path, names))
     columns = text_columns("Path", "Stage", "What it does", "Options", "Library that ran")
     return Table("Preprocessing paths, the reference first", columns, rows)
 
@@ -93,13 +94,27 @@ def environment_tables(record: RunRecord) -> tuple[Table, ...]:
         "Started (UTC)": record.started,
         "Duration of this invocation": duration(record.seconds),
         "Plan (content hash)": record.key,
+    }
+    return (
+        facts("Run and machine", ("Fact", "Value"), run | machine_facts(machine)),
+        *library_tables(machine),
+    )
+
+
+def machine_facts(machine: Environment) -> dict[str, str]:
+    """Name → value."""
+    return {
         "Git revision": machine.git or "not in a git repository",
         "Python": machine.python,
         "Platform": machine.platform,
         "CPU": f"{machine.cpu}, {machine.cores} cores",
         "GPU": machine.gpu,
     }
-    tables = [facts("Run and machine", ("Fact", "Value"), run)]
+
+
+def library_tables(machine: Environment) -> tuple[Table, ...]:
+    """Flags; codecs; installed versions."""
+    tables = []
     if machine.flags:
         tables.append(facts("Settings that change numbers", ("Setting", "Value"), machine.flags))
     if machine.codecs:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from alignkit.record import PixelStage, RunRecord
+from alignkit.record import PixelStage
 from alignkit.report.names import Names, PathName
 from alignkit.report.numerals import DASH, percent, plain, signed
 from alignkit.report.table import Group, Notes, Row, Shown, Table, number_columns, text_columns
@@ -34,12 +34,12 @@ class StageSection:
     table: Table
 
 
-def stage_sections(record: RunRecord, names: Names) -> tuple[StageSection, ...]:
+def stage_sections(pixels: Sequence[PixelStage], names: Names) -> tuple[StageSection, ...]:
     """A section for each pair of paths, in the record's order."""
-    pairs = dict.fromkeys((stage.reference, stage.candidate) for stage in record.pixels)
+    pairs = dict.fromkeys((stage.reference, stage.candidate) for stage in pixels)
     sections = []
     for reference, candidate in pairs:
-        stages = [s for s in record.pixels if (s.reference, s.candidate) == (reference, candidate)]
+        stages = [s for s in pixels if (s.reference, s.candidate) == (reference, candidate)]
         isolated = [stage for stage in stages if stage.mode == "isolated"]
         first, largest = first_differing(isolated), largest_difference(isolated)
         tags = {largest.stage: "largest"} if largest else {}

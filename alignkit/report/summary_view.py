@@ -76,7 +76,7 @@ def _sections(record: RunRecord, names: Names) -> Iterable[Section]:
     if record.verdict.rules:
         yield _rules(record, names)
     yield _stages(record, names)
-    yield Section("Coverage", coverage_words(record, names))
+    yield Section("Coverage", coverage_words(record.coverage, names))
     yield _controls(record)
 
 
@@ -170,7 +170,7 @@ def _rules(record: RunRecord, names: Names) -> Section:
 def _stages(record: RunRecord, names: Names) -> Section:
     words = " ".join(
         f"{section.candidate.short} against {section.reference.short}: {section.words}"
-        for section in stage_sections(record, names)
+        for section in stage_sections(record.pixels, names)
     )
     rows = [
         (

@@ -63,7 +63,7 @@ def report_view(record: RunRecord) -> ReportView:
     """The page of a run."""
     names = Names(record.paths)
     verdict = verdict_view(record.verdict, names)
-    stages = stage_sections(record, names)
+    stages = stage_sections(record.pixels, names)
     return ReportView(
         alignkit=record.alignkit,
         name=record.name,
@@ -83,14 +83,14 @@ def report_view(record: RunRecord) -> ReportView:
         causes=attribution_sections(record, names),
         stages=stages,
         baseline=baseline_view(record, names),
-        coverage=coverage_words(record, names),
-        coverage_tables=coverage_tables(record, names),
-        worst=worst_groups(record, names),
+        coverage=coverage_words(record.coverage, names),
+        coverage_tables=coverage_tables(record.coverage, record.coverage_diffs, names),
+        worst=worst_groups(record.worst, names),
         classes=class_sections(record, names),
         trainings=training_sections(record, names),
         training_table=training_table(record, names),
         controls=controls_table(record),
-        paths_table=paths_table(record, names),
+        paths_table=paths_table(record.paths, names),
         data=data_table(record),
         environment=environment_tables(record),
         yaml=record.yaml,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alignkit.record import RunRecord, WorstImage
+from alignkit.record import WorstImage
 from alignkit.report.names import Names, PathName
 from alignkit.report.numerals import MINUS, TIMES, significant
 from alignkit.report.viewer_data import pair_name
@@ -25,6 +26,8 @@ class WorstCard:
 
     id: str
     facts: str
+    labelled: bool
+    """Whether predictions of it could flip."""
     flipped: str
     pictures: tuple[Picture, ...]
 
@@ -40,19 +43,19 @@ class WorstGroup:
     cards: tuple[WorstCard, ...]
 
 
-def worst_groups(record: RunRecord, names: Names) -> tuple[WorstGroup, ...]:
+def worst_groups(images: Sequence[WorstImage], names: Names) -> tuple[WorstGroup, ...]:
     """The worst images, grouped by pair of paths, in the record's order."""
     groups: dict[tuple[str, str], list[WorstImage]] = {}
-    for image in record.worst:
+    for image in images:
         groups.setdefault((image.reference, image.candidate), []).append(image)
     return tuple(
         WorstGroup(
             names.of(reference),
             names.of(candidate),
             pair_name(reference, candidate),
-            tuple(map(_card, images)),
+            tuple(map(_card, some)),
         )
-        for (reference, candidate), images in groups.items()
+        for (reference, candidate), some in groups.items()
     )
 
 
@@ -61,8 +64,9 @@ def _card(image: WorstImage) -> WorstCard:
     difference = f"|B {MINUS} A| {factor}"
     return WorstCard(
         id=image.id,
-        facts=f"label {image.label} · after {image.stage} · max {significant(image.max_abs)} · "
-        f"mean {image.mean_abs:.2f}",
+        facts=(f"label {image.label} · " if image.label else "")
+        + f"after {image.stage} · max {significant(image.max_abs)} · mean {image.mean_abs:.2f}",
+        labelled=bool(image.label),
         flipped=image.flipped,
         pictures=(
             Picture(
