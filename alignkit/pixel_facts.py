@@ -53,6 +53,7 @@ def pixel_stage(diff: PixelDiff, *, reference: str, candidate: str) -> PixelStag
         share_differing=sums.share_differing,
         share_above={str(level): sums.share_above(level) or 0.0 for level in LEVELS},
         p99=sums.percentile(99),
+        p99_9=sums.percentile(99.9),
         psnr=None if diff.stage == "normalise" else sums.psnr(),
         ssim=sums.ssim,
         reason=broken,

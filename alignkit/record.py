@@ -245,6 +245,7 @@ class PixelStage(_Stored):
     share_above: dict[str, float] = {}
     """Level → share of values that differ by more."""
     p99: float | None = None
+    p99_9: float | None = None
     psnr: float | None = None
     """dB; ``None`` where images are identical."""
     ssim: float | None = None
@@ -298,6 +299,8 @@ class BaselineFacts(_Stored):
     """Approved images that were not among the images of this run."""
     stages: tuple[BaselineStage, ...]
     coverage: tuple[CoverageDiff, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    """Paths that were not looked at: images, code, libraries and options are the approved ones."""
     metrics: dict[str, dict[str, float | None]] = {}
     """``trained with|evaluated with|backend|precision`` → approved metrics."""
 
