@@ -111,7 +111,9 @@ def _time(expected: Forecast) -> str:
 
 def _disk(expected: Forecast) -> str:
     size = expected.estimate.bytes
-    return NOT_MEASURED if size is None else f"about {size / 1e6:.1f} MB for trainings and cells"
+    if size is None:
+        return NOT_MEASURED
+    return f"about {size / 1e6:.1f} MB for trainings and cells" if size else "none"
 
 
 def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
