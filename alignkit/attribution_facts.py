@@ -10,6 +10,8 @@ from alignkit.mixture_metrics import Metric
 from alignkit.record import AttributionFacts, ShareFacts
 from alignkit.statistics import Estimate
 
+ROUNDING = 1e-9
+"""What is left of a zero after sums of floats."""
 MINUS = "\N{MINUS SIGN}"
 NAMES: dict[Metric, str] = {
     "pixels": "Pixels",
@@ -102,6 +104,8 @@ def amount(metric: Metric, value: float) -> str:
     """``-1.9 pp``, ``0.53 grey levels``, ``under 0.1 pp``; the minus is a true one."""
     unit = unit_of(metric)
     number, decimals, suffix = (100 * value, 1, "pp") if unit == "fraction" else (value, 2, unit)
+    if abs(number) < ROUNDING:
+        number = 0.0
     if 0 < abs(number) < 0.5 * 10**-decimals:
         return f"under {10**-decimals:.{decimals}f} {suffix}"
     # a distance, unlike a difference, has no sign

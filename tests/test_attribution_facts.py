@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from alignkit.attribute import Attribution, Share, attribute
-from alignkit.attribution_facts import MINUS, attribution_facts, breakdown, sentence
+from alignkit.attribution_facts import MINUS, amount, attribution_facts, breakdown, sentence
 from alignkit.record import AttributionFacts
 from alignkit.statistics import Estimate
 from tests.stacks import REFERENCE, changed, turned_photos
@@ -63,3 +63,7 @@ def test_paths_that_do_not_differ_say_so():
     for row in attribution_facts(found):
         assert row.total.value == 0.0
         assert row.sentence.endswith(": the paths do not differ in any stage")
+
+
+def test_what_is_left_of_a_zero_after_summing_is_zero():
+    assert amount("churn", -1e-17) == "0.0 pp"
