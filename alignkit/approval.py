@@ -224,8 +224,10 @@ def _merged_head(before: Baseline, now: Baseline, lines: tuple[LineChange, ...])
     accepted = {change.key for change in lines}
     left = {change.path for change in changes(before, now) if change.key not in accepted}
     settled = [path for path in now.head.paths if path not in left]
+    whole = not left and before.head.paths.keys() <= now.head.paths.keys()
     return now.head.model_copy(
         update={
+            "code": now.head.code if whole else "",
             "versions": before.head.versions | {p: now.head.versions[p] for p in settled},
             "paths": before.head.paths | {p: now.head.paths[p] for p in settled},
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +30,19 @@ class _Stage:
     same_images: dict[str, int] = field(default_factory=dict)
 
 
-def compare_with_baseline(approved: Baseline, now: Snapshot) -> BaselineFacts:
+def compare_with_baseline(
+    approved: Baseline, now: Snapshot, *, unchanged: Sequence[str] = ()
+) -> BaselineFacts:
     """Compare line by line.
+
+    ``unchanged`` names paths that were not tapped, since nothing can have changed them.
 
     An image counts at a stage if the baseline knows the image. A stage without a line passed its
     input on unchanged, so that its hash is that of the stage before.
     """
-    known = _arrays(approved.lines)
+    known = {
+        key: stages for key, stages in _arrays(approved.lines).items() if key[0] not in unchanged
+    }
     current = _arrays(now.lines)
     counted: dict[tuple[str, StageName], _Stage] = defaultdict(_Stage)
     for image, stages in current.items():
@@ -49,6 +56,7 @@ def compare_with_baseline(approved: Baseline, now: Snapshot) -> BaselineFacts:
             _facts(path, stage, each, approved, now) for (path, stage), each in counted.items()
         ),
         coverage=_coverage(known, current),
+        unchanged=tuple(unchanged),
         metrics={"|".join(key): line.metrics for key, line in approved.metrics.items()},
     )
 
@@ -210,7 +218,7 @@ def _cause(
     """What is known to have changed: the image files, the library, the options; else nothing."""
     files = sum(_source(approved, key) != _source(now, key) for key in begun)
     if stage == "decode" and files:
-        return f"{files} image files are other files than before"
+        return f"the files of {files} of these images are others than before"
     return changes_of_stage(approved.head, now.head, path, stage)
 
 
@@ -227,6 +235,19 @@ def changes_of_stage(old: Head, new: Head, path: str, stage: StageName) -> str:
 def _source(side: Baseline | Snapshot, key: LineKey) -> str:
     line = side.lines.get(key)
     return line.source if line else ""
+
+
+def unchanged_paths(old: Head, new: Head) -> list[str]:
+    """Paths that nothing can have changed: images, alignkit's code, libraries and options are the
+    approved ones.
+    """
+    if (old.data, old.code) != (new.data, new.code) or not new.code:
+        return []
+    return [
+        path
+        for path in new.paths
+        if (old.paths.get(path), old.versions.get(path)) == (new.paths[path], new.versions[path])
+    ]
 
 
 def _version(head: Head, path: str, stage: StageName) -> str:

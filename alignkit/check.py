@@ -16,13 +16,13 @@ from alignkit.baseline import (
     find_baseline,
     named_baseline,
 )
-from alignkit.baseline_diff import compare_with_baseline
+from alignkit.baseline_diff import compare_with_baseline, unchanged_paths
 from alignkit.experiment import Experiment
 from alignkit.gate import judge
 from alignkit.pixel_check import compare_pixels, pixel_record, self_test_controls
 from alignkit.progress import Progress
 from alignkit.record import BaselineFacts, RunRecord, write_record
-from alignkit.snapshot import snapshot_of
+from alignkit.snapshot import head_now, snapshot_of
 from alignkit.workspace import Workspace
 
 
@@ -40,11 +40,17 @@ class Checked:
 
 
 def check(
-    experiment: Experiment, workspace: Workspace, *, baselines: Path | None, progress: Progress
+    experiment: Experiment,
+    workspace: Workspace,
+    *,
+    baselines: Path | None,
+    changed_only: bool = False,
+    progress: Progress,
 ) -> Checked:
     """Measure what the rules ask for, with the self-test, and judge it.
 
-    ``baselines`` is the folder of baselines, by default ``alignkit.baseline`` beside the file.
+    ``baselines`` is the folder of baselines, by default ``alignkit.baseline`` beside the file;
+    ``changed_only`` takes paths that nothing can have changed since their approval as they were.
     Raises `BaselineError` if a rule needs a baseline that is not there, `NothingCompared` if no
     image was left, and what a run raises.
     """
@@ -55,8 +61,16 @@ def check(
     now = None
     facts: BaselineFacts | None = None
     if approved is not None:
-        now = snapshot_of(experiment, folder, record=record, approved=approved, progress=progress)
-        facts = compare_with_baseline(approved, now)
+        same = _unchanged(experiment, approved) if changed_only else []
+        now = snapshot_of(
+            experiment,
+            folder,
+            record=record,
+            approved=approved,
+            leave_out=same,
+            progress=progress,
+        )
+        facts = compare_with_baseline(approved, now, unchanged=same)
     record = _judged(experiment, record, facts)
     write_record(record, run)
     return Checked(record, run, approved, now.as_baseline() if now else None)
@@ -74,6 +88,12 @@ def _approved(experiment: Experiment, folder: Path) -> Baseline | None:
     if gate.environment is not None:
         return named_baseline(folder, gate.environment)
     return find_baseline(folder, baseline_environment(experiment.paths))
+
+
+def _unchanged(experiment: Experiment, approved: Baseline) -> list[str]:
+    usable = [path for path in experiment.paths if not path.missing()]
+    now = head_now(experiment.name, usable, experiment.content.data.evaluation())
+    return unchanged_paths(approved.head, now)
 
 
 def rule_lines(experiment: Experiment) -> tuple[int, ...]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from alignkit.errors import ExitCode, worst
 from alignkit.observe import BASELINE, Evidence, Observed, observe
 from alignkit.record import (
+    AttributionFacts,
     BaselineFacts,
     Cell,
     Control,
@@ -42,6 +43,7 @@ def judge(
     coverage: Sequence[CoverageDiff] = (),
     baseline: BaselineFacts | None = None,
     paths: Sequence[PathFacts] = (),
+    attributions: Sequence[AttributionFacts] = (),
     lines: Sequence[int] = (),
     today: date | None = None,
 ) -> Verdict:
@@ -50,7 +52,9 @@ def judge(
     ``paths`` begin with the reference; without them, every path that was compared counts. ``lines``
     are those of the rules in the file, from 1. ``today`` decides which waivers hold.
     """
-    evidence = _evidence(matrix, pixels, coverage, baseline, paths)
+    evidence = replace(
+        _evidence(matrix, pixels, coverage, baseline, paths), attributions=attributions
+    )
     judged = [
         each
         for rule, line in _placed(gate, lines, with_model=bool(matrix))
@@ -156,7 +160,7 @@ def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, int | None]:
     """The outcome and, if it is inconclusive, how many images would settle it."""
     if seen.different:
         return "fail", None
-    if seen.perfect:
+    if seen.perfect or seen.unchanged:
         return "pass", None
     metric = rule.measured
     if seen.value is None:

@@ -34,6 +34,7 @@ def run_gate(
     baselines: Path | None,
     exit_zero: bool,
     report: bool,
+    changed_only: bool = False,
     progress: Progress,
 ) -> GateResult:
     """Check a file and say the outcome; an error is an outcome, too.
@@ -44,7 +45,13 @@ def run_gate(
     command = shlex.join([*words, *(word for each in overrides for word in ("--set", each))])
     try:
         experiment = load_experiment(file, overrides)
-        checked = check(experiment, workspace, baselines=baselines, progress=progress)
+        checked = check(
+            experiment,
+            workspace,
+            baselines=baselines,
+            changed_only=changed_only,
+            progress=progress,
+        )
         page = _page(checked) if report else None
     except AlignkitError as error:
         return _failed(file, command, str(error), error.exit_code, _findings(file, error))

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from alignkit.errors import ExitCode
-from alignkit.record import BaselineFacts, BaselineStage, CoverageDiff, MatrixEntry, PixelStage
+from alignkit.record import (
+    AttributionFacts,
+    BaselineFacts,
+    BaselineStage,
+    CoverageDiff,
+    MatrixEntry,
+    PixelStage,
+)
 from alignkit.rule import Rule
 
 BASELINE = "baseline"
@@ -28,6 +35,7 @@ class Evidence:
     """Path → why it cannot run here."""
     labels: dict[tuple[str, str], str] = field(default_factory=dict)
     """(path, stage) → the stage's options in words."""
+    attributions: Sequence[AttributionFacts] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,8 @@ class Observed:
     perfect: bool = False
     """Nothing differs at all: PSNR is infinite and passes any limit."""
     cause: str = ""
+    unchanged: bool = False
+    """Not looked at, since nothing can have changed it."""
     reason: str = ""
     """Why there is no value."""
     missing: ExitCode = ExitCode.CRASHED
@@ -227,11 +237,12 @@ def _against_baseline(rule: Rule, evidence: Evidence) -> list[Observed]:
                          missing=ExitCode.BASELINE)]  # fmt: skip
     if metric.kind == "model":
         return [_since(rule, entry, baseline) for entry in evidence.matrix if _applies(rule, entry)]
+    same = [path for path in baseline.unchanged if rule.path in (None, path)]
+    found = [Observed(BASELINE, path, unchanged=True) for path in same]
     if metric.kind == "coverage":
-        return [
-            _of_coverage(diff) for diff in baseline.coverage if rule.path in (None, diff.candidate)
-        ]
-    return [
+        diffs = [diff for diff in baseline.coverage if rule.path in (None, diff.candidate)]
+        return found + [_of_coverage(diff) for diff in diffs]
+    return found + [
         _of_baseline_stage(metric.field, stage)
         for stage in baseline.stages
         if stage.stage == metric.stage and rule.path in (None, stage.path)

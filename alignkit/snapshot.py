@@ -71,7 +71,7 @@ def take_snapshot(
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    snapshot = Snapshot(_head(name, paths, samples))
+    snapshot = Snapshot(head_now(name, paths, samples))
 
     def tap(index: int) -> list[_Tapped]:
         return list(_tap_image(paths, samples, index, approved, golden, keep))
@@ -92,14 +92,18 @@ def snapshot_of(
     record: RunRecord | None = None,
     approved: Baseline | None = None,
     keep: Collection[StageName] = (),
+    leave_out: Collection[str] = (),
     progress: Progress,
 ) -> Snapshot:
     """Tap the paths of an experiment that can run here on its evaluation images.
 
-    ``folder`` is that of its baselines; ``record`` gives the metrics of a matrix.
+    ``folder`` is that of its baselines; ``record`` gives the metrics of a matrix; ``leave_out``
+    names paths that need not be tapped.
     """
     samples = experiment.content.data.evaluation()
-    usable = [path for path in experiment.paths if not path.missing()]
+    usable = [
+        path for path in experiment.paths if not path.missing() and path.name not in leave_out
+    ]
     with progress.stage("snapshot", len(samples), "every path") as stage:
         snapshot = take_snapshot(
             experiment.name,
@@ -133,7 +137,8 @@ def _add(snapshot: Snapshot, tapped: _Tapped) -> None:
         snapshot.golden[place] = tapped.distance if known is None else known + tapped.distance
 
 
-def _head(name: str, paths: Sequence[Preprocess], samples: Samples) -> Head:
+def head_now(name: str, paths: Sequence[Preprocess], samples: Samples) -> Head:
+    """The head of a baseline recorded now; raises `MissingDependency` if a path cannot run here."""
     from alignkit import __version__
     from alignkit.errors import MissingDependency
     from alignkit.prepare import CODE

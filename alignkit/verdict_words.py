@@ -32,14 +32,13 @@ def limits(rule: Rule) -> str:
 
 def in_words(rule: Rule, seen: Observed) -> str:
     """What was measured, with its interval; or why nothing was."""
-    if seen.different:
-        return seen.different
-    if seen.perfect:
-        return "identical"
+    if seen.different or seen.perfect or seen.unchanged:
+        same = "not looked at: nothing of it changed since it was approved"
+        return seen.different or ("identical" if seen.perfect else same)
     if seen.value is None:
-        if seen.at_least is not None:
-            return f"at least {_amount(seen.at_least, rule.measured.unit)}; {seen.reason}"
-        return seen.reason or "not measured"
+        bound = "" if seen.at_least is None else _amount(seen.at_least, rule.measured.unit)
+        reason = seen.reason or "not measured"
+        return f"at least {bound}; {reason}" if bound else reason
     metric = rule.measured
     unit = "share" if rule.relative else metric.unit
     if not metric.signed:
@@ -92,7 +91,10 @@ def sentence(outcomes: Sequence[RuleOutcome], broken: Sequence[Control], evidenc
         each.state in ("fail", "error") and not each.backend for each in outcomes
     )
     told = _of_rules(outcomes) if of_pixels else _of_matrix(evidence)
-    skipped = "; ".join(f"{path}: {reason}" for path, reason in evidence.skipped.items())
+    left_out = dict(evidence.skipped)
+    for path in evidence.baseline.unchanged if evidence.baseline else ():
+        left_out[path] = "nothing of it changed since it was approved"
+    skipped = "; ".join(f"{path}: {reason}" for path, reason in left_out.items())
     return f"{told} Not run: {skipped}." if skipped else told
 
 
@@ -120,19 +122,34 @@ def _of_matrix(evidence: Evidence) -> str:
     measured = [entry for entry in evidence.matrix if not entry.aligned and entry.drift is not None]
     if not measured:
         return "Nothing was compared: no cell besides the references could run."
-    worst = max(measured, key=lambda entry: (entry.drift and entry.drift.churn.value) or 0.0)
+    own = [entry for entry in measured if entry.trained_with == evidence.reference]
+    worst = max(own or measured, key=_churn)
     drift = worst.drift
     assert drift is not None
     if not any(entry.drift and (entry.drift.churn.value or 0.0) > 0 for entry in measured):
         return f"Aligned: no prediction changed in any of {len(measured)} comparisons."
     recall = drift.metrics["recall.macro"]
     churn = 100 * (drift.churn.value or 0.0)
-    cause = _cause(worst, evidence.pixels)
+    cause = _attributed(worst, evidence) or _cause(worst, evidence.pixels)
     return (
         f"Trained with {worst.trained_with}, served with {worst.evaluated_with} "
         f"({worst.backend} {worst.precision}): macro recall {points(recall)}, "
         f"{churn:.1f} % of predictions change{cause}."
     )
+
+
+def _churn(entry: MatrixEntry) -> float:
+    return (entry.drift and entry.drift.churn.value) or 0.0
+
+
+def _attributed(entry: MatrixEntry, evidence: Evidence) -> str:
+    """What each stage costs of the recall, where that was measured."""
+    for each in evidence.attributions:
+        found = each.reference, each.candidate, each.backend, each.precision
+        wanted = entry.trained_with, entry.evaluated_with, entry.backend, entry.precision
+        if found == wanted and each.metric == "recall.macro" and each.shares:
+            return f"; of the recall, {each.sentence.partition(': ')[2]}"
+    return ""
 
 
 def _cause(entry: MatrixEntry, pixels: Sequence[PixelStage]) -> str:

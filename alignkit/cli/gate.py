@@ -31,6 +31,14 @@ def gate(
         Literal["gpu", "any"] | None,
         typer.Option(help="Skip what cannot run here instead of ending with 4."),
     ] = None,
+    changed_only: Annotated[
+        bool,
+        typer.Option(
+            "--changed-only",
+            help="Against a baseline, look only at paths whose images, options, library or code "
+            "changed since the approval.",
+        ),
+    ] = False,
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
     report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,
@@ -61,6 +69,7 @@ def gate(
         baselines=baselines,
         exit_zero=exit_zero,
         report=report,
+        changed_only=changed_only,
         progress=progress_for("none" if quiet else progress),
     )
     deliver(result, form=form, to=to)

@@ -215,3 +215,29 @@ def test_a_machine_without_a_gpu_is_held_against_the_golden_tensors_of_one(ak, c
     told = ak("gate", unknown)
     assert told.code == 6
     assert f"there are: {file.stem}" in told.out
+
+
+def test_changed_only_looks_at_what_can_have_changed(ak, case, monkeypatch):
+    two = ONE_PATH + "  other: {decode: opencv, resize: {name: opencv, size: 32}}\n"
+    file = case.write(RULE, paths=two)
+    ak("baseline", "record", file)
+    unchanged = ak("gate", file, "--changed-only")
+    assert unchanged.code == 0
+    assert "Not run: serving: nothing of it changed" in unchanged.out
+
+    looked_at = []
+    monkeypatch.setattr(
+        "alignkit.snapshot._tap_image",
+        lambda paths, *_: looked_at.extend(path.name for path in paths) or iter(()),
+    )
+    ak("gate", file, "--changed-only")
+    assert looked_at == []
+    ak("gate", file, "--changed-only", "--set", AREA)
+    assert set(looked_at) == {"serving"}
+    monkeypatch.undo()
+
+    assert ak("gate", file, "--changed-only", "--set", AREA).code == 1
+    (case.images / "420.jpg").write_bytes((case.images / "444.jpg").read_bytes())
+    told = ak("gate", file, "--changed-only")
+    assert told.code == 1
+    assert "the files of 1 of these images are others" in told.out
