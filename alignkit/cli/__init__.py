@@ -14,6 +14,7 @@ import typer
 from alignkit import __version__
 from alignkit.cli.baseline import app as baseline
 from alignkit.cli.check import check
+from alignkit.cli.diff import diff
 from alignkit.cli.doctor import doctor
 from alignkit.cli.gate import gate
 from alignkit.cli.list import list_plugins
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(plan)
 app.command()(check)
+app.command()(diff)
 app.command()(gate)
 app.command()(review)
 app.add_typer(baseline)

@@ -1,0 +1,121 @@
+"""`alignkit diff`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from alignkit.cli.arguments import Quiet
+from alignkit.progress import Mode, progress_for
+
+if TYPE_CHECKING:
+    from alignkit.experiment import Experiment
+
+Ssim = Literal["none", "size", "full"]
+
+
+def diff(
+    images: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Folders, image files, or .txt lists of them; by default the data of --config.",
+            show_default=False,
+        ),
+    ] = None,
+    preprocess: Annotated[
+        list[str],
+        typer.Option(
+            metavar="A",
+            help="A preset, an entry of --config, or a mapping such as '{preset: opencv-train}'; "
+            "repeatable, the reference first.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006 - typer copies it
+    size: Annotated[
+        int | None, typer.Option(min=1, help="Side of the model's input, for presets; 224.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.yaml", help="An experiment file to take paths or data from."),
+    ] = None,
+    out: Annotated[
+        list[str],
+        typer.Option(metavar="KIND=PATH", help="json=FILE or html=DIR; repeatable."),
+    ] = [],  # noqa: B006
+    fail_on_coverage: Annotated[
+        bool,
+        typer.Option("--fail-on-coverage", help="Exit 1 if the paths decode different images."),
+    ] = False,
+    ssim: Annotated[
+        Ssim, typer.Option(help="SSIM at the model's size, of the decoded image too, or none.")
+    ] = "size",
+    stress: Annotated[
+        str, typer.Option(metavar="420:q90,…", help="Compare also as encoded again, e.g. 420:q90.")
+    ] = "",
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Worker processes; by default one for each CPU.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many images.")] = None,
+    max_pixels: Annotated[
+        int, typer.Option(min=1, help="Images whose header declares more are not decoded.")
+    ] = 180_000_000,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds an image may take on a path.")
+    ] = 60.0,
+    max_memory: Annotated[
+        float, typer.Option(min=0.1, help="GiB an image may take on a path.")
+    ] = 4.0,
+    progress: Annotated[
+        Mode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
+    ] = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Compare preprocessing stacks on any images, stage by stage, without a model.
+
+    Names the first stage that diverges and the largest difference. Exit codes: 0 compared · 1 the
+    paths decode different images, with --fail-on-coverage · 2 usage · 4 a path cannot run here ·
+    5 nothing was compared.
+    """
+    from alignkit.diff import DiffRequest, exit_code
+    from alignkit.diff import diff as compare
+    from alignkit.diff_output import outputs_of, write_outputs
+    from alignkit.diff_summary import diff_summary
+    from alignkit.image_argument import samples_of
+    from alignkit.isolate import Limits
+    from alignkit.path_argument import named_paths
+    from alignkit.stress import parse_stress
+
+    outputs = outputs_of(out)
+    experiment = _experiment(config)
+    entries = experiment.content.preprocess if experiment else {}
+    samples, source = samples_of(images or [], experiment, limit)
+    request = DiffRequest(
+        paths=named_paths(preprocess, size=size, entries=entries),
+        samples=samples,
+        source=source,
+        command=shlex.join(["alignkit", *sys.argv[1:]]),
+        ssim=ssim,
+        stress=parse_stress(stress),
+        threads=threads,
+        max_pixels=max_pixels,
+        limits=Limits(timeout, int(max_memory * 2**30)),
+    )
+    with request.isolation() as isolation:
+        record = compare(request, isolation, progress_for("none" if quiet else progress))
+        written = write_outputs(outputs, record, request, isolation)
+    print(diff_summary(record))
+    for path in written:
+        print(f"written {path}", file=sys.stderr)
+    raise typer.Exit(exit_code(record, fail_on_coverage=fail_on_coverage))
+
+
+def _experiment(config: Path | None) -> Experiment | None:
+    if config is None:
+        return None
+    from alignkit.load import load_experiment
+
+    return load_experiment(config)
