@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
+
+import typer
 
 
-def schema() -> None:
+def schema(
+    results: Annotated[
+        bool, typer.Option("--results", help="Of results.json instead, for programs that read it.")
+    ] = False,
+) -> None:
     """Print the JSON Schema of experiment files, for editors.
 
     Save it (alignkit schema > alignkit.schema.json) and name it in the first line of an experiment:
     # yaml-language-server: $schema=alignkit.schema.json
     """
-    from alignkit.experiment import experiment_schema
+    if results:
+        from alignkit.results import results_schema
 
-    print(json.dumps(experiment_schema(), indent=2))
+        document = results_schema()
+    else:
+        from alignkit.experiment import experiment_schema
+
+        document = experiment_schema()
+    print(json.dumps(document, indent=2))

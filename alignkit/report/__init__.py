@@ -13,7 +13,7 @@ ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
 
 
 def render(folder: Path) -> Path:
-    """Write ``index.html``, ``summary.md`` and ``assets/`` into a run's folder; returns the page.
+    """Write page, summary, ``results.json`` and ``assets/`` into a run's folder; returns the page.
 
     Raises `RecordError` if ``record.json`` is missing, damaged or newer than this alignkit, and
     `WorkspaceError` if the folder cannot be written.
@@ -25,6 +25,7 @@ def render(folder: Path) -> Path:
     from alignkit.report.templates import html, markdown
     from alignkit.report.view import report_view
     from alignkit.report.viewer_data import viewer_script
+    from alignkit.results import results_from_record, results_text
     from alignkit.workspace import write_atomically
 
     record = read_record(folder)
@@ -36,6 +37,7 @@ def render(folder: Path) -> Path:
         write_atomically(folder / "assets" / name, content)
     if data:
         write_atomically(folder / "data" / "run.js", data)
+    write_atomically(folder / "results.json", results_text(results_from_record(record)))
     write_atomically(folder / "summary.md", summary)
     write_atomically(folder / "index.html", page)
     return folder / "index.html"
