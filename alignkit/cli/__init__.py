@@ -13,6 +13,7 @@ import typer
 
 from alignkit import __version__
 from alignkit.cli.baseline import app as baseline
+from alignkit.cli.calibrate import calibrate
 from alignkit.cli.check import check
 from alignkit.cli.diff import diff
 from alignkit.cli.doctor import doctor
@@ -40,6 +41,7 @@ app.command()(plan)
 app.command()(check)
 app.command()(diff)
 app.command()(gate)
+app.command()(calibrate)
 app.command()(review)
 app.add_typer(baseline)
 app.command()(report)

@@ -1,0 +1,33 @@
+"""`alignkit calibrate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from alignkit.cli.arguments import Overrides, Quiet, Reports
+from alignkit.progress import progress_for
+from alignkit.workspace import Workspace
+
+
+def calibrate(
+    file: Annotated[Path, typer.Argument(help="The gate's or experiment's file in YAML.")],
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    repeats: Annotated[int, typer.Option(min=1, help="How often each path is run again.")] = 3,
+    reports: Reports = Path("reports"),
+    quiet: Quiet = False,
+) -> None:
+    """Propose a gate's thresholds from measured noise, of repeats and of seeds. Changes no file."""
+    from alignkit.calibrate import calibrate as propose
+    from alignkit.calibrate import proposal_text
+    from alignkit.load import load_experiment
+    from alignkit.run import run_experiment
+
+    experiment = load_experiment(file, overrides)
+    display = progress_for("none" if quiet else "auto")
+    record = None
+    if experiment.content.labelled:
+        record, _ = run_experiment(experiment, Workspace(reports), progress=display)
+    print(proposal_text(propose(experiment, record, repeats=repeats, progress=display)))
