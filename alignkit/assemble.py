@@ -18,6 +18,7 @@ from alignkit.gate import judge
 from alignkit.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
 from alignkit.record import (
     Artifact,
+    AttributionFacts,
     Control,
     ImageTableFacts,
     PathFacts,
@@ -41,6 +42,7 @@ def assemble_record(
     trained: Sequence[Trained],
     predicted: Sequence[Predicted],
     compared: Sequence[Comparison],
+    attributed: tuple[AttributionFacts, ...],
     controls: tuple[Control, ...],
     started: datetime,
     seconds: float,
@@ -64,6 +66,7 @@ def assemble_record(
         controls=controls,
         coverage=coverage,
         paths=paths,
+        attributions=attributed,
     )
     return RunRecord(
         alignkit=__version__,
@@ -88,6 +91,7 @@ def assemble_record(
         pixels=pixels,
         worst=_worst(plan, folder, sets, predicted, compared),
         verdict=verdict,
+        attributions=attributed,
         coverage_diffs=coverage,
         images=tuple(_image_table(comparison, folder) for comparison in compared),
     )
@@ -182,7 +186,7 @@ def _flips(predicted: Sequence[Predicted], reference: str, candidate: str) -> Ca
 
 
 def _is_row(predicted: Predicted, trained_with: str) -> bool:
-    return predicted.evaluation.training.preprocess.name == trained_with
+    return predicted.evaluation.training.row == trained_with
 
 
 def _classes(predicted: Predicted) -> dict[str, str]:

@@ -121,12 +121,13 @@ def _train(
 
     if training.skipped:
         return Skipped(training.skipped)
-    if unusable := sets.unusable(training.preprocess.name):
-        return unusable
-    prepared = sets.usable(training.preprocess.name, "train")
+    for path in training.paths:
+        if unusable := sets.unusable(path.name):
+            return unusable
+    prepared, *others = (sets.usable(path.name, "train") for path in training.paths)
     assert prepared is not None
     recipe = plan.experiment.content.train
-    detail = f"{training.preprocess.name} seed {training.seed}"
+    detail = f"{training.row} seed {training.seed}"
     with progress.stage("train", recipe.epochs, detail) as stage:
         return attempt(
             lambda: train(
@@ -139,6 +140,7 @@ def _train(
                 classes=len(sets.train.classes),
                 workspace=workspace,
                 progress=lambda epoch: stage.advance(),  # noqa: ARG005 - one step an epoch
+                others=[each for each in others if each is not None],
             )
         )
 
@@ -215,7 +217,7 @@ def _run_session(
     ended: dict[str, Ended[Answer]] = {}
 
     def work() -> None:
-        graph = _graph(to_run[0], checkpoint, sets, workspace)
+        graph = exported_graph(to_run[0], checkpoint, sets, workspace)
         with open_session(runtime, checkpoint, graph) as session:
             for evaluation in to_run:
                 ended[evaluation.key] = attempt(
@@ -228,9 +230,10 @@ def _run_session(
     return ended
 
 
-def _graph(
+def exported_graph(
     evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets, workspace: Workspace
 ) -> Path | None:
+    """The model's ONNX file, checked on real images; ``None`` for a backend that needs none."""
     if not evaluation.runtime.backend.needs_onnx:
         return None
     prepared = sets.usable(evaluation.preprocess.name, "eval")

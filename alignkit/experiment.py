@@ -35,6 +35,7 @@ from alignkit.option import (
     validated_with_plugin,
     wrong,
 )
+from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess_option import STRICT, Integer, Name, Number, PreprocessOption, Share
 from alignkit.rule import Gate
@@ -59,9 +60,17 @@ class Recipe(BaseModel):
     """``small-cnn`` or the name of a torchvision classification model."""
     epochs: Annotated[Integer, Field(ge=1, le=10_000)] = 8
     seeds: Annotated[tuple[Integer, ...], Field(min_length=1)] = (0, 1, 2)
+    fractions: Annotated[tuple[Annotated[Number, Field(gt=0, le=1)], ...], Field(min_length=1)] = (
+        1.0,
+    )
+    """Shares of the training images; each gives rows of its own. A share takes as much of every
+    class, the same images for every path, and the smaller lies within the larger."""
+    mix: tuple[Name, ...] = ()
+    """Paths of a further row: one model whose images come from one of them, drawn anew for every
+    image and epoch. Its cells are compared with the first of these paths."""
     batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 64
     optimiser: Literal["adamw", "sgd"] = "adamw"
-    learning_rate: Annotated[Number, Field(gt=0)] = 0.002
+    learning_rate: Annotated[Number, Field(gt=0)] = 0.005
     weight_decay: Annotated[Number, Field(ge=0)] = 0.05
     momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.9
     """Used by ``sgd`` only."""
@@ -70,12 +79,19 @@ class Recipe(BaseModel):
     augment: Augment = Augment()
     device: Literal["cpu", "cuda"] = "cpu"
 
-    @field_validator("seeds")
+    @field_validator("seeds", "fractions", "mix")
     @classmethod
-    def _distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        if len(set(seeds)) != len(seeds):
-            raise PydanticCustomError("seeds", "each seed may stand here once")
-        return seeds
+    def _distinct(cls, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        if len(set(given)) != len(given):
+            raise PydanticCustomError("distinct", "each may stand here once")
+        return given
+
+    @field_validator("mix")
+    @classmethod
+    def _several(cls, mix: tuple[str, ...]) -> tuple[str, ...]:
+        if len(mix) == 1:
+            raise PydanticCustomError("mix", "name two paths or more, or none")
+        return mix
 
     @field_validator("model")
     @classmethod
@@ -185,6 +201,16 @@ class ExperimentFile(BaseModel):
     def labelled(self) -> bool:
         """Whether models can be trained; without labels there are only pixels to compare."""
         return getattr(self.data, "labelled", True)
+
+    @model_validator(mode="after")
+    def _mix_fits(self) -> Self:
+        lines = [
+            wrong("mix", f"no path {name!r}{did_you_mean(name, self.preprocess)}", "train", "mix")
+            for name in self.train.mix
+            if name not in self.preprocess
+        ]
+        refuse("ExperimentFile", lines)
+        return self
 
     @model_validator(mode="after")
     def _gate_fits(self) -> Self:

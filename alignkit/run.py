@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from alignkit.assemble import assemble_record
+from alignkit.attribute_plan import attribute_paths
+from alignkit.cell import Measured
 from alignkit.execute import compare_paths, predict_cells, prepare_sets, train_models
 from alignkit.experiment import Experiment
 from alignkit.plan import Plan, make_plan
@@ -55,6 +57,10 @@ def carry_out(plan: Plan, workspace: Workspace, folder: Path, progress: Progress
     trained = train_models(plan, sets, workspace, progress)
     predicted = predict_cells(plan, trained, sets, workspace, progress)
     compared = compare_paths(plan, sets, workspace, progress)
+    checkpoints = {
+        each.training.key: each.ended.value for each in trained if isinstance(each.ended, Measured)
+    }
+    attributed = attribute_paths(plan, checkpoints, predicted, sets, workspace, progress)
     controls = verify(plan, trained, predicted, sets, progress)
     return assemble_record(
         plan,
@@ -63,6 +69,7 @@ def carry_out(plan: Plan, workspace: Workspace, folder: Path, progress: Progress
         trained=trained,
         predicted=predicted,
         compared=compared,
+        attributed=attributed,
         controls=controls,
         started=started,
         seconds=time.monotonic() - clock,

@@ -33,7 +33,7 @@ class Samples:
         return len(self.ids)
 
     def take(self, indices: Sequence[int]) -> Samples:
-        """The samples at ``indices``, in that order; the fingerprint becomes one of the selection."""
+        """The samples at ``indices``, in that order, with a fingerprint of their own."""
         chosen = tuple(indices)
         selection = json.dumps([self.fingerprint, chosen])
         return Samples(

@@ -148,14 +148,14 @@ def _attributed(entry: MatrixEntry, evidence: Evidence) -> str:
         found = each.reference, each.candidate, each.backend, each.precision
         wanted = entry.trained_with, entry.evaluated_with, entry.backend, entry.precision
         if found == wanted and each.metric == "recall.macro" and each.shares:
-            return f"; of the recall, {each.sentence.partition(': ')[2]}"
+            return f"; by stage, {each.sentence.partition(': ')[2]}"
     return ""
 
 
 def _cause(entry: MatrixEntry, pixels: Sequence[PixelStage]) -> str:
-    if entry.trained_with == entry.evaluated_with:
+    if paths_of(entry.trained_with) == (entry.evaluated_with,):
         return "; the pixels are the same, so the runtime is the cause"
-    pair = {entry.trained_with, entry.evaluated_with}
+    pair = {*paths_of(entry.trained_with), entry.evaluated_with}
     stages = [
         stage
         for stage in pixels
