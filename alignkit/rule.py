@@ -190,7 +190,7 @@ class Waiver(BaseModel):
 
     model_config = STRICT
     rule: str
-    """The rule's id: its metric, with path, backend and precision if it names them."""
+    """Its metric; or its id, which adds path, backend, precision and mode if it names them."""
     path: Name | None = None
     """Only where the candidate is this path."""
     until: Annotated[dt.date, Field(strict=False)]
@@ -221,7 +221,12 @@ class Gate(BaseModel):
 
     @model_validator(mode="after")
     def _waivers_match(self) -> Self:
-        known = {each.id for rule in self.rules or () for each in (rule, *rule.expanded())}
+        known = {
+            name
+            for rule in self.rules or ()
+            for each in rule.expanded()
+            for name in (each.id, each.metric or "")
+        }
         for waiver in self.waive:
             if self.rules is not None and waiver.rule not in known:
                 ids = ", ".join(sorted(known))

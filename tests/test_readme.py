@@ -34,7 +34,9 @@ def test_every_command_and_its_options_exist(command):
 
 @pytest.mark.parametrize("option", sorted(set(re.findall(r"`(--[a-z-]+)", TEXT))))
 def test_every_option_that_is_mentioned_exists(option):
-    helps = [CliRunner().invoke(app, [name, "--help"]).output for name in ("run", "plan", "list")]
+    helps = [
+        CliRunner().invoke(app, [name, "--help"]).output for name in ("run", "plan", "list", "gate")
+    ]
     assert any(option in told for told in helps)
 
 
