@@ -44,18 +44,25 @@ def draw(augment: Augment, *, seed: int, epoch: int, ids: Sequence[str]) -> Draw
     """
     import numpy as np
 
-    words = _words(f"augment:{seed}:{epoch}", ids, 3)
-    offsets = (words[:, 1:] % np.uint64(2 * augment.crop + 1)).astype(np.int64)
-    uniform = (words[:, 0] >> np.uint64(11)) * 2.0**-53
+    drawn = words(f"augment:{seed}:{epoch}", ids, 3)
+    offsets = (drawn[:, 1:] % np.uint64(2 * augment.crop + 1)).astype(np.int64)
+    uniform = (drawn[:, 0] >> np.uint64(11)) * 2.0**-53
     return Draws(uniform < augment.flip, offsets[:, 0], offsets[:, 1])
 
 
 def shuffle(*, seed: int, epoch: int, ids: Sequence[str]) -> npt.NDArray[np.int64]:
     """The order in which an epoch visits the samples: a permutation of their indices."""
-    return _words(f"order:{seed}:{epoch}", ids, 1)[:, 0].argsort(kind="stable")
+    return words(f"order:{seed}:{epoch}", ids, 1)[:, 0].argsort(kind="stable")
 
 
-def _words(key: str, ids: Sequence[str], count: int) -> npt.NDArray[np.uint64]:
+def chosen_path(*, seed: int, epoch: int, ids: Sequence[str], paths: int) -> npt.NDArray[np.int64]:
+    """(ids,): which of so many paths each sample of a mix comes from; uniform to within 2⁻⁵⁰."""
+    import numpy as np
+
+    return (words(f"mix:{seed}:{epoch}", ids, 1)[:, 0] % np.uint64(paths)).astype(np.int64)
+
+
+def words(key: str, ids: Sequence[str], count: int) -> npt.NDArray[np.uint64]:
     """(ids, count) uniform 64-bit words; row i depends on the key and on ``ids[i]`` only."""
     import numpy as np
 

@@ -122,18 +122,20 @@ def training_facts(trained: Trained) -> TrainingFacts:
 
     state, reason, _ = state_of(trained.ended)
     epochs: tuple[Epoch, ...] = ()
-    key = trained.training.key
+    key, images = trained.training.key, trained.images
     if isinstance(trained.ended, Measured):
-        epochs = tuple(Epoch(**epoch) for epoch in read_log(trained.ended.value)["epochs"])
+        log = read_log(trained.ended.value)
+        epochs, images = tuple(Epoch(**epoch) for epoch in log["epochs"]), log["images"]
         key = trained.ended.value.key
     return TrainingFacts(
-        preprocess=trained.training.preprocess.name,
+        preprocess=trained.training.row,
         seed=trained.training.seed,
         key=key,
         state=state,
         reason=reason,
         epochs=epochs,
-        images=trained.images,
+        images=images,
+        fraction=trained.training.fraction,
     )
 
 

@@ -76,7 +76,7 @@ def _initial_state(
     recipe: Recipe, images: TrainingImages, classes: int, seed: int, device: torch.device
 ) -> TrainingState:
     torch.manual_seed(_seed_of(f"weights:{seed}"))
-    model = build_model(recipe.model, classes, *images.pixels.shape[1:3])
+    model = build_model(recipe.model, classes, *images.size)
     order = shuffle(seed=seed, epoch=0, ids=images.ids)
     log = {
         "images": len(images),

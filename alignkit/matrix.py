@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,7 +65,7 @@ def floor_facts(predicted: Sequence[Predicted]) -> tuple[NoiseFloor, ...]:
 
 
 def _row(predicted: Predicted) -> str:
-    return predicted.evaluation.training.preprocess.name
+    return predicted.evaluation.training.row
 
 
 def _aligned_cells(predicted: Sequence[Predicted]) -> dict[tuple[str, int], Predicted]:
@@ -74,7 +75,7 @@ def _aligned_cells(predicted: Sequence[Predicted]) -> dict[tuple[str, int], Pred
 def _entry(predicted: Predicted) -> tuple[str, str, str, str]:
     evaluation = predicted.evaluation
     return (
-        evaluation.training.preprocess.name,
+        evaluation.training.row,
         evaluation.preprocess.name,
         evaluation.runtime.name,
         evaluation.runtime.precision,
@@ -95,6 +96,7 @@ def _cell(predicted: Predicted, reference: Predicted, folder: Path, resamples: i
         "state": state,
         "reason": reason,
         "traceback": trace,
+        "fraction": predicted.evaluation.training.fraction,
     }
     if not isinstance(predicted.ended, Measured):
         return Cell(**facts)
@@ -112,7 +114,9 @@ def _cell(predicted: Predicted, reference: Predicted, folder: Path, resamples: i
 
 
 def _artifact(predictions: Predictions, folder: Path, predicted: Predicted) -> Artifact:
-    name = f"predictions/{'-'.join(_entry(predicted))}-seed{predicted.seed}.parquet"
+    # a row's name has spaces and a percent sign, which links do not take
+    entry = re.sub(r"[^\w.+=-]+", "_", "-".join(_entry(predicted)))
+    name = f"predictions/{entry}-seed{predicted.seed}.parquet"
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     predictions.to_parquet(folder / name)
     return Artifact(path=name, sha256=file_sha256(folder / name))
@@ -197,6 +201,7 @@ def _matrix_entry(
         seeds=tuple(each.seed for each in ran),
         metrics=_means(ran),
         drift=None if is_aligned or not ran else drift_facts(*_sides(pairs), resamples),
+        fraction=members[0].evaluation.training.fraction,
     )
 
 

@@ -9,6 +9,7 @@ from alignkit.backends import Backend, Precision
 from alignkit.experiment import Experiment, Recipe
 from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess import Preprocess, stage_identity
+from alignkit.row import FULL, row_name
 from alignkit.workspace import code_version, content_key
 
 TRAINING_CODE = (
@@ -16,6 +17,7 @@ TRAINING_CODE = (
     "fit.py",
     "models.py",
     "augment.py",
+    "fraction.py",
     "numerics.py",
     "training_images.py",
     "training_state.py",
@@ -42,6 +44,10 @@ class Training:
     """What the weights depend on, besides the data both sides of a pair share."""
     skipped: str = ""
     """Why it cannot run here; empty if it can."""
+    fraction: float = FULL
+    """Share of the training images, of each class."""
+    mix: tuple[Preprocess, ...] = ()
+    """Where images come from several paths: these, ``preprocess`` first; otherwise empty."""
 
     @property
     def key(self) -> str:
@@ -49,9 +55,19 @@ class Training:
         return content_key(self.parts)
 
     @property
+    def paths(self) -> tuple[Preprocess, ...]:
+        """All that its images come from."""
+        return self.mix or (self.preprocess,)
+
+    @property
+    def row(self) -> str:
+        """Name of the matrix row: the trainings that differ in their seed alone."""
+        return row_name([path.name for path in self.paths], self.fraction)
+
+    @property
     def label(self) -> str:
         """In words, the same whatever the options are."""
-        return f"train {self.preprocess.name} seed {self.seed}"
+        return f"train {self.row} seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +163,10 @@ def make_plan(experiment: Experiment) -> Plan:
     if not content.labelled:  # a pixel gate
         return Plan(experiment, fingerprint, (), (), ())
     trainings = tuple(
-        _training(content.train, path, seed, fingerprint)
+        _training(content.train, paths, seed, fraction, fingerprint)
         for seed in content.train.seeds
-        for path in experiment.paths
+        for fraction in content.train.fractions
+        for paths in _rows(experiment)
     )
     runtimes = _runtimes(experiment)
     evaluations = tuple(
@@ -162,14 +179,20 @@ def make_plan(experiment: Experiment) -> Plan:
 
 
 def _pairs(trainings: tuple[Training, ...]) -> tuple[MatchedPair, ...]:
-    by_seed: dict[int, list[Training]] = {}
+    matched: dict[tuple[int, float], list[Training]] = {}
     for training in trainings:
-        by_seed.setdefault(training.seed, []).append(training)
+        if not training.mix:
+            matched.setdefault((training.seed, training.fraction), []).append(training)
     return tuple(
-        MatchedPair(same_seed[0], candidate)
-        for same_seed in by_seed.values()
-        for candidate in same_seed[1:]
+        MatchedPair(same[0], candidate) for same in matched.values() for candidate in same[1:]
     )
+
+
+def _rows(experiment: Experiment) -> list[tuple[Preprocess, ...]]:
+    """What models are trained with: each path, and the mix."""
+    by_name = {path.name: path for path in experiment.paths}
+    mix = tuple(by_name[name] for name in experiment.content.train.mix)
+    return [(path,) for path in experiment.paths] + ([mix] if mix else [])
 
 
 def pixel_identity(preprocess: Preprocess) -> dict[str, Any]:
@@ -178,21 +201,29 @@ def pixel_identity(preprocess: Preprocess) -> dict[str, Any]:
     return {"stages": stages, "versions": preprocess.versions(), "code": code_version(*PIXEL_CODE)}
 
 
-def _training(recipe: Recipe, path: Preprocess, seed: int, fingerprint: str) -> Training:
+def _training(
+    recipe: Recipe, paths: tuple[Preprocess, ...], seed: int, fraction: float, fingerprint: str
+) -> Training:
     from alignkit.models import model_version
     from alignkit.numerics import missing_device
 
+    path, *others = paths
     parts = {
         "data": fingerprint,
         "preprocess": pixel_identity(path),
         "normalise": stage_identity(path.normalise),
-        "recipe": recipe.model_dump(mode="json", exclude={"seeds"}),
+        "recipe": recipe.model_dump(mode="json", exclude={"seeds", "fractions", "mix"}),
         "seed": seed,
         "library": model_version(),
         "code": code_version(*TRAINING_CODE),
     }
-    skipped = path.missing() or missing_device(recipe.device)
-    return Training(path, seed, parts, skipped)
+    if fraction != FULL:
+        parts["fraction"] = fraction
+    if others:
+        parts["mix"] = [[pixel_identity(each), stage_identity(each.normalise)] for each in others]
+    reasons = [each.missing() for each in paths]
+    skipped = next(filter(None, reasons), "") or missing_device(recipe.device)
+    return Training(path, seed, parts, skipped, fraction, paths if others else ())
 
 
 def _runtimes(experiment: Experiment) -> list[Runtime]:

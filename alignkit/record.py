@@ -109,7 +109,9 @@ class TrainingFacts(_Stored):
     reason: str = ""
     epochs: tuple[Epoch, ...] = ()
     images: Count = 0
-    """Training images: those that every path decoded."""
+    """Training images: those that every path decoded, or the share of them that was used."""
+    fraction: float = 1.0
+    """That share."""
 
 
 class ClassCounts(_Stored):
@@ -184,6 +186,8 @@ class Cell(_Stored):
     predictions: Artifact | None = None
     drift: DriftFacts | None = None
     """Against the aligned cell of the same row and seed; ``None`` for that cell itself."""
+    fraction: float = 1.0
+    """Share of the training images its model saw; ``trained_with`` names it too."""
 
 
 class MatrixEntry(_Stored):
@@ -201,6 +205,7 @@ class MatrixEntry(_Stored):
     """Mean over seeds of the absolute values."""
     drift: DriftFacts | None = None
     """Joined over seeds, images resampled together; ``None`` for the aligned entry."""
+    fraction: float = 1.0
 
 
 class NoiseFloor(_Stored):

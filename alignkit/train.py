@@ -37,11 +37,13 @@ def train(
     classes: int,
     workspace: Workspace,
     progress: Callable[[Epoch], None] | None = None,
+    others: Sequence[Prepared] = (),
 ) -> Checkpoint:
     """Train one model, or give the stored one, or go on with the unfinished one.
 
     ``indices`` are the samples that every path decoded, ascending; ``labels`` and ``ids`` are those
-    of all samples. ``progress`` is called after every epoch. Raises `TrainingError` if the loss or
+    of all samples. ``progress`` is called after every epoch; ``others`` are the further paths of a
+    mix. A share of the data is taken of ``indices``. Raises `TrainingError` if the loss or
     a weight is not finite or there are fewer than two images, and `MissingDependency` if the
     recipe's device is not here.
     """
@@ -50,14 +52,17 @@ def train(
     key = content_key(parts)
     if workspace.stored("trainings", key) is None:
         from alignkit.fit import fit
-        from alignkit.training_images import TrainingImages
+        from alignkit.fraction import stratified
+        from alignkit.training_images import Source, TrainingImages
 
+        chosen = indices[stratified(training, [labels[index] for index in indices], used)]
         images = TrainingImages(
-            pixels=prepared.pixels,
-            rows=prepared.rows[indices],
-            labels=[labels[index] for index in indices],
-            ids=used,
-            normalise=training.preprocess.normalise,
+            sources=tuple(
+                Source(each.pixels, each.rows[chosen], path.normalise)
+                for each, path in zip([prepared, *others], training.paths, strict=True)
+            ),
+            labels=[labels[index] for index in chosen],
+            ids=[ids[index] for index in chosen],
         )
         state = workspace.unfinished("trainings", key) / "state.pt"
         fitted = fit(training, recipe, images, classes, state, progress)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from alignkit.observe import BASELINE, Evidence, Observed
 from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome
+from alignkit.row import paths_of
 from alignkit.rule import Rule
 
 MINUS = "\N{MINUS SIGN}"

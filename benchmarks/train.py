@@ -28,7 +28,7 @@ from alignkit.numerics import available_threads
 from alignkit.plan import Training
 from alignkit.preprocess import Normalise, Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
-from alignkit.training_images import TrainingImages
+from alignkit.training_images import Source, TrainingImages
 
 
 def bare_loop(images: torch.Tensor, labels: torch.Tensor, recipe: Recipe) -> float:
@@ -70,14 +70,13 @@ def main() -> None:
     recipe = Recipe(epochs=given.epochs, augment=augment)
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder) / "pixels.npy", random.integers(0, 256, shape, np.uint8))
+        pixels = np.load(Path(folder) / "pixels.npy", mmap_mode="r")
         images = TrainingImages(
-            pixels=np.load(Path(folder) / "pixels.npy", mmap_mode="r"),
-            rows=np.arange(given.images),
+            (Source(pixels, np.arange(given.images), Normalise()),),
             labels=random.integers(0, 10, given.images).tolist(),
             ids=[f"image-{number}" for number in range(given.images)],
-            normalise=Normalise(),
         )
-        cached = torch.from_numpy(Normalise()(images.pixels)).to(memory_format=torch.channels_last)
+        cached = torch.from_numpy(Normalise()(pixels)).to(memory_format=torch.channels_last)
         labels = torch.tensor(images.labels)
         once = recipe.model_copy(update={"epochs": 1})
         bare_loop(cached, labels, once)

@@ -173,7 +173,7 @@ def closure(names: tuple[str, ...]) -> set[str]:
 NO_NUMBERS = {
     "arrays.py", "cell.py", "checkpoint.py", "codecs.py", "datasets", "errors.py", "experiment.py",
     "load.py", "metrics.py", "option.py", "override.py", "plan.py", "plugins.py", "preprocess_option.py",
-    "presets.py", "progress.py", "record.py", "rule.py", "rule_metric.py", "samples.py", "source.py",
+    "presets.py", "progress.py", "record.py", "row.py", "rule.py", "rule_metric.py", "samples.py", "source.py",
     "workspace.py",
 }  # fmt: skip
 """Modules that describe, check or store, and decide no pixel, weight or logit."""

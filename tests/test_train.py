@@ -17,7 +17,7 @@ from alignkit.numerics import gpu_present
 from alignkit.preprocess import Normalise
 from alignkit.record import Epoch
 from alignkit.train import read_log
-from alignkit.training_images import TrainingImages, batch_bounds, tensor_normaliser
+from alignkit.training_images import Source, TrainingImages, batch_bounds, tensor_normaliser
 from alignkit.workspace import Workspace
 from tests.training_case import RECIPE, SIDE, digits_case
 
@@ -223,9 +223,8 @@ def test_no_batch_holds_a_single_image():
 def test_batches_are_normalised_to_the_same_bits_as_numpy():
     case = digits_case(shift=0.37)
     normalise = Normalise((0.1, 0.4, 0.9), (0.2, 0.25, 0.3))
-    images = TrainingImages(
-        case.prepared.pixels, case.prepared.rows, case.samples.labels, case.samples.ids, normalise
-    )
+    source = Source(case.prepared.pixels, case.prepared.rows, normalise)
+    images = TrainingImages((source,), case.samples.labels, case.samples.ids)
     plain = RECIPE.augment.model_copy(update={"flip": 0.0, "crop": 0})
     cpu = torch.device("cpu")
     seen = {}

@@ -9,6 +9,7 @@ from alignkit.report.names import Names, PathName
 from alignkit.report.numerals import count, grouped, interval, points
 from alignkit.report.svg import DotPlot, Interval, dot_plot
 from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.row import paths_of
 
 MOST_COMPARISONS = 12
 MOST_CLASSES = 40
@@ -41,7 +42,7 @@ def _is_across_paths(entry: MatrixEntry, record: RunRecord) -> bool:
     return (
         entry.drift is not None
         and bool(entry.drift.classes)
-        and entry.trained_with != entry.evaluated_with
+        and entry.evaluated_with not in paths_of(entry.trained_with)
         and (not runtimes or (entry.backend, entry.precision) in runtimes)
     )
 

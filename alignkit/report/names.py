@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import PathFacts
+from alignkit.row import paths_of
 
 METRICS = {
     "recall.macro": "Macro recall",
@@ -40,7 +41,10 @@ class Names:
 
     def of(self, name: str) -> PathName:
         """The path of that name."""
-        return self._known.get(name, PathName(name))
+        if name in self._known:
+            return self._known[name]
+        known = [self._known[path] for path in paths_of(name) if path in self._known]
+        return PathName(name, "; ".join(path.note for path in known if path.note))
 
     def short(self, name: str) -> str:
         """Its name for a cell of a long table."""

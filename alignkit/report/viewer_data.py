@@ -14,6 +14,7 @@ from alignkit.record import Artifact, Cell, MatrixEntry, RunRecord
 from alignkit.report.image_order import ImageOrder
 from alignkit.report.names import Names
 from alignkit.report.packing import pack, script
+from alignkit.row import paths_of
 
 if TYPE_CHECKING:
     from alignkit.image_table import ImageTable
@@ -84,7 +85,7 @@ def _comparisons(
                 "entry": index,
                 "trained": trained,
                 "title": f"{trained} → {evaluated}, {entry.backend} {entry.precision}",
-                "pair": _pair(entry.trained_with, entry.evaluated_with, measured),
+                "pair": _pair(paths_of(entry.trained_with)[0], entry.evaluated_with, measured),
                 "seeds": seeds,
             }
         )

@@ -1,0 +1,30 @@
+"""The name of a matrix row: what its models were trained with, besides the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+FULL = 1.0
+
+
+def row_name(paths: Sequence[str], fraction: float = FULL) -> str:
+    """The path; with what sets the row apart in brackets.
+
+    >>> row_name(["opencv"], 0.05)
+    'opencv (5 %)'
+    >>> row_name(["opencv", "pillow"])
+    'opencv+pillow (mix)'
+    """
+    notes = ["mix"] if len(paths) > 1 else []
+    if fraction != FULL:
+        notes.append(f"{100 * fraction:g} %")
+    return "+".join(paths) + (f" ({', '.join(notes)})" if notes else "")
+
+
+def paths_of(row: str) -> tuple[str, ...]:
+    """The paths in a row's name; a path's own name holds neither ``+`` nor a bracket.
+
+    >>> paths_of("opencv+pillow (mix, 5 %)")
+    ('opencv', 'pillow')
+    """
+    return tuple(row.partition(" (")[0].split("+"))
