@@ -8,6 +8,7 @@
     ├── WorkspaceError           3   a file of a run cannot be written, or is in use
     ├── RecordError              2   a stored record is missing, damaged or newer than this code
     ├── BaselineError            6   a baseline is missing, damaged or of another environment
+    ├── NotComparable            6   two runs have other classes, images or environments
     ├── MissingDependency        4   a library, decoder, backend or GPU is not here
     ├── NothingCompared          5   no image or no cell was left to compare
     ├── TrainingError            3   a training gave no usable model
@@ -87,6 +88,12 @@ class RecordError(AlignkitError):
 
 class BaselineError(AlignkitError):
     """A baseline is missing, damaged, newer than this alignkit or of another environment."""
+
+    exit_code = ExitCode.BASELINE
+
+
+class NotComparable(AlignkitError):  # noqa: N818 - the field's word
+    """Two runs whose classes, images or environments are not the same."""
 
     exit_code = ExitCode.BASELINE
 

@@ -28,7 +28,7 @@ from alignkit.record import (
     Verdict,
 )
 
-FORMAT = 1
+FORMAT: Literal[1] = 1
 # 1: 2026-11, first format.
 
 

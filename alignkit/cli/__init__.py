@@ -15,6 +15,7 @@ from alignkit import __version__
 from alignkit.cli.baseline import app as baseline
 from alignkit.cli.calibrate import calibrate
 from alignkit.cli.check import check
+from alignkit.cli.compare import compare
 from alignkit.cli.diff import diff
 from alignkit.cli.doctor import doctor
 from alignkit.cli.gate import gate
@@ -45,6 +46,7 @@ app.command()(calibrate)
 app.command()(review)
 app.add_typer(baseline)
 app.command()(report)
+app.command()(compare)
 app.command("list")(list_plugins)
 app.command()(doctor)
 app.command()(schema)

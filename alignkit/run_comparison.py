@@ -1,0 +1,136 @@
+"""`RunComparison`: what changed from one run to another; ``comparison.json``.
+
+``before`` and ``after`` are the two runs. A flip is a prediction that differs from the one of the
+aligned cell of its row, in the same run and with the same seed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FORMAT: Literal[1] = 1
+# 1: 2026-11, first format.
+
+Change = Literal["new", "worse", "fixed", "better", "unchanged", "not compared"]
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Side(_Stored):
+    """One of the two runs."""
+
+    folder: str
+    """The folder's own name; where it lies is the reader's business."""
+    name: str
+    key: str
+    started: str
+    verdict: str
+    sentence: str
+
+
+class Difference(_Stored):
+    """Something that is not the same in both runs, and may be the cause."""
+
+    what: str
+    before: str
+    after: str
+
+
+class ImageChange(_Stored):
+    """An image that flips in one run and not in the other, or flips to another class."""
+
+    id: str
+    label: str
+    change: Literal["new", "fixed", "other class"]
+    seeds: Count
+    """In how many of the seeds both runs have."""
+    before: str
+    """Predicted class or classes, of the first such seed: aligned → this cell."""
+    after: str
+
+
+class EntryChange(_Stored):
+    """A place of the matrix in both runs."""
+
+    trained_with: str
+    evaluated_with: str
+    backend: str
+    precision: str
+    aligned: bool
+    change: Change
+    reason: str = ""
+    """Why it was not compared."""
+    n: Count = 0
+    """Images that both runs have, times the seeds that both have."""
+    before: Count = 0
+    """Flips; of an aligned cell, wrong predictions."""
+    after: Count = 0
+    appeared: Count = 0
+    """Flips that only the later run has; of an aligned cell, right → wrong."""
+    gone: Count = 0
+    """Flips that only the earlier run has; of an aligned cell, wrong → right."""
+    p: float | None = None
+    """Two-sided exact sign test over images, adjusted for the number of entries (Holm)."""
+    images: tuple[ImageChange, ...] = ()
+
+
+class StageChange(_Stored):
+    """A stage's own difference between two paths, in both runs."""
+
+    reference: str
+    candidate: str
+    stage: str
+    change: Change
+    before: float | None
+    """Mean absolute difference, grey levels; of ``normalise``, normalised units."""
+    after: float | None
+    reason: str = ""
+
+
+class PixelImage(_Stored):
+    """An image whose pixels differ more, or less, between two paths than they did."""
+
+    id: str
+    change: Literal["new", "worse", "fixed", "better"]
+    before: float
+    """Mean absolute difference of the last pixels, grey levels."""
+    after: float
+
+
+class PixelChange(_Stored):
+    """The images of a pair of paths by how their last pixels' difference changed."""
+
+    reference: str
+    candidate: str
+    images: Count
+    new: Count
+    """Equal before, different now."""
+    worse: Count
+    fixed: Count
+    better: Count
+    unchanged: Count
+    not_compared: Count
+    """In one run only, or not decoded by both paths."""
+    greatest: tuple[PixelImage, ...]
+    """The greatest changes, at most 20."""
+
+
+class RunComparison(_Stored):
+    """Two runs, held against each other."""
+
+    format: Literal[1] = FORMAT
+    alignkit: str
+    command: str
+    before: Side
+    after: Side
+    forced: tuple[str, ...]
+    """Why the two may not be compared, where that was overruled."""
+    differences: tuple[Difference, ...]
+    entries: tuple[EntryChange, ...]
+    stages: tuple[StageChange, ...]
+    pixels: tuple[PixelChange, ...]
