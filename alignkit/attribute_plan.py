@@ -67,7 +67,7 @@ def _row(
     ran: dict[str, dict[Runtime, Evaluation]] = {}
     for each in predicted:
         evaluation = each.evaluation
-        own = reference == evaluation.training.preprocess.name == evaluation.preprocess.name
+        own = reference == evaluation.training.row == evaluation.preprocess.name
         if own and isinstance(each.ended, Measured):
             runtime = (evaluation.runtime.name, evaluation.runtime.precision)
             ran.setdefault(evaluation.training.key, {})[runtime] = evaluation
