@@ -196,9 +196,15 @@ def read_head(path: Path) -> Head:
 def read_baseline(path: Path) -> Baseline:
     """Read a file; raises `BaselineError` if it is missing, damaged, cut short or newer."""
     try:
-        first, *rest = path.read_text(encoding="utf-8").splitlines() or [""]
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BaselineError(f"{path} cannot be read: {error}") from error
+    return parse_baseline(text, path)
+
+
+def parse_baseline(content: str, path: Path) -> Baseline:
+    """A file's text; ``path`` is what errors name."""
+    first, *rest = content.splitlines() or [""]
     head = _head(path, first)
     if len(rest) != head.lines:
         raise _damaged(path, f"it holds {len(rest)} lines and its head says {head.lines}")

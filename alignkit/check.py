@@ -55,7 +55,9 @@ def check(
     image was left, and what a run raises.
     """
     folder = baseline_folder(experiment, baselines)
-    approved = _approved(experiment, folder)  # before any work: what is missing costs seconds
+    approved = approved_baseline(
+        experiment, folder
+    )  # before any work: what is missing costs seconds
     measure = _measured_run if experiment.content.labelled else _measured_pixels
     record, run = measure(experiment, workspace, progress)
     now = None
@@ -71,7 +73,7 @@ def check(
             progress=progress,
         )
         facts = compare_with_baseline(approved, now, unchanged=same)
-    record = _judged(experiment, record, facts)
+    record = judged(experiment, record, facts)
     write_record(record, run)
     return Checked(record, run, approved, now.as_baseline() if now else None)
 
@@ -81,7 +83,8 @@ def baseline_folder(experiment: Experiment, baselines: Path | None) -> Path:
     return (baselines or experiment.file.parent / FOLDER) / experiment.name
 
 
-def _approved(experiment: Experiment, folder: Path) -> Baseline | None:
+def approved_baseline(experiment: Experiment, folder: Path) -> Baseline | None:
+    """What the rules compare with; ``None`` if none does. Raises `BaselineError`."""
     gate = experiment.content.gate
     if not any(rule.against == "baseline" for rule in gate.rules or ()):
         return None
@@ -125,11 +128,14 @@ def _measured_pixels(
     samples = experiment.content.data.evaluation()
     comparisons = compare_pixels(experiment, samples, workspace, progress)
     controls = self_test_controls(experiment.reference, samples)
-    record = pixel_record(experiment, samples, comparisons, controls)
+    pixels = tuple(stage for each in comparisons for stage in each.stages)
+    coverage = tuple(each.coverage for each in comparisons)
+    record = pixel_record(experiment, samples, pixels, coverage, controls)
     return record, workspace.run_folder(experiment.name, record.key)
 
 
-def _judged(experiment: Experiment, record: RunRecord, baseline: BaselineFacts | None) -> RunRecord:
+def judged(experiment: Experiment, record: RunRecord, baseline: BaselineFacts | None) -> RunRecord:
+    """The record with the verdict of the file's rules."""
     verdict = judge(
         experiment.content.gate,
         matrix=record.matrix,

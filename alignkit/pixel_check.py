@@ -20,6 +20,8 @@ from alignkit.workspace import Workspace, code_version, content_key
 if TYPE_CHECKING:
     from alignkit.comparison import Comparison
     from alignkit.preprocess import Preprocess
+    from alignkit.record import CoverageDiff, PixelStage
+    from alignkit.shard import PairSums
 
 PHOTOGRAPHS = ("420", "444")
 PROBES = 30
@@ -44,6 +46,38 @@ def compare_pixels(
                 compare_stored(reference, candidate, samples, workspace, advancing(stage))
             )
     return tuple(compared)
+
+
+def compare_sums(
+    experiment: Experiment, samples: Samples, progress: Progress
+) -> tuple[PairSums, ...]:
+    """As `compare_pixels`, but as sums that can be added to those of other images."""
+    from alignkit.compare_pixels import compare_preprocess
+    from alignkit.pixel_facts import coverage_diff
+    from alignkit.shard import PairSums
+
+    reference, *others = experiment.paths
+    if reference.missing():
+        return ()
+    found = []
+    for candidate in others:
+        if candidate.missing():
+            continue
+        with progress.stage("compare", len(samples), candidate.name) as stage:
+            diffs = compare_preprocess(reference, candidate, samples, progress=advancing(stage))
+        found.append(PairSums(diffs.reference, diffs.candidate, diffs.diffs, coverage_diff(diffs)))
+    return tuple(found)
+
+
+def stages_of(pairs: Sequence[PairSums]) -> tuple[PixelStage, ...]:
+    """The stage tables of pairs."""
+    from alignkit.pixel_facts import pixel_stage
+
+    return tuple(
+        pixel_stage(diff, reference=pair.reference, candidate=pair.candidate)
+        for pair in pairs
+        for diff in pair.diffs
+    )
 
 
 def self_test_controls(reference: Preprocess, samples: Samples) -> tuple[Control, ...]:
@@ -80,7 +114,8 @@ def _photograph(index: int) -> bytes:
 def pixel_record(
     experiment: Experiment,
     samples: Samples,
-    comparisons: Sequence[Comparison],
+    pixels: tuple[PixelStage, ...],
+    coverage: tuple[CoverageDiff, ...],
     controls: tuple[Control, ...],
 ) -> RunRecord:
     """The record of a pixel gate, not judged yet."""
@@ -111,10 +146,10 @@ def pixel_record(
         matrix=(),
         noise_floor=(),
         controls=controls,
-        pixels=tuple(stage for each in comparisons for stage in each.stages),
+        pixels=pixels,
         worst=(),
         verdict=unjudged,
-        coverage_diffs=tuple(each.coverage for each in comparisons),
+        coverage_diffs=coverage,
     )
 
 

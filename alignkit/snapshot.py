@@ -93,14 +93,15 @@ def snapshot_of(
     approved: Baseline | None = None,
     keep: Collection[StageName] = (),
     leave_out: Collection[str] = (),
+    samples: Samples | None = None,
     progress: Progress,
 ) -> Snapshot:
-    """Tap the paths of an experiment that can run here on its evaluation images.
+    """Tap the paths of an experiment that can run here on its evaluation images, or on ``samples``.
 
     ``folder`` is that of its baselines; ``record`` gives the metrics of a matrix; ``leave_out``
     names paths that need not be tapped.
     """
-    samples = experiment.content.data.evaluation()
+    samples = experiment.content.data.evaluation() if samples is None else samples
     usable = [
         path for path in experiment.paths if not path.missing() and path.name not in leave_out
     ]

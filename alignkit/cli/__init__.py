@@ -21,6 +21,7 @@ from alignkit.cli.doctor import doctor
 from alignkit.cli.gate import gate
 from alignkit.cli.list import list_plugins
 from alignkit.cli.match import match
+from alignkit.cli.merge import merge
 from alignkit.cli.plan import plan
 from alignkit.cli.report import report
 from alignkit.cli.review import review
@@ -43,6 +44,7 @@ app.command()(check)
 app.command()(diff)
 app.command()(gate)
 app.command()(calibrate)
+app.command()(merge)
 app.command()(review)
 app.add_typer(baseline)
 app.command()(report)

@@ -29,6 +29,13 @@ Baselines = Annotated[
         show_default=False,
     ),
 ]
+Form = Annotated[str, typer.Option("--format", help="What is printed: `alignkit list outputs`.")]
+Out = Annotated[
+    list[str],
+    typer.Option(
+        "--out", metavar="KIND=PATH", help="Also write this; repeatable.", show_default=False
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
 Open = Annotated[
@@ -36,6 +43,32 @@ Open = Annotated[
     typer.Option(
         "--open/--no-open",
         help="Open the report in a browser; by default on a terminal outside CI.",
+        show_default=False,
+    ),
+]
+
+SingleFile = Annotated[
+    bool,
+    typer.Option(
+        "--single-file",
+        help="One HTML file to send: the page and its 20 worst images, at most 15 MB.",
+    ),
+]
+Images = Annotated[
+    str,
+    typer.Option(
+        "--images",
+        metavar="none|worst:N|all",
+        help="Images shown of each pair of paths; all that the run kept.",
+        show_default=False,
+    ),
+]
+MaxReportSize = Annotated[
+    str,
+    typer.Option(
+        "--max-report-size",
+        metavar="SIZE",
+        help="Show no more images than fit, e.g. 100MB.",
         show_default=False,
     ),
 ]

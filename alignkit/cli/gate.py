@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from alignkit.cli.arguments import Baselines, Open, Overrides, Quiet, Reports, open_page
+from alignkit.cli.arguments import Baselines, Form, Open, Out, Overrides, Quiet, Reports, open_page
 from alignkit.progress import Mode, progress_for
 from alignkit.workspace import Workspace
 
@@ -15,15 +15,8 @@ from alignkit.workspace import Workspace
 def gate(
     file: Annotated[Path, typer.Argument(help="An experiment, or a gate's own file, in YAML.")],
     overrides: Overrides = [],  # noqa: B006 - typer copies it
-    form: Annotated[
-        str, typer.Option("--format", help="What is printed: `alignkit list outputs`.")
-    ] = "text",
-    out: Annotated[
-        list[str],
-        typer.Option(
-            "--out", metavar="KIND=PATH", help="Also write this; repeatable.", show_default=False
-        ),
-    ] = [],  # noqa: B006 - typer copies it
+    form: Form = "text",
+    out: Out = [],  # noqa: B006 - typer copies it
     exit_zero: Annotated[
         bool, typer.Option("--exit-zero", help="End with 0 for drift (1) and indecision (7) only.")
     ] = False,
@@ -39,6 +32,14 @@ def gate(
             "changed since the approval.",
         ),
     ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N",
+            help="Only every n-th image; keep it with --out shard=PATH and join with "
+            "`alignkit merge`.",
+        ),
+    ] = None,
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
     report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,
@@ -55,14 +56,15 @@ def gate(
     file says that fails, 130 interrupted.
     """
     from alignkit.deliver import deliver, output, targets
-    from alignkit.gate_result import run_gate
+    from alignkit.gate_result import GateRun, run_gate
+    from alignkit.shard import Shard
 
     to = targets(out)
     output(form)
     if allow_missing:
         value = "gpu" if allow_missing == "gpu" else "true"
         overrides = [*overrides, f"gate.allow_missing={value}"]
-    result = run_gate(
+    run = GateRun(
         file,
         overrides,
         Workspace(reports),
@@ -70,8 +72,9 @@ def gate(
         exit_zero=exit_zero,
         report=report,
         changed_only=changed_only,
-        progress=progress_for("none" if quiet else progress),
+        shard=Shard.parse(shard) if shard else None,
     )
+    result = run_gate(run, progress_for("none" if quiet else progress))
     deliver(result, form=form, to=to)
     if result.page is not None:
         open_page(result.page, wanted=open_)

@@ -19,6 +19,7 @@ from alignkit.plugins import Plugin
 if TYPE_CHECKING:
     from alignkit.baseline import Baseline
     from alignkit.record import RunRecord, Verdict
+    from alignkit.shard import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class GateResult:
     findings: tuple[Finding, ...] = ()
     pending: Baseline | None = None
     """Lines that wait for an approval."""
+    part: Part | None = None
+    """What a shard measured."""
 
 
 class Output(Protocol):
@@ -76,5 +79,8 @@ OUTPUTS = {
     "sarif": Plugin("alignkit.outputs.sarif:Sarif", summary="mistakes in the file, as SARIF 2.1.0"),
     "pending": Plugin(
         "alignkit.outputs.pending:Pending", summary="changed lines, for `baseline approve --from`"
+    ),
+    "shard": Plugin(
+        "alignkit.outputs.shard:ShardPart", summary="what a shard measured, for `alignkit merge`"
     ),
 }

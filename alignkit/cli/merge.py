@@ -1,0 +1,39 @@
+"""`alignkit merge`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from alignkit.cli.arguments import Baselines, Form, Open, Out, Overrides, Reports, open_page
+from alignkit.workspace import Workspace
+
+
+def merge(
+    file: Annotated[Path, typer.Argument(help="The gate's file in YAML.")],
+    parts: Annotated[list[Path], typer.Argument(help="Every shard, as --out shard=PATH wrote it.")],
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    form: Form = "text",
+    out: Out = [],  # noqa: B006 - typer copies it
+    exit_zero: Annotated[
+        bool, typer.Option("--exit-zero", help="End with 0 for drift (1) and indecision (7) only.")
+    ] = False,
+    baselines: Baselines = None,
+    reports: Reports = Path("reports"),
+    report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,
+    open_: Open = None,
+) -> None:
+    """Join the shards of a gate and judge them as one run; nothing is measured again."""
+    from alignkit.deliver import deliver, output, targets
+    from alignkit.gate_result import GateRun, merge_gate
+
+    to = targets(out)
+    output(form)
+    run = GateRun(file, overrides, Workspace(reports), baselines, exit_zero, report)
+    result = merge_gate(run, parts)
+    deliver(result, form=form, to=to)
+    if result.page is not None:
+        open_page(result.page, wanted=open_)
+    raise typer.Exit(result.exit_code)

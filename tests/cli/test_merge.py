@@ -1,0 +1,135 @@
+"""A gate in shards is the gate in one."""
+
+import json
+
+import pytest
+
+from tests.gate_case import PATHS, make_case
+
+NEAREST = PATHS.replace(
+    "opencv: {decode: opencv", "opencv: {decode: {name: simplejpeg, chroma: nearest}"
+)
+RULES = ("{preset: decode}", "{metric: decode.p99, fail: 1}", "{metric: resize.psnr, fail: 10}")
+
+
+def leaves(document, at=""):
+    """A nested document as one mapping of numbers and texts."""
+    if isinstance(document, dict | list):
+        items = document.items() if isinstance(document, dict) else enumerate(document)
+        return {k: v for key, each in items for k, v in leaves(each, f"{at}.{key}").items()}
+    return {at: document}
+
+
+@pytest.fixture
+def case(tmp_path, monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+    return make_case(tmp_path)
+
+
+@pytest.fixture
+def ak(alignkit, case):
+    return lambda *words: alignkit(*words, "--reports", case.reports)
+
+
+@pytest.fixture
+def shards(ak, case):
+    def make(file, count, *more):
+        paths = [case.folder / f"part-{index}.json" for index in range(1, count + 1)]
+        codes = []
+        for index, path in enumerate(paths, 1):
+            told = ak("gate", file, "-q", "--no-report", "--shard", f"{index}/{count}",
+                      "--out", f"shard={path}", *more)  # fmt: skip
+            codes.append(told.code)
+        return paths, codes
+
+    return make
+
+
+def results(path):
+    document = json.loads(path.read_text())
+    for own in ("command", "started", "seconds", "report", "key", "controls", "environment"):
+        document.pop(own, None)
+    return document
+
+
+def test_what_is_merged_is_what_one_run_gives(ak, case, shards, tmp_path):
+    file = case.write(*RULES, paths=NEAREST)
+    one, merged = tmp_path / "one.json", tmp_path / "merged.json"
+    whole = ak("gate", file, "-q", "--no-report", "--out", f"json={one}")
+    paths, codes = shards(file, 3)
+    assert set(codes) <= {0, 1}
+    told = ak("merge", file, *paths, "--no-report", "--out", f"json={merged}")
+    assert told.code == whole.code == 1
+    first, second = results(one), results(merged)
+    assert second["verdict"]["rules"] == first["verdict"]["rules"]
+    mine, theirs = leaves(second["pixels"]), leaves(first["pixels"])
+    assert mine.keys() == theirs.keys()
+    for key, value in mine.items():
+        number = isinstance(value, float)
+        assert value == (pytest.approx(theirs[key], rel=1e-12) if number else theirs[key]), key
+    assert "images     5" in told.out
+    assert "9 of 9 controls hold" in told.out
+
+
+def test_baselines_are_merged_too(ak, case, shards):
+    one = "  serving: {decode: pillow, resize: {name: opencv, size: 32}}\n"
+    file = case.write("{metric: resize.mean_abs, fail: 0.1, against: baseline}", paths=one)
+    ak("baseline", "record", file, "--golden", "resize")
+    change = ("--set", "preprocess.serving.resize.interpolation=area")
+    whole = ak("gate", file, "-q", "--no-report", *change)
+    paths, _ = shards(file, 2, *change)
+    told = ak("merge", file, *paths, "--no-report", *change)
+    assert told.code == whole.code == 1
+    assert told.out.splitlines()[1] == whole.out.splitlines()[1]
+    assert "5 images change here first" in told.out
+
+
+def test_the_merged_report_is_rendered(ak, case, shards):
+    file = case.write(*RULES)
+    paths, _ = shards(file, 2)
+    told = ak("merge", file, *paths)
+    assert told.code == 0
+    assert list(case.reports.glob("small/*/index.html"))
+
+
+@pytest.mark.parametrize(
+    ("keep", "said"),
+    [([0], "shards 2, 3 of 3 are missing"), ([0, 1, 2, 2], "given twice")],
+)
+def test_missing_and_repeated_shards_are_refused(ak, case, shards, keep, said):
+    file = case.write(*RULES)
+    paths, _ = shards(file, 3)
+    told = ak("merge", file, *(paths[index] for index in keep), "--exit-zero")
+    assert told.code == 2
+    assert said in told.out
+
+
+def test_shards_of_other_files_images_or_options_are_refused(ak, case, shards):
+    file = case.write(*RULES)
+    (first, second), _ = shards(file, 2)
+    told = ak("merge", file, first, second, "--set", "preprocess.opencv.colour=bgr")
+    assert (told.code, "other --set" in told.out) == (2, True)
+    case.write(*RULES, "{metric: crop.max_abs, fail: 1}")
+    told = ak("merge", file, first, second)
+    assert (told.code, "another version of it" in told.out) == (2, True)
+    case.write(*RULES)
+    (case.images / "420.jpg").unlink()
+    later = case.folder / "later.json"
+    ak("gate", file, "-q", "--no-report", "--shard", "2/2", "--out", f"shard={later}")
+    told = ak("merge", file, first, later)
+    assert (told.code, "different images" in told.out) == (2, True)
+    damaged = case.folder / "damaged.json"
+    damaged.write_text(second.read_text()[:-50])
+    told = ak("merge", file, first, damaged)
+    assert (told.code, "is no shard" in told.out) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "2", "a/b", "1/0"])
+def test_a_shard_is_i_of_n(ak, case, text):
+    assert ak("gate", case.write(), "--shard", text).code == 2
+
+
+def test_a_shard_without_images_compared_nothing(ak, case):
+    told = ak("gate", case.write(), "-q", "--shard", "9/9")
+    assert told.code == 5
+    assert "shard 9 of 9 has none of 5 images" in told.out
