@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alignkit.cli.arguments import Open, open_page
+from alignkit.cli.arguments import Images, MaxReportSize, Open, SingleFile, open_page
+
+if TYPE_CHECKING:
+    from alignkit.report.write import Written
 
 
 def report(
     folder: Annotated[
         Path, typer.Argument(metavar="RUN_DIR", help="A run's folder: reports/<experiment>/<run>.")
     ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR|FILE",
+            help="Write the report and what it shows there, without the run's arrays.",
+            show_default=False,
+        ),
+    ] = None,
+    single_file: SingleFile = False,
+    images: Images = "",
+    max_report_size: MaxReportSize = "",
     open_: Open = None,
 ) -> None:
     """Render a run's report again from its record, without running anything."""
-    from alignkit.report import render
+    from alignkit.report.form import form
+    from alignkit.report.write import write_report
 
-    page = render(folder)
-    print(page)
-    open_page(page, wanted=open_)
+    wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
+    written = write_report(folder, wanted, out)
+    print(written.page)
+    tell_left_out(written)
+    open_page(written.page, wanted=open_)
+
+
+def tell_left_out(written: Written) -> None:
+    """Say on stderr what a limit cost."""
+    from alignkit.report.form import megabytes
+
+    if written.left_out:
+        print(
+            f"{written.left_out} image pairs were left out: the report is "
+            f"{megabytes(written.bytes)}; allow more with --max-report-size",
+            file=sys.stderr,
+        )

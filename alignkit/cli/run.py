@@ -10,13 +10,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alignkit.cli.arguments import Files, Open, Overrides, Quiet, Reports, open_page
+from alignkit.cli.arguments import (
+    Files,
+    Images,
+    MaxReportSize,
+    Open,
+    Overrides,
+    Quiet,
+    Reports,
+    SingleFile,
+    open_page,
+)
+from alignkit.cli.report import tell_left_out
 from alignkit.cli.tell import tell
 from alignkit.errors import AlignkitError, ExitCode, worst
 from alignkit.progress import Mode, Progress, progress_for
 
 if TYPE_CHECKING:
     from alignkit.experiment import Experiment
+    from alignkit.report.form import Form
     from alignkit.workspace import Workspace
 
 
@@ -27,6 +39,9 @@ def run(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Do finished work of these experiments again.")
     ] = False,
+    single_file: SingleFile = False,
+    images: Images = "",
+    max_report_size: MaxReportSize = "",
     open_: Open = None,
     progress: Annotated[
         Mode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
@@ -39,8 +54,10 @@ def run(
     code is the gravest. Finished work is kept: the same command continues an interrupted run.
     """
     from alignkit.load import load_experiment
+    from alignkit.report.form import form
     from alignkit.workspace import Workspace
 
+    wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
     codes = []
     experiments = []
     for file in files:
@@ -50,7 +67,9 @@ def run(
             codes.append(tell(error, file))
     display = progress_for("none" if quiet else progress)
     for experiment in experiments:
-        code = _run_one(experiment, Workspace(reports), display, fresh=fresh, open_=open_)
+        code = _run_one(
+            experiment, Workspace(reports), display, fresh=fresh, wanted=wanted, open_=open_
+        )
         codes.append(code)
         if code == ExitCode.INTERRUPTED:
             break
@@ -63,15 +82,16 @@ def _run_one(
     progress: Progress,
     *,
     fresh: bool,
+    wanted: Form,
     open_: bool | None,
 ) -> ExitCode:
-    from alignkit.report import render
+    from alignkit.report.write import write_report
     from alignkit.run import run_experiment
     from alignkit.summary import summary
 
     try:
         record, folder = run_experiment(experiment, workspace, progress=progress, fresh=fresh)
-        page = render(folder)
+        written = write_report(folder, wanted)
     except AlignkitError as error:
         return tell(error, experiment.file)
     except KeyboardInterrupt:
@@ -84,6 +104,7 @@ def _run_one(
         traceback.print_exc()
         print(f"{experiment.file}: {DEFECT}", file=sys.stderr)
         return ExitCode.CRASHED
-    print(summary(record, page))
-    open_page(page, wanted=open_)
+    print(summary(record, written.page))
+    tell_left_out(written)
+    open_page(written.page, wanted=open_)
     return ExitCode(record.verdict.exit_code)

@@ -1,6 +1,8 @@
 """`alignkit report`."""
 
 from alignkit.record import write_record
+from alignkit.report.form import Form
+from alignkit.report.write import write_report
 from tests.report.records import quickstart as sample_record
 
 
@@ -15,3 +17,18 @@ def test_a_folder_without_a_record_is_told_so(alignkit, tmp_path):
     told = alignkit("report", tmp_path)
     assert (told.code, told.out) == (2, "")
     assert f"no record.json in {tmp_path}" in told.err
+
+
+def test_images_that_do_not_fit_are_told_on_stderr(alignkit, tmp_path):
+    write_record(sample_record(tmp_path), tmp_path)
+    bare = write_report(tmp_path, Form(images=0)).bytes
+    size = f"{(bare + 30_000) // 1000}KB"
+    told = alignkit("report", tmp_path, "--out", tmp_path / "o", "--max-report-size", size)
+    assert told.code == 0
+    assert "image pairs were left out" in told.err
+
+
+def test_a_single_file_is_named(alignkit, tmp_path):
+    write_record(sample_record(tmp_path), tmp_path)
+    told = alignkit("report", tmp_path, "--single-file", "--no-open")
+    assert told.out == f"{tmp_path / 'report.html'}\n"
