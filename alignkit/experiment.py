@@ -37,7 +37,7 @@ from alignkit.option import (
 )
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess_option import STRICT, Integer, Name, Number, PreprocessOption, Share
+from alignkit.preprocess_option import STRICT, Flag, Integer, Name, Number, PreprocessOption, Share
 from alignkit.rule import Gate
 from alignkit.rule_place import misplaced
 
@@ -74,8 +74,27 @@ class Recipe(BaseModel):
     weight_decay: Annotated[Number, Field(ge=0)] = 0.05
     momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.9
     """Used by ``sgd`` only."""
-    schedule: Literal["cosine", "constant"] = "cosine"
+    schedule: Literal["cosine", "constant", "step"] = "cosine"
+    step_epochs: Annotated[Integer, Field(ge=1)] = 30
+    """Used by ``step`` only: after every so many epochs the rate is a tenth."""
+    warm_up: Annotated[Number, Field(ge=0)] = 0.0
+    """Epochs in which the rate rises in a straight line to that of the schedule."""
     label_smoothing: Annotated[Number, Field(ge=0, lt=1)] = 0.0
+    clip_norm: Annotated[Number, Field(gt=0)] | None = None
+    """Greatest norm of the gradient of all weights together; longer ones are scaled down."""
+    mixup: Annotated[Number, Field(ge=0)] = 0.0
+    """Alpha of Mixup; 0 is none. With ``cutmix`` too, each batch gets one of the two."""
+    cutmix: Annotated[Number, Field(ge=0)] = 0.0
+    """Alpha of CutMix."""
+    ema: Annotated[Number, Field(ge=0, lt=1)] = 0.0
+    """Decay per step of the moving average of the weights, which is kept as the model; 0: none."""
+    amp: Literal["off", "bf16", "fp16"] = "off"
+    """Precision of the operations that ``torch.amp`` lowers; the weights stay float32."""
+    compile: Flag = False
+    """Run through ``torch.compile``."""
+    pretrained: Path | None = None
+    """File of a ``state_dict`` to begin with; read as weights only. The last layer may have another
+    number of classes, and is then drawn anew."""
     augment: Augment = Augment()
     device: Literal["cpu", "cuda"] = "cpu"
 

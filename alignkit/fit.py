@@ -14,12 +14,13 @@ import torch
 from torch import nn
 
 from alignkit.augment import shuffle
+from alignkit.batch_mixing import mix_batch, seed_of
 from alignkit.errors import TrainingError
-from alignkit.models import build_model, model_version
+from alignkit.models import build_model, load_pretrained, model_version
 from alignkit.numerics import available_threads, reproducible, require_device
 from alignkit.record import Epoch
 from alignkit.training_images import TrainingImages, batch_bounds
-from alignkit.training_state import TrainingState, optimiser_for, read_state, weights_hash
+from alignkit.training_state import TrainingState, read_state, state_of, weights_hash
 
 if TYPE_CHECKING:
     from alignkit.experiment import Recipe
@@ -62,7 +63,7 @@ def fit(
             state.resume(stored)
         for epoch in range(state.epochs_done, recipe.epochs):
             try:
-                line = _run_epoch(state, recipe, images, training.seed, epoch, device)
+                line = _run_epoch(state, recipe, images, training.seed, epoch, device, classes)
             except _NotFiniteError as error:
                 raise TrainingError(f"{training.label}: {error}") from None
             state.log["epochs"].append(line.model_dump())
@@ -75,8 +76,10 @@ def fit(
 def _initial_state(
     recipe: Recipe, images: TrainingImages, classes: int, seed: int, device: torch.device
 ) -> TrainingState:
-    torch.manual_seed(_seed_of(f"weights:{seed}"))
+    torch.manual_seed(seed_of(f"weights:{seed}"))
     model = build_model(recipe.model, classes, *images.size)
+    if recipe.pretrained:
+        load_pretrained(model, recipe.pretrained)
     order = shuffle(seed=seed, epoch=0, ids=images.ids)
     log = {
         "images": len(images),
@@ -89,7 +92,7 @@ def _initial_state(
         "epochs": [],
     }
     model = model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return TrainingState(model, optimiser_for(recipe, model), log)
+    return state_of(recipe, model, log, device)
 
 
 def _run_epoch(
@@ -99,11 +102,12 @@ def _run_epoch(
     seed: int,
     epoch: int,
     device: torch.device,
+    classes: int,
 ) -> Epoch:
     """One pass over the images."""
     began = time.perf_counter()
     # dropout draws from the global generator: begin it anew, as a continuation does
-    torch.manual_seed(_seed_of(f"epoch:{seed}:{epoch}"))
+    torch.manual_seed(seed_of(f"epoch:{seed}:{epoch}"))
     bounds = batch_bounds(len(images), recipe.batch_size)
     steps = len(bounds) * recipe.epochs
     losses = torch.zeros(len(bounds), device=device)
@@ -114,7 +118,10 @@ def _run_epoch(
     state.model.train()
     for step, (batch, labels) in enumerate(batches):
         rate = learning_rate(recipe, epoch * len(bounds) + step, steps)
-        loss, logits = _step(state, batch, labels, rate, recipe.label_smoothing)
+        mixed, targets = mix_batch(
+            batch, labels, recipe, classes=classes, key=f"blend:{seed}:{epoch}:{step}"
+        )
+        loss, logits = _step(state, mixed, targets, rate, recipe)
         losses[step] = loss
         correct += (logits.argmax(1) == labels).sum()
     _require_finite(losses, state.model, recipe, epoch)
@@ -131,25 +138,49 @@ def _run_epoch(
 def _step(
     state: TrainingState,
     batch: torch.Tensor,
-    labels: torch.Tensor,
+    targets: torch.Tensor,
     rate: float,
-    label_smoothing: float,
+    recipe: Recipe,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     for group in state.optimiser.param_groups:
         group["lr"] = rate
-    logits = state.model(batch)
-    loss = nn.functional.cross_entropy(logits, labels, label_smoothing=label_smoothing)
+    with lowered(recipe, batch.device):
+        logits = state.forward(batch)
+        loss = nn.functional.cross_entropy(
+            logits.float(), targets, label_smoothing=recipe.label_smoothing
+        )
     state.optimiser.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    state.optimiser.step()
+    state.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+    if recipe.clip_norm is not None:
+        state.scaler.unscale_(state.optimiser)
+        nn.utils.clip_grad_norm_(state.model.parameters(), recipe.clip_norm)
+    state.scaler.step(state.optimiser)
+    state.scaler.update()
+    if state.average is not None:
+        state.average.update_parameters(state.model)
     return loss.detach(), logits.detach()
 
 
+def lowered(recipe: Recipe, device: torch.device) -> torch.autocast:
+    """The forward pass in the recipe's ``amp`` precision."""
+    dtype = torch.float16 if recipe.amp == "fp16" else torch.bfloat16
+    return torch.autocast(device.type, dtype=dtype, enabled=recipe.amp != "off")
+
+
 def learning_rate(recipe: Recipe, step: int, steps: int) -> float:
-    """The rate of one step: constant, or half a cosine from the recipe's rate down to 0."""
-    if recipe.schedule == "constant":
-        return recipe.learning_rate
-    return recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * step / steps))
+    """The rate of one step of all: the schedule's, less during warm-up.
+
+    ``constant``; ``cosine``, half a wave from the recipe's rate down to 0; ``step``, a tenth after
+    every ``step_epochs``. The first step of a warm-up of n steps has 1/n of the rate.
+    """
+    rate = recipe.learning_rate
+    if recipe.schedule == "cosine":
+        rate = recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * step / steps))
+    elif recipe.schedule == "step":
+        epoch = step * recipe.epochs // steps
+        rate = recipe.learning_rate * 0.1 ** (epoch // recipe.step_epochs)
+    warm = recipe.warm_up * steps / recipe.epochs
+    return rate * min(1.0, (step + 1) / warm) if warm else rate
 
 
 class _NotFiniteError(ArithmeticError): ...
@@ -170,7 +201,3 @@ def _require_finite(losses: torch.Tensor, model: nn.Module, recipe: Recipe, epoc
     for name, weights in model.state_dict().items():
         if not bool(torch.isfinite(weights).all()):
             raise _NotFiniteError(f"{name} is not finite after epoch {epoch + 1}; {advice}")
-
-
-def _seed_of(words: str) -> int:
-    return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little") >> 1

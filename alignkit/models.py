@@ -12,6 +12,8 @@ from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin, did_you_mean
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import nn
 
     from alignkit.checkpoint import Checkpoint
@@ -126,6 +128,32 @@ def _try_size(model: nn.Module, height: int, width: int) -> None:
     with torch.inference_mode():
         model(torch.zeros(1, 3, height, width))
     model.train()
+
+
+def load_pretrained(model: nn.Module, file: Path) -> None:
+    """Begin with the weights of a ``state_dict``; a last layer of another shape stays as drawn.
+
+    Raises `ConfigError` if the file holds no weights of this model.
+    """
+    import pickle
+
+    import torch
+
+    try:
+        given = torch.load(file, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
+        raise ConfigError(f"train.pretrained: {file} is no file of weights ({error})") from error
+    own = model.state_dict()
+    if not isinstance(given, dict) or given.keys() != own.keys():
+        raise ConfigError(f"train.pretrained: {file} holds the weights of another model")
+    last = [*own][-1].rpartition(".")[0] + "."
+    fitting = {name: each for name, each in given.items() if each.shape == own[name].shape}
+    if wrong := [name for name in own if name not in fitting and not name.startswith(last)]:
+        raise ConfigError(
+            f"train.pretrained: {wrong[0]} has shape {tuple(given[wrong[0]].shape)} in {file}, "
+            f"the model's is {tuple(own[wrong[0]].shape)}"
+        )
+    model.load_state_dict(fitting, strict=False)
 
 
 def load_model(checkpoint: Checkpoint) -> nn.Module:

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from alignkit.backends import Backend, Precision
+from alignkit.errors import ConfigError
 from alignkit.experiment import Experiment, Recipe
 from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.row import FULL, row_name
-from alignkit.workspace import code_version, content_key
+from alignkit.workspace import code_version, content_key, file_sha256
 
 TRAINING_CODE = (
     "train.py",
     "fit.py",
     "models.py",
     "augment.py",
+    "batch_mixing.py",
     "fraction.py",
     "numerics.py",
     "training_images.py",
     "training_state.py",
 )
 """The modules, besides `PIXEL_CODE`, that decide the weights."""
+NOT_IN_KEYS = {"seeds", "fractions", "mix", "pretrained"}
+"""Of a recipe: each training's key has its own share of these."""
 PREDICTION_CODE = (
     "predict.py",
     "predictions.py",
@@ -201,6 +206,13 @@ def pixel_identity(preprocess: Preprocess) -> dict[str, Any]:
     return {"stages": stages, "versions": preprocess.versions(), "code": code_version(*PIXEL_CODE)}
 
 
+def pretrained_sha256(file: Path) -> str:
+    """Of the weights to begin with; raises `ConfigError` if there are none."""
+    if not file.is_file():
+        raise ConfigError(f"train.pretrained: there is no file {file}; give that of a state_dict")
+    return file_sha256(file)
+
+
 def _training(
     recipe: Recipe, paths: tuple[Preprocess, ...], seed: int, fraction: float, fingerprint: str
 ) -> Training:
@@ -212,13 +224,15 @@ def _training(
         "data": fingerprint,
         "preprocess": pixel_identity(path),
         "normalise": stage_identity(path.normalise),
-        "recipe": recipe.model_dump(mode="json", exclude={"seeds", "fractions", "mix"}),
+        "recipe": recipe.model_dump(mode="json", exclude=NOT_IN_KEYS),
         "seed": seed,
         "library": model_version(),
         "code": code_version(*TRAINING_CODE),
     }
     if fraction != FULL:
         parts["fraction"] = fraction
+    if recipe.pretrained:
+        parts["pretrained"] = pretrained_sha256(recipe.pretrained)
     if others:
         parts["mix"] = [[pixel_identity(each), stage_identity(each.normalise)] for each in others]
     reasons = [each.missing() for each in paths]

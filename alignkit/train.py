@@ -69,6 +69,7 @@ def train(
         with workspace.store("trainings", key, parts, training.label) as folder:
             write_atomically(folder / "weights.pt", fitted.weights)
             write_atomically(folder / "log.json", json.dumps(fitted.log, indent=1, allow_nan=False))
+            write_atomically(folder / "log.csv", log_csv(fitted.log))
     stored = workspace.stored("trainings", key)
     assert stored is not None
     height, width = training.preprocess.size
@@ -84,6 +85,18 @@ def training_parts(training: Training, used: Sequence[str], total: int) -> dict[
     if len(used) == total:
         return training.parts
     return {**training.parts, "images": hashlib.sha256("\0".join(used).encode()).hexdigest()}
+
+
+def log_csv(log: dict[str, Any]) -> str:
+    """A header and a line for each epoch: loss, accuracy, learning rate, images a second."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=[*Epoch.model_fields], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(log["epochs"])
+    return text.getvalue()
 
 
 def read_log(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -8,12 +8,15 @@ from __future__ import annotations
 import hashlib
 import io
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.amp.grad_scaler import GradScaler
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from alignkit.errors import WorkspaceError
 from alignkit.workspace import write_atomically
@@ -30,6 +33,12 @@ class TrainingState:
     optimiser: torch.optim.Optimizer
     log: dict[str, Any]
     """As `alignkit.train.read_log` describes it."""
+    forward: Callable[[torch.Tensor], torch.Tensor]
+    """The model, compiled where the recipe says so."""
+    scaler: GradScaler
+    """Of the loss, against underflow in float16; does nothing otherwise."""
+    average: AveragedModel | None = None
+    """The moving average of the weights, which then is the model that is kept."""
 
     @property
     def epochs_done(self) -> int:
@@ -42,6 +51,8 @@ class TrainingState:
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "log": self.log,
+            "scaler": self.scaler.state_dict(),
+            "average": self.average and self.average.state_dict(),
         }
         write_atomically(file, serialised(content))
 
@@ -49,12 +60,20 @@ class TrainingState:
         """Take over what another process saved."""
         self.model.load_state_dict(stored["model"])
         self.optimiser.load_state_dict(stored["optimiser"])
+        self.scaler.load_state_dict(stored["scaler"])
+        if self.average is not None:
+            self.average.load_state_dict(stored["average"])
         self.log = stored["log"]
         self.log["resumed_after"].append(self.epochs_done)
 
+    @property
+    def kept(self) -> nn.Module:
+        """The model that the training gives."""
+        return self.model if self.average is None else self.average.module
+
     def weights(self) -> bytes:
         """The ``state_dict``, on the CPU, as ``torch.save`` writes it."""
-        on_cpu = {name: each.cpu() for name, each in self.model.state_dict().items()}
+        on_cpu = {name: each.cpu() for name, each in self.kept.state_dict().items()}
         return serialised(on_cpu)
 
 
@@ -72,6 +91,27 @@ def read_state(file: Path) -> dict[str, Any] | None:
             f"{file} is damaged ({error}); delete it, and the training starts again"
         ) from error
     return stored
+
+
+def state_of(
+    recipe: Recipe, model: nn.Module, log: dict[str, Any], device: torch.device
+) -> TrainingState:
+    """The beginning of a training of ``model``, which is on ``device``."""
+    average = None
+    if recipe.ema:
+        average = AveragedModel(
+            model,
+            multi_avg_fn=get_ema_multi_avg_fn(recipe.ema),  # type: ignore[no-untyped-call]
+            use_buffers=True,
+        )
+    return TrainingState(
+        model,
+        optimiser_for(recipe, model),
+        log,
+        forward=torch.compile(model) if recipe.compile else model,
+        scaler=GradScaler(device.type, enabled=recipe.amp == "fp16"),
+        average=average,
+    )
 
 
 def optimiser_for(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:
