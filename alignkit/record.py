@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from alignkit.errors import RecordError
 
-FORMAT = 1
+FORMAT: Final = 1
 # 1: 2026-11, first format.
 
 State = Literal["measured", "skipped", "failed"]

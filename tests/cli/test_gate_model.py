@@ -44,17 +44,29 @@ def gate(alignkit, reports, tmp_path, monkeypatch):
     return call
 
 
-def test_too_few_images_are_inconclusive_with_the_number_that_would_do(gate):
-    told = gate()
+@pytest.fixture
+def between(gate, tmp_path):
+    """A margin that lies inside the measured interval."""
+    gate(more=("--out", f"json={tmp_path / 'r.json'}"))
+    entries = json.loads((tmp_path / "r.json").read_text())["matrix"]
+    (found,) = [each for each in entries if each["drift"] and each["evaluated_with"] == "pillow"]
+    recall = found["drift"]["metrics"]["recall.macro"]
+    furthest = max(abs(recall["low"]), abs(recall["high"]))
+    margin = (abs(recall["value"]) + furthest) / 2
+    return f"gate.rules=[{{metric: recall.macro, margin: {margin}, path: pillow}}]"
+
+
+def test_too_few_images_are_inconclusive_with_the_number_that_would_do(gate, between):
+    told = gate(between)
     assert told.code == 0, told
     assert told.out.startswith("small: INCONCLUSIVE")
     assert "images would settle it" in told.out
     assert "controls hold" in told.out
 
 
-def test_indecision_fails_with_7_where_the_file_says_so(gate):
-    assert gate("gate.on_inconclusive=fail").code == 7
-    assert gate("gate.on_inconclusive=fail", more=("--exit-zero",)).code == 0
+def test_indecision_fails_with_7_where_the_file_says_so(gate, between):
+    assert gate(between, "gate.on_inconclusive=fail").code == 7
+    assert gate(between, "gate.on_inconclusive=fail", more=("--exit-zero",)).code == 0
 
 
 def test_a_model_rule_fails_with_1_and_names_effect_and_cause(gate):
