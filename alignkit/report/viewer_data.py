@@ -123,16 +123,17 @@ def _stored(record: RunRecord) -> list[dict[str, Any]]:
 def _table(artifact: Artifact, folder: Path) -> ImageTable:
     from alignkit.image_table import read_image_table
 
-    return read_image_table(_existing(artifact, folder))
+    return read_image_table(existing(artifact, folder))
 
 
 def _predictions(artifact: Artifact, folder: Path) -> Predictions:
     from alignkit.predictions import Predictions
 
-    return Predictions.from_parquet(_existing(artifact, folder))
+    return Predictions.from_parquet(existing(artifact, folder))
 
 
-def _existing(artifact: Artifact, folder: Path) -> Path:
+def existing(artifact: Artifact, folder: Path) -> Path:
+    """Where a file that the record names lies; raises `RecordError` if it does not."""
     path = folder / artifact.path
     if not path.is_file():
         raise RecordError(

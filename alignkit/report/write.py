@@ -124,31 +124,35 @@ def _files(
     if form.single_file:
         style = "".join(_asset(name).decode() for name in ASSETS[:2])
         inline = {"style": style, "script": _asset("report.js").decode()}
-        return {SINGLE: _page(shown, record, inline=inline, away=True)}
+        return {SINGLE: _page(shown, record, folder, inline=inline, away=True)}
     data = viewer_script(shown, folder)
     files = {f"assets/{name}": _asset(name) for name in ASSETS}
     if data:
         files["data/run.js"] = data.encode()
     files["results.json"] = results_text(results_from_record(record)).encode()
     files["summary.md"] = markdown("summary.md.j2", summary=summary_view(record)).encode()
-    files["index.html"] = _page(shown, record, has_viewer=bool(data), away=away)
+    files["index.html"] = _page(shown, record, folder, has_viewer=bool(data), away=away)
     return files
 
 
 def _page(
     shown: RunRecord,
     record: RunRecord,
+    folder: Path,
     *,
     has_viewer: bool = False,
     inline: dict[str, str] | None = None,
     away: bool,
 ) -> bytes:
+    from alignkit.report.distribution_view import distribution_sections
+    from alignkit.report.names import Names
     from alignkit.report.templates import html, trusted
     from alignkit.report.view import report_view
 
     return html(
         "index.html.j2",
         report=report_view(shown),
+        distributions=distribution_sections(record, Names(record.paths), folder),
         has_viewer=has_viewer,
         inline={name: trusted(text) for name, text in inline.items()} if inline else None,
         away=away,

@@ -15,7 +15,7 @@ const html = htm.bind(h);
 function App({ run }) {
   const [view, setView] = useState(() => complete(run, read(location.hash)) ?? first(run));
   const [rows, setRows] = useState([]);
-  const comparison = run.comparisons.find((each) => String(each.entry) === view.cell) ?? run.comparisons[0];
+  const comparison = run.comparisons.find((each) => String(each.entry) === view.cell) ?? run.comparisons.find((each) => each.pair) ?? run.comparisons[0];
 
   useEffect(() => {
     const follow = () => setView((was) => complete(run, read(location.hash)) ?? { ...was, page: "images" });

@@ -1,0 +1,88 @@
+"""The charts of all images: their coordinates and tables against numbers counted by hand."""
+
+import re
+
+import html5lib
+import numpy as np
+import pytest
+
+from alignkit.errors import RecordError
+from alignkit.record import read_record
+from alignkit.report import render
+from alignkit.report.distribution_view import distribution_sections
+from alignkit.report.names import Names
+from alignkit.report.scatter import MOST, scatter, steps
+from tests.run_pair import IDS, write_small_run
+
+
+@pytest.fixture
+def section(tmp_path):
+    means = np.linspace(0, 9.9, len(IDS))
+    write_small_run(tmp_path, flipped=[1, 2, 3], means=means)
+    record = read_record(tmp_path)
+    (found,) = distribution_sections(record, Names(record.paths), tmp_path)
+    return found
+
+
+def text(table):
+    return [[shown.text for shown in row.cells] for row in table.rows]
+
+
+def test_the_quantiles_are_numpys(section):
+    assert ["50 %", "4.95"] in [
+        [cell.replace("\u00a0", " ") for cell in row] for row in text(section.quantiles)
+    ]
+    assert text(section.quantiles)[-1] == ["equal in every value", "1"]
+
+
+def test_every_flip_is_drawn_and_counted(section):
+    assert section.scatter.flipped.count("M") == 3
+    assert section.scatter.stayed.count("M") == 97
+    flips = [int(row[3].split()[0]) for row in text(section.margins)]
+    assert sum(flips) == 3
+    assert [int(row[2]) for row in text(section.margins)] == [25] * 4
+
+
+def test_a_quarter_without_flips_says_so(section):
+    notes = {note.text for note in section.margins.notes}
+    assert notes == {"no image of it flipped"}
+
+
+def test_the_distribution_rises_from_nothing_to_all():
+    made = steps(np.array([0, 1, 4], np.float32), id="a", title="b")
+    points = [tuple(map(float, each.split(","))) for each in made.points.split()]
+    assert points[0] == (made.frame.left, made.frame.bottom)
+    assert points[-1][1] == made.frame.top
+    assert points == sorted(points)
+
+
+def test_many_images_are_thinned_and_the_chart_says_so():
+    n = 10 * MOST
+    made = scatter(
+        np.ones(n, np.float32), np.ones(n, np.float32), np.zeros(n, bool), id="a", title="b"
+    )
+    assert made.stayed.count("M") == MOST
+    assert "2\u00a0000 of them drawn" in made.stayed_words
+
+
+def test_images_without_a_number_are_not_drawn():
+    values = np.array([1, np.nan, 2], np.float32)
+    made = scatter(values, values, np.array([False, False, True]), id="a", title="b")
+    assert (made.stayed.count("M"), made.flipped.count("M")) == (1, 1)
+    assert "nan" not in made.stayed + made.flipped
+
+
+def test_the_page_has_the_charts_with_their_tables(tmp_path):
+    write_small_run(tmp_path, flipped=[1])
+    page = render(tmp_path).read_text()
+    html5lib.HTMLParser(strict=True).parse(page)
+    part = page[page.index('id="distributions"') : page.index('id="images"')]
+    assert part.count("<svg") == 2
+    assert len(re.findall("<table", part)) == 2
+
+
+def test_a_missing_table_of_images_is_told_so(tmp_path):
+    write_small_run(tmp_path, flipped=[1])
+    (tmp_path / "data" / "images.parquet").unlink()
+    with pytest.raises(RecordError, match="copy the whole folder"):
+        render(tmp_path)
