@@ -182,6 +182,8 @@ def approve(
         # a changed baseline that nobody approved
         write_atomically(_approval_file(folder, approval), approval.model_dump_json(indent=1))
         write_baseline(folder, merged)
+        if not (folder / ".gitignore").exists():
+            write_atomically(folder / ".gitignore", ".lock\n")
     return approval
 
 

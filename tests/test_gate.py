@@ -235,3 +235,10 @@ def test_what_was_not_measured_outweighs_a_finding():
     pixels = (stage(), stage("resize", images=0, identical=0, max_abs=None, reason="none"))
     rules = (Rule(metric="decode.max_abs", fail=1), Rule(metric="resize.max_abs", fail=1))
     assert pixel_verdict(*rules, pixels=pixels).exit_code == 5
+
+
+def test_a_run_without_a_baseline_leaves_its_rules_to_the_gate():
+    rule = Rule(metric="decode.changed", fail=0, against="baseline")
+    verdict = pixel_verdict(rule, on_inconclusive="fail")
+    assert (verdict.state, verdict.exit_code) == ("inconclusive", 0)
+    assert "`alignkit gate` reads the baseline" in verdict.sentence
