@@ -25,6 +25,7 @@ from alignkit.record import (
     RunRecord,
     WorstImage,
 )
+from alignkit.row import is_row_of
 from alignkit.workspace import write_atomically
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def _flips(predicted: Sequence[Predicted], reference: str, candidate: str) -> Ca
 
 
 def _is_row(predicted: Predicted, trained_with: str) -> bool:
-    return predicted.evaluation.training.row == trained_with
+    return is_row_of(predicted.evaluation.training.row, trained_with)
 
 
 def _classes(predicted: Predicted) -> dict[str, str]:

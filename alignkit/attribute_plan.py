@@ -12,6 +12,7 @@ from alignkit.execute import exported_graph
 from alignkit.predict import open_session
 from alignkit.progress import Progress, advancing
 from alignkit.record import AttributionFacts
+from alignkit.row import is_row_of
 
 if TYPE_CHECKING:
     from alignkit.checkpoint import Checkpoint
@@ -64,10 +65,13 @@ def _row(
 ) -> Row | None:
     """The reference path's models that predicted, in the runtimes all of them ran in, if any."""
     reference = plan.experiment.reference.name
+    rows = [each.row for each in plan.trainings if is_row_of(each.row, reference)]
+    if not rows:  # none of the given models was trained with it
+        return None
     ran: dict[str, dict[Runtime, Evaluation]] = {}
     for each in predicted:
         evaluation = each.evaluation
-        own = reference == evaluation.training.row == evaluation.preprocess.name
+        own = evaluation.training.row == rows[0] and evaluation.preprocess.name == reference
         if own and isinstance(each.ended, Measured):
             runtime = (evaluation.runtime.name, evaluation.runtime.precision)
             ran.setdefault(evaluation.training.key, {})[runtime] = evaluation

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+Format = Literal["weights", "torchscript", "exported", "onnx"]
+"""A ``state_dict``; a TorchScript file; an archive of ``torch.export.save``; an ONNX file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +15,7 @@ class Checkpoint:
     """Weights and what is needed to rebuild the module around them."""
 
     model: str
-    """Name known to `alignkit.models.build_model`."""
+    """Name known to `alignkit.models.build_model`; of a file that holds its own graph, any name."""
     classes: int
     """Outputs."""
     height: int
@@ -19,6 +23,9 @@ class Checkpoint:
     width: int
     """Input width in pixels."""
     weights: Path
-    """A ``state_dict`` written by ``torch.save``; loaded with ``weights_only=True``."""
+    """The file; a ``state_dict`` is loaded with ``weights_only=True``."""
     key: str
     """Content hash of everything the weights depend on."""
+    format: Format = "weights"
+    order: tuple[int, ...] = ()
+    """Output of each of the data's classes; empty if the model has them in the data's order."""

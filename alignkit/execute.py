@@ -75,12 +75,15 @@ class Predicted:
 
 
 def prepare_sets(plan: Plan, workspace: Workspace, progress: Progress) -> Sets:
-    """Decode and resize both splits on every path, once."""
+    """Decode and resize both splits on every path, once; for given models evaluation alone."""
     data = plan.experiment.content.data
     samples: dict[Split, Samples] = {"train": data.training(), "eval": data.evaluation()}
     prepared: dict[tuple[str, Split], Ended[Prepared]] = {}
     for path in plan.experiment.paths:
         for split, chosen in samples.items():
+            if split == "train" and plan.experiment.content.models:
+                prepared[path.name, split] = Skipped("the models are given: nothing is trained")
+                continue
             prepared[path.name, split] = _prepare(path, split, chosen, workspace, progress)
     return Sets(samples["train"], samples["eval"], prepared)
 
@@ -121,6 +124,9 @@ def _train(
 
     if training.skipped:
         return Skipped(training.skipped)
+    if (given := training.given) is not None:
+        size = training.preprocess.size
+        return attempt(lambda: given.checkpoint(sets.evaluation.classes, size))
     for path in training.paths:
         if unusable := sets.unusable(path.name):
             return unusable
@@ -236,6 +242,8 @@ def exported_graph(
     """The model's ONNX file, checked on real images; ``None`` for a backend that needs none."""
     if not evaluation.runtime.backend.needs_onnx:
         return None
+    if checkpoint.format == "onnx":
+        return checkpoint.weights
     prepared = sets.usable(evaluation.preprocess.name, "eval")
     assert prepared is not None
     chosen = np.flatnonzero(prepared.rows >= 0)[:EXPORT_CHECKED]

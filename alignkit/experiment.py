@@ -26,6 +26,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from alignkit.backends import BACKENDS, Backend, Precision
 from alignkit.datasets import DATASETS, Dataset
+from alignkit.model_option import ModelOption, mismatched
 from alignkit.models import MODELS, unknown_model
 from alignkit.option import (
     PluginOption,
@@ -193,6 +194,8 @@ class ExperimentFile(BaseModel):
     """Two or more paths; the first is the reference. One, where a gate compares it with a baseline
     alone."""
     train: Recipe = Recipe()
+    models: tuple[ModelOption, ...] = ()
+    """Your own models, in place of ``train``."""
     evaluate: Evaluate = Field(default_factory=Evaluate)
     gate: Gate = Gate()
     report: ReportOption = ReportOption()
@@ -229,6 +232,12 @@ class ExperimentFile(BaseModel):
             if name not in self.preprocess
         ]
         refuse("ExperimentFile", lines)
+        return self
+
+    @model_validator(mode="after")
+    def _models_fit(self) -> Self:
+        trains = "train" in self.model_fields_set
+        refuse("ExperimentFile", mismatched(self.models, dict(self.preprocess), trains=trains))
         return self
 
     @model_validator(mode="after")

@@ -68,6 +68,9 @@ def _write_graph(checkpoint: Checkpoint, graph: Path) -> None:
 
     from alignkit.models import load_model
 
+    mode: dict[str, Any] = {}
+    if checkpoint.format == "exported":  # its mode is fixed, and the exporter would switch it
+        mode = {"training": torch.onnx.TrainingMode.PRESERVE, "do_constant_folding": False}
     example = torch.zeros(2, 3, checkpoint.height, checkpoint.width)
     with _quiet_exporter():
         torch.onnx.export(
@@ -75,6 +78,7 @@ def _write_graph(checkpoint: Checkpoint, graph: Path) -> None:
             (example,),
             graph,
             dynamo=False,
+            **mode,
             opset_version=OPSET,
             input_names=["images"],
             output_names=["logits"],
@@ -96,6 +100,7 @@ def _quiet_exporter() -> Iterator[None]:
         for message in ("You are using the legacy TorchScript", "The feature will be removed"):
             warnings.filterwarnings("ignore", message=message, category=DeprecationWarning)
         warnings.filterwarnings("ignore", category=jit.TracerWarning)
+        warnings.filterwarnings("ignore", message="no signature found for <torch.ScriptMethod")
         yield
 
 

@@ -123,7 +123,7 @@ def training_facts(trained: Trained) -> TrainingFacts:
     state, reason, _ = state_of(trained.ended)
     epochs: tuple[Epoch, ...] = ()
     key, images = trained.training.key, trained.images
-    if isinstance(trained.ended, Measured):
+    if isinstance(trained.ended, Measured) and trained.training.given is None:
         log = read_log(trained.ended.value)
         epochs, images = tuple(Epoch(**epoch) for epoch in log["epochs"]), log["images"]
         key = trained.ended.value.key

@@ -49,7 +49,7 @@ class Forecast:
 def forecast(plan: Plan, workspace: Workspace) -> Forecast:
     """Look up every training and cell of a plan; nothing is made and no image is read."""
     trained, predicted = workspace.finished("trainings"), workspace.finished("cells")
-    trainings = _outlooks(plan.trainings, trained)
+    trainings = _outlooks([each for each in plan.trainings if each.given is None], trained)
     cells = _outlooks(plan.evaluations, predicted)
     images, _ = plan.experiment.content.data.counts()
     estimate = Estimate(0.0, 0)
@@ -99,6 +99,8 @@ def _speed_class(parts: dict[str, Any]) -> tuple[Any, ...]:
 def _cell_estimate(
     cell: Evaluation, predicted: Sequence[Finished], trained: Sequence[Finished]
 ) -> Estimate:
+    if cell.training.given is not None:
+        return Estimate(None, None)
     models = {each.folder.name: each.parts for each in trained}
     wanted = (*_speed_class(cell.training.parts), cell.training.parts["data"])
     alike = []

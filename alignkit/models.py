@@ -6,6 +6,7 @@ Torch is imported when a model is built, not to check a name: `alignkit plan` as
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError, DataError
@@ -41,6 +42,8 @@ TORCHVISION_MODELS = (
 """``torchvision.models.list_models(torchvision.models)``, kept as text because asking it imports
 torch; a test compares the two."""
 MODELS = ("small-cnn", *TORCHVISION_MODELS)
+OWN = re.compile(r"[A-Za-z_][\w.]*:[\w./-]+")
+"""``module:function``, or ``timm:NAME``: for weights the user brings, not for a recipe."""
 
 
 def unknown_model(name: str) -> str:
@@ -60,6 +63,10 @@ def build_model(name: str, classes: int, height: int, width: int) -> nn.Module:
     It maps (samples, 3, height, width) float32 to (samples, classes) logits. Raises `ConfigError`
     for an unknown name, and for an input size that the model's layers do not accept.
     """
+    if OWN.fullmatch(name):
+        from alignkit.model_files import build_own
+
+        return build_own(name, classes)
     if reason := unknown_model(name):
         raise ConfigError(reason)
     if name == "small-cnn":
@@ -161,17 +168,22 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
 
     Raises `DataError` if the file is damaged or holds another model's weights.
     """
-    import pickle
-
     import torch
 
+    from alignkit.model_files import load_graph, read_weights
+
+    if checkpoint.format == "onnx":
+        raise DataError(f"{checkpoint.weights} is an ONNX file, which torch does not run")
+    if checkpoint.format != "weights":
+        return load_graph(checkpoint.weights, checkpoint.format)
     with torch.random.fork_rng(devices=[]):
         model = build_model(
             checkpoint.model, checkpoint.classes, checkpoint.height, checkpoint.width
         )
+    weights = read_weights(checkpoint.weights, checkpoint.model)
     try:
-        model.load_state_dict(torch.load(checkpoint.weights, map_location="cpu", weights_only=True))
-    except (RuntimeError, TypeError, EOFError, pickle.UnpicklingError) as error:
+        model.load_state_dict(weights)
+    except (RuntimeError, TypeError) as error:
         raise DataError(
             f"{checkpoint.weights} holds no weights of {checkpoint.model} with "
             f"{checkpoint.classes} classes ({error})"

@@ -156,6 +156,30 @@ def observed_float32(device: torch.device) -> Literal["ieee", "tf32", "bf16"]:
         return named_arithmetic(survives)
 
 
+WEIGHTED = ("convolution", "conv2d", "linear", "addmm", "mm", "bmm", "_convolution")
+"""Operators that multiply by weights: what a graph without layers is judged by."""
+
+
+@contextmanager
+def _recorded_operators() -> Iterator[set[str]]:
+    """The types that operators return: a loaded graph has no layers that Python could watch."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen: set[str] = set()
+
+    class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            output = func(*args, **(kwargs or {}))
+            if func.overloadpacket.__name__ in WEIGHTED:
+                seen.add(str(output.dtype).removeprefix("torch."))
+            return output
+
+    with Recorder():  # type: ignore[no-untyped-call]
+        yield seen
+
+
 @contextmanager
 def recorded_dtypes(model: nn.Module) -> Iterator[set[str]]:
     """The types that a module's layers return while the block runs, e.g. ``{"float16"}``."""
@@ -167,6 +191,10 @@ def recorded_dtypes(model: nn.Module) -> Iterator[set[str]]:
         if isinstance(output, torch.Tensor):
             seen.add(str(output.dtype).removeprefix("torch."))
 
+    if isinstance(model, torch.jit.ScriptModule | torch.fx.GraphModule):
+        with _recorded_operators() as seen_in_graph:
+            yield seen_in_graph
+        return
     layers = [each for each in model.modules() if next(each.children(), None) is None]
     handles = [layer.register_forward_hook(record) for layer in layers]
     try:

@@ -9,6 +9,7 @@ from typing import Any
 from alignkit.backends import Backend, Precision
 from alignkit.errors import ConfigError
 from alignkit.experiment import Experiment, Recipe
+from alignkit.given import Given
 from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.row import FULL, row_name
@@ -17,6 +18,7 @@ from alignkit.workspace import code_version, content_key, file_sha256
 TRAINING_CODE = (
     "train.py",
     "fit.py",
+    "model_files.py",
     "models.py",
     "augment.py",
     "batch_mixing.py",
@@ -32,8 +34,11 @@ PREDICTION_CODE = (
     "predict.py",
     "predictions.py",
     "export.py",
+    "given.py",
+    "model_files.py",
     "models.py",
     "numerics.py",
+    "onnx_file.py",
     "backends",
 )
 """The modules, besides `PIXEL_CODE`, that decide the logits of given weights."""
@@ -53,6 +58,8 @@ class Training:
     """Share of the training images, of each class."""
     mix: tuple[Preprocess, ...] = ()
     """Where images come from several paths: these, ``preprocess`` first; otherwise empty."""
+    given: Given | None = None
+    """The user's own model, trained elsewhere with ``preprocess``; there is nothing to train."""
 
     @property
     def key(self) -> str:
@@ -67,12 +74,13 @@ class Training:
     @property
     def row(self) -> str:
         """Name of the matrix row: the trainings that differ in their seed alone."""
-        return row_name([path.name for path in self.paths], self.fraction)
+        model = self.given.name if self.given else ""
+        return row_name([path.name for path in self.paths], self.fraction, model)
 
     @property
     def label(self) -> str:
         """In words, the same whatever the options are."""
-        return f"train {self.row} seed {self.seed}"
+        return self.row if self.given else f"train {self.row} seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,26 +175,40 @@ def make_plan(experiment: Experiment) -> Plan:
     fingerprint = content.data.fingerprint()
     if not content.labelled:  # a pixel gate
         return Plan(experiment, fingerprint, (), (), ())
-    trainings = tuple(
-        _training(content.train, paths, seed, fraction, fingerprint)
-        for seed in content.train.seeds
-        for fraction in content.train.fractions
-        for paths in _rows(experiment)
-    )
+    trainings = _given(experiment) if content.models else _trainings(experiment, fingerprint)
     runtimes = _runtimes(experiment)
     evaluations = tuple(
-        _evaluation(training, path, runtime, experiment, first=runtime is runtimes[0])
+        evaluation
         for training in trainings
         for path in experiment.paths
-        for runtime in runtimes
+        for evaluation in _evaluations(training, path, runtimes, experiment)
     )
     return Plan(experiment, fingerprint, trainings, evaluations, _pairs(trainings))
+
+
+def _trainings(experiment: Experiment, fingerprint: str) -> tuple[Training, ...]:
+    recipe = experiment.content.train
+    return tuple(
+        _training(recipe, paths, seed, fraction, fingerprint)
+        for seed in recipe.seeds
+        for fraction in recipe.fractions
+        for paths in _rows(experiment)
+    )
+
+
+def _given(experiment: Experiment) -> tuple[Training, ...]:
+    by_name = {path.name: path for path in experiment.paths}
+    return tuple(
+        Training(by_name[model.preprocess], 0, given.parts, given=given)
+        for model in experiment.content.models
+        for given in (model.build(),)
+    )
 
 
 def _pairs(trainings: tuple[Training, ...]) -> tuple[MatchedPair, ...]:
     matched: dict[tuple[int, float], list[Training]] = {}
     for training in trainings:
-        if not training.mix:
+        if not training.mix and training.given is None:
             matched.setdefault((training.seed, training.fraction), []).append(training)
     return tuple(
         MatchedPair(same[0], candidate) for same in matched.values() for candidate in same[1:]
@@ -256,8 +278,32 @@ def _runtimes(experiment: Experiment) -> list[Runtime]:
     return runtimes
 
 
+def _evaluations(
+    training: Training, path: Preprocess, runtimes: list[Runtime], experiment: Experiment
+) -> list[Evaluation]:
+    """A model along a path in every runtime; the first that suits the model is the reference."""
+    reasons = [_unsuitable(training, runtime) for runtime in runtimes]
+    first = next((index for index, reason in enumerate(reasons) if not reason), 0)
+    return [
+        _evaluation(training, path, runtime, experiment, reason, first=index == first)
+        for index, (runtime, reason) in enumerate(zip(runtimes, reasons, strict=True))
+    ]
+
+
+def _unsuitable(training: Training, runtime: Runtime) -> str:
+    if training.given is None:
+        return ""
+    return training.given.unsuitable(runtime.name, needs_onnx=runtime.backend.needs_onnx)
+
+
 def _evaluation(
-    training: Training, path: Preprocess, runtime: Runtime, experiment: Experiment, *, first: bool
+    training: Training,
+    path: Preprocess,
+    runtime: Runtime,
+    experiment: Experiment,
+    unsuitable: str,
+    *,
+    first: bool,
 ) -> Evaluation:
     parts = {
         "training": training.key,
@@ -272,6 +318,6 @@ def _evaluation(
         path,
         runtime,
         parts,
-        skipped=training.skipped or path.missing() or runtime.skipped,
+        skipped=training.skipped or path.missing() or unsuitable or runtime.skipped,
         aligned=first and path.name == training.preprocess.name,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from alignkit.arrays import Logits
+    from alignkit.arrays import Batch, Logits
     from alignkit.backends import Session
     from alignkit.checkpoint import Checkpoint
     from alignkit.plan import Evaluation, Runtime
@@ -45,9 +46,30 @@ def open_session(
         raise MissingDependency(f"{runtime.name} {runtime.precision}: {runtime.skipped}")
     session = runtime.backend.open(checkpoint, onnx, runtime.precision)
     try:
-        yield session
+        yield Reordered(session, checkpoint.order) if checkpoint.order else session
     finally:
         session.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Reordered:
+    """A session whose outputs come in the order of the data's classes."""
+
+    inner: Session
+    order: tuple[int, ...]
+
+    def predict(self, batch: Batch) -> Logits:
+        """As the session inside, with its columns exchanged; an odd shape is left to the caller."""
+        logits = self.inner.predict(batch)
+        return logits if logits.shape[1:] != (len(self.order),) else logits[:, list(self.order)]
+
+    def effective(self) -> dict[str, str]:
+        """What really ran."""
+        return self.inner.effective()
+
+    def close(self) -> None:
+        """Free the runtime's memory."""
+        self.inner.close()
 
 
 def predict(

@@ -7,18 +7,31 @@ from collections.abc import Sequence
 FULL = 1.0
 
 
-def row_name(paths: Sequence[str], fraction: float = FULL) -> str:
+def row_name(paths: Sequence[str], fraction: float = FULL, model: str = "") -> str:
     """The path; with what sets the row apart in brackets.
 
     >>> row_name(["opencv"], 0.05)
     'opencv (5 %)'
     >>> row_name(["opencv", "pillow"])
     'opencv+pillow (mix)'
+    >>> row_name(["opencv"], model="mine")
+    'opencv (model mine)'
     """
     notes = ["mix"] if len(paths) > 1 else []
+    if model:
+        notes.append(f"model {model}")
     if fraction != FULL:
         notes.append(f"{100 * fraction:g} %")
     return "+".join(paths) + (f" ({', '.join(notes)})" if notes else "")
+
+
+def is_row_of(row: str, path: str) -> bool:
+    """Whether a row's models were trained with this path alone, on all images.
+
+    >>> is_row_of("opencv (model mine)", "opencv"), is_row_of("opencv (5 %)", "opencv")
+    (True, False)
+    """
+    return row == path or row.startswith(f"{path} (model ")
 
 
 def paths_of(row: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from alignkit.observe import BASELINE, Evidence, Observed
 from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome
-from alignkit.row import paths_of
+from alignkit.row import is_row_of, paths_of
 from alignkit.rule import Rule
 
 MINUS = "\N{MINUS SIGN}"
@@ -123,7 +123,7 @@ def _of_matrix(evidence: Evidence) -> str:
     measured = [entry for entry in evidence.matrix if not entry.aligned and entry.drift is not None]
     if not measured:
         return "Nothing was compared: no cell besides the references could run."
-    own = [entry for entry in measured if entry.trained_with == evidence.reference]
+    own = [entry for entry in measured if is_row_of(entry.trained_with, evidence.reference)]
     worst = max(own or measured, key=_churn)
     drift = worst.drift
     assert drift is not None
@@ -146,9 +146,10 @@ def _churn(entry: MatrixEntry) -> float:
 def _attributed(entry: MatrixEntry, evidence: Evidence) -> str:
     """What each stage costs of the recall, where that was measured."""
     for each in evidence.attributions:
-        found = each.reference, each.candidate, each.backend, each.precision
-        wanted = entry.trained_with, entry.evaluated_with, entry.backend, entry.precision
-        if found == wanted and each.metric == "recall.macro" and each.shares:
+        found = each.candidate, each.backend, each.precision
+        same = found == (entry.evaluated_with, entry.backend, entry.precision)
+        of_row = is_row_of(entry.trained_with, each.reference)
+        if same and of_row and each.metric == "recall.macro" and each.shares:
             return f"; by stage, {each.sentence.partition(': ')[2]}"
     return ""
 

@@ -51,9 +51,14 @@ def verify(
         stage.advance()
         controls += check_planted_faults(path, sets.evaluation)
         stage.advance()
-        controls += _check_first_cell(plan, trained[0], predicted[0], sets)
+        controls += _check_first_cell(plan, trained[0], _first_aligned(predicted), sets)
         stage.advance()
     return controls
+
+
+def _first_aligned(predicted: Sequence[Predicted]) -> Predicted:
+    """The first model along its own path, in the first runtime that suits it."""
+    return next(each for each in predicted if each.evaluation.aligned)
 
 
 def _check_first_cell(
@@ -80,7 +85,9 @@ def predict_again(
         workspace = Workspace(Path(folder))
         prepared = prepare(chosen, evaluation.preprocess, workspace, split="eval")
         graph = None
-        if evaluation.runtime.backend.needs_onnx:
+        if evaluation.runtime.backend.needs_onnx and checkpoint.format == "onnx":
+            graph = checkpoint.weights
+        elif evaluation.runtime.backend.needs_onnx:
             batch = prepared.batch(range(len(chosen)), evaluation.preprocess.normalise)
             graph = export_onnx(checkpoint, workspace, batch)
         with open_session(evaluation.runtime, checkpoint, graph) as session:

@@ -1,0 +1,109 @@
+"""Files that hold a torch model, loaded on the CPU and ready to predict."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignkit.errors import ConfigError, DataError, MissingDependency
+
+if TYPE_CHECKING:
+    from torch import nn
+
+NESTED = ("state_dict", "model_state_dict", "model")
+"""Keys under which training scripts keep the ``state_dict`` beside an optimiser's state."""
+
+
+def read_weights(file: Path, what: str) -> Any:
+    """The ``state_dict`` in a file of ``torch.save``; nothing that a pickle holds is executed.
+
+    Raises `DataError` if the file is damaged, or holds more than tensors and plain containers.
+    """
+    import pickle
+
+    import torch
+
+    try:
+        stored = torch.load(file, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        if "Unsupported global" in str(error) or "Unsupported class" in str(error):
+            raise DataError(
+                f"{file} was refused: it is a pickle that would run code or build objects other "
+                "than tensors; save the weights alone, torch.save(model.state_dict(), FILE)"
+            ) from error
+        raise DataError(f"{file} holds no weights of {what} ({error})") from error
+    except (RuntimeError, EOFError, ValueError, KeyError) as error:
+        raise DataError(f"{file} holds no weights of {what} ({error})") from error
+    keys = NESTED if isinstance(stored, dict) else ()
+    nested = (stored[key] for key in keys if isinstance(stored.get(key), dict))
+    return next(nested, stored)
+
+
+def load_graph(file: Path, kind: str) -> nn.Module:
+    """A TorchScript file, or an archive of ``torch.export``; raises `DataError` if it is none.
+
+    An exported program keeps the mode it was exported in.
+    """
+    import torch
+
+    jit: Any = torch.jit
+    try:
+        with quiet_torchscript():
+            if kind == "torchscript":
+                scripted: nn.Module = jit.load(str(file), map_location="cpu")
+                return scripted.eval()
+            return torch.export.load(file).module()
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise DataError(f"{file} cannot be loaded as {kind} ({reason})") from error
+
+
+@contextmanager
+def quiet_torchscript() -> Iterator[None]:
+    """Silence TorchScript's warnings that it is deprecated: the file is what the user has."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r".*torch\.jit", category=DeprecationWarning)
+        # torch.export.load copies nothing; the module's tensors are not written to
+        warnings.filterwarnings("ignore", message="The given buffer is not writable")
+        yield
+
+
+def build_own(name: str, classes: int) -> nn.Module:
+    """The module of ``timm:NAME``, or what ``module:function`` returns for a number of classes.
+
+    The function is called with the number of classes if it takes an argument. Raises `ConfigError`
+    if there is none, `MissingDependency` without timm.
+    """
+    from inspect import signature
+
+    module, _, function = name.partition(":")
+    if module == "timm":
+        return _timm(function, classes)
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # as `python -m` does: the folder alignkit was started in
+    try:
+        build = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"model {name!r}: {error}; start alignkit in the folder that holds {module}, or "
+            "install it"
+        ) from error
+    built: nn.Module = build(classes) if signature(build).parameters else build()
+    return built
+
+
+def _timm(name: str, classes: int) -> nn.Module:
+    try:
+        import timm
+    except ModuleNotFoundError:
+        raise MissingDependency("timm is not installed: pip install 'alignkit[timm]'") from None
+    try:
+        built: nn.Module = timm.create_model(name, pretrained=False, num_classes=classes)
+    except RuntimeError as error:
+        raise ConfigError(f"timm has no model {name!r} ({error})") from error
+    return built
