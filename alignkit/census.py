@@ -6,7 +6,7 @@ from typing import Literal
 
 from alignkit.exif import exif_orientation
 from alignkit.image_size import Size, image_format
-from alignkit.jpeg_header import JpegHeader, read_jpeg_header
+from alignkit.jpeg_header import JpegHeader
 from alignkit.jpeg_quality import Quality
 
 Dimension = Literal[
@@ -24,18 +24,18 @@ MEGAPIXELS = (0.1, 0.5, 2, 10)
 """Lower ends of the classes of size above the lowest."""
 
 
-def kinds_of(encoded: bytes, size: Size | None) -> dict[Dimension, str]:
-    """Dimension → the kind of one image; ``size`` is what its header declares.
+def kinds_of(encoded: bytes, header: JpegHeader | None, size: Size | None) -> dict[Dimension, str]:
+    """Dimension → the kind of one image, given what its header says and the size it declares.
 
-    >>> kinds_of(b"GIF89a", (2, 3))["size"]
+    >>> kinds_of(b"GIF89a", None, (2, 3))["size"]
     'below 0.1 MP'
     """
     kind = image_format(encoded)
     return {
         "format": kind,
         "size": _size_class(size) if size else UNKNOWN,
-        "orientation": _orientation(exif_orientation(encoded)),
-        **_jpeg_kinds(read_jpeg_header(encoded), UNKNOWN if kind == "JPEG" else NO_JPEG),
+        "orientation": _orientation(header.orientation if header else exif_orientation(encoded)),
+        **_jpeg_kinds(header, UNKNOWN if kind == "JPEG" else NO_JPEG),
     }
 
 

@@ -12,6 +12,7 @@ from alignkit.census import Dimension, kinds_of
 from alignkit.decoders import Decoded, Outcome
 from alignkit.errors import AlignkitError
 from alignkit.image_size import Size, declared_size
+from alignkit.jpeg_header import read_jpeg_header
 from alignkit.preprocess import Preprocess, StageName, Taps
 from alignkit.stress import Stress
 from alignkit.totals import Totals, totals_of
@@ -83,22 +84,23 @@ class DiffImages:
         """The sums and the facts of some images."""
         from alignkit.pixel_diff import diffs_of, joined
 
-        totals = [joined(()) for _ in self.paths[1:]]
         facts = []
+        diffs: list[list[tuple[PixelDiff, ...]]] = [[] for _ in self.paths[1:]]
         for position, image in enumerate(images):
             fact, found = self._image(image, partial(begin, position))
             facts.append(fact)
-            totals = [
-                joined((total, diffs_of(diff))) if diff else total
-                for total, diff in zip(totals, found, strict=True)
-            ]
-        return Part(tuple(totals), tuple(facts))
+            for of_candidate, diff in zip(diffs, found, strict=True):
+                if diff:
+                    of_candidate.append(diffs_of(diff))
+        return Part(tuple(map(joined, diffs)), tuple(facts))
 
     def _image(self, image: Encoded, begin: Started) -> tuple[ImageFacts, list[ImageDiff | None]]:
         begin(EVERYTHING)
         lost = dict(image.lost)
-        size = declared_size(image.data)
+        header = read_jpeg_header(image.data)
+        size = (header.height, header.width) if header else declared_size(image.data)
         refused = lost.get(EVERYTHING) or self._too_large(size)
+        data = image.data
         taps: list[Taps] = []
         if self.stress and not refused:
             image, refused = self._stressed(image, lost, begin)
@@ -108,7 +110,7 @@ class DiffImages:
         found = [self._compare(number, image, taps, begin) for number in range(1, len(self.paths))]
         facts = ImageFacts(
             id=image.id,
-            kinds=kinds_of(image.data, size),
+            kinds=kinds_of(data, header, size),
             outcomes=tuple((each.decoded.outcome, each.decoded.reason) for each in taps),
             distances=tuple(_distance(diff) if diff else None for diff in found),
         )

@@ -15,8 +15,9 @@ from alignkit.report.names import surrogate_note
 from alignkit.report.numerals import DASH, count, percent, plain, shorten
 
 LINES = 40
-DIMENSION = "subsampling"
-"""What images are told apart by first; the others are in the record and on the page."""
+CHROMA, TURNED = "subsampling", "orientation"
+"""What images are told apart by, the second where turning differs; the record has more."""
+HEADS = {CHROMA: "chroma", TURNED: "EXIF"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +69,15 @@ def _coverage(record: DiffRecord) -> list[str]:
     ]
     lines = columns([head, *rows]).splitlines()
     for each in record.coverage_diffs:
-        only = ((each.only_reference, each.reference), (each.only_candidate, each.candidate))
-        told = [f"{count(number, 'image')} only by {name}" for number, name in only if number]
-        if told:
-            names = shorten(", ".join(each.examples), 60)
-            lines.append(f"not alike: {' and '.join(told)} ({names})")
+        names = shorten(", ".join(each.examples), 60)
+        lines += [
+            f"decoded by {one}, not by {other}: {count(number, 'image')}, among {names}"
+            for number, one, other in (
+                (each.only_reference, each.reference, each.candidate),
+                (each.only_candidate, each.candidate, each.reference),
+            )
+            if number
+        ]
     return lines
 
 
@@ -83,7 +88,9 @@ def _pair(pair: PairDiff, notes: dict[str, str], detail: Detail) -> list[str]:
     lines = [f"{candidate} against {notes[pair.reference]}: {pair.sentence}"]
     if pair.compared:
         lines += _stages(pair, equal_too=detail.equal_stages)
-        lines += _kinds(pair, detail.kinds)
+        lines += _kinds(pair, CHROMA, detail.kinds)
+        if "orient" in (pair.first, pair.largest):
+            lines += _kinds(pair, TURNED, detail.kinds)
         lines += [_worst(image) for image in pair.worst[: detail.worst]]
     return lines
 
@@ -126,11 +133,11 @@ def _tail(stage: PixelStage) -> tuple[str, str]:
     )
 
 
-def _kinds(pair: PairDiff, most: int) -> list[str]:
-    kinds = [each for each in pair.kinds if each.dimension == DIMENSION]
+def _kinds(pair: PairDiff, dimension: str, most: int) -> list[str]:
+    kinds = [each for each in pair.kinds if each.dimension == dimension]
     if not most or not kinds:
         return []
-    head = ("chroma", "images", "decode mean", "max", "px differing", "input mean", "max")
+    head = (HEADS[dimension], "images", "decode mean", "max", "px differing", "input mean", "max")
     rows = [_kind(each) for each in kinds[:most]]
     lines = columns([head, *rows], indent="  ").splitlines()
     left = len(kinds) - most
@@ -148,4 +155,4 @@ def _worst(image: ImageDrift) -> str:
         parts.append(f"decode alone {alone}")
     if image.ssim is not None:
         parts.append(f"SSIM {image.ssim:.3f}")
-    return f"  worst: {image.id} ({image.kinds[DIMENSION]}): {', '.join(parts)}"
+    return f"  worst: {image.id} ({image.kinds[CHROMA]}): {', '.join(parts)}"

@@ -140,8 +140,8 @@ class _Crew(Generic[Result]):
             if worker.ready and worker.task is None and (task := self._fitting(worker)):
                 worker.task = task
                 _send(worker, task.images)
-        idle = any(worker.task is None and not worker.used for worker in self.workers)
-        if self.waiting and len(self.workers) < self.size and not idle:
+        starting = sum(not worker.ready for worker in self.workers)
+        if len(self.waiting) > starting and len(self.workers) < self.size:
             started: _Worker[Result] = _Worker(self.zygote.fork())
             self.workers.append(started)
             _send(started, self.work)

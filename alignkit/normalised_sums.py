@@ -7,12 +7,14 @@ that is summed of the tensors' differences, but for what float32 rounds: some 1e
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from alignkit.histogram import Histogram, bins_of
-from alignkit.pixel_sums import PixelSums
+from alignkit.pixel_sums import SCRATCH, PixelSums
 
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
@@ -23,13 +25,11 @@ def normalised_sums(
     pixels: PixelSums, reference: Pixels, candidate: Pixels, normalise: Normalise
 ) -> PixelSums:
     """From two ``uint8`` images (h, w, 3) that differ and their sums; in the tensors' units."""
-    scales = [1 / (255 * std) for std in normalise.std]
+    scales, units, bins = _tables(normalise)
     counts = _counts_by_channel(reference, candidate)
-    units = np.outer(scales, np.arange(256))
     found = counts > 0
-    bins = bins_of(units[found].astype(np.float32))
-    histogram = np.zeros(int(bins.max()) + 1, np.int64)
-    np.add.at(histogram, bins, counts[found])
+    present = bins[found]
+    histogram = np.bincount(present, counts[found]).astype(np.int64)
     red, green, blue = (total * scale for total, scale in zip(pixels.sums, scales, strict=True))
     return PixelSums(
         depth="float32",
@@ -44,12 +44,25 @@ def normalised_sums(
     )
 
 
+@lru_cache(maxsize=16)
+def _tables(
+    normalise: Normalise,
+) -> tuple[list[float], npt.NDArray[np.float64], npt.NDArray[np.uint16]]:
+    """What a level of each channel is in units; (3, 256) every difference in units, and its bin."""
+    scales = [1 / (255 * std) for std in normalise.std]
+    units = np.outer(scales, np.arange(256))
+    return scales, units, bins_of(units.astype(np.float32))
+
+
 def _counts_by_channel(reference: Pixels, candidate: Pixels) -> Histogram:
     """(3, 256) absolute differences."""
     import cv2
     from PIL import Image as PillowImage
 
-    difference = cv2.absdiff(np.ascontiguousarray(reference), np.ascontiguousarray(candidate))
-    image = PillowImage.fromarray(difference)
-    counts: Histogram = np.array(image.histogram(), np.int64).reshape(3, 256)
+    height, width, _ = reference.shape
+    padded = SCRATCH.array("padded", (height, width, 4), np.uint8)
+    cv2.cvtColor(cv2.absdiff(reference, candidate), cv2.COLOR_RGB2RGBA, padded)
+    # looked at as RGBA, not copied, and counted channel by channel
+    image = PillowImage.frombuffer("RGBA", (width, height), padded, "raw", "RGBA", 0, 1)
+    counts: Histogram = np.array(image.histogram(), np.int64).reshape(4, 256)[:3]
     return counts

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,6 +20,9 @@ from alignkit.preprocess import Preprocess
 from alignkit.preprocess_option import PreprocessOption
 from alignkit.presets import PRESETS
 from alignkit.source import Problem, Source, parse
+
+SIZE = 224
+"""Side of the input of a preset, if none is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +68,10 @@ def _option(
         if given not in PRESETS:
             known = [*entries, *PRESETS]
             raise ConfigError(f"--preprocess {given}: no such preset{did_you_mean(given, known)}")
-        return given, PreprocessOption.model_validate({"preset": given, "size": size or 224})
+        return given, PreprocessOption.model_validate({"preset": given, "size": size or SIZE})
     if isinstance(given, dict):
-        if "preset" in given and size is not None:
-            given.setdefault("size", size)
+        if any(get_close_matches("preset", [key]) for key in given):
+            given.setdefault("size", size or SIZE)
         name = given.pop("name", None) or given.get("preset") or f"path-{number}"
         return str(name), _validated(given, source)
     raise ConfigError(_told(source.problems) or f"--preprocess {text!r}: {FORMS}")

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from operator import add
 from typing import TYPE_CHECKING
 
 from alignkit.image_diff import DECODED, ImageDiff, Mode
@@ -162,9 +165,18 @@ def diffs_of(image: ImageDiff) -> tuple[PixelDiff, ...]:
 
 
 def joined(parts: Iterable[tuple[PixelDiff, ...]]) -> tuple[PixelDiff, ...]:
-    """Add up diffs stage by stage, in the order given; those of no image are left out."""
-    total = tuple(PixelDiff(stage, mode) for stage in STAGES for mode in MODES)
-    for part in parts:
-        if part:
-            total = tuple(left + right for left, right in zip(total, part, strict=True))
-    return total
+    """Add up diffs stage by stage, in the order given; those of no image are left out.
+
+    What several stages share, as those do that hand on what they were given, is added up once.
+    """
+    some = [part for part in parts if part]
+    added: dict[tuple[tuple[int, int], ...], PixelDiff] = {}
+    totals = []
+    for place, (stage, mode) in enumerate(product(STAGES, MODES)):
+        column = [part[place] for part in some]
+        key = tuple((id(each.sums), each.shape_mismatches) for each in column)
+        if key not in added:
+            added[key] = reduce(add, column, PixelDiff(stage, mode))
+        total = added[key]
+        totals.append(PixelDiff(stage, mode, total.sums, total.shape_mismatches))
+    return tuple(totals)
