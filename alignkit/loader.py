@@ -104,7 +104,7 @@ class MixedLoader:
         """Which epoch comes next; each iteration to the end counts one up by itself."""
         self.epoch = epoch
         sampler = getattr(self.batches, "sampler", None)
-        if hasattr(sampler, "set_epoch"):
+        if sampler is not None and hasattr(sampler, "set_epoch"):
             sampler.set_epoch(epoch)
 
     def reset(self) -> None:
