@@ -75,4 +75,11 @@ BACKENDS = {
         module="onnxruntime",
         summary="ONNX Runtime; CPU or CUDA provider; fp32, fp16",
     ),
+    "openvino": Plugin(
+        "alignkit.backends.openvino:OpenVINOBackend",
+        distributions=("openvino",),
+        module="openvino",
+        extra="openvino",
+        summary="OpenVINO on the CPU; fp32, bf16, fp16, each verified",
+    ),
 }
