@@ -18,6 +18,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -101,9 +102,10 @@ class Recipe(BaseModel):
 
     @field_validator("seeds", "fractions", "mix")
     @classmethod
-    def _distinct(cls, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _distinct(cls, given: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
         if len(set(given)) != len(given):
-            raise PydanticCustomError("distinct", "each may stand here once")
+            one = {"seeds": "seed", "fractions": "fraction", "mix": "path"}[str(info.field_name)]
+            raise PydanticCustomError("distinct", f"each {one} may stand here once")
         return given
 
     @field_validator("mix")
