@@ -70,7 +70,8 @@ def _option(
             raise ConfigError(f"--preprocess {given}: no such preset{did_you_mean(given, known)}")
         return given, PreprocessOption.model_validate({"preset": given, "size": size or SIZE})
     if isinstance(given, dict):
-        if any(get_close_matches("preset", [key]) for key in given):
+        unknown = [key for key in given if key not in PreprocessOption.model_fields]
+        if "preset" in given or get_close_matches("preset", unknown):  # the second is reported
             given.setdefault("size", size or SIZE)
         name = given.pop("name", None) or given.get("preset") or f"path-{number}"
         return str(name), _validated(given, source)

@@ -1,0 +1,140 @@
+"""How much of the speed of decoding and resizing alone `alignkit diff` keeps, and its memory.
+
+Each round decodes and resizes every image on both paths in threads and keeps nothing, then compares
+the paths as the command does: in as many worker processes as there were threads, one pass, every
+stage isolated and cumulative, kinds of files, coverage. Only ratios within a round mean something.
+Both sides have imported the libraries before; forking and feeding the workers is counted.
+Targets: 0.85 with exact statistics, 0.65 with SSIM at the network's size, 10 times the naive loop
+(Pillow, float64 NumPy, scikit-image) in as many processes.
+
+    python benchmarks/diff.py [--images FOLDER] [--count N] [--threads N] [--repeats N] [--memory N]
+
+``--memory 20000`` compares the memory of parent and workers after 1,000 and after so many images.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import cv2
+from compare import OPENCV, PAIRS, bare_loop, naive_loop
+from prepare import bundled_photos, seconds
+
+from alignkit.diff import COUNTING, SSIM_STAGES
+from alignkit.diff_images import DiffImages
+from alignkit.diff_tally import DiffTally
+from alignkit.isolate import Isolation
+from alignkit.numerics import available_threads
+from alignkit.preprocess import Preprocess
+from alignkit.worker import Encoded
+
+LIBRARIES = ("simplejpeg", "torch")
+
+
+def images_of(files: list[bytes], count: int) -> Iterator[Encoded]:
+    for index in range(count):
+        yield Encoded(f"{index}.jpg", files[index % len(files)])
+
+
+def comparison(
+    candidate: Preprocess, files: list[bytes], isolation: Isolation, *, ssim: str
+) -> DiffTally:
+    tally = DiffTally((OPENCV, candidate))
+    work = DiffImages(tally.paths, ssim=SSIM_STAGES[ssim])
+    for part in isolation.run(work, images_of(files, len(files))):
+        tally.add(part)
+    assert tally.of_pair[0].compared == len(files)
+    return tally
+
+
+def naive_in_processes(files: list[bytes], processes: int) -> None:
+    with ProcessPoolExecutor(processes) as pool:
+        parts = [files[first::processes] for first in range(processes)]
+        list(pool.map(partial(naive_loop, OPENCV, threads=1), parts))
+
+
+def report(
+    name: str, candidate: Preprocess, files: list[bytes], isolation: Isolation, given
+) -> None:
+    """One line: median (range) of the ratios, round by round."""
+    bare = partial(bare_loop, candidate, files, given.threads)
+    kinds = {
+        label: partial(comparison, candidate, files, isolation, ssim=ssim)
+        for label, ssim in (("statistics", "none"), ("SSIM", "size"))
+    }
+    seconds(bare)  # warms up
+    ratios: dict[str, list[float]] = {kind: [] for kind in kinds}
+    rates = []
+    for _ in range(given.repeats):
+        before = seconds(bare)
+        for kind, work in kinds.items():
+            took, after = seconds(work), seconds(bare)
+            ratios[kind].append((before + after) / 2 / took)
+            before = after
+        rates.append(len(files) / before)
+    shown = "  ".join(
+        f"{kind} {statistics.median(each):.2f} ({min(each):.2f} to {max(each):.2f})"
+        for kind, each in ratios.items()
+    )
+    print(f"{name:24} {shown}  alone {statistics.median(rates):.0f} images/s", flush=True)
+
+
+def children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def mebibytes(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
+def report_memory(files: list[bytes], isolation: Isolation, most: int) -> None:
+    tally = DiffTally((OPENCV, PAIRS["both"]))
+    marks = iter([1000, most])
+    mark = next(marks)
+    for part in isolation.run(DiffImages(tally.paths), images_of(files, most)):
+        tally.add(part)
+        if tally.images >= mark:
+            mark = next(marks, most + 1)
+            workers = [worker for zygote in children(os.getpid()) for worker in children(zygote)]
+            shown = " and ".join(f"{mebibytes(worker):.0f}" for worker in workers)
+            print(
+                f"{tally.images} images: parent {mebibytes(os.getpid()):.0f} MiB, {shown} workers"
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--images", type=Path, help="a folder of JPEGs, used in turn")
+    parser.add_argument("--count", type=int, default=1_000)
+    parser.add_argument("--threads", type=int, default=available_threads())
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--memory", type=int, default=0)
+    given = parser.parse_args()
+    cv2.setNumThreads(1)  # as in the workers: the threads counted are all there are
+    found = sorted(given.images.rglob("*.jp*g")) if given.images else []
+    photos = [file.read_bytes() for file in found] or bundled_photos(61)
+    files = [photos[index % len(photos)] for index in range(given.count)]
+    with Isolation(given.threads, modules=(*COUNTING, *LIBRARIES)) as isolation:
+        comparison(PAIRS["both"], files[:16], isolation, ssim="size")
+        if given.memory:
+            report_memory(photos, isolation, given.memory)
+            return
+        print(f"{len(files)} images, {given.threads} threads; as a share of decode + resize alone")
+        for name, candidate in PAIRS.items():
+            report(name, candidate, files, isolation, given)
+        part = files[: max(8, len(files) // 10)]
+        slow = seconds(partial(naive_in_processes, part, given.threads)) / len(part)
+        fast = partial(comparison, PAIRS["both"], files, isolation, ssim="size")
+        took = seconds(fast) / len(files)
+        print(f"naive loop {1 / slow:.0f} images/s, this {1 / took:.0f}: {slow / took:.1f} times")
+
+
+if __name__ == "__main__":
+    main()
