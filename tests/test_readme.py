@@ -76,4 +76,4 @@ def test_its_exit_codes_are_those_of_the_code():
 def test_the_test_command_is_where_the_ci_script_looks_for_it():
     marked = TEXT[TEXT.index("<!-- tests -->") :].splitlines()
     assert marked[1] == "```console"
-    assert marked[2] == 'python -m pip install ".[dev]" && python -m pytest'
+    assert marked[2] == 'python -m pip install ".[dev]" && python -m pytest -m "not slow"'
