@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from alignkit.assertion import PreprocessDriftError as PreprocessDriftError
-    from alignkit.assertion import assert_preprocess_aligned as assert_preprocess_aligned
+    from alignkit.gate.assertion import PreprocessDriftError as PreprocessDriftError
+    from alignkit.gate.assertion import assert_preprocess_aligned as assert_preprocess_aligned
 
 __version__ = "0.1.0"
 __all__ = ["PreprocessDriftError", "__version__", "assert_preprocess_aligned"]
@@ -15,7 +15,7 @@ __all__ = ["PreprocessDriftError", "__version__", "assert_preprocess_aligned"]
 def __getattr__(name: str) -> Any:
     # late, so that the command line starts without them
     if name in __all__:
-        from alignkit import assertion
+        from alignkit.gate import assertion
 
         return getattr(assertion, name)
     raise AttributeError(f"module 'alignkit' has no attribute {name!r}")

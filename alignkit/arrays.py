@@ -11,8 +11,8 @@ Image: TypeAlias = npt.NDArray[np.uint8]
 """(height, width, 3), RGB, 0..255: what every decoder returns."""
 
 Pixels: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
-"""(height, width, 3), RGB, 0..255: after a resize, ``uint8`` or unrounded ``float32`` as the library
-gives it."""
+"""(height, width, 3), RGB, 0..255: after a resize, ``uint8`` or unrounded ``float32`` as the
+library gives it."""
 
 Batch: TypeAlias = npt.NDArray[np.float32]
 """(samples, 3, height, width), normalised: what every backend receives."""

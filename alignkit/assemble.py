@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from alignkit import __version__
 from alignkit.cell import Measured
-from alignkit.comparison import worst_images
+from alignkit.compare.comparison import worst_images
 from alignkit.environment import environment
 from alignkit.facts import coverage_facts, data_facts, path_facts, training_facts
 from alignkit.gate import judge
@@ -29,9 +29,9 @@ from alignkit.row import is_row_of
 from alignkit.workspace import write_atomically
 
 if TYPE_CHECKING:
-    from alignkit.comparison import Comparison
+    from alignkit.compare.comparison import Comparison
     from alignkit.execute import Predicted, Sets, Trained
-    from alignkit.experiment import Experiment
+    from alignkit.load.experiment import Experiment
     from alignkit.plan import Plan
 
 

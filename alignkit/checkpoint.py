@@ -15,7 +15,7 @@ class Checkpoint:
     """Weights and what is needed to rebuild the module around them."""
 
     model: str
-    """Name known to `alignkit.models.build_model`; of a file that holds its own graph, any name."""
+    """Known to `alignkit.train.models.build_model`; any name where a file holds its own graph."""
     classes: int
     """Outputs."""
     height: int

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from alignkit.backends import Session
 from alignkit.cell import Ended, Failed, Measured, Skipped, attempt
 from alignkit.checkpoint import Checkpoint
-from alignkit.comparison import Comparison, compare_stored
+from alignkit.compare.comparison import Comparison, compare_stored
 from alignkit.datasets import Split
 from alignkit.export import export_onnx
 from alignkit.plan import Evaluation, Plan, Training

@@ -53,7 +53,7 @@ def export_parts(checkpoint: Checkpoint) -> dict[str, Any]:
         "model": checkpoint.model,
         "libraries": libraries,
         "opset": OPSET,
-        "code": code_version("export.py", "models.py"),
+        "code": code_version("export.py", "train/models.py"),
     }
 
 
@@ -66,7 +66,7 @@ def read_check(graph: Path) -> dict[str, Any]:
 def _write_graph(checkpoint: Checkpoint, graph: Path) -> None:
     import torch
 
-    from alignkit.models import load_model
+    from alignkit.train.models import load_model
 
     mode: dict[str, Any] = {}
     if checkpoint.format == "exported":  # its mode is fixed, and the exporter would switch it

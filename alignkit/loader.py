@@ -14,11 +14,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from alignkit.augment import words
 from alignkit.errors import ConfigError, DataError
 from alignkit.numerics import usable_cpus
 from alignkit.prepare import prepare_one
 from alignkit.samples import Samples
+from alignkit.train.augment import words
 
 if TYPE_CHECKING:
     import torch

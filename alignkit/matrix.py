@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from alignkit.cell import Measured
 from alignkit.compare import Drift, drift
+from alignkit.compare.noise_floor import noise_floor
 from alignkit.facts import state_of
-from alignkit.noise_floor import noise_floor
 from alignkit.record import (
     Artifact,
     Cell,

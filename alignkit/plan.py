@@ -8,24 +8,17 @@ from typing import Any
 
 from alignkit.backends import Backend, Precision
 from alignkit.errors import ConfigError
-from alignkit.experiment import Experiment, Recipe
 from alignkit.given import Given
+from alignkit.load.experiment import Experiment, Recipe
 from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.row import FULL, row_name
 from alignkit.workspace import code_version, content_key, file_sha256
 
 TRAINING_CODE = (
-    "train.py",
-    "fit.py",
-    "model_files.py",
-    "models.py",
-    "augment.py",
-    "batch_mixing.py",
-    "fraction.py",
+    "train",
+    "given/files.py",
     "numerics.py",
-    "training_images.py",
-    "training_state.py",
 )
 """The modules, besides `PIXEL_CODE`, that decide the weights."""
 NOT_IN_KEYS = {"seeds", "fractions", "mix", "pretrained"}
@@ -34,11 +27,9 @@ PREDICTION_CODE = (
     "predict.py",
     "predictions.py",
     "export.py",
-    "given.py",
-    "model_files.py",
-    "models.py",
+    "given",
+    "train/models.py",
     "numerics.py",
-    "onnx_file.py",
     "backends",
 )
 """The modules, besides `PIXEL_CODE`, that decide the logits of given weights."""
@@ -238,8 +229,8 @@ def pretrained_sha256(file: Path) -> str:
 def _training(
     recipe: Recipe, paths: tuple[Preprocess, ...], seed: int, fraction: float, fingerprint: str
 ) -> Training:
-    from alignkit.models import model_version
     from alignkit.numerics import missing_device
+    from alignkit.train.models import model_version
 
     path, *others = paths
     parts = {

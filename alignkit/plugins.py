@@ -56,7 +56,11 @@ class Plugin:
     def missing(self) -> str:
         """Why this plugin cannot run here, with the fix; empty if it can."""
         if self.module and not _importable(self.module):
-            fix = f"alignkit[{self.extra}]" if self.extra else (self.distributions or (self.module,))[0]
+            fix = (
+                f"alignkit[{self.extra}]"
+                if self.extra
+                else (self.distributions or (self.module,))[0]
+            )
             return f"{self.module} is not installed: pip install '{fix}'"
         if self.gpu and not gpu_present():
             return NO_GPU

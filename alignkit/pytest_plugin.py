@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from alignkit.assertion import Images
+    from alignkit.gate.assertion import Images
     from alignkit.preprocess import Preprocess
 
 UPDATE = "--alignkit-update"
@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse to approve anything in CI before a test runs."""
     if config.getoption(UPDATE):
-        from alignkit.approval import refuse_in_ci
+        from alignkit.baseline.approval import refuse_in_ci
         from alignkit.errors import ConfigError
 
         try:
@@ -57,7 +57,7 @@ class PreprocessBaseline:
         self, path: Preprocess | Mapping[str, Any], images: Images, name: str = "path"
     ) -> None:
         """Fail if a stage gives other pixels than were approved, or nothing was approved."""
-        from alignkit.assertion import compare_or_approve
+        from alignkit.gate.assertion import compare_or_approve
 
         problem = compare_or_approve(self.folder, name, path, images, reason=self.reason)
         if problem:
@@ -75,6 +75,6 @@ def preprocess_baseline(request: pytest.FixtureRequest) -> PreprocessBaseline:
 @pytest.fixture
 def assert_preprocess_aligned() -> Callable[..., Any]:
     """`alignkit.assert_preprocess_aligned`, without an import."""
-    from alignkit.assertion import assert_preprocess_aligned as call
+    from alignkit.gate.assertion import assert_preprocess_aligned as call
 
     return call

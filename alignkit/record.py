@@ -333,7 +333,7 @@ class WorstImage(_Stored):
 
 
 class ImageTableFacts(_Stored):
-    """Every image of a comparison; see `alignkit.image_table` for the columns."""
+    """Every image of a comparison; see `alignkit.compare.image_table` for the columns."""
 
     reference: str
     candidate: str
@@ -505,7 +505,9 @@ def read_record(folder: Path) -> RunRecord:
     try:
         stored = json.loads(path.read_text())
     except FileNotFoundError:
-        raise RecordError(f"no record.json in {folder}; give the folder of a finished run") from None
+        raise RecordError(
+            f"no record.json in {folder}; give the folder of a finished run"
+        ) from None
     except (ValueError, OSError) as error:
         raise RecordError(f"{path} cannot be read ({error}); run the experiment again") from None
     found = stored.get("format") if isinstance(stored, dict) else None

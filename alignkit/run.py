@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from alignkit.assemble import assemble_record
-from alignkit.attribute_plan import attribute_paths
+from alignkit.attribute.plan import attribute_paths
 from alignkit.cell import Measured
 from alignkit.execute import compare_paths, predict_cells, prepare_sets, train_models
-from alignkit.experiment import Experiment
+from alignkit.load.experiment import Experiment
 from alignkit.plan import Plan, make_plan
 from alignkit.progress import Progress
 from alignkit.record import RunRecord, read_record, write_record
@@ -33,7 +33,7 @@ def run_experiment(
     Images without labels are compared and judged as `alignkit gate` does it.
     """
     if not experiment.content.labelled:
-        from alignkit.check import check
+        from alignkit.gate.check import check
 
         checked = check(experiment, workspace, baselines=None, progress=progress)
         return checked.record, checked.folder

@@ -20,9 +20,9 @@ from typing import Any
 
 import torch
 
-from alignkit import hybrid
+from alignkit.attribute import hybrid
+from alignkit.attribute.hybrid import Hybrids, all_mixtures, make_hybrids
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
-from alignkit.hybrid import Hybrids, all_mixtures, make_hybrids
 from alignkit.preprocess import Colour, Preprocess, Quantise, Resize
 from alignkit.resizers.torch import TorchResizer
 from tests.photos import encoded, photo

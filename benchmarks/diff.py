@@ -28,12 +28,12 @@ from compare import OPENCV, PAIRS, bare_loop, naive_loop
 from prepare import bundled_photos, seconds
 
 from alignkit.diff import COUNTING, SSIM_STAGES
-from alignkit.diff_images import DiffImages
-from alignkit.diff_tally import DiffTally
-from alignkit.isolate import Isolation
+from alignkit.diff.images import DiffImages
+from alignkit.diff.isolate import Isolation
+from alignkit.diff.tally import DiffTally
+from alignkit.diff.worker import Encoded
 from alignkit.numerics import available_threads
 from alignkit.preprocess import Preprocess
-from alignkit.worker import Encoded
 
 LIBRARIES = ("simplejpeg", "torch")
 

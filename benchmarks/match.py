@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_sample_image
 
-from alignkit.configurations import configurations
 from alignkit.datasets.images import Images
 from alignkit.match import match
-from alignkit.match_text import headline
+from alignkit.match.configurations import configurations
+from alignkit.match.target import path_of, path_target
+from alignkit.match.text import headline
 from alignkit.samples import Samples
-from alignkit.target import path_of, path_target
 from tests.photos import encoded
 from tests.stacks import samples_of
 

@@ -21,14 +21,14 @@ import torch
 from torch import nn
 
 from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.experiment import Augment, Recipe
-from alignkit.fit import fit
-from alignkit.models import build_model
+from alignkit.load.experiment import Augment, Recipe
 from alignkit.numerics import available_threads
 from alignkit.plan import Training
 from alignkit.preprocess import Normalise, Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
-from alignkit.training_images import Source, TrainingImages
+from alignkit.train.fit import fit
+from alignkit.train.images import Source, TrainingImages
+from alignkit.train.models import build_model
 
 
 def bare_loop(images: torch.Tensor, labels: torch.Tensor, recipe: Recipe) -> float:

@@ -5,8 +5,8 @@ from functools import cache
 
 import numpy as np
 
-from alignkit.image_table import write_image_table
-from alignkit.pixel_diff import ImageRow
+from alignkit.compare.image_table import write_image_table
+from alignkit.compare.pixel_diff import ImageRow
 from alignkit.predictions import Predictions
 from alignkit.record import Artifact, ImageTableFacts, write_record
 from tests.report.records import CLASSES

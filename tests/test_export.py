@@ -11,7 +11,7 @@ from alignkit.backends.torch import TorchBackend
 from alignkit.checkpoint import Checkpoint
 from alignkit.errors import BackendError
 from alignkit.export import OPSET, export_onnx, read_check
-from alignkit.models import build_model, load_model
+from alignkit.train.models import build_model, load_model
 from alignkit.workspace import Workspace
 from tests.backends.model import trained_model
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from alignkit.gate.rule import PRESETS
+from alignkit.gate.rule_metric import metric_names
 from alignkit.load import load_experiment
 from alignkit.outputs import OUTPUTS
-from alignkit.rule import PRESETS
-from alignkit.rule_metric import metric_names
 from tests.gate_case import make_case
 
 TEXT = (Path(__file__).parents[1] / "docs" / "gate.md").read_text()

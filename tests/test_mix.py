@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from alignkit.augment import chosen_path
 from alignkit.errors import ConfigError
-from alignkit.experiment import Augment
 from alignkit.load import load_experiment
+from alignkit.load.experiment import Augment
 from alignkit.plan import make_plan
 from alignkit.preprocess import Normalise
 from alignkit.record import PathFacts
 from alignkit.report.names import Names
-from alignkit.training_images import Source, TrainingImages
+from alignkit.train.augment import chosen_path
+from alignkit.train.images import Source, TrainingImages
 from tests.test_run import write_small
 from tests.training_case import PATH, digits_case
 

@@ -16,13 +16,13 @@ from alignkit.checkpoint import Checkpoint
 from alignkit.errors import AlignkitError, BackendError, ConfigError, DataError
 from alignkit.export import export_onnx
 from alignkit.given import Given
+from alignkit.given.files import quiet_torchscript
 from alignkit.load import load_experiment
-from alignkit.model_files import quiet_torchscript
-from alignkit.models import build_model, load_model
 from alignkit.plan import make_plan
 from alignkit.predict import open_session
 from alignkit.progress import NoProgress
 from alignkit.run import run_experiment
+from alignkit.train.models import build_model, load_model
 from alignkit.workspace import Workspace
 from tests.backends.model import trained_model
 
@@ -83,9 +83,7 @@ def test_a_state_dict_gives_the_same_bits(files, name):
 
 
 def test_a_function_of_the_users_builds_the_module(files, tmp_path, monkeypatch):
-    source = (
-        "from alignkit.models import small_cnn\ndef build(classes): return small_cnn(classes)\n"
-    )
+    source = "from alignkit.train.models import small_cnn\ndef build(classes): return small_cnn(classes)\n"
     (tmp_path / "my_network.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
     mine = checkpoint("weights", files["weights"], model="my_network:build")

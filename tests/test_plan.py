@@ -167,13 +167,19 @@ def closure(names: tuple[str, ...]) -> set[str]:
         for file in set(files) - seen:
             seen.add(file)
             todo += imported_by(file)
-    return {file.relative_to(PACKAGE).parts[0] for file in seen}
+    named = [PACKAGE / name for name in names if (PACKAGE / name).is_dir()]
+    return {
+        next((folder for folder in named if folder in file.parents), file)
+        .relative_to(PACKAGE)
+        .as_posix()
+        for file in seen
+    }
 
 
 NO_NUMBERS = {
-    "arrays.py", "cell.py", "checkpoint.py", "codecs.py", "datasets", "errors.py", "experiment.py",
-    "load.py", "metrics.py", "option.py", "override.py", "plan.py", "plugins.py", "preprocess_option.py",
-    "presets.py", "progress.py", "record.py", "row.py", "rule.py", "rule_metric.py", "samples.py", "source.py",
+    "arrays.py", "cell.py", "checkpoint.py", "codecs.py", "datasets/__init__.py", "errors.py", "load/experiment.py",
+    "load/__init__.py", "metrics.py", "load/option.py", "load/override.py", "plan.py", "plugins.py", "load/preprocess_option.py",
+    "presets.py", "progress.py", "record.py", "row.py", "gate/rule.py", "gate/rule_metric.py", "samples.py", "load/source.py",
     "workspace.py",
 }  # fmt: skip
 """Modules that describe, check or store, and decide no pixel, weight or logit."""

@@ -16,7 +16,7 @@ from torchvision.models import ResNet18_Weights
 from torchvision.transforms import InterpolationMode, v2
 
 from alignkit.decoders import DECODERS
-from alignkit.experiment import PreprocessOption
+from alignkit.load.experiment import PreprocessOption
 from alignkit.preprocess import Preprocess
 from alignkit.presets import PRESETS, calibration
 from alignkit.resizers import RESIZERS

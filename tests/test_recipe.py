@@ -7,12 +7,12 @@ import math
 import pytest
 import torch
 
-from alignkit.batch_mixing import mix_batch
 from alignkit.errors import ConfigError
-from alignkit.experiment import Recipe
-from alignkit.fit import learning_rate
-from alignkit.models import build_model, load_pretrained
+from alignkit.load.experiment import Recipe
 from alignkit.train import read_log
+from alignkit.train.batch_mixing import mix_batch
+from alignkit.train.fit import learning_rate
+from alignkit.train.models import build_model, load_pretrained
 from tests.training_case import digits_case
 
 OPTIONS = {

@@ -46,8 +46,8 @@ class TorchBackend:
         """Load the weights and verify the precision; raises `BackendError` if it differs."""
         import torch
 
-        from alignkit.models import load_model
         from alignkit.numerics import available_threads, require_device
+        from alignkit.train.models import load_model
 
         device = require_device(self.device)
         if reason := self.impossible(precision):

@@ -41,8 +41,8 @@ def record(
     reports: Reports = Path("reports"),
 ) -> None:
     """Add what has no approved line yet; what changed becomes pending. Refused in CI."""
+    from alignkit.baseline.record import record_baseline
     from alignkit.load import load_experiment
-    from alignkit.record_baseline import record_baseline
 
     experiment = load_experiment(file, overrides)
     done = record_baseline(
@@ -73,7 +73,7 @@ def show(
 ) -> None:
     """Show the baselines of a file: environments, versions, lines."""
     from alignkit.baseline import read_baseline
-    from alignkit.check import baseline_folder
+    from alignkit.gate.check import baseline_folder
     from alignkit.load import load_experiment
 
     folder = baseline_folder(load_experiment(file, overrides), baselines)
@@ -101,8 +101,8 @@ def log(
     as_json: Json = False,
 ) -> None:
     """Show every approval: when, who, commit, how much, why."""
-    from alignkit.approval import read_approvals
-    from alignkit.check import baseline_folder
+    from alignkit.baseline.approval import read_approvals
+    from alignkit.gate.check import baseline_folder
     from alignkit.load import load_experiment
 
     approvals = read_approvals(baseline_folder(load_experiment(file, overrides), baselines))
@@ -144,7 +144,7 @@ def approve(
     reports: Reports = Path("reports"),
 ) -> None:
     """Approve pending changes without a terminal. Refused in CI."""
-    from alignkit.decide import approve_pending
+    from alignkit.gate.decide import approve_pending
     from alignkit.load import load_experiment
 
     approval = approve_pending(

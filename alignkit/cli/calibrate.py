@@ -20,8 +20,8 @@ def calibrate(
     quiet: Quiet = False,
 ) -> None:
     """Propose a gate's thresholds from measured noise, of repeats and of seeds. Changes no file."""
-    from alignkit.calibrate import calibrate as propose
-    from alignkit.calibrate import proposal_text
+    from alignkit.diff.calibrate import calibrate as propose
+    from alignkit.diff.calibrate import proposal_text
     from alignkit.load import load_experiment
     from alignkit.run import run_experiment
 

@@ -13,7 +13,7 @@ from alignkit.cli.arguments import Quiet
 from alignkit.progress import Mode, progress_for
 
 if TYPE_CHECKING:
-    from alignkit.experiment import Experiment
+    from alignkit.load.experiment import Experiment
 
 Ssim = Literal["none", "size", "full"]
 
@@ -82,12 +82,12 @@ def diff(
     """
     from alignkit.diff import DiffRequest, exit_code
     from alignkit.diff import diff as compare
-    from alignkit.diff_output import outputs_of, write_outputs
-    from alignkit.diff_summary import diff_summary
-    from alignkit.image_argument import samples_of
-    from alignkit.isolate import Limits
-    from alignkit.path_argument import named_paths
-    from alignkit.stress import parse_stress
+    from alignkit.diff.image_argument import samples_of
+    from alignkit.diff.isolate import Limits
+    from alignkit.diff.output import outputs_of, write_outputs
+    from alignkit.diff.path_argument import named_paths
+    from alignkit.diff.stress import parse_stress
+    from alignkit.diff.summary import diff_summary
 
     outputs = outputs_of(out)
     experiment = _experiment(config)

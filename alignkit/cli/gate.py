@@ -55,9 +55,9 @@ def gate(
     backend or GPU is missing, 5 nothing compared, 6 no usable baseline, 7 inconclusive where the
     file says that fails, 130 interrupted.
     """
-    from alignkit.deliver import deliver, output, targets
-    from alignkit.gate_result import GateRun, run_gate
-    from alignkit.shard import Shard
+    from alignkit.gate.deliver import deliver, output, targets
+    from alignkit.gate.result import GateRun, run_gate
+    from alignkit.gate.shard import Shard
 
     to = targets(out)
     output(form)

@@ -15,11 +15,11 @@ from alignkit.columns import columns
 from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
 from alignkit.errors import ConfigError
-from alignkit.models import MODELS, model_version
 from alignkit.outputs import OUTPUTS
 from alignkit.plugins import Plugin, did_you_mean
 from alignkit.presets import PRESETS, calibration
 from alignkit.resizers import RESIZERS
+from alignkit.train.models import MODELS, model_version
 
 
 @dataclass(frozen=True, slots=True)

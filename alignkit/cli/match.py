@@ -16,10 +16,10 @@ from alignkit.progress import Mode, Progress, progress_for
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from alignkit.configurations import Configuration
     from alignkit.match import Match
+    from alignkit.match.configurations import Configuration
+    from alignkit.match.target import Target
     from alignkit.samples import Samples
-    from alignkit.target import Target
 
 Names = Annotated[
     list[str],
@@ -78,13 +78,13 @@ def match(
     display = progress_for("none" if quiet else progress)
     found = _searched(stack, samples, rows, chosen, display, probe=probe, seed=seed)
     if model is not None:
-        from alignkit.match_drift import onnx_session, with_churn
+        from alignkit.match.drift import onnx_session, with_churn
 
         with onnx_session(model, stack.geometry.size) as session:
             found = with_churn(found, stack, samples, rows, session)
     _show(found, names)
     for file in files:
-        from alignkit.match_text import as_json
+        from alignkit.match.text import as_json
         from alignkit.workspace import write_atomically
 
         write_atomically(file, json.dumps(as_json(found, names), indent=1))
@@ -104,8 +104,8 @@ def _target(
     decoders: Sequence[str],
     resizers: Sequence[str],
 ) -> tuple[Target, Sequence[int]]:
-    from alignkit.recorded_target import recorded_target
-    from alignkit.target import path_of, path_target
+    from alignkit.match.recorded_target import recorded_target
+    from alignkit.match.target import path_of, path_target
 
     if given.startswith(("http://", "https://")):
         raise ConfigError(
@@ -118,7 +118,7 @@ def _target(
 
 
 def _names(*, serving: bool) -> Mapping[Configuration, str]:
-    from alignkit.serving import serving_options
+    from alignkit.match.serving import serving_options
 
     return serving_options() if serving else {}
 
@@ -126,7 +126,7 @@ def _names(*, serving: bool) -> Mapping[Configuration, str]:
 def _configurations(
     target: Target, decoders: Sequence[str], resizers: Sequence[str]
 ) -> list[Configuration]:
-    from alignkit.configurations import configurations
+    from alignkit.match.configurations import configurations
 
     return list(configurations(target.geometry, decoders=decoders, resizers=resizers))
 
@@ -157,7 +157,7 @@ def _searched(
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:
     from rich.console import Console
 
-    from alignkit.match_text import headline, yaml_block
+    from alignkit.match.text import headline, yaml_block
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -178,7 +178,7 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
 def _table(found: Match, names: Mapping[Configuration, str]) -> Table:
     from rich.table import Table
 
-    from alignkit.match_text import alternatives, label
+    from alignkit.match.text import alternatives, label
 
     table = Table(box=None, pad_edge=False)
     table.add_column("")

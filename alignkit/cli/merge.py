@@ -26,8 +26,8 @@ def merge(
     open_: Open = None,
 ) -> None:
     """Join the shards of a gate and judge them as one run; nothing is measured again."""
-    from alignkit.deliver import deliver, output, targets
-    from alignkit.gate_result import GateRun, merge_gate
+    from alignkit.gate.deliver import deliver, output, targets
+    from alignkit.gate.result import GateRun, merge_gate
 
     to = targets(out)
     output(form)

@@ -25,9 +25,9 @@ def review(
 
     Without a terminal, prints the commands that approve them and changes nothing. Refused in CI.
     """
-    from alignkit.decide import Undecided, settle
+    from alignkit.baseline.review import commands, headline, walk
+    from alignkit.gate.decide import Undecided, settle
     from alignkit.load import load_experiment
-    from alignkit.review import commands, headline, walk
 
     waiting = Undecided.of(load_experiment(file, overrides), Workspace(reports), baselines)
     if not sys.stdin.isatty() or not sys.stdout.isatty():

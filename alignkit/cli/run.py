@@ -27,7 +27,7 @@ from alignkit.errors import AlignkitError, ExitCode, worst
 from alignkit.progress import Mode, Progress, progress_for
 
 if TYPE_CHECKING:
-    from alignkit.experiment import Experiment
+    from alignkit.load.experiment import Experiment
     from alignkit.report.form import Form
     from alignkit.workspace import Workspace
 

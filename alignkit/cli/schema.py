@@ -23,7 +23,7 @@ def schema(
 
         document = results_schema()
     else:
-        from alignkit.experiment import experiment_schema
+        from alignkit.load.experiment import experiment_schema
 
         document = experiment_schema()
     print(json.dumps(document, indent=2))

@@ -18,8 +18,8 @@ from alignkit.plugins import Plugin
 
 if TYPE_CHECKING:
     from alignkit.baseline import Baseline
+    from alignkit.gate.shard import Part
     from alignkit.record import RunRecord, Verdict
-    from alignkit.shard import Part
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,6 @@ class ShardPart:
 
     def render(self, result: GateResult) -> str:
         """Empty where the gate was not run with ``--shard``, or nothing was measured."""
-        from alignkit.shard import part_text
+        from alignkit.gate.shard import part_text
 
         return part_text(result.part) if result.part else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from alignkit.run_comparison import RunComparison
+from alignkit.compare_runs.comparison import RunComparison
 
 ASSETS = ("report.css", "report.js", "report.js.LICENSES")
 

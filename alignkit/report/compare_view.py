@@ -6,6 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from alignkit.compare_runs.comparison import (
+    Change,
+    EntryChange,
+    ImageChange,
+    PixelChange,
+    RunComparison,
+    Side,
+    StageChange,
+)
 from alignkit.report.numerals import DASH, count, grouped, listed, p_value, percent, significant
 from alignkit.report.table import (
     Notes,
@@ -14,15 +23,6 @@ from alignkit.report.table import (
     Table,
     number_columns,
     text_columns,
-)
-from alignkit.run_comparison import (
-    Change,
-    EntryChange,
-    ImageChange,
-    PixelChange,
-    RunComparison,
-    Side,
-    StageChange,
 )
 
 WORDS: dict[Change, str] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from alignkit.diff_record import DiffRecord, Distance, Kind, KindDrift, PairDiff
+from alignkit.diff.record import DiffRecord, Distance, Kind, KindDrift, PairDiff
 from alignkit.report.coverage_view import coverage_tables, coverage_words
 from alignkit.report.names import Names, PathName
 from alignkit.report.numerals import count, duration, grouped, percent, plain

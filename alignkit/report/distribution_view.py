@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignkit.image_table import LAST
+from alignkit.compare.image_table import LAST
 from alignkit.record import Cell, RunRecord
 from alignkit.report.names import Names, PathName
 from alignkit.report.numerals import grouped, percent, significant
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from alignkit.image_table import ImageTable
+    from alignkit.compare.image_table import ImageTable
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
@@ -46,7 +46,7 @@ def distribution_sections(
 
     Raises `RecordError` if a file that the record names is missing.
     """
-    from alignkit.image_table import read_image_table
+    from alignkit.compare.image_table import read_image_table
     from alignkit.report.viewer_data import existing
 
     found = []

@@ -12,7 +12,7 @@ from alignkit.report.packing import pack
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from alignkit.image_table import ImageTable
+    from alignkit.compare.image_table import ImageTable
     from alignkit.predictions import Predictions
 
 
@@ -79,7 +79,7 @@ class ImageOrder:
         """Max, mean and SSIM of the last pixels; max and mean of every stage."""
         import numpy as np
 
-        from alignkit.image_table import LAST
+        from alignkit.compare.image_table import LAST
 
         def packed(values: npt.NDArray[Any]) -> dict[str, str]:
             return pack(self._spread(table.ids, values, np.nan))

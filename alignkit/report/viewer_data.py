@@ -17,7 +17,7 @@ from alignkit.report.packing import pack, script
 from alignkit.row import paths_of
 
 if TYPE_CHECKING:
-    from alignkit.image_table import ImageTable
+    from alignkit.compare.image_table import ImageTable
     from alignkit.predictions import Predictions
 
 
@@ -121,7 +121,7 @@ def _stored(record: RunRecord) -> list[dict[str, Any]]:
 
 
 def _table(artifact: Artifact, folder: Path) -> ImageTable:
-    from alignkit.image_table import read_image_table
+    from alignkit.compare.image_table import read_image_table
 
     return read_image_table(existing(artifact, folder))
 

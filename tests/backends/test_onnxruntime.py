@@ -14,7 +14,7 @@ from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.onnxruntime_kernels import Kernels, kernels_in
 from alignkit.backends.onnxruntime_start import Start, half_precision, require_no_crash
 from alignkit.errors import BackendError, MissingDependency
-from alignkit.models import build_model
+from alignkit.train.models import build_model
 from tests.backends.model import trained_model
 
 CPU = "CPUExecutionProvider"

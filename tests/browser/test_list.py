@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from alignkit.image_table import read_image_table
+from alignkit.compare.image_table import read_image_table
 from alignkit.predictions import Predictions
 from alignkit.record import read_record
 from alignkit.report import render

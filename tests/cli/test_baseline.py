@@ -227,7 +227,7 @@ def test_changed_only_looks_at_what_can_have_changed(ak, case, monkeypatch):
 
     looked_at = []
     monkeypatch.setattr(
-        "alignkit.snapshot._tap_image",
+        "alignkit.baseline.snapshot._tap_image",
         lambda paths, *_: looked_at.extend(path.name for path in paths) or iter(()),
     )
     ak("gate", file, "--changed-only")

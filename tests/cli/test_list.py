@@ -6,8 +6,8 @@ import pytest
 
 from alignkit.cli.list import FAMILIES
 from alignkit.decoders import DECODERS
-from alignkit.models import MODELS
 from alignkit.plugins import Plugin
+from alignkit.train.models import MODELS
 
 
 def test_every_family_is_listed(alignkit):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import yaml
 
-from alignkit.preprocess_option import PreprocessOption
-from alignkit.target import path_of
-from tests.test_match import photographs
+from alignkit.load.preprocess_option import PreprocessOption
+from alignkit.match.target import path_of
+from tests.match.test_match import photographs
 
 ONLY = ("--decoders", "opencv", "--decoders", "simplejpeg", "--resizers", "opencv", "--quiet")
 

@@ -4,7 +4,7 @@ import json
 
 import jsonschema
 
-from alignkit.experiment import experiment_schema
+from alignkit.load.experiment import experiment_schema
 from alignkit.results import results_schema
 
 

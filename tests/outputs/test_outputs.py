@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from alignkit.deliver import output
+from alignkit.gate.deliver import output
 from alignkit.outputs import OUTPUTS, Finding, GateResult
 from alignkit.outputs.github import step_outputs
 from alignkit.record import Control, RuleOutcome, Verdict

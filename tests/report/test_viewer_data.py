@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
+from alignkit.compare.image_table import read_image_table
 from alignkit.errors import RecordError
-from alignkit.image_table import read_image_table
 from alignkit.predictions import Predictions
 from alignkit.record import read_record
 from alignkit.report import render

@@ -1,0 +1,211 @@
+"""Which stage causes a drift: shares of pixels, logits, churn, recall and precision by stage.
+
+Every mixture of the two paths is run on the same images. Where at most four factors differ, the
+full factorial is computed and each factor's share is its Shapley value; where more do, each is
+swapped alone and what is left over is named as the interaction. Either way the shares (with the
+interaction, in the second case) add up to the whole. Intervals are paired percentile bootstrap
+intervals: images are resampled, with all their mixtures and models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from alignkit.attribute.hybrid import Taken, make_hybrids
+from alignkit.attribute.mixture_metrics import METRICS, Metric, metric_values, why_absent
+from alignkit.attribute.mixtures import Observed, Sessions, labels_of, observe
+from alignkit.attribute.shapley import FACTORIAL_LIMIT, interaction, mixtures, shares
+from alignkit.compare.bootstrap import RESAMPLES
+from alignkit.metrics import FloatArray
+from alignkit.statistics import Estimate, percentile_interval
+
+if TYPE_CHECKING:
+    from alignkit.preprocess import Preprocess
+    from alignkit.samples import Samples
+
+Method = Literal["shapley", "one-at-a-time"]
+NOTHING_DIFFERS = "the paths do not differ in any stage"
+UNDEFINED = "no class defines it in some mixture"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one factor causes of the whole."""
+
+    factor: str
+    """A stage, ``resize+crop``, ``decode.chroma``, ``backend``, ``precision`` or ``runtime``."""
+    effect: Estimate
+    alone: Estimate
+    """With everything else as in the reference; differs from the share by its interactions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """One metric's change from the reference to the candidate, divided among the factors."""
+
+    metric: Metric
+    """``pixels`` in grey levels 0..255, ``logits`` in logits; the others are fractions."""
+    method: Method
+    shares: tuple[Share, ...]
+    """In the order of the stages; a stage that does not differ is not among them."""
+    interaction: Estimate
+    """The whole less what each factor does alone: beside the shares for ``one-at-a-time``, divided
+    among them for ``shapley``."""
+    total: Estimate
+    reason: str = ""
+    """Why there are no shares."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathAttribution:
+    """Everything said of one reference and one candidate."""
+
+    reference: str
+    candidate: str
+    images: int
+    """Images that every mixture could prepare."""
+    left_out: tuple[tuple[str, str], ...]
+    """(id, reason) of the others."""
+    notes: tuple[str, ...]
+    """Why some stages were not swapped by themselves, a sentence each."""
+    metrics: dict[Metric, Attribution]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two differ in any factor."""
+        return bool(self.metrics["pixels"].shares)
+
+
+def attribute(
+    reference: Preprocess,
+    candidate: Preprocess,
+    samples: Samples,
+    models: Sequence[Sessions] = (),
+    *,
+    decoder_switches: bool = False,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    threads: int = 2,
+    progress: Callable[[int, int], None] | None = None,
+) -> PathAttribution:
+    """Divide the drift between two paths, and two runtimes, among the stages that differ.
+
+    Each of ``models`` (one a seed) is given in all its runtimes, see `Sessions`; without a model
+    only pixels are attributed. ``decoder_switches`` splits ``decode`` into libjpeg-turbo's switches
+    where both decoders are of one library. ``progress`` is called with (images done, of).
+
+    Raises `ConfigError` if the paths prepare different sizes, `NothingCompared` if no image can be
+    prepared by every mixture.
+    """
+    hybrids = make_hybrids(reference, candidate, decoder_switches=decoder_switches)
+    factors = (*hybrids.factors, *runtime_factors(models))
+    if not factors:
+        return _alike(reference, candidate, len(samples))
+    observed = observe(
+        samples,
+        hybrids,
+        reference.normalise,
+        mixtures(factors),
+        models,
+        threads=threads,
+        progress=progress,
+    )
+    measured = measure(observed, samples, resamples=resamples, seed=seed)
+    return PathAttribution(
+        reference.name,
+        candidate.name,
+        len(observed.rows),
+        observed.left_out,
+        hybrids.notes,
+        measured.attributions(factors),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixtureValues:
+    """Every metric of every mixture, from which shares among any of their factors follow."""
+
+    wanted: tuple[Taken, ...]
+    values: dict[Metric, FloatArray]
+    """(mixtures, 1 + resamples): the sample itself first."""
+    absent: dict[Metric, str]
+    """Metric → why it has no values."""
+
+    def attributions(self, factors: Sequence[str]) -> dict[Metric, Attribution]:
+        """Shares among ``factors``; every one of `mixtures` of them must have been observed."""
+        found = {}
+        for metric in METRICS:
+            if metric in self.absent:
+                found[metric] = _absent(metric, factors, self.absent[metric])
+            else:
+                of_mixture = dict(zip(self.wanted, self.values[metric], strict=True))
+                found[metric] = _attribution(metric, factors, of_mixture)
+        return found
+
+
+def measure(
+    observed: Observed, samples: Samples, *, resamples: int = RESAMPLES, seed: int = 0
+) -> MixtureValues:
+    """Every metric that can be computed, in the sample and in each resample."""
+    labels = labels_of(samples, observed.rows)
+    reasons = {metric: why_absent(metric, observed, labels) for metric in METRICS}
+    return MixtureValues(
+        observed.wanted,
+        metric_values(observed, labels, len(samples.classes), resamples=resamples, seed=seed),
+        {metric: reason for metric, reason in reasons.items() if reason},
+    )
+
+
+def runtime_factors(models: Sequence[Sessions]) -> tuple[str, ...]:
+    """``backend``, ``precision``, …: what the models' sessions differ in."""
+    return tuple(sorted({factor for model in models for taken in model for factor in taken}))
+
+
+def _alike(reference: Preprocess, candidate: Preprocess, images: int) -> PathAttribution:
+    found = {metric: _absent(metric, (), NOTHING_DIFFERS, value=0.0) for metric in METRICS}
+    return PathAttribution(reference.name, candidate.name, images, (), (), found)
+
+
+def _absent(
+    metric: Metric, factors: Sequence[str], reason: str, value: float | None = None
+) -> Attribution:
+    nothing = Estimate(value, value, value, reason)
+    return Attribution(metric, _method(factors), (), nothing, nothing, reason)
+
+
+def _method(factors: Sequence[str]) -> Method:
+    return "shapley" if len(factors) <= FACTORIAL_LIMIT else "one-at-a-time"
+
+
+def _attribution(
+    metric: Metric, factors: Sequence[str], values: dict[Taken, FloatArray]
+) -> Attribution:
+    """``values``: (1 + resamples,) of each mixture, the sample itself first."""
+    reference, whole = values[frozenset()], values[frozenset(factors)]
+    parts = shares(factors, values)
+    listed = tuple(
+        Share(
+            factor,
+            _estimate(parts[factor]),
+            _estimate(values[frozenset({factor})] - reference),
+        )
+        for factor in factors
+    )
+    return Attribution(
+        metric,
+        _method(factors),
+        listed,
+        _estimate(interaction(factors, values)),
+        _estimate(whole - reference),
+    )
+
+
+def _estimate(values: FloatArray) -> Estimate:
+    if np.isnan(values[0]):
+        return Estimate(None, None, None, UNDEFINED)
+    low, high = percentile_interval(values[None, 1:])[:, 0]
+    return Estimate(float(values[0]), float(low), float(high))

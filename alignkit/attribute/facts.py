@@ -1,0 +1,114 @@
+"""`PathAttribution` → what the record holds of it, and the sentence that says it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from alignkit import record
+from alignkit.attribute import Attribution, PathAttribution
+from alignkit.attribute.mixture_metrics import Metric
+from alignkit.record import AttributionFacts, ShareFacts
+from alignkit.statistics import Estimate
+
+ROUNDING = 1e-9
+"""What is left of a zero after sums of floats."""
+MINUS = "\N{MINUS SIGN}"
+NAMES: dict[Metric, str] = {
+    "pixels": "Pixels",
+    "logits": "Logits",
+    "churn": "Churn",
+    "top1": "Top-1 accuracy",
+    "recall.macro": "Macro recall",
+    "precision.macro": "Macro precision",
+}
+
+
+def attribution_facts(
+    found: PathAttribution,
+    *,
+    backend: str = "",
+    precision: str = "",
+    inside_decode: PathAttribution | None = None,
+) -> tuple[AttributionFacts, ...]:
+    """One row a metric that was measured, or whose absence has a reason.
+
+    ``inside_decode`` is what `alignkit.attribute.switches.attribute_decode` gives; it adds
+    ``pixels.decode``.
+    """
+    rows = [_facts(found, each, backend, precision) for each in found.metrics.values()]
+    if inside_decode is not None:
+        row = _facts(inside_decode, inside_decode.metrics["pixels"], "", "")
+        rows.append(row.model_copy(update={"metric": "pixels.decode"}))
+    return tuple(rows)
+
+
+def _facts(
+    found: PathAttribution, attribution: Attribution, backend: str, precision: str
+) -> AttributionFacts:
+    return AttributionFacts(
+        reference=found.reference,
+        candidate=found.candidate,
+        backend=backend,
+        precision=precision,
+        metric=attribution.metric,
+        unit=unit_of(attribution.metric),
+        method=attribution.method,
+        images=found.images,
+        left_out=len(found.left_out),
+        shares=tuple(
+            ShareFacts(
+                factor=share.factor, effect=_stored(share.effect), alone=_stored(share.alone)
+            )
+            for share in attribution.shares
+        ),
+        interaction=_stored(attribution.interaction),
+        total=_stored(attribution.total),
+        sentence=sentence(attribution),
+        notes=found.notes,
+        reason=attribution.reason,
+    )
+
+
+def _stored(estimate: Estimate) -> record.Estimate:
+    return record.Estimate(
+        value=estimate.value, low=estimate.low, high=estimate.high, reason=estimate.reason
+    )
+
+
+def unit_of(metric: Metric) -> Literal["fraction", "grey levels", "logits"]:
+    """What an attribution of the metric is measured in."""
+    if metric == "pixels":
+        return "grey levels"
+    return "logits" if metric == "logits" else "fraction"
+
+
+def sentence(attribution: Attribution) -> str:
+    """``Macro recall -2.0 pp: resize -1.9 pp, decode -0.1 pp, precision 0.0 pp``; why not, else."""
+    name = NAMES[attribution.metric]
+    if attribution.reason or attribution.total.value is None:
+        return f"{name}: {attribution.reason or attribution.total.reason}"
+    return f"{name} {amount(attribution.metric, attribution.total.value)}: {breakdown(attribution)}"
+
+
+def breakdown(attribution: Attribution) -> str:
+    """``resize -1.9 pp, decode -0.1 pp, precision 0.0 pp``: greatest first."""
+    known = [(share.factor, share.effect.value or 0.0) for share in attribution.shares]
+    known.sort(key=lambda each: -abs(each[1]))
+    parts = [f"{factor} {amount(attribution.metric, value)}" for factor, value in known]
+    between = attribution.interaction.value
+    if attribution.method == "one-at-a-time" and between is not None:
+        parts.append(f"interaction {amount(attribution.metric, between)}")
+    return ", ".join(parts)
+
+
+def amount(metric: Metric, value: float) -> str:
+    """``-1.9 pp``, ``0.53 grey levels``, ``under 0.1 pp``; the minus is a true one."""
+    unit = unit_of(metric)
+    number, decimals, suffix = (100 * value, 1, "pp") if unit == "fraction" else (value, 2, unit)
+    if abs(number) < ROUNDING:
+        number = 0.0
+    if 0 < abs(number) < 0.5 * 10**-decimals:
+        return f"under {10**-decimals:.{decimals}f} {suffix}"
+    # a distance, unlike a difference, has no sign
+    sign = "+" if unit == "fraction" and metric != "churn" and number > 0 else ""
+    return f"{sign}{number:.{decimals}f} {suffix}".replace("-", MINUS)

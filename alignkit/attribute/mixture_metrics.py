@@ -1,0 +1,108 @@
+"""`Observed` → every metric of every mixture, in the sample and in each resample of its images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.compare.bootstrap import indicators, resample_weights
+from alignkit.metrics import FloatArray, averages
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Labels
+    from alignkit.attribute.mixtures import Observed
+
+Metric = Literal["pixels", "logits", "churn", "top1", "recall.macro", "precision.macro"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+
+NO_MODEL = "no model was given"
+NO_LABELS = "the images have no labels"
+NOT_FINITE = "a logit is NaN or infinite in some mixture"
+
+
+def metric_values(
+    observed: Observed, labels: Labels | None, classes: int, *, resamples: int, seed: int
+) -> dict[Metric, FloatArray]:
+    """Metric → (mixtures, 1 + resamples): the sample first; seeds averaged.
+
+    ``labels`` are those of the observed images. A metric that cannot be computed is absent, see
+    `why_absent`.
+    """
+    blocks: dict[Metric, list[FloatArray]] = {}
+    for weights in _draws(len(observed.rows), resamples, seed):
+        for metric, values in _block(observed, labels, classes, weights).items():
+            blocks.setdefault(metric, []).append(values)
+    return {metric: np.concatenate(parts, axis=1) for metric, parts in blocks.items()}
+
+
+def why_absent(metric: Metric, observed: Observed, labels: Labels | None) -> str:
+    """Why `metric_values` lacks a metric; empty where it does not."""
+    if metric == "pixels":
+        return ""
+    if not observed.predicted.shape[2]:
+        return NO_MODEL
+    if metric == "logits":
+        return NOT_FINITE if np.isnan(observed.logit_distance).any() else ""
+    return "" if metric == "churn" or labels is not None else NO_LABELS
+
+
+def _draws(images: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.float32]]:
+    """Blocks (images, part) of multiplicities; the first is the sample itself."""
+    yield np.ones((images, 1), np.float32)
+    yield from resample_weights(images, resamples, seed)
+
+
+def _block(
+    observed: Observed,
+    labels: Labels | None,
+    classes: int,
+    weights: npt.NDArray[np.float32],
+) -> dict[Metric, FloatArray]:
+    """Metric → (mixtures, draws)."""
+
+    def mean(each: FloatArray) -> FloatArray:
+        """(images, mixtures) → (mixtures, draws)."""
+        weighted: FloatArray = each.T @ weights / len(weights)
+        return weighted
+
+    predicted = observed.predicted
+    found: dict[Metric, FloatArray] = {"pixels": mean(observed.distance)}
+    if not predicted.shape[2]:
+        return found
+    if not np.isnan(observed.logit_distance).any():
+        found["logits"] = mean(observed.logit_distance.mean(axis=2))
+    found["churn"] = mean((predicted != predicted[:, :1]).mean(axis=2))
+    if labels is not None:
+        found["top1"] = mean((predicted == labels[:, None, None]).mean(axis=2))
+        macro = _macro(predicted, labels, classes, weights)
+        found["recall.macro"], found["precision.macro"] = macro
+    return found
+
+
+def _macro(
+    predicted: npt.NDArray[np.int64],
+    labels: Labels,
+    classes: int,
+    weights: npt.NDArray[np.float32],
+) -> tuple[FloatArray, FloatArray]:
+    """Macro recall and precision, each (mixtures, draws)."""
+
+    def counts(of_class: Labels, chosen: npt.NDArray[np.bool_]) -> FloatArray:
+        """(classes, draws): how many of the chosen images each class has."""
+        counted: FloatArray = (indicators(of_class, classes, chosen) @ weights).astype(np.float64)
+        return counted
+
+    _, mixtures, models = predicted.shape
+    support = counts(labels, np.ones(len(labels), np.bool_))
+    recall, precision = np.zeros((2, mixtures, weights.shape[1]))
+    for mixture in range(mixtures):
+        for model in range(models):
+            found = predicted[:, mixture, model]
+            true_positive = counts(labels, found == labels)
+            ratios = averages(true_positive, counts(found, found >= 0), support)
+            recall[mixture] += ratios["recall.macro"] / models
+            precision[mixture] += ratios["precision.macro"] / models
+    return recall, precision

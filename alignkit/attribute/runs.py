@@ -1,0 +1,191 @@
+"""Attribution of a matrix row: one reference and candidate path, every runtime, every seed at once.
+
+The hybrids of the paths are prepared once for all runtimes and seeds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from alignkit.attribute import (
+    Attribution,
+    MixtureValues,
+    PathAttribution,
+    attribute,
+    measure,
+)
+from alignkit.attribute.facts import attribution_facts
+from alignkit.attribute.hybrid import Hybrids, Taken, make_hybrids
+from alignkit.attribute.mixture_metrics import Metric
+from alignkit.attribute.mixtures import Predicts, Sessions, observe
+from alignkit.attribute.shapley import mixtures
+from alignkit.attribute.switches import attribute_decode
+from alignkit.compare.bootstrap import RESAMPLES
+from alignkit.record import AttributionFacts
+from alignkit.workspace import Workspace, code_version, content_key
+
+if TYPE_CHECKING:
+    from alignkit.preprocess import Preprocess
+    from alignkit.samples import Samples
+
+Runtime: TypeAlias = tuple[str, str]
+"""(backend, precision)."""
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with (images done, of)."""
+CODE = (
+    "attribute",
+    "compare/bootstrap.py",
+    "metrics.py",
+    "preprocess.py",
+    "exif.py",
+    "statistics.py",
+    "decoders",
+    "resizers",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Models trained on the reference path, as they can be opened."""
+
+    keys: tuple[str, ...]
+    """Content hash of each model, one a seed."""
+    runtimes: tuple[Runtime, ...]
+    """The reference runtime first."""
+    open: Callable[[], AbstractContextManager[Sequence[Mapping[Runtime, Predicts]]]]
+    """Every model in every runtime; asked for only where nothing is stored."""
+
+
+def attribute_stored(
+    reference: Preprocess,
+    candidate: Preprocess,
+    samples: Samples,
+    row: Row,
+    workspace: Workspace,
+    *,
+    resamples: int = RESAMPLES,
+    progress: Progress | None = None,
+) -> tuple[AttributionFacts, ...]:
+    """`attribute_runs`, or what is stored of it under its content hash."""
+    parts = {
+        "samples": samples.fingerprint,
+        "paths": [[path.name, path.identity(), path.versions()] for path in (reference, candidate)],
+        "models": list(row.keys),
+        "runtimes": [list(runtime) for runtime in row.runtimes],
+        "resamples": resamples,
+        "code": code_version(*CODE),
+    }
+    key = content_key(parts)
+    folder = workspace.stored("comparisons", key)
+    if folder is not None:
+        stored = json.loads((folder / "attributions.json").read_text())
+        return tuple(AttributionFacts.model_validate(each) for each in stored)
+    with row.open() as models:
+        facts = attribute_runs(
+            reference, candidate, samples, models, resamples=resamples, progress=progress
+        )
+    label = f"attribute {reference.name} to {candidate.name}"
+    with workspace.store("comparisons", key, parts, label) as filling:
+        content = json.dumps([each.model_dump(mode="json") for each in facts])
+        (filling / "attributions.json").write_text(content)
+    return facts
+
+
+def attribute_runs(
+    reference: Preprocess,
+    candidate: Preprocess,
+    samples: Samples,
+    models: Sequence[Mapping[Runtime, Predicts]],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> tuple[AttributionFacts, ...]:
+    """Every metric's attribution, runtime by runtime, and what is inside decode.
+
+    ``models``, one a seed, were trained on ``reference``; each maps the same runtimes to a session,
+    the reference runtime first. The pixel rows come first and name no runtime; without a model they
+    are all there is. A runtime's rows say what swapping the path and the runtime does together.
+    Raises as `alignkit.attribute.attribute` does.
+    """
+    hybrids = make_hybrids(reference, candidate)
+    runtimes = list(models[0]) if models else []
+    if not hybrids.factors and len(runtimes) < 2:
+        return attribution_facts(attribute(reference, candidate, samples))
+    observed = observe(
+        samples,
+        hybrids,
+        reference.normalise,
+        _wanted(hybrids.factors, runtimes[1:]),
+        [_sessions(model) for model in models],
+        progress=progress,
+    )
+    values = measure(observed, samples, resamples=resamples, seed=seed)
+    whole = PathAttribution(
+        reference.name, candidate.name, len(observed.rows), observed.left_out, hybrids.notes, {}
+    )
+    rows: tuple[AttributionFacts, ...] = ()
+    if hybrids.factors:
+        pixels = values.attributions(hybrids.factors)["pixels"]
+        inside = attribute_decode(reference, candidate, samples, resamples=resamples)
+        rows = attribution_facts(
+            replace(whole, metrics={"pixels": pixels}),
+            inside_decode=inside if isinstance(inside, PathAttribution) else None,
+        )
+    for runtime in runtimes:
+        rows += _rows(whole, values, hybrids, runtime, runtimes[0])
+    return rows
+
+
+def _sessions(model: Mapping[Runtime, Predicts]) -> Sessions:
+    base, *others = model
+    apart = {frozenset({_name(runtime)}): model[runtime] for runtime in others}
+    return {frozenset(): model[base], **apart}
+
+
+def _name(runtime: Runtime) -> str:
+    return " ".join(runtime)
+
+
+def _wanted(stages: Sequence[str], others: Sequence[Runtime]) -> tuple[Taken, ...]:
+    """The mixtures of all runtimes' attributions, each once, the reference first."""
+    chosen = [mixtures(stages), *(mixtures((*stages, _name(runtime))) for runtime in others)]
+    return tuple(dict.fromkeys(taken for some in chosen for taken in some))
+
+
+def _rows(
+    whole: PathAttribution,
+    values: MixtureValues,
+    hybrids: Hybrids,
+    runtime: Runtime,
+    base: Runtime,
+) -> tuple[AttributionFacts, ...]:
+    factors = (*hybrids.factors, _name(runtime)) if runtime != base else hybrids.factors
+    if not factors:
+        return ()
+    found = values.attributions(factors)
+    called = {_name(runtime): _difference(runtime, base)}
+    metrics: dict[Metric, Attribution] = {
+        metric: replace(
+            attribution,
+            shares=tuple(
+                replace(share, factor=called.get(share.factor, share.factor))
+                for share in attribution.shares
+            ),
+        )
+        for metric, attribution in found.items()
+        if metric != "pixels"
+    }
+    return attribution_facts(
+        replace(whole, metrics=metrics), backend=runtime[0], precision=runtime[1]
+    )
+
+
+def _difference(runtime: Runtime, base: Runtime) -> str:
+    """``backend``, ``precision`` or both, swapped together."""
+    both = zip(("backend", "precision"), runtime, base, strict=True)
+    return "+".join(name for name, mine, theirs in both if mine != theirs)

@@ -1,0 +1,62 @@
+"""Shares of a total among factors, from the values of mixtures: pure array functions.
+
+`shapley` divides every interaction evenly among the factors that take part in it (Shapley 1953,
+*A value for n-person games*); it needs every subset. `alone` gives each factor what it does by
+itself and leaves the rest as an interaction; it needs one mixture a factor, and the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import factorial
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.attribute.hybrid import Taken, all_mixtures
+
+Values: TypeAlias = npt.NDArray[np.float64]
+"""(…): a mixture's value, or its value in each of many resamples."""
+
+FACTORIAL_LIMIT = 4
+"""Factors up to which every subset is computed: 16 mixtures."""
+
+
+def mixtures(factors: Sequence[str]) -> tuple[Taken, ...]:
+    """The mixtures to compute: every subset for few factors, else none, each alone, and all."""
+    if len(factors) <= FACTORIAL_LIMIT:
+        return all_mixtures(factors)
+    singles = (frozenset({factor}) for factor in factors)
+    return (frozenset(), *singles, frozenset(factors))
+
+
+def shares(factors: Sequence[str], values: Mapping[Taken, Values]) -> dict[str, Values]:
+    """Each factor's share, by Shapley where ``values`` holds every subset, else alone."""
+    if len(factors) <= FACTORIAL_LIMIT:
+        return {factor: shapley(factor, factors, values) for factor in factors}
+    return {factor: alone(factor, values) for factor in factors}
+
+
+def shapley(factor: str, factors: Sequence[str], values: Mapping[Taken, Values]) -> Values:
+    """A factor's mean marginal contribution over all orders of swapping.
+
+    A factor that changes nothing in any mixture gets exactly 0.
+    """
+    count = len(factors)
+    total = np.zeros(())
+    for taken in all_mixtures(each for each in factors if each != factor):
+        orders = factorial(len(taken)) * factorial(count - len(taken) - 1)
+        total = total + orders * (values[taken | {factor}] - values[taken])
+    return total / factorial(count)
+
+
+def alone(factor: str, values: Mapping[Taken, Values]) -> Values:
+    """What swapping one factor does while all else is the reference's."""
+    return values[frozenset({factor})] - values[frozenset()]
+
+
+def interaction(factors: Sequence[str], values: Mapping[Taken, Values]) -> Values:
+    """What all factors do together less the sum of what each does alone."""
+    whole = values[frozenset(factors)] - values[frozenset()]
+    return whole - sum((alone(factor, values) for factor in factors), np.zeros(()))

@@ -1,0 +1,174 @@
+"""What flipped images have in common: churn by kind of image, and where it is not chance.
+
+A kind is a value of a dimension: its file's (subsampling, quality, size, …, see
+`alignkit.diff.census`), its class, its *margin* (softmax margin of the reference's prediction) or
+its *edge energy*, the last two in thirds of the images. Each kind is compared with all other images; p-values are Fisher's
+exact ones for "flipped in at least one seed", adjusted by Holm over every comparison made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.compare.bootstrap import RESAMPLES, resample_weights
+from alignkit.metrics import FloatArray, ratio, softmax_margin
+from alignkit.statistics import ALPHA, Estimate, holm, percentile_interval
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Pixels
+    from alignkit.predictions import Predictions
+
+FEWEST = 5
+"""Images a kind, and its complement, must have to be compared."""
+THIRDS = ("lowest third", "middle third", "highest third")
+
+
+@dataclass(frozen=True, slots=True)
+class Subgroup:
+    """One kind of image against all others."""
+
+    dimension: str
+    kind: str
+    images: int
+    churn: float
+    """Share of predictions that changed, mean over seeds."""
+    elsewhere: float
+    """The same of all other images."""
+    difference: Estimate
+    """``churn - elsewhere``, with its bootstrap interval over images."""
+    p: float
+    """Fisher's exact test, two-sided."""
+    p_adjusted: float
+    """After Holm, over all kinds of all dimensions."""
+
+    @property
+    def significant(self) -> bool:
+        """Whether the difference is not put down to chance, all comparisons considered."""
+        return self.p_adjusted < ALPHA
+
+
+def subgroups(
+    reference: Sequence[Predictions],
+    candidate: Sequence[Predictions],
+    kinds: Mapping[str, Sequence[str]],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> tuple[Subgroup, ...]:
+    """Every kind of every dimension, the least p first.
+
+    The predictions, one pair a seed, are of the same images in the same order; ``kinds`` gives each
+    dimension's kind of each image, besides class and margin, which are found here. Kinds with too
+    few images are not compared, nor is anything where no image, or every image, flipped.
+    """
+    pairs = list(zip(reference, candidate, strict=True))
+    flips = np.stack([a.predicted != b.predicted for a, b in pairs], axis=1)
+    first = reference[0]
+    margins = np.mean([softmax_margin(each.logits) for each in reference], axis=0)
+    everything = {
+        "class": [first.classes[label] for label in first.labels],
+        "margin of the reference": thirds(margins),
+        **kinds,
+    }
+    chosen = [
+        (dimension, kind, np.array([each == kind for each in values]))
+        for dimension, values in everything.items()
+        for kind in dict.fromkeys(values)
+    ]
+    chosen = [each for each in chosen if FEWEST <= each[2].sum() <= len(first) - FEWEST]
+    flipped = np.atleast_1d(flips.any(axis=1))
+    if not chosen or flipped.all() or not flipped.any():
+        return ()
+    p_values = [_fisher(flipped, inside) for _, _, inside in chosen]
+    rates = _Rates(flips.mean(axis=1), resamples, seed)
+    found = [
+        Subgroup(dimension, kind, int(inside.sum()), *rates.of(inside), p, adjusted)
+        for (dimension, kind, inside), p, adjusted in zip(
+            chosen, p_values, holm(p_values), strict=True
+        )
+    ]
+    return tuple(sorted(found, key=lambda each: (each.p_adjusted, each.p)))
+
+
+class _Rates:
+    """Churn inside and outside of groups, in the sample and in shared resamples of it."""
+
+    def __init__(self, flips: FloatArray, resamples: int, seed: int) -> None:
+        self.flips = flips
+        self.weights = np.concatenate([*resample_weights(len(flips), resamples, seed)], axis=1)
+
+    def of(self, inside: npt.NDArray[np.bool_]) -> tuple[float, float, Estimate]:
+        """Churn inside, outside, and the difference with its interval."""
+        here, there = (float(self.flips[each].mean()) for each in (inside, ~inside))
+        drawn = [
+            ratio((self.flips * each) @ self.weights, each.astype(np.float64) @ self.weights)
+            for each in (inside, ~inside)
+        ]
+        low, high = percentile_interval((drawn[0] - drawn[1])[None])[:, 0]
+        return here, there, Estimate(here - there, float(low), float(high))
+
+
+def _fisher(flipped: npt.NDArray[np.bool_], inside: npt.NDArray[np.bool_]) -> float:
+    from scipy.stats import fisher_exact
+
+    table = [
+        [int((flipped & group).sum()), int((~flipped & group).sum())] for group in (inside, ~inside)
+    ]
+    return float(fisher_exact(table).pvalue)
+
+
+def thirds(values: npt.ArrayLike) -> list[str]:
+    """Each value's third of all values; equal values are in the same one."""
+    array = np.asarray(values, np.float64)
+    cuts = np.quantile(array, (1 / 3, 2 / 3))
+    return [THIRDS[place] for place in np.searchsorted(cuts, array, side="left")]
+
+
+def edge_energy(pixels: Pixels) -> float:
+    """Mean absolute difference of neighbouring pixels of one (height, width, 3), in grey levels."""
+    levels = pixels.astype(np.float32).mean(axis=2)
+    across, down = np.abs(np.diff(levels, axis=1)), np.abs(np.diff(levels, axis=0))
+    return float((across.mean() + down.mean()) / 2)
+
+
+def kinds_of_images(
+    encoded: Sequence[bytes], pixels: Sequence[Pixels] | None = None
+) -> dict[str, list[str]]:
+    """Dimension → kind of each image, from its file and, for edge energy, its prepared pixels."""
+    from alignkit.diff.census import DIMENSIONS, kinds_of
+    from alignkit.diff.image_size import declared_size
+    from alignkit.diff.jpeg_header import read_jpeg_header
+
+    found = [kinds_of(each, read_jpeg_header(each), declared_size(each)) for each in encoded]
+    kinds: dict[str, list[str]] = {
+        dimension: [each[dimension] for each in found] for dimension in DIMENSIONS
+    }
+    if pixels is not None:
+        kinds["edge energy"] = thirds([edge_energy(each) for each in pixels])
+    return {dimension: values for dimension, values in kinds.items() if len({*values}) > 1}
+
+
+def sentences(found: Sequence[Subgroup]) -> tuple[str, ...]:
+    """What is significant, a sentence each; nothing else is said."""
+    return tuple(_sentence(each) for each in found if each.significant)
+
+
+def _sentence(each: Subgroup) -> str:
+    low, high = each.difference.low, each.difference.high
+    known = low is not None and high is not None
+    ends = f" [{100 * low:+.1f}, {100 * high:+.1f}] pp" if known else ""  # type: ignore[operator]
+    more = "more" if each.churn > each.elsewhere else "less"
+    return (
+        f"{each.dimension} {each.kind}: {100 * each.churn:.1f} % of predictions change, {more} "
+        f"than the {100 * each.elsewhere:.1f} % elsewhere ({each.images} images; difference{ends}, "
+        f"p = {_p(each.p_adjusted)} after Holm)"
+    )
+
+
+def _p(value: float) -> str:
+    return "below 0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,0 +1,85 @@
+"""Inside decode: which of libjpeg-turbo's switches two decoders differ by.
+
+OpenCV, Pillow, torchvision and torchpipe hold libjpeg-turbo and offer no switch; simplejpeg holds
+it too and offers both. Where a decoder's pixels are proven, image by image, to be simplejpeg's with
+some setting of the switches, simplejpeg stands for it here, and the decoders can be mixed switch by
+switch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from alignkit.attribute import PathAttribution, attribute
+from alignkit.attribute.hybrid import LeftOut, make_hybrids
+from alignkit.cell import Skipped
+from alignkit.compare.bootstrap import RESAMPLES
+from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
+
+if TYPE_CHECKING:
+    from alignkit.decoders import Decoder
+    from alignkit.preprocess import Preprocess
+    from alignkit.samples import Samples
+
+LIBJPEG_TURBO = ("OpenCVDecoder", "PillowDecoder", "TorchvisionDecoder", "TorchpipeDecoder")
+
+
+def attribute_decode(
+    reference: Preprocess,
+    candidate: Preprocess,
+    samples: Samples,
+    *,
+    resamples: int = RESAMPLES,
+    threads: int = 2,
+) -> PathAttribution | Skipped:
+    """Divide what decode does to the pixels among ``decode.chroma`` and ``decode.dct``.
+
+    All later stages are the reference's. `Skipped` where a decoder has no known setting, where its
+    pixels turn out to be others, or where the settings agree.
+    """
+    if reference.decode == candidate.decode:
+        return Skipped("the two decoders are the same")
+    settings = []
+    for path in (reference, candidate):
+        setting = expressed(path.decode)
+        if setting is None:
+            name = type(path.decode).__name__
+            return Skipped(f"{name} has no switches and is not known to be libjpeg-turbo")
+        if unequal := _unequal(reference, path.decode, setting, samples):
+            return Skipped(unequal)
+        settings.append(setting)
+    if settings[0] == settings[1]:
+        return Skipped("the two decoders are libjpeg-turbo with the same switches")
+    return attribute(
+        replace(reference, decode=settings[0]),
+        replace(reference, name=candidate.name, decode=settings[1]),
+        samples,
+        decoder_switches=True,
+        resamples=resamples,
+        threads=threads,
+    )
+
+
+def expressed(decoder: Decoder) -> SimpleJPEGDecoder | None:
+    """The switches a decoder is said to run with, as simplejpeg; ``None`` if nothing is said."""
+    if isinstance(decoder, SimpleJPEGDecoder):
+        return decoder
+    return SimpleJPEGDecoder() if type(decoder).__name__ in LIBJPEG_TURBO else None
+
+
+def _unequal(
+    path: Preprocess, decoder: Decoder, setting: SimpleJPEGDecoder, samples: Samples
+) -> str:
+    """Why simplejpeg cannot stand for the decoder on these images; empty if it can."""
+    if decoder == setting:
+        return ""
+    hybrids = make_hybrids(replace(path, decode=decoder), replace(path, decode=setting))
+    both = (frozenset[str](), frozenset({"decode"}))
+    for index, sample in enumerate(samples.ids):
+        made = hybrids.tensors(samples.read(index), both)
+        if isinstance(made, LeftOut):
+            continue
+        if made[both[0]] is not made[both[1]]:
+            return f"{type(decoder).__name__} and simplejpeg decode {sample} differently"
+    return ""

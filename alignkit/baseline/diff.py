@@ -1,0 +1,273 @@
+"""`Baseline`, `Snapshot` → `BaselineFacts`: what changed since it was approved, where, and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from alignkit.baseline import Baseline, Head, LineKey, StageLine
+from alignkit.baseline.snapshot import Snapshot
+from alignkit.preprocess import STAGES, StageName
+from alignkit.record import BaselineFacts, BaselineStage, CoverageDiff
+
+if TYPE_CHECKING:
+    from alignkit.compare.pixel_sums import PixelSums
+
+EXAMPLES = 20
+
+
+@dataclass(slots=True)
+class _Stage:
+    """Counts of one stage of one path."""
+
+    images: int = 0
+    changed: list[LineKey] = field(default_factory=list)
+    begun: list[LineKey] = field(default_factory=list)
+    same_values: dict[str, int] = field(default_factory=dict)
+    """dtype → pixels of unchanged images."""
+    same_images: dict[str, int] = field(default_factory=dict)
+
+
+def compare_with_baseline(
+    approved: Baseline, now: Snapshot, *, unchanged: Sequence[str] = ()
+) -> BaselineFacts:
+    """Compare line by line.
+
+    ``unchanged`` names paths that were not tapped, since nothing can have changed them.
+
+    An image counts at a stage if the baseline knows the image. A stage without a line passed its
+    input on unchanged, so that its hash is that of the stage before.
+    """
+    known = {
+        key: stages for key, stages in _arrays(approved.lines).items() if key[0] not in unchanged
+    }
+    current = _arrays(now.lines)
+    counted: dict[tuple[str, StageName], _Stage] = defaultdict(_Stage)
+    for image, stages in current.items():
+        if image in known:
+            _count(counted, image, known[image], stages)
+    return BaselineFacts(
+        fingerprint=approved.fingerprint,
+        new=len(current.keys() - known.keys()),
+        gone=len(known.keys() - current.keys()),
+        stages=tuple(
+            _facts(path, stage, each, approved, now) for (path, stage), each in counted.items()
+        ),
+        coverage=_coverage(known, current),
+        unchanged=tuple(unchanged),
+        metrics={"|".join(key): line.metrics for key, line in approved.metrics.items()},
+    )
+
+
+def _arrays(
+    lines: dict[LineKey, StageLine],
+) -> dict[tuple[str, str], dict[StageName, StageLine]]:
+    """(path, image) → stage → the line of its array, inherited where the stage has none."""
+    found: dict[tuple[str, str], dict[StageName, StageLine]] = defaultdict(dict)
+    for line in lines.values():
+        found[line.path, line.image][line.stage] = line
+    for stages in found.values():
+        before: StageLine | None = None
+        for stage in STAGES:
+            before = stages.get(stage, before)
+            if before is not None:
+                stages[stage] = before
+    return found
+
+
+def _count(
+    counted: dict[tuple[str, StageName], _Stage],
+    image: tuple[str, str],
+    old: dict[StageName, StageLine],
+    new: dict[StageName, StageLine],
+) -> None:
+    begun = False
+    for stage in STAGES:
+        before, after = old.get(stage), new.get(stage)
+        if before is None or after is None:
+            continue  # not tapped: the decoder turns images itself, and this is its decode stage
+        if before.sha256 is None or after.sha256 is None:
+            continue  # not decoded on one side: a matter of coverage
+        each = counted[image[0], stage]
+        each.images += 1
+        if before.sha256 == after.sha256:
+            pixels = _pixels(after)
+            each.same_values[after.dtype] = each.same_values.get(after.dtype, 0) + pixels
+            each.same_images[after.dtype] = each.same_images.get(after.dtype, 0) + 1
+            continue
+        each.changed.append((*image, stage))
+        if not begun:
+            each.begun.append((*image, stage))
+        begun = True
+
+
+def _coverage(
+    known: dict[tuple[str, str], dict[StageName, StageLine]],
+    current: dict[tuple[str, str], dict[StageName, StageLine]],
+) -> tuple[CoverageDiff, ...]:
+    """Path by path, the images that are decoded on one side only."""
+    found: dict[str, list[tuple[str, bool, bool]]] = defaultdict(list)
+    for (path, image), stages in sorted(current.items()):
+        if (path, image) in known:
+            before, after = _decoded(known[path, image]), _decoded(stages)
+            found[path].append((image, before, after))
+    return tuple(
+        CoverageDiff(
+            reference="baseline",
+            candidate=path,
+            images=len(rows),
+            only_reference=sum(before and not after for _, before, after in rows),
+            only_candidate=sum(after and not before for _, before, after in rows),
+            examples=tuple(image for image, before, after in rows if before != after)[:EXAMPLES],
+        )
+        for path, rows in found.items()
+    )
+
+
+def _decoded(stages: dict[StageName, StageLine]) -> bool:
+    """By the first line: later ones may be left of a time when the image was decoded."""
+    return next(stages[stage] for stage in STAGES if stage in stages).sha256 is not None
+
+
+def _pixels(line: StageLine) -> int:
+    total = 1
+    for side in line.shape:
+        total *= side
+    return total // 3 if line.shape else 0
+
+
+def _facts(
+    path: str, stage: StageName, counted: _Stage, approved: Baseline, now: Snapshot
+) -> BaselineStage:
+    pairs = [(approved.lines.get(key), now.lines.get(key)) for key in counted.changed]
+    unmeasured = sum(key not in now.measured for key in counted.changed)
+    return BaselineStage(
+        path=path,
+        stage=stage,
+        images=counted.images,
+        changed=len(counted.changed),
+        begun=len(counted.begun),
+        examples=tuple(key[1] for key in counted.changed[:EXAMPLES]),
+        cause=_cause(path, stage, approved, now, counted.begun) if counted.begun else "",
+        pixels=None if unmeasured else _measured(path, stage, counted, now),
+        at_least=_at_least(pairs, counted) if unmeasured else {},
+        unmeasured=unmeasured,
+    )
+
+
+def _measured(path: str, stage: StageName, counted: _Stage, now: Snapshot) -> Any:
+    """The distance over all images, those that did not change at zero."""
+    from alignkit.compare.pixel_diff import PixelDiff
+    from alignkit.compare.pixel_facts import pixel_stage
+
+    sums = now.golden.get((path, stage)) if counted.changed else None
+    for dtype, pixels in counted.same_values.items():
+        if pixels:
+            same = _identical(dtype, pixels, counted.same_images[dtype])
+            sums = same if sums is None else sums + same
+    diff = PixelDiff(stage, "cumulative", sums)
+    return pixel_stage(diff, reference="baseline", candidate=path)
+
+
+def _identical(dtype: str, pixels: int, images: int) -> PixelSums:
+    import numpy as np
+
+    from alignkit.compare.pixel_sums import PixelSums
+
+    histogram = np.array([3 * pixels], np.int64)
+    return PixelSums(
+        depth="uint8" if dtype == "uint8" else "float32",
+        histogram=histogram,
+        images=images,
+        identical=images,
+        pixels=pixels,
+    )
+
+
+def _at_least(
+    pairs: list[tuple[StageLine | None, StageLine | None]], counted: _Stage
+) -> dict[str, float]:
+    """What the lines alone prove: a mean absolute difference is no less than that of the means."""
+    total = float(sum(counted.same_values.values()))
+    absolute, greatest, differing = 0.0, 0.0, 0
+    for old, new in pairs:
+        if old is None or new is None or old.mean is None or new.mean is None:
+            continue
+        pixels = _pixels(new)
+        total += pixels
+        differing += 1
+        if old.shape == new.shape:
+            shifts = [abs(b - a) for a, b in zip(old.mean, new.mean, strict=True)]
+            absolute += pixels * sum(shifts) / 3
+            whole = old.dtype == new.dtype == "uint8"
+            greatest = max(greatest, *shifts, 1.0 if whole else 0.0)
+    if not total:
+        return {}
+    return {
+        "mean_abs": absolute / total,
+        "max_abs": greatest,
+        "share_differing": differing / total,
+    }
+
+
+def _cause(
+    path: str, stage: StageName, approved: Baseline, now: Snapshot, begun: list[LineKey]
+) -> str:
+    """What is known to have changed: the image files, the library, the options; else nothing."""
+    files = sum(_source(approved, key) != _source(now, key) for key in begun)
+    if stage == "decode" and files:
+        return f"the files of {files} of these images are others than before"
+    return changes_of_stage(approved.head, now.head, path, stage)
+
+
+def changes_of_stage(old: Head, new: Head, path: str, stage: StageName) -> str:
+    """Library and options of a stage, old → new; or that neither changed."""
+    pairs = (
+        (_version(old, path, stage), _version(new, path, stage)),
+        *_options(old, new, path, stage),
+    )
+    changed = [f"{before} → {after}" for before, after in pairs if before != after]
+    return "; ".join(changed) or "no version or option of this stage changed"
+
+
+def _source(side: Baseline | Snapshot, key: LineKey) -> str:
+    line = side.lines.get(key)
+    return line.source if line else ""
+
+
+def unchanged_paths(old: Head, new: Head) -> list[str]:
+    """Paths that nothing can have changed: images, alignkit's code, libraries and options are the
+    approved ones.
+    """
+    if (old.data, old.code) != (new.data, new.code) or not new.code:
+        return []
+    return [
+        path
+        for path in new.paths
+        if (old.paths.get(path), old.versions.get(path)) == (new.paths[path], new.versions[path])
+    ]
+
+
+def _version(head: Head, path: str, stage: StageName) -> str:
+    return head.versions.get(path, {}).get(stage, "")
+
+
+def _options(old: Head, new: Head, path: str, stage: StageName) -> list[tuple[str, str]]:
+    before = _flat(old.paths.get(path, {}).get(stage))
+    after = _flat(new.paths.get(path, {}).get(stage))
+    return [
+        (f"{name}: {before.get(name, 'none')}", f"{name}: {after.get(name, 'none')}")
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _flat(options: Any, prefix: str = "") -> dict[str, str]:
+    if not isinstance(options, dict):
+        return {prefix.rstrip("."): str(options)}
+    flat: dict[str, str] = {}
+    for name, value in options.items():
+        flat |= _flat(value, f"{prefix}{name}.")
+    return flat

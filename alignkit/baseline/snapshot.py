@@ -1,0 +1,273 @@
+"""`Preprocess`, `Samples` → `Snapshot`: what every stage makes of every image, as baseline lines.
+
+A stage that leaves an image as it was has no line. Images are tapped in threads; where a golden
+tensor of the approved line is kept, the distance to it is measured on the way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignkit.baseline import (
+    Baseline,
+    Head,
+    LineKey,
+    MetricLine,
+    StageLine,
+    baseline_environment,
+)
+from alignkit.baseline.golden import GoldenStore, array_sha256
+from alignkit.decoders import Decoded, Outcome
+from alignkit.errors import AlignkitError
+from alignkit.numerics import usable_cpus
+from alignkit.preprocess import Preprocess, StageName
+from alignkit.progress import advancing
+from alignkit.samples import Samples
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Batch, Pixels
+    from alignkit.compare.pixel_sums import PixelSums
+    from alignkit.load.experiment import Experiment
+    from alignkit.progress import Progress
+    from alignkit.record import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the paths make of the images now."""
+
+    head: Head
+    lines: dict[LineKey, StageLine] = field(default_factory=dict)
+    golden: dict[tuple[str, StageName], PixelSums] = field(default_factory=dict)
+    """(path, stage) → distance of changed lines to the golden tensors of the approved ones."""
+    measured: set[LineKey] = field(default_factory=set)
+    """The lines that ``golden`` is over."""
+    metrics: dict[tuple[str, str, str, str], MetricLine] = field(default_factory=dict)
+
+    def as_baseline(self) -> Baseline:
+        """The baseline this snapshot would make."""
+        return Baseline(self.head, dict(self.lines), dict(self.metrics))
+
+
+def take_snapshot(
+    name: str,
+    paths: Sequence[Preprocess],
+    samples: Samples,
+    *,
+    approved: Baseline | None = None,
+    golden: GoldenStore | None = None,
+    keep: Collection[StageName] = (),
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Snapshot:
+    """Tap every path on every image.
+
+    ``keep`` are stages whose arrays go into ``golden``. Raises `MissingDependency` if a path cannot
+    run here, `DataError` if a file cannot be read.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    snapshot = Snapshot(head_now(name, paths, samples))
+
+    def tap(index: int) -> list[_Tapped]:
+        return list(_tap_image(paths, samples, index, approved, golden, keep))
+
+    with ThreadPoolExecutor(threads or usable_cpus(), "snapshot") as pool:
+        for done, found in enumerate(pool.map(tap, range(len(samples))), 1):
+            for tapped in found:
+                _add(snapshot, tapped)
+            if progress:
+                progress(done, len(samples))
+    return snapshot
+
+
+def snapshot_of(
+    experiment: Experiment,
+    folder: Path,
+    *,
+    record: RunRecord | None = None,
+    approved: Baseline | None = None,
+    keep: Collection[StageName] = (),
+    leave_out: Collection[str] = (),
+    samples: Samples | None = None,
+    progress: Progress,
+) -> Snapshot:
+    """Tap the paths of an experiment that can run here on its evaluation images, or on ``samples``.
+
+    ``folder`` is that of its baselines; ``record`` gives the metrics of a matrix; ``leave_out``
+    names paths that need not be tapped.
+    """
+    samples = experiment.content.data.evaluation() if samples is None else samples
+    usable = [
+        path for path in experiment.paths if not path.missing() and path.name not in leave_out
+    ]
+    with progress.stage("snapshot", len(samples), "every path") as stage:
+        snapshot = take_snapshot(
+            experiment.name,
+            usable,
+            samples,
+            approved=approved,
+            golden=GoldenStore(folder / "golden"),
+            keep=keep,
+            progress=advancing(stage),
+        )
+    for entry in record.matrix if record else ():
+        if entry.state == "measured":
+            line = MetricLine(
+                trained_with=entry.trained_with,
+                evaluated_with=entry.evaluated_with,
+                backend=entry.backend,
+                precision=entry.precision,
+                metrics=entry.metrics,
+            )
+            snapshot.metrics[line.key] = line
+    return snapshot
+
+
+def _add(snapshot: Snapshot, tapped: _Tapped) -> None:
+    line = tapped.line
+    snapshot.lines[line.key] = line
+    if tapped.distance is not None:
+        snapshot.measured.add(line.key)
+        place = (line.path, line.stage)
+        known = snapshot.golden.get(place)
+        snapshot.golden[place] = tapped.distance if known is None else known + tapped.distance
+
+
+def head_now(name: str, paths: Sequence[Preprocess], samples: Samples) -> Head:
+    """The head of a baseline recorded now; raises `MissingDependency` if a path cannot run here."""
+    from alignkit import __version__
+    from alignkit.errors import MissingDependency
+    from alignkit.prepare import CODE
+    from alignkit.workspace import code_version
+
+    for path in paths:
+        if reason := path.missing():
+            raise MissingDependency(f"preprocess.{path.name}: {reason}")
+    return Head(
+        alignkit=__version__,
+        name=name,
+        environment=baseline_environment(paths),
+        versions={
+            path.name: {
+                "decode": path.decode.version(),
+                "resize": path.resize.resizer.version(),
+            }
+            for path in paths
+        },
+        paths={path.name: path.identity() for path in paths},
+        data=samples.fingerprint,
+        code=code_version(*CODE),
+        lines=0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tapped:
+    line: StageLine
+    distance: PixelSums | None
+
+
+def _tap_image(
+    paths: Sequence[Preprocess],
+    samples: Samples,
+    index: int,
+    approved: Baseline | None,
+    golden: GoldenStore | None,
+    keep: Collection[StageName],
+) -> Iterator[_Tapped]:
+    encoded, image = samples.read(index), samples.ids[index]
+    source = hashlib.sha256(encoded).hexdigest()[:16]
+    for path in paths:
+        for line, array in _lines(path, image, encoded, source, approved):
+            if golden and array is not None and line.stage in keep:
+                golden.put(array)
+            yield _Tapped(line, _distance(line, array, approved, golden))
+
+
+def _lines(
+    path: Preprocess, image: str, encoded: bytes, source: str, approved: Baseline | None
+) -> Iterator[tuple[StageLine, Pixels | Batch | None]]:
+    try:
+        taps = path.taps(encoded)
+    except (AlignkitError, ImportError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a library raises on one image is its outcome
+        raised = Decoded("failed", reason=f"{type(error).__name__}: {error}")
+        yield _undecoded(path.name, image, raised, source), None
+        return
+    if taps.last is None:
+        yield _undecoded(path.name, image, taps.decoded, source), None
+        return
+    arrays: dict[StageName, Pixels | Batch] = {**taps.pixels}
+    arrays["normalise"] = path.normalise(taps.last)
+    before = ""
+    for stage, array in arrays.items():
+        sha256 = array_sha256(array)
+        # a stage that does nothing has a line only to replace an approved one
+        if sha256 != before or (approved and (path.name, image, stage) in approved.lines):
+            yield _line(path.name, image, stage, sha256, array, taps.decoded.outcome, source), array
+        before = sha256
+
+
+def _undecoded(path: str, image: str, decoded: Decoded, source: str) -> StageLine:
+    return StageLine(
+        path=path,
+        image=image,
+        stage="decode",
+        sha256=None,
+        outcome=decoded.outcome,
+        reason=decoded.reason,
+        source=source,
+    )
+
+
+def _line(
+    path: str,
+    image: str,
+    stage: StageName,
+    sha256: str,
+    array: Pixels | Batch,
+    outcome: Outcome,
+    source: str,
+) -> StageLine:
+    import numpy as np
+
+    axes = (1, 2) if stage == "normalise" else (0, 1)
+    red, green, blue = (round(float(each), 6) for each in array.mean(axes, dtype=np.float64))
+    return StageLine(
+        path=path,
+        image=image,
+        stage=stage,
+        sha256=sha256,
+        outcome=outcome if stage == "decode" else "ok",
+        source=source if stage == "decode" else "",
+        dtype=str(array.dtype),
+        shape=array.shape,
+        mean=(red, green, blue),
+        std=round(float(array.std(dtype=np.float64)), 6),
+        least=float(array.min()),
+        greatest=float(array.max()),
+    )
+
+
+def _distance(
+    line: StageLine,
+    array: Pixels | Batch | None,
+    approved: Baseline | None,
+    golden: GoldenStore | None,
+) -> PixelSums | None:
+    from alignkit.compare.pixel_sums import pixel_sums
+
+    old = approved.lines.get(line.key) if approved else None
+    if array is None or golden is None or old is None or old.sha256 in (None, line.sha256):
+        return None
+    assert old.sha256 is not None
+    kept = golden.get(old.sha256)
+    if kept is None or kept.shape != array.shape:
+        return None
+    return pixel_sums(kept, array, channels="first" if line.stage == "normalise" else "last")

@@ -1,0 +1,205 @@
+"""`Drift`: paired differences of two models, or one model under two paths, on the same images.
+
+The pixel side is in `alignkit.compare.pixels`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+
+import numpy as np
+from scipy import sparse
+
+from alignkit.arrays import Labels
+from alignkit.compare.bootstrap import RESAMPLES, indicators, resampled_counts
+from alignkit.compare.pixel_diff import PixelDiff, StageDiffs
+from alignkit.compare.pixels import compare_preprocess
+from alignkit.errors import DataError
+from alignkit.metrics import (
+    METRICS,
+    Flips,
+    FloatArray,
+    LogitDistance,
+    averages,
+    flips,
+    logit_distance,
+    ratio,
+)
+from alignkit.predictions import Predictions, aligned
+from alignkit.statistics import Estimate, detectable_effect, mcnemar, percentile_interval
+
+__all__ = ["ClassDrift", "Drift", "PixelDiff", "StageDiffs", "compare_preprocess", "drift"]
+
+
+UNDEFINED = "no class defines it on both sides"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassDrift:
+    """Drift of one class; ``None`` with its reason where a side does not define a ratio."""
+
+    name: str
+    support: int
+    """Images of the class."""
+    recall: Estimate
+    precision: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Candidate minus reference, as fractions; several seeds are averaged.
+
+    Intervals are 95 % percentile bootstrap intervals over images.
+    """
+
+    n: int
+    """Images both sides predicted."""
+    seeds: int
+    only_reference: int
+    """Images the reference predicted and the candidate did not, of the first seed."""
+    only_candidate: int
+    metrics: dict[str, Estimate]
+    """The difference of each of `alignkit.metrics.METRICS`."""
+    classes: tuple[ClassDrift, ...]
+    churn: Estimate
+    """1 - top-1 agreement."""
+    flips: Flips
+    """Summed over seeds."""
+    mcnemar_p: float
+    """Exact and two-sided. Of several seeds, an image counts once: for the direction in which it
+    flipped in more of them."""
+    detectable: float
+    """Smallest difference of top-1 that this sample would show with 80 % power at the 5 % level."""
+    logits: LogitDistance
+    """Over all seeds."""
+
+
+def drift(
+    *,
+    reference: Sequence[Predictions],
+    candidate: Sequence[Predictions],
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Drift:
+    """Compare predictions pair by pair; one pair a training seed, in the same order on both sides.
+
+    Deterministic in ``seed``, which is that of the resampling. Raises `DataError` if the sides do
+    not pair up or the seeds have not the same images, `NothingCompared` if no image is shared.
+    """
+    pairs = _pairs(reference, candidate)
+    first = pairs[0][0]
+    totals = _Totals(pairs)
+    drawn = resampled_counts(totals.members, resamples=resamples, seed=seed)
+    observed = np.asarray(totals.members.sum(axis=1), np.float64)
+    differences = totals.differences(observed)
+    intervals = {
+        name: percentile_interval(draws) for name, draws in totals.differences(drawn).items()
+    }
+    signed = _correct(pairs, 1) - _correct(pairs, 0)
+    return Drift(
+        n=len(first),
+        seeds=len(pairs),
+        only_reference=len(reference[0]) - len(first),
+        only_candidate=len(candidate[0]) - len(first),
+        metrics={
+            name: _estimate(differences[name][0], intervals[name], UNDEFINED) for name in METRICS
+        },
+        classes=_classes(first, differences, intervals),
+        churn=_estimate(differences["churn"][0], intervals["churn"], UNDEFINED),
+        flips=reduce(add, (flips(a.labels, a.predicted, b.predicted) for a, b in pairs)),
+        mcnemar_p=mcnemar(int((signed < 0).sum()), int((signed > 0).sum())),
+        detectable=detectable_effect(len(first), float(np.mean((signed / len(pairs)) ** 2))),
+        logits=logit_distance(
+            np.concatenate([a.logits for a, _ in pairs]),
+            np.concatenate([b.logits for _, b in pairs]),
+        ),
+    )
+
+
+def _pairs(
+    reference: Sequence[Predictions], candidate: Sequence[Predictions]
+) -> list[tuple[Predictions, Predictions]]:
+    if not reference or len(reference) != len(candidate):
+        raise DataError(
+            f"{len(reference)} reference and {len(candidate)} candidate predictions do not pair "
+            "up; give one of each a seed"
+        )
+    pairs = [aligned(*both) for both in zip(reference, candidate, strict=True)]
+    if any(pair[0].ids != pairs[0][0].ids for pair in pairs):
+        raise DataError("the seeds have predictions of different images; evaluate all on the same")
+    return pairs
+
+
+class _Totals:
+    """Counts of every pair as groups of images, so that a resample is one matrix product."""
+
+    def __init__(self, pairs: Sequence[tuple[Predictions, Predictions]]) -> None:
+        first = pairs[0][0]
+        self.seeds, self.n, self.size = len(pairs), len(first), len(first.classes)
+        everyone = np.ones(self.n, np.bool_)
+        parts = [indicators(first.labels, self.size, everyone)]
+        for side in (each for pair in pairs for each in pair):
+            parts.append(indicators(side.labels, self.size, side.predicted == side.labels))
+            parts.append(indicators(side.predicted, self.size, side.predicted >= 0))
+        one = np.zeros(self.n, np.int64)
+        parts += [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]
+        self.members = sparse.vstack(parts, format="csr")
+
+    def differences(self, counts: FloatArray) -> dict[str, FloatArray]:
+        """(groups, draws) → every metric and ``churn`` (draws,); ``recall`` (classes, draws), …"""
+        support, split = counts[: self.size], self.size * (1 + 4 * self.seeds)
+        sides = counts[self.size : split].reshape(self.seeds, 2, 2, self.size, -1)
+        mean: dict[str, FloatArray] = {}
+        for before, after in sides:
+            old = _ratios(before[0], before[1], support)
+            new = _ratios(after[0], after[1], support)
+            for name, value in new.items():
+                mean[name] = mean.get(name, 0.0) + (value - old[name]) / self.seeds
+        return mean | {"churn": counts[split:].mean(axis=0) / self.n}
+
+
+def _ratios(
+    true_positive: FloatArray, predicted: FloatArray, support: FloatArray
+) -> dict[str, FloatArray]:
+    return averages(true_positive, predicted, support) | {
+        "recall": ratio(true_positive, support),
+        "precision": ratio(true_positive, predicted),
+    }
+
+
+def _correct(pairs: Sequence[tuple[Predictions, Predictions]], side: int) -> Labels:
+    """(n,): in how many seeds each image was right."""
+    right = [pair[side].predicted == pair[side].labels for pair in pairs]
+    seeds: Labels = np.sum(right, axis=0, dtype=np.int64)
+    return seeds
+
+
+def _estimate(value: FloatArray, interval: FloatArray, reason: str) -> Estimate:
+    """One value and its (2,) interval."""
+    if np.isnan(value):
+        return Estimate(None, None, None, reason)
+    return Estimate(float(value), float(interval[0]), float(interval[1]))
+
+
+def _classes(
+    first: Predictions, differences: dict[str, FloatArray], intervals: dict[str, FloatArray]
+) -> tuple[ClassDrift, ...]:
+    support = np.bincount(first.labels, minlength=len(first.classes))
+    reasons = {
+        "recall": "no image is of this class",
+        "precision": "one side never predicts this class",
+    }
+
+    def estimate(name: str, index: int) -> Estimate:
+        found = differences[name][index, 0], intervals[name][:, index]
+        return _estimate(*found, reasons[name])
+
+    return tuple(
+        ClassDrift(
+            name, int(support[index]), estimate("recall", index), estimate("precision", index)
+        )
+        for index, name in enumerate(first.classes)
+    )

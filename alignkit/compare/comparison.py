@@ -1,0 +1,123 @@
+"""Two paths compared pixel by pixel over the evaluation images, as a run stores and shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignkit.compare import StageDiffs, compare_preprocess
+from alignkit.compare.image_table import write_image_table
+from alignkit.compare.pixel_facts import coverage_diff, pixel_stages
+from alignkit.plan import pixel_identity
+from alignkit.preprocess import Preprocess, stage_identity
+from alignkit.record import CoverageDiff, PixelStage, WorstImage
+from alignkit.report.pictures import write_worst
+from alignkit.samples import Samples
+from alignkit.workspace import Workspace, code_version, content_key
+
+if TYPE_CHECKING:
+    from alignkit.prepare import Prepared
+
+IMAGES = "images.parquet"
+RANKED = 200
+"""Images kept in the ranking: as many as a report may show."""
+CODE = ("compare", "preprocess.py", "exif.py", "decoders", "resizers")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The stage table of two paths, and the images that differ most."""
+
+    reference: str
+    candidate: str
+    stages: tuple[PixelStage, ...]
+    worst: tuple[str, ...]
+    """Sample ids, greatest mean difference of the last pixel stage first."""
+    coverage: CoverageDiff
+    images: Path
+    """Parquet; see `alignkit.compare.image_table`."""
+
+
+def compare_stored(
+    reference: Preprocess,
+    candidate: Preprocess,
+    samples: Samples,
+    workspace: Workspace,
+    progress: Callable[[int, int], None],
+) -> Comparison:
+    """Compare two paths over ``samples``, or give what is stored."""
+    parts = {
+        "samples": samples.fingerprint,
+        "reference": _identity(reference),
+        "candidate": _identity(candidate),
+        "code": code_version(*CODE),
+    }
+    key = content_key(parts)
+    folder = workspace.stored("comparisons", key)
+    if folder is None:
+        diffs = compare_preprocess(reference, candidate, samples, progress=progress)
+        label = f"compare {reference.name} with {candidate.name}"
+        with workspace.store("comparisons", key, parts, label) as filling:
+            write_image_table(diffs.rows, filling / IMAGES)
+            (filling / "comparison.json").write_text(json.dumps(_content(diffs)))
+        folder = workspace.stored("comparisons", key)
+        assert folder is not None
+    return _comparison(folder, reference.name, candidate.name)
+
+
+def _identity(path: Preprocess) -> dict[str, Any]:
+    return {**pixel_identity(path), "normalise": stage_identity(path.normalise)}
+
+
+def _content(diffs: StageDiffs) -> dict[str, Any]:
+    stages = [stage.model_dump(mode="json") for stage in pixel_stages(diffs)]
+    return {
+        "stages": stages,
+        "worst": [row.id for row in diffs.worst(RANKED)],
+        "coverage": coverage_diff(diffs).model_dump(mode="json"),
+    }
+
+
+def _comparison(folder: Path, reference: str, candidate: str) -> Comparison:
+    content = json.loads((folder / "comparison.json").read_text())
+    names = {"reference": reference, "candidate": candidate}
+    stages = tuple(PixelStage.model_validate({**stage, **names}) for stage in content["stages"])
+    coverage = CoverageDiff.model_validate({**content["coverage"], **names})
+    return Comparison(
+        reference, candidate, stages, tuple(content["worst"]), coverage, folder / IMAGES
+    )
+
+
+def worst_images(
+    comparison: Comparison,
+    reference: Prepared,
+    candidate: Prepared,
+    samples: Samples,
+    folder: Path,
+    *,
+    count: int,
+    flipped: Callable[[str], str],
+) -> tuple[WorstImage, ...]:
+    """Write the pictures of the images that differ most, from the pixels prepared already."""
+    places = {sample: index for index, sample in enumerate(samples.ids)}
+    shown = []
+    for sample in comparison.worst[:count]:
+        index = places[sample]
+        label = samples.classes[samples.labels[index]] if samples.labels else ""
+        shown.append(
+            write_worst(
+                folder,
+                reference.pixels[reference.rows[index]],
+                candidate.pixels[candidate.rows[index]],
+                reference=comparison.reference,
+                candidate=comparison.candidate,
+                id=sample,
+                label=label,
+                stage="colour",
+                flipped=flipped(sample),
+            )
+        )
+    return tuple(shown)

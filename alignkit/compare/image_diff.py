@@ -1,0 +1,187 @@
+"""`ImageDiff`: one image through two preprocessing paths, compared at every stage.
+
+Every stage of either path runs once. What the isolated mode needs besides is computed only where
+it cannot be known from what is there: if the candidate's own input of a stage was measured to equal
+the reference's, its own tap is the answer; if both paths have the same stage with the same options,
+the reference's tap is.
+
+Whether an image is turned belongs to ``orient``, also where a decoder turns by itself: its turn is
+undone, which is exact, to get the tap of ``decode``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from alignkit.compare.normalised_sums import normalised_sums
+from alignkit.compare.pixel_sums import PixelSums, identical_sums, pixel_sums, with_ssim
+from alignkit.exif import exif_orientation, turn
+from alignkit.preprocess import STAGES, Orient, Preprocess, StageName, Taps
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Batch, Pixels
+    from alignkit.decoders import Outcome
+
+Mode = Literal["isolated", "cumulative"]
+Found: TypeAlias = PixelSums | None
+"""``None``: the shapes differ."""
+
+DECODED = ("ok", "corrupt")
+"""The outcomes that give pixels."""
+UNTURNED = {6: 8, 8: 6}  # quarter turns undo each other; every other orientation undoes itself
+
+
+@dataclass(frozen=True, slots=True)
+class ImageDiff:
+    """How both decodes of an image ended, and its differences stage by stage."""
+
+    reference: Outcome
+    candidate: Outcome
+    found: dict[tuple[StageName, Mode], Found] = field(default_factory=dict)
+    """Empty unless both paths decoded the image."""
+
+    @property
+    def compared(self) -> bool:
+        """Whether both paths decoded it."""
+        return bool(self.found)
+
+
+def diff_image(
+    reference: Preprocess,
+    candidate: Preprocess,
+    encoded: bytes,
+    *,
+    ssim: Collection[StageName] = (),
+) -> ImageDiff:
+    """Compare every stage of two paths on one image; SSIM of the stages named."""
+    taps = reference.taps(encoded), candidate.taps(encoded)
+    return diff_taps(reference, candidate, encoded, *taps, ssim=ssim)
+
+
+def diff_taps(
+    reference: Preprocess,
+    candidate: Preprocess,
+    encoded: bytes,
+    left: Taps,
+    right: Taps,
+    *,
+    ssim: Collection[StageName] = (),
+) -> ImageDiff:
+    """The same where both paths have run already: ``left`` is the reference's, ``right`` the
+    candidate's.
+    """
+    outcomes = left.decoded.outcome, right.decoded.outcome
+    if not left.pixels or not right.pixels:
+        return ImageDiff(*outcomes)
+    both = _Both(
+        encoded, _Side(reference, _taps(left, encoded)),
+        _Side(candidate, _taps(right, encoded)),
+    )  # fmt: skip
+    return ImageDiff(*outcomes, both.found(ssim=ssim))
+
+
+@dataclass(slots=True)
+class _Side:
+    """A path and what it made of the image; ``normalise`` is added when it is first wanted."""
+
+    path: Preprocess
+    taps: dict[StageName, Pixels | Batch]
+
+    def stage(self, name: StageName) -> Any:
+        if name == "orient" and self.path.decode.orients:
+            return Orient("exif")
+        return getattr(self.path, name)
+
+    def tap(self, name: StageName) -> Pixels | Batch:
+        if name not in self.taps:
+            self.taps[name] = self.path.normalise(self.taps["colour"])
+        return self.taps[name]
+
+
+@dataclass(slots=True)
+class _Both:
+    """One image's taps on both sides."""
+
+    encoded: bytes
+    reference: _Side
+    candidate: _Side
+    seen: dict[tuple[int, int], Found] = field(default_factory=dict)
+    """Arrays by identity → their sums; a stage that does nothing hands on what it was given."""
+
+    def found(self, *, ssim: Collection[StageName]) -> dict[tuple[StageName, Mode], Found]:
+        out: dict[tuple[StageName, Mode], Found] = {}
+        same_input = True
+        for stage in STAGES:
+            same_stage = self.reference.stage(stage) == self.candidate.stage(stage)
+            if stage == "normalise" and same_stage:
+                cumulative = self._normalised(out["colour", "cumulative"], same_input=same_input)
+            else:
+                cumulative = self._cumulative(stage)
+            if same_input:
+                isolated = cumulative
+            else:
+                isolated = self._same(stage) if same_stage else self._isolated(stage)
+            same_input = self._equal(stage, cumulative)
+            if stage in ssim and cumulative:
+                pair = self.reference.taps[stage], self.candidate.taps[stage]
+                cumulative = with_ssim(cumulative, *pair)
+            out[stage, "isolated"], out[stage, "cumulative"] = isolated, cumulative
+        return out
+
+    def _isolated(self, stage: StageName) -> Found:
+        """Run the candidate's stage on what the reference's stage was given."""
+        given = self.reference.taps[STAGES[STAGES.index(stage) - 1]]
+        run = self.candidate.stage(stage)
+        try:
+            made = run(given, self.encoded) if stage == "orient" else run(given)
+        except ValueError:
+            if stage != "crop":
+                raise
+            return None  # the reference's pixels are smaller than the candidate's crop
+        return _sums(stage, self.reference.tap(stage), made)
+
+    def _cumulative(self, stage: StageName) -> Found:
+        left, right = self.reference.tap(stage), self.candidate.tap(stage)
+        key = id(left), id(right)
+        if key not in self.seen:
+            self.seen[key] = _sums(stage, left, right)
+        return self.seen[key]
+
+    def _normalised(self, pixels: Found, *, same_input: bool) -> Found:
+        """Two tensors made by one stage: not made, where what they are made of tells all."""
+        if same_input:
+            return self._same("normalise")
+        left, right = self.reference.taps["colour"], self.candidate.taps["colour"]
+        if pixels and left.dtype == right.dtype == "uint8":
+            return normalised_sums(pixels, left, right, self.reference.path.normalise)
+        return self._cumulative("normalise")
+
+    def _same(self, stage: StageName) -> Found:
+        """The reference's tap against itself."""
+        tap = self.reference.taps["colour" if stage == "normalise" else stage]
+        whole = tap.dtype == "uint8" and stage != "normalise"
+        return identical_sums(tap.size, "uint8" if whole else "float32")
+
+    def _equal(self, stage: StageName, found: Found) -> bool:
+        """Whether the next stage is given the same on both sides, in value and in dtype."""
+        if found is None or not found.identical:
+            return False
+        if stage == "normalise":
+            return True
+        return self.reference.taps[stage].dtype == self.candidate.taps[stage].dtype
+
+
+def _sums(stage: StageName, left: Pixels | Batch, right: Pixels | Batch) -> Found:
+    if left.shape != right.shape:
+        return None
+    return pixel_sums(left, right, channels="first" if stage == "normalise" else "last")
+
+
+def _taps(taps: Taps, encoded: bytes) -> dict[StageName, Pixels | Batch]:
+    found: dict[StageName, Pixels | Batch] = dict(taps.pixels)
+    if "decode" not in found and taps.decoded.image is not None:
+        orientation = exif_orientation(encoded)
+        found["decode"] = turn(taps.decoded.image, UNTURNED.get(orientation, orientation))
+    return found

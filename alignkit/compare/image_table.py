@@ -1,0 +1,83 @@
+"""Per image and stage, how far two paths differ: a Parquet file beside a run's record.
+
+Columns ``id``, ``reference``, ``candidate`` (how the two decodes ended), ``max_<stage>`` and
+``mean_<stage>`` (cumulative; grey levels, of ``normalise`` normalised units), ``ssim`` (of the last
+pixels). Null where the stage could not be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignkit.errors import DataError
+from alignkit.preprocess import STAGES
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from alignkit.compare.pixel_diff import ImageRow
+
+LAST = "colour"
+"""The last stage in grey levels."""
+
+
+@dataclass(frozen=True, eq=False)
+class ImageTable:
+    """The columns of a file; NaN stands for null, in memory only."""
+
+    ids: tuple[str, ...]
+    max_abs: dict[str, npt.NDArray[np.float32]]
+    """Stage → (images,)."""
+    mean_abs: dict[str, npt.NDArray[np.float32]]
+    ssim: npt.NDArray[np.float32]
+
+
+def write_image_table(rows: Sequence[ImageRow], path: Path) -> None:
+    """Write one line an image, in the order given."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    columns = {
+        "id": pa.array([row.id for row in rows], pa.string()),
+        "reference": pa.array([row.reference for row in rows], pa.string()),
+        "candidate": pa.array([row.candidate for row in rows], pa.string()),
+        "ssim": pa.array([row.ssim for row in rows], pa.float32()),
+    }
+    for index, stage in enumerate(STAGES):
+        largest = [_at(row.max_abs, index) for row in rows]
+        means = [_at(row.mean_abs, index) for row in rows]
+        columns[f"max_{stage}"] = pa.array(largest, pa.float32())
+        columns[f"mean_{stage}"] = pa.array(means, pa.float32())
+    parquet.write_table(pa.table(columns), path)
+
+
+def _at(values: tuple[float | None, ...], index: int) -> float | None:
+    return values[index] if index < len(values) else None
+
+
+def read_image_table(path: Path) -> ImageTable:
+    """Read what `write_image_table` wrote; raises `DataError` for any other file."""
+    import numpy as np
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(path)
+        read = {
+            name: table[name].to_numpy().astype(np.float32)
+            for name in table.column_names
+            if name.startswith(("max_", "mean_")) or name == "ssim"
+        }
+        ids = tuple(table["id"].to_pylist())
+    except (pa.ArrowInvalid, OSError, KeyError) as error:
+        raise DataError(f"{path} is not a table of images ({error}); run it again") from error
+    return ImageTable(
+        ids,
+        {stage: read[f"max_{stage}"] for stage in STAGES},
+        {stage: read[f"mean_{stage}"] for stage in STAGES},
+        read["ssim"],
+    )

@@ -1,0 +1,182 @@
+"""`PixelDiff`: how far one stage of two preprocessing paths differs, over many images.
+
+Two modes. *Cumulative* compares the two paths' own taps. *Isolated* compares the reference's tap
+with what the candidate's implementation of that stage makes of the reference's input: it names the
+stage to blame. ``decode`` is given the same bytes, so that its two modes are one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from operator import add
+from typing import TYPE_CHECKING
+
+from alignkit.compare.image_diff import DECODED, ImageDiff, Mode
+from alignkit.compare.pixel_sums import PixelSums
+from alignkit.preprocess import STAGES, StageName
+
+if TYPE_CHECKING:
+    from alignkit.decoders import Outcome
+
+MODES: tuple[Mode, ...] = ("isolated", "cumulative")
+
+
+@dataclass(frozen=True, slots=True)
+class PixelDiff:
+    """One stage in one mode, over the images that both paths decoded."""
+
+    stage: StageName
+    mode: Mode
+    sums: PixelSums | None = None
+    """In grey levels; of ``normalise`` in normalised units. ``None`` if no image was compared."""
+    shape_mismatches: int = 0
+    """Images whose two arrays differ in shape, or whose candidate cannot cut its crop out of the
+    reference's pixels: not compared, but certainly different."""
+
+    def __add__(self, other: PixelDiff) -> PixelDiff:
+        """Join the diffs of two sets of images."""
+        sums = self.sums + other.sums if self.sums and other.sums else self.sums or other.sums
+        mismatches = self.shape_mismatches + other.shape_mismatches
+        return PixelDiff(self.stage, self.mode, sums, mismatches)
+
+    @property
+    def images(self) -> int:
+        """Images compared."""
+        return self.sums.images if self.sums else 0
+
+    @property
+    def psnr(self) -> float | None:
+        """In dB of 255; ``None`` if nothing differs, and for ``normalise``, which has no peak."""
+        return self.sums.psnr() if self.sums and self.stage != "normalise" else None
+
+    @property
+    def differs(self) -> bool:
+        """Whether any image does."""
+        return bool(self.shape_mismatches or (self.sums and self.sums.identical < self.sums.images))
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRow:
+    """One image in short: enough to find the worst."""
+
+    id: str
+    reference: Outcome
+    candidate: Outcome
+    """How the two decodes ended."""
+    max_abs: tuple[float | None, ...]
+    """Cumulative, one a stage of `STAGES`; ``None`` where the stage could not be compared."""
+    mean_abs: tuple[float | None, ...]
+    ssim: float | None
+    """Of the pixels that the normalise stage receives."""
+
+    @property
+    def compared(self) -> bool:
+        """Whether both paths decoded the image."""
+        return self.reference in DECODED and self.candidate in DECODED
+
+
+@dataclass(frozen=True, slots=True)
+class StageDiffs:
+    """Every stage of two paths in both modes."""
+
+    reference: str
+    candidate: str
+    """Names of the paths."""
+    diffs: tuple[PixelDiff, ...]
+    """In the order of `STAGES`, isolated before cumulative."""
+    rows: tuple[ImageRow, ...]
+    """In the order of the samples, those that a path could not decode included."""
+    levels_per_unit: float
+    """Grey levels that one unit of the reference's normalised tensor stands for, mean over R, G, B:
+    only to rank ``normalise`` among the other stages."""
+
+    def diff(self, stage: StageName, mode: Mode = "cumulative") -> PixelDiff:
+        """The diff of one stage."""
+        return self.diffs[2 * STAGES.index(stage) + MODES.index(mode)]
+
+    @property
+    def compared(self) -> int:
+        """Images that both paths decoded."""
+        return sum(row.compared for row in self.rows)
+
+    @property
+    def outcomes(self) -> Counter[tuple[Outcome, Outcome]]:
+        """(reference's, candidate's) outcome of the decode → images: the coverage of both."""
+        return Counter((row.reference, row.candidate) for row in self.rows)
+
+    @property
+    def first_divergence(self) -> StageName | None:
+        """The first stage whose isolated diff is not zero; ``None`` if there is none.
+
+        Says nothing of coverage: images that only one path decoded are in ``outcomes``.
+        """
+        return next((diff.stage for diff in self._isolated if diff.differs), None)
+
+    @property
+    def largest_divergence(self) -> StageName | None:
+        """The stage with the greatest isolated mean absolute difference; ``None`` if all are zero.
+
+        Only compared images count; a stage that gives other shapes is found by
+        ``first_divergence`` and ``shape_mismatches``.
+        """
+        means = {diff.stage: self._mean_in_levels(diff) for diff in self._isolated}
+        stage = max(means, key=means.__getitem__)
+        return stage if means[stage] > 0 else None
+
+    def worst(self, count: int, stage: StageName = "colour") -> tuple[ImageRow, ...]:
+        """The images with the greatest cumulative mean difference of a stage, worst first."""
+        index = STAGES.index(stage)
+        compared = [row for row in self.rows if row.mean_abs[index] is not None]
+        compared.sort(key=lambda row: row.mean_abs[index] or 0.0, reverse=True)
+        return tuple(compared[:count])
+
+    @property
+    def _isolated(self) -> tuple[PixelDiff, ...]:
+        return tuple(diff for diff in self.diffs if diff.mode == "isolated")
+
+    def _mean_in_levels(self, diff: PixelDiff) -> float:
+        mean = (diff.sums.mean_abs if diff.sums else None) or 0.0
+        return mean * self.levels_per_unit if diff.stage == "normalise" else mean
+
+
+def row_of(name: str, image: ImageDiff) -> ImageRow:
+    """The row of an image."""
+    sums = [image.found.get((stage, "cumulative")) for stage in STAGES]
+    return ImageRow(
+        id=name,
+        reference=image.reference,
+        candidate=image.candidate,
+        max_abs=tuple(each.max_abs if each else None for each in sums),
+        mean_abs=tuple(each.mean_abs if each else None for each in sums),
+        ssim=next((each.ssim for each in sums if each and each.ssim is not None), None),
+    )
+
+
+def diffs_of(image: ImageDiff) -> tuple[PixelDiff, ...]:
+    """The diffs of one image alone."""
+    return tuple(
+        PixelDiff(stage, mode, found, shape_mismatches=int(found is None))
+        for (stage, mode), found in image.found.items()
+    )
+
+
+def joined(parts: Iterable[tuple[PixelDiff, ...]]) -> tuple[PixelDiff, ...]:
+    """Add up diffs stage by stage, in the order given; those of no image are left out.
+
+    What several stages share, as those do that hand on what they were given, is added up once.
+    """
+    some = [part for part in parts if part]
+    added: dict[tuple[tuple[int, int], ...], PixelDiff] = {}
+    totals = []
+    for place, (stage, mode) in enumerate(product(STAGES, MODES)):
+        column = [part[place] for part in some]
+        key = tuple((id(each.sums), each.shape_mismatches) for each in column)
+        if key not in added:
+            added[key] = reduce(add, column, PixelDiff(stage, mode))
+        total = added[key]
+        totals.append(PixelDiff(stage, mode, total.sums, total.shape_mismatches))
+    return tuple(totals)

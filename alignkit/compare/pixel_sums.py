@@ -1,0 +1,274 @@
+"""`PixelSums`: what is counted of pairs of images, additive, in constant memory.
+
+One pass keeps a histogram of the absolute differences and a few sums; greatest and mean difference,
+any percentile, shares above a level, PSNR and SSIM follow from them. What follows from nothing is
+``None``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.compare.histogram import (
+    INFINITE,
+    Depth,
+    Histogram,
+    added,
+    count_above,
+    histogram_of,
+    percentile_of,
+    widened,
+)
+from alignkit.compare.scratch import Scratch
+from alignkit.compare.ssim import WINDOW
+from alignkit.compare.ssim import ssim as ssim_of
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Batch, Pixels
+
+Rows: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+EQUAL = np.array([0, 0, 0, 255], np.uint8).view(np.uint32)
+"""A pixel without a difference, as OpenCV pads it to four bytes."""
+SCRATCH = Scratch()
+Channels = Literal["last", "first"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PixelSums:
+    """Sums over pairs of images of one stage; signed ones are candidate minus reference.
+
+    In grey levels 0..255, or in the units of a normalised tensor.
+    """
+
+    depth: Depth
+    """``uint8`` if all images were; else ``float32``."""
+    histogram: Histogram
+    """Absolute differences of values (pixel by channel), see `alignkit.compare.histogram`."""
+    images: int = 0
+    identical: int = 0
+    """Images equal in every value."""
+    pixels: int = 0
+    differing_pixels: int = 0
+    """Pixels that differ in any channel."""
+    sum_abs: float = 0
+    """An exact integer for ``uint8``; else summed in float64, as the next two."""
+    sum_squares: float = 0
+    sums: tuple[float, float, float] = (0, 0, 0)
+    """Signed, per channel R, G, B."""
+    max_abs: float = 0
+    non_finite: int = 0
+    """Values of differing images whose difference is NaN or infinite: in no other number."""
+    ssim_images: int = 0
+    ssim_sum: float = 0
+    ssim_least: float = 1
+
+    def __add__(self, other: PixelSums) -> PixelSums:
+        """Join the sums of two sets of images."""
+        if self.depth != other.depth:
+            return self.as_float() + other.as_float()
+        left, right = self.sums, other.sums
+        return PixelSums(
+            depth=self.depth,
+            histogram=added(self.histogram, other.histogram),
+            images=self.images + other.images,
+            identical=self.identical + other.identical,
+            pixels=self.pixels + other.pixels,
+            differing_pixels=self.differing_pixels + other.differing_pixels,
+            sum_abs=self.sum_abs + other.sum_abs,
+            sum_squares=self.sum_squares + other.sum_squares,
+            sums=(left[0] + right[0], left[1] + right[1], left[2] + right[2]),
+            max_abs=max(self.max_abs, other.max_abs),
+            non_finite=self.non_finite + other.non_finite,
+            ssim_images=self.ssim_images + other.ssim_images,
+            ssim_sum=self.ssim_sum + other.ssim_sum,
+            ssim_least=min(self.ssim_least, other.ssim_least),
+        )
+
+    def as_float(self) -> PixelSums:
+        """The same sums over a ``float32`` histogram."""
+        if self.depth == "float32":
+            return self
+        return replace(self, depth="float32", histogram=widened(self.histogram))
+
+    @property
+    def values(self) -> int:
+        """Compared values: three a pixel, less the non-finite ones."""
+        return 3 * self.pixels - self.non_finite
+
+    @property
+    def mean_abs(self) -> float | None:
+        """Mean absolute difference of values."""
+        return self.sum_abs / self.values if self.values else None
+
+    @property
+    def bias(self) -> tuple[float, float, float] | None:
+        """Mean signed difference per channel R, G, B.
+
+        ``None`` also if some values are not finite, as those are not counted by channel.
+        """
+        if not self.pixels or self.non_finite:
+            return None
+        red, green, blue = (each / self.pixels for each in self.sums)
+        return red, green, blue
+
+    @property
+    def share_differing(self) -> float | None:
+        """Share of pixels that differ in any channel."""
+        return self.differing_pixels / self.pixels if self.pixels else None
+
+    def share_above(self, level: float) -> float | None:
+        """Share of values that differ by more than ``level``."""
+        above = count_above(self.histogram, level, self.depth)
+        return above / self.values if self.values else None
+
+    def percentile(self, percent: float) -> float | None:
+        """The difference that ``percent`` % of the values do not exceed."""
+        if not self.values:
+            return None
+        return min(percentile_of(self.histogram, percent, self.depth), self.max_abs)
+
+    @property
+    def mse(self) -> float | None:
+        """Mean squared difference of values."""
+        return self.sum_squares / self.values if self.values else None
+
+    def psnr(self, peak: float = 255) -> float | None:
+        """``10 log10(peak² / mse)`` in dB; ``None`` also if nothing differs, as it is infinite."""
+        return 10 * math.log10(peak**2 / self.mse) if self.mse else None
+
+    @property
+    def ssim(self) -> float | None:
+        """Mean over the images it was asked for that have 7 by 7 pixels or more."""
+        return self.ssim_sum / self.ssim_images if self.ssim_images else None
+
+
+def pixel_sums(
+    reference: Pixels | Batch,
+    candidate: Pixels | Batch,
+    *,
+    channels: Channels = "last",
+) -> PixelSums:
+    """Compare two images (h, w, 3), or two tensors (3, h, w) with ``channels="first"``.
+
+    SSIM is added by `with_ssim`. Raises `ValueError` if the shapes differ.
+    """
+    if reference.shape != candidate.shape:
+        raise ValueError(f"shapes differ: {reference.shape} and {candidate.shape}")
+    depth: Depth = "uint8" if reference.dtype == candidate.dtype == np.uint8 else "float32"
+    left, right = _rows(reference, depth), _rows(candidate, depth)
+    if _equal(left, right):
+        return identical_sums(left.size, depth)
+    return _differing(left, right, channels)
+
+
+def identical_sums(values: int, depth: Depth) -> PixelSums:
+    """Those of two equal images of so many values."""
+    return PixelSums(depth, np.array([values]), images=1, identical=1, pixels=values // 3)
+
+
+def with_ssim(counted: PixelSums, reference: Pixels, candidate: Pixels) -> PixelSums:
+    """The sums of one pair of images in 0..255, and its SSIM if it has 7 by 7 pixels or more."""
+    if min(reference.shape[:2]) < WINDOW:
+        return counted
+    value = 1.0 if counted.identical else ssim_of(reference, candidate)
+    return replace(counted, ssim_images=1, ssim_sum=value, ssim_least=value)
+
+
+def _rows(image: Pixels | Batch, depth: Depth) -> Rows:
+    """Two axes, C-contiguous: OpenCV would take the third for up to 512 channels."""
+    rows: Rows = np.ascontiguousarray(image, depth).reshape(image.shape[0], -1)
+    return rows
+
+
+def _equal(left: Rows, right: Rows) -> bool:
+    import cv2
+
+    if left.dtype == np.uint8:
+        return cv2.norm(left, right, cv2.NORM_INF) == 0
+    return np.array_equal(left, right)
+
+
+def _differing(left: Rows, right: Rows, channels: Channels) -> PixelSums:
+    import cv2
+
+    difference = _difference(left, right)
+    counts = histogram_of(difference)
+    lost = 0
+    if difference.dtype != np.uint8 and counts[INFINITE:].any():
+        finite = np.isfinite(difference)
+        lost = int(difference.size - np.count_nonzero(finite))
+        left, right = np.where(finite, left, 0), np.where(finite, right, 0)
+        difference = _difference(left, right)
+        counts = histogram_of(difference)
+        counts[0] -= lost
+    before, after = _channel_sums(left, channels), _channel_sums(right, channels)
+    depth: Depth = "uint8" if difference.dtype == np.uint8 else "float32"
+    sum_abs, sum_squares = _magnitude(difference, counts)
+    return PixelSums(
+        depth=depth,
+        histogram=counts,
+        images=1,
+        pixels=difference.size // 3,
+        differing_pixels=_differing_pixels(difference, channels),
+        sum_abs=sum_abs,
+        sum_squares=sum_squares,
+        sums=(after[0] - before[0], after[1] - before[1], after[2] - before[2]),
+        max_abs=cv2.norm(difference, cv2.NORM_INF),
+        non_finite=lost,
+    )
+
+
+def _difference(left: Rows, right: Rows) -> Rows:
+    import cv2
+
+    difference = SCRATCH.array("difference", left.shape, left.dtype)
+    cv2.absdiff(left, right, difference)
+    return difference
+
+
+def _magnitude(difference: Rows, counts: Histogram) -> tuple[float, float]:
+    """Sum of the differences and of their squares: whole numbers from an exact histogram."""
+    import cv2
+
+    if difference.dtype != np.uint8:
+        return cv2.norm(difference, cv2.NORM_L1), cv2.norm(difference, cv2.NORM_L2SQR)
+    levels = np.arange(len(counts))
+    return int(counts @ levels), int(counts @ levels**2)
+
+
+def _planes(rows: Rows, channels: Channels) -> Sequence[Rows]:
+    import cv2
+
+    if channels == "first":
+        third = len(rows) // 3
+        return rows[:third], rows[third : 2 * third], rows[2 * third :]
+    planes: Sequence[Rows] = cv2.split(rows.reshape(len(rows), -1, 3))  # type: ignore[assignment]
+    return planes
+
+
+def _channel_sums(rows: Rows, channels: Channels) -> Sequence[float]:
+    import cv2
+
+    if channels == "first":
+        return [cv2.sumElems(plane)[0] for plane in _planes(rows, channels)]
+    return cv2.sumElems(rows.reshape(len(rows), -1, 3))[:3]
+
+
+def _differing_pixels(difference: Rows, channels: Channels) -> int:
+    import cv2
+
+    if difference.dtype == np.uint8 and channels == "last":
+        pixels = difference.reshape(len(difference), -1, 3)
+        padded = SCRATCH.array("padded", (*pixels.shape[:2], 4), np.uint8)
+        cv2.cvtColor(pixels, cv2.COLOR_RGB2RGBA, padded)
+        differs = SCRATCH.array("differs", pixels.shape[:2], np.bool_)
+        np.not_equal(padded.view(np.uint32)[..., 0], EQUAL, out=differs)
+        return int(np.count_nonzero(differs))
+    red, green, blue = _planes(difference, channels)
+    return cv2.countNonZero(cv2.max(cv2.max(red, green), blue))

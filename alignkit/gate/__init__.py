@@ -1,0 +1,283 @@
+"""Evidence, rules → Verdict.
+
+A ``warn`` or ``fail`` limit is compared with the measured value; a ``margin`` with the whole 95 %
+interval, so that too small a sample is *inconclusive* and never a pass. What could not be measured
+is an *error*, with the exit code of its reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from alignkit.errors import ExitCode, worst
+from alignkit.gate.observe import BASELINE, Evidence, Observed, observe
+from alignkit.gate.rule import DEFAULT_RULES, PIXEL_RULES, Gate, Rule, Waiver
+from alignkit.gate.words import in_words, limits, sentence
+from alignkit.record import (
+    AttributionFacts,
+    BaselineFacts,
+    Cell,
+    Control,
+    CoverageDiff,
+    MatrixEntry,
+    PathFacts,
+    PixelStage,
+    RuleOutcome,
+    Verdict,
+    VerdictState,
+)
+
+SEVERITY: tuple[VerdictState, ...] = ("pass", "warn", "inconclusive", "fail", "error")
+
+
+def judge(
+    gate: Gate,
+    *,
+    matrix: Sequence[MatrixEntry] = (),
+    cells: Sequence[Cell] = (),
+    pixels: Sequence[PixelStage] = (),
+    controls: Sequence[Control],
+    coverage: Sequence[CoverageDiff] = (),
+    baseline: BaselineFacts | None = None,
+    paths: Sequence[PathFacts] = (),
+    attributions: Sequence[AttributionFacts] = (),
+    lines: Sequence[int] = (),
+    today: date | None = None,
+) -> Verdict:
+    """Apply every rule wherever it applies and say the outcome in one sentence.
+
+    ``paths`` begin with the reference; without them, every path that was compared counts. ``lines``
+    are those of the rules in the file, from 1. ``today`` decides which waivers hold.
+    """
+    evidence = replace(
+        _evidence(matrix, pixels, coverage, baseline, paths), attributions=attributions
+    )
+    judged = [
+        each
+        for rule, line in _placed(gate, lines, with_model=bool(matrix))
+        for each in _judged(rule, line, gate, evidence, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
+    ]
+    judged += _strangers(gate, evidence)
+    state = _worst(each.outcome.state for each in judged)
+    broken = [control for control in controls if not control.passed]
+    code = worst([*(each.code for each in judged), _run_code(gate, cells, matrix, broken)])
+    outcomes = tuple(each.outcome for each in judged)
+    return Verdict(
+        state="error" if broken else state,
+        sentence=sentence(outcomes, broken, evidence),
+        informational=gate.informational,
+        exit_code=int(_pardoned(code) if gate.informational else code),
+        rules=outcomes,
+    )
+
+
+def _evidence(
+    matrix: Sequence[MatrixEntry],
+    pixels: Sequence[PixelStage],
+    coverage: Sequence[CoverageDiff],
+    baseline: BaselineFacts | None,
+    paths: Sequence[PathFacts],
+) -> Evidence:
+    names = [path.name for path in paths]
+    if not names:
+        names = list(
+            dict.fromkeys(name for each in pixels for name in (each.reference, each.candidate))
+        )
+    return Evidence(
+        matrix=matrix,
+        pixels=pixels,
+        coverage=coverage,
+        baseline=baseline,
+        reference=names[0] if names else "",
+        candidates=names[1:],
+        skipped={path.name: path.skipped for path in paths if path.skipped},
+        labels={(path.name, stage.stage): stage.label for path in paths for stage in path.stages},
+    )
+
+
+def _sides(stage: PixelStage) -> tuple[str, str]:
+    return stage.reference, stage.candidate
+
+
+def _placed(gate: Gate, lines: Sequence[int], *, with_model: bool) -> list[tuple[Rule, int]]:
+    """Every rule, presets spelt out, with its line."""
+    rules = gate.rules or (DEFAULT_RULES if with_model else PIXEL_RULES)
+    numbered = zip(rules, lines or [0] * len(rules), strict=True)
+    placed = [(each, line) for rule, line in numbered for each in rule.expanded()]
+    # images that one side cannot decode are in no pixel metric: that must not go unseen
+    for against in ("reference", "baseline"):
+        of_pixels = [each for each, _ in placed if each.against == against and _sees(each)]
+        if of_pixels and all(each.metric != "coverage" for each in of_pixels):
+            placed.append((Rule(metric="coverage", fail=0.0, against=against), 0))
+    return placed
+
+
+def _sees(rule: Rule) -> bool:
+    return rule.measured.kind in ("pixel", "coverage")
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    outcome: RuleOutcome
+    code: ExitCode
+
+
+def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) -> list[_Judged]:
+    unread = rule.against == BASELINE and evidence.baseline is None
+    found = []
+    for seen in observe(rule, evidence):
+        state, needed = ("inconclusive", None) if unread else _state(rule, seen)
+        code = ExitCode.PASS if unread else _code(state, seen, gate)
+        observed = "`alignkit gate` reads the baseline" if unread else in_words(rule, seen)
+        if seen.missing == ExitCode.MISSING and state == "error" and gate.allows(seen.reason):
+            state, code, observed = "warn", ExitCode.PASS, f"not run: {seen.reason}"
+        waiver = _waiver(gate, rule, seen, today) if state in ("fail", "inconclusive") else None
+        if waiver:
+            state, code = "warn", ExitCode.PASS
+        outcome = RuleOutcome(
+            metric=rule.metric or "",
+            limit=limits(rule),
+            trained_with=seen.trained_with,
+            evaluated_with=seen.evaluated_with,
+            backend=seen.backend,
+            precision=seen.precision,
+            state=state,
+            observed=observed,
+            rule=rule.id,
+            cause=seen.cause,
+            needed=needed,
+            waived=f"until {waiver.until}: {waiver.reason}" if waiver else "",
+            line=line,
+        )
+        found.append(_Judged(outcome, code))
+    return found
+
+
+def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, int | None]:
+    """The outcome and, if it is inconclusive, how many images would settle it."""
+    if seen.different:
+        return "fail", None
+    if seen.perfect or seen.unchanged:
+        return "pass", None
+    metric = rule.measured
+    if seen.value is None:
+        certain = seen.at_least is not None and rule.fail is not None and seen.at_least > rule.fail
+        return ("fail" if certain else "error"), None
+    states: list[VerdictState] = ["pass"]
+    needed = None
+    bad = _badness(rule, seen.value)
+    for name, limit in (("warn", rule.warn), ("fail", rule.fail)):
+        if limit is not None and (bad < limit if metric.worse == "below" else bad > limit):
+            states.append(name)  # type: ignore[arg-type]  # the two names are states
+    if rule.margin is not None:
+        inside, needed = _within(rule, rule.margin, seen)
+        states.append(inside)
+    return _worst(states), needed
+
+
+def _badness(rule: Rule, value: float) -> float:
+    if not rule.measured.signed:
+        return value
+    return {"both": abs(value), "drop": -value, "rise": value}[rule.direction]
+
+
+def _within(rule: Rule, margin: float, seen: Observed) -> tuple[VerdictState, int | None]:
+    """Inclusion of the 95 % interval in the margin: for both directions two one-sided tests."""
+    if seen.low is None or seen.high is None or seen.value is None:
+        return "error", None
+    low = seen.low if rule.direction != "rise" else -math.inf
+    high = seen.high if rule.direction != "drop" else math.inf
+    if rule.direction == "drop":
+        high = -math.inf if low >= -margin else seen.high
+    if rule.direction == "rise":
+        low = math.inf if high <= margin else seen.low
+    if low >= -margin and high <= margin:
+        return "pass", None
+    if seen.low > margin or seen.high < -margin:
+        return "fail", None
+    return "inconclusive", _settling_size(seen, margin, _badness(rule, seen.value))
+
+
+def _settling_size(seen: Observed, margin: float, bad: float) -> int | None:
+    """Images at which the interval, shrinking as 1/√n, no longer holds the margin.
+
+    ``None`` if the value lies on the margin: no sample settles that.
+    """
+    assert seen.low is not None
+    assert seen.high is not None
+    half, gap = (seen.high - seen.low) / 2, abs(margin - bad)
+    if gap < 1e-9 or not seen.n:
+        return None
+    return max(seen.n + 1, math.ceil(seen.n * (half / gap) ** 2))
+
+
+def _code(state: VerdictState, seen: Observed, gate: Gate) -> ExitCode:
+    if state == "error":
+        return seen.missing
+    if state == "fail":
+        return ExitCode.DRIFT
+    if state == "inconclusive" and gate.on_inconclusive == "fail":
+        return ExitCode.INCONCLUSIVE
+    return ExitCode.PASS
+
+
+def _waiver(gate: Gate, rule: Rule, seen: Observed, today: date) -> Waiver | None:
+    for waiver in gate.waive:
+        named = waiver.rule in (rule.id, rule.metric)
+        if named and waiver.path in (None, seen.evaluated_with) and today <= waiver.until:
+            return waiver
+    return None
+
+
+def _strangers(gate: Gate, evidence: Evidence) -> list[_Judged]:
+    """Images without an approved line, and approved ones that were not looked at."""
+    baseline = evidence.baseline
+    if baseline is None or not any(rule.against == BASELINE for rule in gate.rules or ()):
+        return []
+    found = []
+    for count, limit, state, code, observed in (
+        (baseline.new, "every image has an approved line", "error", ExitCode.BASELINE,
+         f"{baseline.new} have none; add them: alignkit baseline record FILE"),
+        (baseline.gone, "every approved image is looked at", "warn", ExitCode.PASS,
+         f"{baseline.gone} were not; their lines are kept"),
+    ):  # fmt: skip
+        if count:
+            outcome = RuleOutcome(
+                metric="baseline",
+                limit=limit,
+                trained_with=BASELINE,
+                evaluated_with="all",
+                backend="",
+                precision="",
+                state=state,
+                observed=observed,
+                rule="baseline",
+            )
+            found.append(_Judged(outcome, code))
+    return found
+
+
+def _worst(states: Iterable[VerdictState]) -> VerdictState:
+    return max(states, key=SEVERITY.index, default="error")
+
+
+def _run_code(
+    gate: Gate, cells: Sequence[Cell], matrix: Sequence[MatrixEntry], broken: Sequence[Control]
+) -> ExitCode:
+    """What the run itself says, whatever the rules."""
+    if broken or any(cell.state == "failed" for cell in cells):
+        return ExitCode.CRASHED
+    compared = [entry for entry in matrix if not entry.aligned]
+    if matrix and not any(entry.state == "measured" for entry in compared):
+        return ExitCode.NOTHING_COMPARED
+    if any(cell.state == "skipped" and not gate.allows(cell.reason) for cell in cells):
+        return ExitCode.MISSING
+    return ExitCode.PASS
+
+
+def _pardoned(code: ExitCode) -> ExitCode:
+    """What drift and indecision become where they may not fail a run; all else stays."""
+    return ExitCode.PASS if code in (ExitCode.DRIFT, ExitCode.INCONCLUSIVE) else code

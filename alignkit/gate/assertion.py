@@ -1,0 +1,220 @@
+"""`assert_preprocess_aligned`: the gate as one call, for notebooks and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pydantic import ValidationError
+
+from alignkit.errors import ConfigError, MissingDependency, NothingCompared
+from alignkit.gate import judge
+from alignkit.gate.rule import Gate, Rule
+from alignkit.preprocess import Preprocess, StageName
+from alignkit.record import CoverageDiff, Verdict
+from alignkit.samples import Samples
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Function: TypeAlias = Callable[[bytes], Any]
+"""Encoded image → (h, w, 3) in 0..255, or a normalised (3, h, w) or (1, 3, h, w) tensor."""
+Stack: TypeAlias = Preprocess | Mapping[str, Any] | Function
+Images: TypeAlias = str | Path | Iterable[str | Path | bytes] | Samples
+
+
+class PreprocessDriftError(AssertionError):
+    """The two stacks are not aligned; ``verdict`` holds every check."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        failed = [each for each in verdict.rules if each.state in ("fail", "error", "inconclusive")]
+        lines = [f"  {each.state} {each.metric}: {each.observed} ({each.limit})" for each in failed]
+        super().__init__("\n".join([verdict.sentence, *lines]))
+        self.verdict = verdict
+
+
+def assert_preprocess_aligned(
+    reference: Stack,
+    candidate: Stack,
+    images: Images,
+    *,
+    rules: Sequence[str | Mapping[str, Any] | Rule] = ("strict",),
+) -> Verdict:
+    """Raise `PreprocessDriftError` unless every rule holds; else give the verdict.
+
+    A stack is a `Preprocess`, a mapping as under ``preprocess:`` in an experiment file, or a
+    function of the encoded bytes, which is compared by its result alone. ``rules`` are those of a
+    gate: names of presets or mappings, e.g. ``{"metric": "resize.max_abs", "fail": 2}``. The result
+    of a function is the stage ``colour``, or ``normalise`` where it is a tensor; ``strict`` then is
+    that stage bit for bit. Raises `ConfigError` for a rule that cannot be measured and
+    `NothingCompared` where there is no image.
+
+    >>> one = {"decode": "pillow", "resize": {"name": "opencv", "size": 224}}
+    >>> other = {**one, "decode": "opencv"}
+    >>> assert_preprocess_aligned(one, other, "images/")  # doctest: +SKIP
+    """
+    samples = _samples(images)
+    if not len(samples):
+        raise NothingCompared("there are no images; nothing was compared")
+    sides = _side(reference, "reference"), _side(candidate, "candidate")
+    if all(isinstance(side, Preprocess) for side in sides):
+        verdict = _of_paths(*sides, samples, _gate(rules))  # type: ignore[arg-type]  # both are
+    else:
+        verdict = _of_results(*sides, samples, rules)
+    if verdict.exit_code:
+        raise PreprocessDriftError(verdict)
+    return verdict
+
+
+def _side(stack: Stack, name: str) -> Preprocess | Function:
+    if isinstance(stack, Mapping):
+        from alignkit.load.preprocess_option import PreprocessOption
+
+        try:
+            return PreprocessOption.model_validate(dict(stack)).build(name)
+        except ValidationError as error:
+            raise ConfigError(f"{name}: {_first(error)}") from None
+    return replace(stack, name=name) if isinstance(stack, Preprocess) else stack
+
+
+def _gate(rules: Sequence[str | Mapping[str, Any] | Rule]) -> Gate:
+    given = [{"preset": rule} if isinstance(rule, str) else rule for rule in rules]
+    try:
+        return Gate.model_validate({"rules": given})
+    except ValidationError as error:
+        raise ConfigError(f"rules: {_first(error)}") from None
+
+
+def _first(error: ValidationError) -> str:
+    line = error.errors(include_url=False)[0]
+    return ".".join(str(part) for part in line["loc"]) + f": {line['msg']}"
+
+
+def _samples(images: Images) -> Samples:
+    if isinstance(images, Samples):
+        return images
+    if isinstance(images, str | Path):
+        return _files([Path(images)])
+    given = list(images)
+    if given and not any(isinstance(each, bytes) for each in given):
+        return _files([Path(each) for each in given])  # type: ignore[arg-type]  # none is bytes
+    encoded = [each if isinstance(each, bytes) else Path(each).read_bytes() for each in given]
+    names = tuple(f"image {index}" for index in range(len(encoded)))
+    return Samples(names, (), (), encoded.__getitem__, fingerprint="")
+
+
+def _files(paths: list[Path]) -> Samples:
+    from alignkit.datasets.images import Images as Files
+
+    return Files(tuple(paths)).evaluation()
+
+
+def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Verdict:
+    from alignkit.compare.pixel_facts import coverage_diff, pixel_stages
+    from alignkit.compare.pixels import compare_preprocess
+    from alignkit.facts import path_facts
+    from alignkit.gate.pixel_check import self_test_controls
+
+    for path in (a, b):
+        if reason := path.missing():
+            raise MissingDependency(f"{path.name}: {reason}")
+    diffs = compare_preprocess(a, b, samples)
+    return judge(
+        gate,
+        pixels=pixel_stages(diffs),
+        coverage=(coverage_diff(diffs),),
+        controls=self_test_controls(a, samples),
+        paths=(path_facts(a, None), path_facts(b, None)),
+    )
+
+
+def _of_results(
+    a: Preprocess | Function,
+    b: Preprocess | Function,
+    samples: Samples,
+    rules: Sequence[str | Mapping[str, Any] | Rule],
+) -> Verdict:
+    from alignkit.compare.pixel_diff import PixelDiff
+    from alignkit.compare.pixel_facts import pixel_stage
+    from alignkit.compare.pixel_sums import pixel_sums
+
+    tensors = any(_result(side, samples.read(0), tensor=True).shape[0] == 3
+                  for side in (a, b) if not isinstance(side, Preprocess))  # fmt: skip
+    stage: StageName = "normalise" if tensors else "colour"
+    total = PixelDiff(stage, "isolated")
+    for index in range(len(samples)):
+        left, right = (_result(side, samples.read(index), tensor=tensors) for side in (a, b))
+        if left.shape != right.shape:
+            total += PixelDiff(stage, "isolated", None, 1)
+        else:
+            sums = pixel_sums(left, right, channels="first" if tensors else "last")
+            total += PixelDiff(stage, "isolated", sums)
+    own = [{"metric": f"{stage}.changed", "fail": 0.0} if r == "strict" else r for r in rules]
+    facts = pixel_stage(total, reference="reference", candidate="candidate")
+    covered = CoverageDiff(reference="reference", candidate="candidate", images=len(samples),
+                           only_reference=0, only_candidate=0)  # fmt: skip
+    return judge(_gate(own), pixels=(facts,), coverage=(covered,), controls=())
+
+
+def _result(side: Preprocess | Function, encoded: bytes, *, tensor: bool) -> npt.NDArray[Any]:
+    """What a stack makes of one image: (h, w, 3), or (3, h, w) of a tensor."""
+    import numpy as np
+
+    if isinstance(side, Preprocess):
+        taps = side.taps(encoded)
+        if taps.last is None:
+            raise NothingCompared(f"{side.name} cannot decode an image: {taps.decoded.reason}")
+        return side.normalise(taps.last) if tensor else taps.last
+    given: npt.NDArray[np.generic] = np.asarray(side(encoded))
+    if given.ndim == 4 and given.shape[0] == 1:
+        given = given[0]
+    if given.ndim != 3 or 3 not in (given.shape[0], given.shape[2]):
+        raise ConfigError(
+            f"the function gives an array of shape {given.shape}; it must be (h, w, 3), or "
+            "(3, h, w) for a tensor"
+        )
+    return given if given.dtype == np.uint8 else given.astype(np.float32)
+
+
+def compare_or_approve(
+    folder: Path,
+    name: str,
+    stack: Preprocess | Mapping[str, Any],
+    images: Images,
+    *,
+    reason: str | None,
+) -> str:
+    """Compare a stack with its baseline in ``folder``, or approve it for a reason.
+
+    What differs, in words; empty if nothing does, or if it was approved.
+    """
+    from alignkit.baseline import baseline_environment, baseline_file, find_baseline, read_baseline
+    from alignkit.baseline.approval import approve, changes
+    from alignkit.baseline.diff import compare_with_baseline
+    from alignkit.baseline.snapshot import take_snapshot
+    from alignkit.errors import BaselineError
+
+    path = _side(stack, name)
+    assert isinstance(path, Preprocess)
+    samples = _samples(images)
+    environment = baseline_environment([path])
+    if reason is not None:
+        file = baseline_file(folder, environment)
+        known = read_baseline(file) if file.exists() else None
+        now = take_snapshot(name, [path], samples, approved=known)
+        if found := changes(known, now.as_baseline()):
+            approve(folder, now.as_baseline(), found, reason=reason)
+        return ""
+    try:
+        approved = find_baseline(folder, environment)
+    except BaselineError as error:
+        return str(error)
+    now = take_snapshot(name, [path], samples, approved=approved)
+    facts = compare_with_baseline(approved, now)
+    verdict = judge(
+        Gate(rules=(Rule(preset="strict", against="baseline"),)), controls=(), baseline=facts
+    )
+    return verdict.sentence if verdict.exit_code else ""

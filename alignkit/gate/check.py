@@ -1,0 +1,150 @@
+"""`Experiment` → `Checked`: what `alignkit gate` measures, and the verdict on it.
+
+Images without labels make a pure pixel gate: no model is trained or asked for. Otherwise the
+experiment is run, or its finished run is taken, and judged again: waivers end, baselines change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from alignkit.baseline import (
+    FOLDER,
+    Baseline,
+    baseline_environment,
+    find_baseline,
+    named_baseline,
+)
+from alignkit.baseline.diff import compare_with_baseline, unchanged_paths
+from alignkit.baseline.snapshot import head_now, snapshot_of
+from alignkit.gate import judge
+from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
+from alignkit.load.experiment import Experiment
+from alignkit.progress import Progress
+from alignkit.record import BaselineFacts, RunRecord, write_record
+from alignkit.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A gate run."""
+
+    record: RunRecord
+    folder: Path
+    """Where the record lies."""
+    approved: Baseline | None = None
+    """What was compared with; ``None`` if no rule asks for it."""
+    now: Baseline | None = None
+    """What the baseline would be."""
+
+
+def check(
+    experiment: Experiment,
+    workspace: Workspace,
+    *,
+    baselines: Path | None,
+    changed_only: bool = False,
+    progress: Progress,
+) -> Checked:
+    """Measure what the rules ask for, with the self-test, and judge it.
+
+    ``baselines`` is the folder of baselines, by default ``alignkit.baseline`` beside the file;
+    ``changed_only`` takes paths that nothing can have changed since their approval as they were.
+    Raises `BaselineError` if a rule needs a baseline that is not there, `NothingCompared` if no
+    image was left, and what a run raises.
+    """
+    folder = baseline_folder(experiment, baselines)
+    approved = approved_baseline(
+        experiment, folder
+    )  # before any work: what is missing costs seconds
+    measure = _measured_run if experiment.content.labelled else _measured_pixels
+    record, run = measure(experiment, workspace, progress)
+    now = None
+    facts: BaselineFacts | None = None
+    if approved is not None:
+        same = _unchanged(experiment, approved) if changed_only else []
+        now = snapshot_of(
+            experiment,
+            folder,
+            record=record,
+            approved=approved,
+            leave_out=same,
+            progress=progress,
+        )
+        facts = compare_with_baseline(approved, now, unchanged=same)
+    record = judged(experiment, record, facts)
+    write_record(record, run)
+    return Checked(record, run, approved, now.as_baseline() if now else None)
+
+
+def baseline_folder(experiment: Experiment, baselines: Path | None) -> Path:
+    """Where the baselines of an experiment lie."""
+    return (baselines or experiment.file.parent / FOLDER) / experiment.name
+
+
+def approved_baseline(experiment: Experiment, folder: Path) -> Baseline | None:
+    """What the rules compare with; ``None`` if none does. Raises `BaselineError`."""
+    gate = experiment.content.gate
+    if not any(rule.against == "baseline" for rule in gate.rules or ()):
+        return None
+    if gate.environment is not None:
+        return named_baseline(folder, gate.environment)
+    return find_baseline(folder, baseline_environment(experiment.paths))
+
+
+def _unchanged(experiment: Experiment, approved: Baseline) -> list[str]:
+    usable = [path for path in experiment.paths if not path.missing()]
+    now = head_now(experiment.name, usable, experiment.content.data.evaluation())
+    return unchanged_paths(approved.head, now)
+
+
+def rule_lines(experiment: Experiment) -> tuple[int, ...]:
+    """The line of each rule in the file, from 1; 0 where it stands in an override."""
+    from alignkit.load.source import parse
+
+    source = parse(experiment.text, str(experiment.file))
+    rules = experiment.content.gate.rules or ()
+    known = [("gate", "rules", index) in source.values for index in range(len(rules))]
+    places = [source.place(("gate", "rules", index), of_key=False) for index in range(len(rules))]
+    overridden = any(each.startswith("gate.rules") for each in experiment.overrides)
+    return tuple(
+        place.line + 1 if stands and not overridden else 0
+        for place, stands in zip(places, known, strict=True)
+    )
+
+
+def _measured_run(
+    experiment: Experiment, workspace: Workspace, progress: Progress
+) -> tuple[RunRecord, Path]:
+    from alignkit.run import run_experiment
+
+    return run_experiment(experiment, workspace, progress=progress)
+
+
+def _measured_pixels(
+    experiment: Experiment, workspace: Workspace, progress: Progress
+) -> tuple[RunRecord, Path]:
+    samples = experiment.content.data.evaluation()
+    comparisons = compare_pixels(experiment, samples, workspace, progress)
+    controls = self_test_controls(experiment.reference, samples)
+    pixels = tuple(stage for each in comparisons for stage in each.stages)
+    coverage = tuple(each.coverage for each in comparisons)
+    record = pixel_record(experiment, samples, pixels, coverage, controls)
+    return record, workspace.run_folder(experiment.name, record.key)
+
+
+def judged(experiment: Experiment, record: RunRecord, baseline: BaselineFacts | None) -> RunRecord:
+    """The record with the verdict of the file's rules."""
+    verdict = judge(
+        experiment.content.gate,
+        matrix=record.matrix,
+        cells=record.cells,
+        pixels=record.pixels,
+        controls=record.controls,
+        coverage=record.coverage_diffs,
+        baseline=baseline,
+        paths=record.paths,
+        lines=rule_lines(experiment),
+    )
+    return record.model_copy(update={"verdict": verdict, "baseline": baseline})

@@ -1,0 +1,119 @@
+"""Pending changes → approvals: what `alignkit review` and `alignkit baseline approve` do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from alignkit.baseline import Baseline, baseline_environment, baseline_file, read_baseline
+from alignkit.baseline.approval import (
+    Approval,
+    LineChange,
+    MetricChange,
+    approve,
+    changes,
+    refuse_in_ci,
+)
+from alignkit.baseline.pending import (
+    ChangeGroup,
+    chosen,
+    chosen_metrics,
+    grouped,
+    pending_file,
+    read_pending,
+    without,
+    write_pending,
+)
+from alignkit.baseline.review import Decided, cause_of
+from alignkit.errors import ConfigError
+from alignkit.gate.check import baseline_folder
+from alignkit.load.experiment import Experiment
+from alignkit.preprocess import StageName
+from alignkit.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """The pending changes of one file and environment."""
+
+    folder: Path
+    """Of the baselines."""
+    source: Path
+    """The file of pending lines."""
+    approved: Baseline | None
+    pending: Baseline
+    groups: list[ChangeGroup]
+    page: Path | None
+    """The newest report of the experiment."""
+
+    @classmethod
+    def of(
+        cls,
+        experiment: Experiment,
+        workspace: Workspace,
+        baselines: Path | None,
+        source: Path | None = None,
+    ) -> Undecided:
+        """Read both sides; raises `ConfigError` in CI or if nothing is pending."""
+        refuse_in_ci("deciding on a baseline")
+        folder = baseline_folder(experiment, baselines)
+        file = baseline_file(folder, baseline_environment(experiment.paths))
+        source = source or pending_file(workspace, experiment.name, file.stem)
+        pending = read_pending(source)
+        known = baseline_file(folder, pending.head.environment)
+        approved = read_baseline(known) if known.exists() else None
+        pages = (workspace.root / experiment.name).glob("*/index.html")
+        newest = max(pages, key=lambda page: page.stat().st_mtime, default=None)
+        return cls(folder, source, approved, pending, grouped(changes(approved, pending)), newest)
+
+    def cause(self, group: ChangeGroup) -> str:
+        """What else changed of the group's stage."""
+        return cause_of(group, self.approved, self.pending)
+
+
+def approve_pending(
+    experiment: Experiment,
+    workspace: Workspace,
+    *,
+    baselines: Path | None,
+    source: Path | None,
+    path: str | None,
+    stage: StageName | None,
+    image: str | None,
+    reason: str,
+) -> Approval:
+    """Approve the pending lines that match; raises `ConfigError` if none does."""
+    waiting = Undecided.of(experiment, workspace, baselines, source)
+    lines = chosen(waiting.groups, path=path, stage=stage, image=image)
+    narrowed = stage is not None or image is not None
+    metrics = () if narrowed else chosen_metrics(waiting.approved, waiting.pending, path=path)
+    if not lines and not metrics:
+        there = "; ".join(f"--path {each.path} --stage {each.stage}" for each in waiting.groups)
+        raise ConfigError(f"no pending change matches; there are: {there or 'none'}")
+    return _approved(waiting, lines, metrics, reason)
+
+
+def settle(waiting: Undecided, decided: Decided, *, reason: str) -> Approval | None:
+    """Approve what was accepted and forget what was rejected; what was skipped stays pending."""
+    rejected = {line.key for group in decided.reject for line in group.lines}
+    if rejected:
+        write_pending(waiting.source, without(waiting.pending, rejected, ()))
+    lines = tuple(line for group in decided.accept for line in group.lines)
+    if not lines:
+        return None
+    return _approved(waiting, lines, (), reason, also_gone=rejected)
+
+
+def _approved(
+    waiting: Undecided,
+    lines: Sequence[LineChange],
+    metrics: Sequence[MetricChange],
+    reason: str,
+    also_gone: set[tuple[str, str, str]] | None = None,
+) -> Approval:
+    approval = approve(waiting.folder, waiting.pending, lines, metrics, reason=reason)
+    gone = {line.key for line in lines} | (also_gone or set())
+    left = without(waiting.pending, gone, {change.new.key for change in metrics})
+    write_pending(waiting.source, left)
+    return approval

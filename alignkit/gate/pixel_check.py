@@ -1,0 +1,186 @@
+"""The measuring part of a pure pixel gate: every path against the reference, and the self-test."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from alignkit import __version__
+from alignkit.load.experiment import Experiment
+from alignkit.progress import Progress, advancing
+from alignkit.record import Control, DataFacts, RunRecord, Verdict
+from alignkit.samples import Samples
+from alignkit.workspace import Workspace, code_version, content_key
+
+if TYPE_CHECKING:
+    from alignkit.compare.comparison import Comparison
+    from alignkit.gate.shard import PairSums
+    from alignkit.preprocess import Preprocess
+    from alignkit.record import CoverageDiff, PixelStage
+
+PHOTOGRAPHS = ("420", "444")
+PROBES = 30
+"""Images besides these that a planted fault is looked for in."""
+
+
+def compare_pixels(
+    experiment: Experiment, samples: Samples, workspace: Workspace, progress: Progress
+) -> tuple[Comparison, ...]:
+    """Every path that can run here against the reference; what was compared before is taken."""
+    from alignkit.compare.comparison import compare_stored
+
+    reference, *others = experiment.paths
+    if reference.missing():
+        return ()
+    compared = []
+    for candidate in others:
+        if candidate.missing():
+            continue
+        with progress.stage("compare", len(samples), candidate.name) as stage:
+            compared.append(
+                compare_stored(reference, candidate, samples, workspace, advancing(stage))
+            )
+    return tuple(compared)
+
+
+def compare_sums(
+    experiment: Experiment, samples: Samples, progress: Progress
+) -> tuple[PairSums, ...]:
+    """As `compare_pixels`, but as sums that can be added to those of other images."""
+    from alignkit.compare.pixel_facts import coverage_diff
+    from alignkit.compare.pixels import compare_preprocess
+    from alignkit.gate.shard import PairSums
+
+    reference, *others = experiment.paths
+    if reference.missing():
+        return ()
+    found = []
+    for candidate in others:
+        if candidate.missing():
+            continue
+        with progress.stage("compare", len(samples), candidate.name) as stage:
+            diffs = compare_preprocess(reference, candidate, samples, progress=advancing(stage))
+        found.append(PairSums(diffs.reference, diffs.candidate, diffs.diffs, coverage_diff(diffs)))
+    return tuple(found)
+
+
+def stages_of(pairs: Sequence[PairSums]) -> tuple[PixelStage, ...]:
+    """The stage tables of pairs."""
+    from alignkit.compare.pixel_facts import pixel_stage
+
+    return tuple(
+        pixel_stage(diff, reference=pair.reference, candidate=pair.candidate)
+        for pair in pairs
+        for diff in pair.diffs
+    )
+
+
+def self_test_controls(reference: Preprocess, samples: Samples) -> tuple[Control, ...]:
+    """A/A must be zero; a channel swap and a shift by half a pixel must be found.
+
+    Faults are looked for in photographs of the package too, since a swap cannot be seen in images
+    that are grey.
+    """
+    from alignkit.verify import check_planted_faults, check_same_pixels
+
+    if reference.missing():
+        return ()
+    probes = _with_photographs(samples)
+    return (check_same_pixels(reference, probes), *check_planted_faults(reference, probes))
+
+
+def _with_photographs(samples: Samples) -> Samples:
+    count = min(PROBES, len(samples))
+    own = len(PHOTOGRAPHS)
+    return Samples(
+        ids=(*(f"alignkit/{kind}.jpg" for kind in PHOTOGRAPHS), *samples.ids[:count]),
+        labels=(),
+        classes=(),
+        read=lambda index: _photograph(index) if index < own else samples.read(index - own),
+        fingerprint=content_key([samples.fingerprint, PHOTOGRAPHS]),
+    )
+
+
+@cache
+def _photograph(index: int) -> bytes:
+    return resources.files("alignkit").joinpath("jpegs", f"{PHOTOGRAPHS[index]}.jpg").read_bytes()
+
+
+def pixel_record(
+    experiment: Experiment,
+    samples: Samples,
+    pixels: tuple[PixelStage, ...],
+    coverage: tuple[CoverageDiff, ...],
+    controls: tuple[Control, ...],
+) -> RunRecord:
+    """The record of a pixel gate, not judged yet."""
+    from alignkit.decoders import DECODERS
+    from alignkit.environment import environment
+    from alignkit.facts import path_facts
+    from alignkit.plugins import name_of
+
+    options = experiment.content.preprocess
+    unjudged = Verdict(state="error", sentence="not judged", informational=False, exit_code=3)
+    return RunRecord(
+        alignkit=__version__,
+        name=experiment.name,
+        question=experiment.question,
+        key=content_key(_parts(experiment, samples)),
+        command=gate_command(experiment),
+        yaml=experiment.text,
+        overrides=experiment.overrides,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=round(time.process_time(), 1),
+        partial=False,
+        environment=environment({name_of(path.decode, DECODERS) for path in experiment.paths}),
+        data=_data_facts(experiment, samples),
+        paths=tuple(path_facts(path, options[path.name].preset) for path in experiment.paths),
+        coverage=(),
+        trainings=(),
+        cells=(),
+        matrix=(),
+        noise_floor=(),
+        controls=controls,
+        pixels=pixels,
+        worst=(),
+        verdict=unjudged,
+        coverage_diffs=coverage,
+    )
+
+
+def gate_command(experiment: Experiment, verb: str = "gate") -> str:
+    """The shell line that does this again."""
+    overrides = [word for each in experiment.overrides for word in ("--set", each)]
+    return shlex.join(["alignkit", *verb.split(), str(experiment.file), *overrides])
+
+
+def _parts(experiment: Experiment, samples: Samples) -> dict[str, Any]:
+    return {
+        "data": samples.fingerprint,
+        "paths": [[path.name, path.identity(), path.versions()] for path in experiment.paths],
+        "gate": experiment.content.gate.model_dump(mode="json"),
+        "code": code_version("gate/pixel_check.py", "compare", "record.py"),
+    }
+
+
+def _data_facts(experiment: Experiment, samples: Samples) -> DataFacts:
+    from alignkit.datasets import DATASETS
+    from alignkit.plugins import name_of
+    from alignkit.preprocess import stage_identity
+
+    data = experiment.content.data
+    options = {key: str(value) for key, value in stage_identity(data).items() if key != "stage"}
+    return DataFacts(
+        name=name_of(data, DATASETS),
+        options=options,
+        train=0,
+        eval=len(samples),
+        classes=samples.classes,
+        fingerprint=samples.fingerprint,
+        version=data.version(),
+    )

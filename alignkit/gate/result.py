@@ -1,0 +1,172 @@
+"""File → `GateResult`: a gate run, whatever came of it, ready for every output."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from alignkit.baseline.approval import in_ci
+from alignkit.baseline.pending import pending_changes, pending_file, write_pending
+from alignkit.errors import AlignkitError, ConfigError, ExitCode
+from alignkit.gate.check import Checked, check
+from alignkit.gate.shard import Part, Shard, read_part
+from alignkit.load import load_experiment
+from alignkit.load.experiment import Experiment
+from alignkit.outputs import Finding, GateResult
+from alignkit.progress import Progress
+from alignkit.record import Verdict
+from alignkit.workspace import Workspace
+
+PARDONABLE = (ExitCode.DRIFT, ExitCode.INCONCLUSIVE)
+"""What ``--exit-zero`` changes; all else means that nothing was decided."""
+PROBLEM = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$")
+"""How `alignkit.load.source.Problem` is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateRun:
+    """A file to check, and how."""
+
+    file: Path
+    overrides: Sequence[str]
+    workspace: Workspace
+    baselines: Path | None = None
+    exit_zero: bool = False
+    report: bool = True
+    """Render the HTML page."""
+    changed_only: bool = False
+    shard: Shard | None = None
+
+    @property
+    def command(self) -> str:
+        """Does it again."""
+        sets = [word for each in self.overrides for word in ("--set", each)]
+        shard = ["--shard", f"{self.shard.index}/{self.shard.count}"] if self.shard else []
+        return shlex.join(["alignkit", "gate", str(self.file), *sets, *shard])
+
+
+def run_gate(run: GateRun, progress: Progress) -> GateResult:
+    """Check a file and say the outcome; an error is an outcome, too.
+
+    Outside CI, changes against a baseline become pending.
+    """
+
+    def measure(experiment: Experiment) -> tuple[Checked, Part | None]:
+        if run.shard is not None:
+            from alignkit.gate.merge import check_shard
+
+            return check_shard(
+                experiment, run.workspace, run.shard, baselines=run.baselines, progress=progress
+            )
+        checked = check(
+            experiment,
+            run.workspace,
+            baselines=run.baselines,
+            changed_only=run.changed_only,
+            progress=progress,
+        )
+        return checked, None
+
+    return _whatever_comes(run, measure)
+
+
+def merge_gate(run: GateRun, parts: Sequence[Path]) -> GateResult:
+    """Join the shards of a file and say the outcome."""
+
+    def measure(experiment: Experiment) -> tuple[Checked, Part | None]:
+        from alignkit.gate.merge import merge
+
+        read = [read_part(path) for path in parts]
+        return merge(experiment, read, run.workspace, baselines=run.baselines), None
+
+    return _whatever_comes(run, measure)
+
+
+def _whatever_comes(
+    run: GateRun, measure: Callable[[Experiment], tuple[Checked, Part | None]]
+) -> GateResult:
+    try:
+        experiment = load_experiment(run.file, run.overrides)
+        return _result(run, experiment, *measure(experiment))
+    except AlignkitError as error:
+        return _failed(run, str(error), error.exit_code, _findings(run.file, error))
+    except KeyboardInterrupt:
+        return _failed(run, "interrupted", ExitCode.INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 - a crash is told from drift in every output
+        what = traceback.format_exception_only(error)[-1].strip()
+        told = f"{what}\nThis is a defect of alignkit; please report it:\n{traceback.format_exc()}"
+        return _failed(run, told, ExitCode.CRASHED)
+
+
+def _result(
+    run: GateRun, experiment: Experiment, checked: Checked, part: Part | None
+) -> GateResult:
+    code = checked.record.verdict.exit_code
+    pending = None
+    if checked.now is not None and experiment.content.gate.environment is None:
+        pending = pending_changes(checked.approved, checked.now)
+    if pending is not None and part is None and not in_ci():
+        write_pending(pending_file(run.workspace, experiment.name, pending.fingerprint), pending)
+    return GateResult(
+        name=experiment.name,
+        file=run.file,
+        command=run.command,
+        verdict=checked.record.verdict,
+        exit_code=0 if run.exit_zero and code in PARDONABLE else code,
+        record=checked.record,
+        page=_page(checked) if run.report else None,
+        findings=ended_waivers(experiment, date.today()),  # noqa: DTZ011 - the reader's day
+        pending=pending,
+        part=part,
+    )
+
+
+def _page(checked: Checked) -> Path:
+    from alignkit.report import render
+
+    return render(checked.folder)
+
+
+def _failed(
+    run: GateRun, told: str, code: ExitCode, findings: tuple[Finding, ...] = ()
+) -> GateResult:
+    verdict = Verdict(state="error", sentence=told, informational=False, exit_code=int(code))
+    return GateResult(run.file.stem, run.file, run.command, verdict, int(code), findings=findings)
+
+
+def _findings(file: Path, error: AlignkitError) -> tuple[Finding, ...]:
+    """Each mistake of a `ConfigError` at its line; any other error at none."""
+    if not isinstance(error, ConfigError):
+        return ()
+    matches = [found for line in str(error).splitlines() if (found := PROBLEM.match(line))]
+    if not matches:
+        return (Finding(str(file), 0, 0, "error", "config", str(error)),)
+    return tuple(
+        Finding(
+            found["file"], int(found["line"]), int(found["column"]), "error", "config",
+            found["message"],
+        )
+        for found in matches
+    )  # fmt: skip
+
+
+def ended_waivers(experiment: Experiment, today: date) -> tuple[Finding, ...]:
+    """Waivers whose day is over: they excuse nothing any more."""
+    from alignkit.load.source import parse
+
+    source = parse(experiment.text, str(experiment.file))
+    found = []
+    for index, waiver in enumerate(experiment.content.gate.waive):
+        if waiver.until < today:
+            place = source.place(("gate", "waive", index), of_key=False)
+            message = f"the waiver of {waiver.rule} ended on {waiver.until} and excuses nothing"
+            found.append(
+                Finding(str(experiment.file), place.line + 1, place.column + 1, "warning",
+                        "ended-waiver", message)
+            )  # fmt: skip
+    return tuple(found)

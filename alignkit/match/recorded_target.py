@@ -1,0 +1,195 @@
+"""Recorded tensors as a `Target`: guessed, then proven on the nearest pixels we can make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.match import Search
+from alignkit.match.colour_matrix import misread
+from alignkit.match.configurations import Configuration, Geometry, configurations
+from alignkit.match.recorded import Recorded, read_recorded
+from alignkit.match.target import Target
+from alignkit.match.tensor_guess import (
+    Colouring,
+    Fit,
+    Guess,
+    arranged,
+    colourings,
+    fit,
+    guess,
+    normalise_of,
+)
+from alignkit.preprocess import Colour, Normalise
+
+if TYPE_CHECKING:
+    from alignkit.samples import Samples
+
+SETTLE = 8
+"""Images on which the normalisation is fitted again, with the nearest pixels."""
+ROUNDING = 1e-3
+"""Grey levels lost by normalising in float32 and back."""
+EXACT = 0.002
+"""How near that fit must be to a known normalisation to be called it."""
+
+
+def recorded_target(
+    folder: Path, samples: Samples, *, decoders: Sequence[str] = (), resizers: Sequence[str] = ()
+) -> tuple[Target, tuple[int, ...]]:
+    """A folder of tensors, and the samples that have one.
+
+    ``decoders`` and ``resizers`` narrow what the guess is proven with, by name. Raises `DataError`
+    if the tensors are no images of these samples.
+    """
+    recorded = read_recorded(folder, samples)
+    found = guess(recorded, samples)
+    rows = recorded.rows[:SETTLE]
+    fits: dict[Colouring, Fit] = {}
+    for _ in range(2):  # a second time if the nearest pixels show that colours are others
+        _, normalise = normalise_of(found.scale, found.offset)
+        search = Search(_target(recorded, found, normalise, (), 0.0), samples)
+        among = configurations(found.geometry, decoders=decoders, resizers=resizers)
+        nearest = search.nearest(list(among), rows)
+        before = Colouring(found.geometry.colour, found.misreading)
+        plain = Colour("bgr") if before.colour.space == "bgr" else Colour()
+        fits = {
+            each: _fitted(recorded, _coloured(found, each), nearest, samples, rows)
+            for each in colourings(plain)
+        }
+        best = min(fits, key=lambda each: fits[each][2])
+        scale, offset, _ = fits[best]
+        found = replace(_coloured(found, best), scale=scale, offset=offset)
+        if best == before:
+            break
+    name, normalise = normalise_of(found.scale, found.offset, near=EXACT)
+    tolerance = _tolerance(recorded, normalise)
+    facts = _facts(recorded, found, name, fits)
+    return _target(recorded, found, normalise, facts, tolerance), recorded.rows
+
+
+def _coloured(found: Guess, colouring: Colouring) -> Guess:
+    geometry = replace(found.geometry, colour=colouring.colour)
+    return replace(found, geometry=geometry, misreading=colouring.misreading)
+
+
+def _tolerance(recorded: Recorded, normalise: Normalise) -> float:
+    """Grey levels that the last digit of the stored numbers stands for, and of our own float32."""
+    greatest = max(float(np.abs(recorded.read(row)).max()) for row in recorded.rows[:SETTLE])
+    if not recorded.dtype.startswith("float"):
+        return ROUNDING
+    digit = float(np.spacing(np.asarray(greatest, recorded.dtype)))
+    return max(ROUNDING, digit * max(normalise.std) * 255)
+
+
+def _target(
+    recorded: Recorded,
+    found: Guess,
+    normalise: Normalise,
+    facts: tuple[str, ...],
+    tolerance: float,
+) -> Target:
+    mean, std = np.asarray(normalise.mean), np.asarray(normalise.std)
+
+    def levels(index: int) -> npt.NDArray[np.float32] | str:
+        tensor = arranged(recorded, index, found.layout).astype(np.float64)
+        if not np.isfinite(tensor).all():
+            return "the tensor holds NaN or infinity"
+        return np.ascontiguousarray((tensor * std + mean) * 255, np.float32)
+
+    return Target(
+        recorded.name,
+        levels,
+        found.geometry,
+        normalise,
+        facts=facts,
+        tolerance=tolerance,
+        misreading=found.misreading,
+    )
+
+
+def _fitted(
+    recorded: Recorded,
+    found: Guess,
+    nearest: Configuration,
+    samples: Samples,
+    rows: tuple[int, ...],
+) -> Fit:
+    """The fit of the tensors to the nearest pixels, in the tensors' channel order."""
+    decoder = misread(nearest.decode, found.misreading)
+    path = Configuration(decoder, nearest.resizer, nearest.rounding).path(
+        found.geometry, Normalise()
+    )
+    ours, tensors = [], []
+    for row in rows:
+        last = path.taps(samples.read(row)).last
+        if last is not None:
+            ours.append(last.reshape(-1, 3).astype(np.float64))
+            tensors.append(arranged(recorded, row, found.layout).reshape(-1, 3).astype(np.float64))
+    return fit(np.concatenate(ours), np.concatenate(tensors))
+
+
+def _facts(
+    recorded: Recorded, found: Guess, normalisation: str, fits: dict[Colouring, Fit]
+) -> tuple[str, ...]:
+    count = len(recorded.rows)
+    stored = f"{recorded.dtype} {recorded.shape}, read as {found.layout}"
+    facts = [f"tensors: {count} of {count + recorded.without_tensor} images have one; {stored}"]
+    if recorded.without_image:
+        facts.append(f"other images: {recorded.without_image} tensors belong to none of ours")
+    order = "BGR" if found.geometry.colour.space == "bgr" else "RGB"
+    colouring = Colouring(found.geometry.colour, found.misreading)
+    facts += [
+        f"channel order: {order}{_against(found, 'channel order')}",
+        f"geometry: {_geometry(found.geometry)}{_against(found, 'geometry')}",
+        f"colour: {_colour(colouring, fits)}",
+        f"normalisation: {_normalisation(normalisation, fits[colouring])}",
+    ]
+    return tuple(facts)
+
+
+def _against(found: Guess, kind: str) -> str:
+    if kind not in found.against:
+        return ""
+    return f" (residual {found.residual:.2f} levels; otherwise {found.against[kind]:.2f})"
+
+
+def _colour(mine: Colouring, fits: dict[Colouring, Fit]) -> str:
+    other = min(fit[2] for each, fit in fits.items() if each != mine)
+    proof = f"(residual {fits[mine][2]:.3f} levels; otherwise {other:.2f})"
+    if mine.misreading is not None:
+        return (
+            f"{mine.misreading.name} {proof}; no option here does that: correct it where it serves"
+        )
+    if mine.colour.space.startswith("nv12"):
+        return f"round trip through {mine.colour.space} {proof}"
+    return f"BT.601, as JPEG files are written {proof}"
+
+
+def _normalisation(name: str, fitted: Fit) -> str:
+    scale, offset, residual = fitted
+    std = [1 / (255 * each) for each in scale]
+    mean = [-shift * each for shift, each in zip(offset, std, strict=True)]
+    numbers = f"mean {_three(mean)}, std {_three(std)}"
+    proof = f"fitted on the nearest pixels: {numbers}, residual {residual:.3f} levels"
+    return f"{name} ({proof})" if name else f"none that is known; {proof}"
+
+
+def _three(values: list[float]) -> str:
+    return "/".join(f"{value:.5g}" for value in values)
+
+
+def _geometry(geometry: Geometry) -> str:
+    resize, crop = geometry.resize, geometry.crop
+    size = f"{resize.size[0]}x{resize.size[1]}"
+    if resize.fit == "letterbox":
+        return f"letterbox to {size}, border {resize.pad}"
+    if crop.size:
+        half = "" if crop.half == "even" else f", odd margins {crop.half}"
+        cut = f"{crop.size[0]}x{crop.size[1]}{half}"
+        return f"shorter side to {min(resize.size)}, centre crop {cut}"
+    return f"{resize.fit} to {size}"

@@ -1,0 +1,119 @@
+"""What is to be matched: the pixels a stack gives, image by image, in grey levels.
+
+A `Target` is either a path this machine can run (a preset or a YAML block) or a folder of tensors
+that the serving stack recorded, see `alignkit.match.recorded`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignkit.errors import ConfigError
+from alignkit.load.preprocess_option import PreprocessOption
+from alignkit.match.colour_matrix import Misreading
+from alignkit.match.configurations import Geometry
+from alignkit.plugins import did_you_mean
+from alignkit.preprocess import Normalise, Preprocess
+from alignkit.presets import PRESETS, calibration
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from alignkit.samples import Samples
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """A stack to come near to."""
+
+    name: str
+    levels: Callable[[int], npt.NDArray[np.float32] | str]
+    """Index of a sample → (height, width, 3) in grey levels 0..255, channels as the stack orders
+    them; or why there are none. May be called from threads."""
+    geometry: Geometry
+    normalise: Normalise
+    facts: tuple[str, ...] = ()
+    """What had to be found out about it first, a sentence each."""
+    tolerance: float = 0.0
+    """In grey levels: what the target's own digits cannot tell apart."""
+    misreading: Misreading | None = None
+    """A conversion of colours that no configuration can make; made of ours too before they are
+    compared, so that all else can still be matched."""
+
+
+def path_target(path: Preprocess, samples: Samples) -> Target:
+    """A path that can run here. Raises `MissingDependency` if it cannot."""
+    from alignkit.errors import MissingDependency
+
+    if reason := path.missing():
+        raise MissingDependency(f"target {path.name}: {reason}")
+
+    def levels(index: int) -> npt.NDArray[np.float32] | str:
+        import numpy as np
+
+        taps = path.taps(samples.read(index))
+        if taps.last is None:
+            return f"{taps.decoded.outcome}: {taps.decoded.reason}"
+        return np.ascontiguousarray(taps.last, np.float32)
+
+    facts: tuple[str, ...] = ()
+    if path.surrogate_of:
+        known = calibration(path.name) if path.name in PRESETS else "not yet calibrated"
+        facts = (f"{path.name} is a surrogate of {path.surrogate_of}, {known}",)
+    return Target(path.name, levels, Geometry.of(path), path.normalise, facts=facts)
+
+
+def path_of(given: str, size: int | None) -> Preprocess:
+    """The path that ``given`` names: a preset, ``FILE.yaml``, or ``FILE.yaml:NAME``.
+
+    A file is either one path's stages or an experiment, of which NAME is a path. Raises
+    `ConfigError`.
+    """
+    if given in PRESETS:
+        if size is None:
+            raise ConfigError(f"preset {given!r} needs the input's side in pixels: --size 224")
+        return _built({"preset": given, "size": size}, given, given)
+    file, _, name = given.partition(":")
+    if Path(file).suffix in (".yaml", ".yml"):
+        return _from_file(Path(file), name)
+    raise ConfigError(
+        f"no target {given!r}{did_you_mean(given, PRESETS)}; or give a YAML file, or a folder of "
+        "recorded tensors"
+    )
+
+
+def _from_file(file: Path, name: str) -> Preprocess:
+    import yaml
+
+    try:
+        content = yaml.safe_load(file.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{file} cannot be read: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigError(
+            f"{file} holds no stages; write them as in 'preprocess:' of an experiment"
+        )
+    paths = content.get("preprocess")
+    if not isinstance(paths, dict):
+        return _built(content, file.stem, str(file))
+    if name not in paths:
+        known = ", ".join(paths)
+        raise ConfigError(f"{file} is an experiment; name one of its paths: {file}:NAME ({known})")
+    return _built(paths[name], name, f"{file}:{name}")
+
+
+def _built(content: dict[str, Any], name: str, place: str) -> Preprocess:
+    from pydantic import ValidationError
+
+    try:
+        return PreprocessOption.model_validate(content).build(name)
+    except ValidationError as error:
+        lines = [
+            f"{place}: {'.'.join(str(part) for part in line['loc'])}: {line['msg']}"
+            for line in error.errors(include_url=False)
+        ]
+        raise ConfigError("\n".join(lines)) from None

@@ -1,0 +1,287 @@
+"""What recorded tensors are: layout, channel order, colour matrix, geometry and normalisation.
+
+Every hypothesis is tried on some images: our own pixels, made as it says, are fitted to the tensors
+channel by channel with a scale and an offset. The hypothesis with the least residual is taken, and
+the residual of the next best of each kind is kept as evidence. The fit itself is the normalisation:
+``scale = 1 / (255 std)``, ``offset = -mean / std``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.errors import DataError
+from alignkit.exif import exif_orientation
+from alignkit.match.colour_matrix import MISREADINGS, Misreading, misread
+from alignkit.match.configurations import RGB, Configuration, Geometry
+from alignkit.preprocess import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    Colour,
+    ColourSpace,
+    Crop,
+    Normalise,
+    Resize,
+)
+from alignkit.resizers import Resizer
+from alignkit.resizers.opencv import OpenCVResizer
+from alignkit.resizers.pillow import PillowResizer
+
+if TYPE_CHECKING:
+    from alignkit.match.recorded import Recorded
+    from alignkit.samples import Samples
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+Layout = Literal["CHW", "HWC"]
+Policy = Literal["none", "exif"]
+
+IMAGES = 8
+"""Images every hypothesis is tried on."""
+STRIDE = 3
+"""Of the pixels, in both directions, used for a fit."""
+ALIKE = 1.005
+"""A later hypothesis must be better by this factor: of equals the plainest is taken."""
+SHARES = (1.0, 224 / 256, 224 / 232, 224 / 236, 224 / 246, 0.9, 0.95, 0.96, 0.97, 0.98)
+"""Side of the centre crop ÷ shorter side of the resized image, as model zoos have them."""
+RESIZERS: tuple[Resizer, ...] = (PillowResizer(), OpenCVResizer())
+"""One with antialias and one without: near enough to any other to tell the hypotheses apart."""
+PADS = (114, 0, 127, 128, 255)
+
+HALF = (0.5, 0.5, 0.5)
+KNOWN: dict[str, Normalise] = {
+    "none, grey levels 0..255": Normalise((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255)),
+    "0..1": Normalise((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
+    "-1..1": Normalise(HALF, HALF),
+    "ImageNet mean and std": Normalise(IMAGENET_MEAN, IMAGENET_STD),
+    "CLIP mean and std": Normalise(
+        (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+    ),
+    "ImageNet mean subtracted from grey levels": Normalise(
+        (123.68 / 255, 116.779 / 255, 103.939 / 255), (1 / 255, 1 / 255, 1 / 255)
+    ),
+}
+"""Normalisations in use, for channels in the order R, G, B."""
+NEAR = 0.03
+"""How far a fit on pixels that are not yet the right ones may be from a known normalisation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Colouring:
+    """What a stack does to colours: an order or round trip, and perhaps a misreading before it."""
+
+    colour: Colour
+    misreading: Misreading | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """One hypothesis, with what speaks for it."""
+
+    layout: Layout
+    geometry: Geometry
+    misreading: Misreading | None
+    scale: tuple[float, float, float]
+    """Tensor units a grey level, in the tensor's channel order."""
+    offset: tuple[float, float, float]
+    residual: float
+    """Root mean square of the fit's error, in grey levels."""
+    against: dict[str, float]
+    """What was rejected → the residual it leaves, in grey levels."""
+
+
+def guess(recorded: Recorded, samples: Samples) -> Guess:
+    """The hypothesis that fits best. Raises `DataError` if the tensors hold no RGB image."""
+    layouts = _layouts(recorded)
+    chosen = _spread(recorded.rows)
+    tried: list[Guess] = []
+    for layout in layouts:
+        tensors = [_arranged(recorded.read(index), layout) for index in chosen]
+        size = (tensors[0].shape[0], tensors[0].shape[1])
+        sampled = np.concatenate([_sampled(tensor) for tensor in tensors]).astype(np.float64)
+        if not np.isfinite(sampled).all() or (sampled.std(axis=0) == 0).any():
+            raise DataError(f"{recorded.name}: the tensors are constant, or hold NaN or infinity")
+        encoded = [samples.read(index) for index in chosen]
+        tried += _tried(layout, size, encoded, sampled)
+    if not tried:
+        raise DataError(f"{recorded.name}: none of the first images could be decoded")
+    best = _best(tried)
+    return replace(best, against=_evidence(best, tried))
+
+
+def _layouts(recorded: Recorded) -> tuple[Layout, ...]:
+    shape = recorded.shape[1:] if recorded.shape[:1] == (1,) else recorded.shape
+    found: list[Layout] = []
+    if len(shape) == 3 and shape[0] == 3:
+        found.append("CHW")
+    if len(shape) == 3 and shape[2] == 3:
+        found.append("HWC")
+    if not found:
+        raise DataError(
+            f"{recorded.name}: tensors of shape {recorded.shape} are no RGB images; expected "
+            "(3, h, w), (h, w, 3), or one of these with a leading 1"
+        )
+    return tuple(found)
+
+
+def arranged(recorded: Recorded, index: int, layout: Layout) -> npt.NDArray[np.generic]:
+    """A sample's tensor as (height, width, 3)."""
+    return _arranged(recorded.read(index), layout)
+
+
+def _arranged(tensor: npt.NDArray[np.generic], layout: Layout) -> npt.NDArray[np.generic]:
+    image = tensor[0] if tensor.ndim == 4 else tensor
+    return np.moveaxis(image, 0, -1) if layout == "CHW" else image
+
+
+def _spread(rows: Sequence[int]) -> list[int]:
+    """A few samples from all over the folder."""
+    return [
+        rows[each] for each in np.linspace(0, len(rows) - 1, min(IMAGES, len(rows))).astype(int)
+    ]
+
+
+def _sampled(image: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    return image[::STRIDE, ::STRIDE].reshape(-1, 3)
+
+
+def _tried(
+    layout: Layout, size: tuple[int, int], encoded: Sequence[bytes], tensors: FloatArray
+) -> list[Guess]:
+    """Every geometry in both channel orders; stranger colours only with the best of these."""
+    turned = any(exif_orientation(each) != 1 for each in encoded)
+    orders = [Colouring(Colour("rgb")), Colouring(Colour("bgr"))]
+    plain = [
+        each
+        for geometry in _geometries(size, turned=turned)
+        for each in _fits(layout, geometry, orders, encoded, tensors)
+    ]
+    if not plain:
+        return []
+    best = _best(plain)
+    for half in ("down", "up") if best.geometry.crop.size else ():
+        shifted = replace(best.geometry, crop=replace(best.geometry.crop, half=half))
+        plain += _fits(layout, shifted, [Colouring(best.geometry.colour)], encoded, tensors)
+    best = _best(plain)
+    strange = colourings(best.geometry.colour)[1:]
+    return plain + list(_fits(layout, best.geometry, strange, encoded, tensors))
+
+
+def colourings(order: Colour) -> tuple[Colouring, ...]:
+    """What may have been done to colours besides their order, nothing first."""
+    misread_ones = tuple(Colouring(order, each) for each in MISREADINGS)
+    if order.space != "rgb":
+        return (Colouring(order), *misread_ones)
+    spaces: tuple[ColourSpace, ...] = get_args(ColourSpace)
+    round_trips = tuple(Colouring(Colour(each)) for each in spaces if each.startswith("nv12"))
+    return (Colouring(order), *misread_ones, *round_trips)
+
+
+def _best(tried: Sequence[Guess]) -> Guess:
+    least = min(each.residual for each in tried)
+    return next(each for each in tried if each.residual <= least * ALIKE + 1e-9)
+
+
+def _fits(
+    layout: Layout,
+    geometry: Geometry,
+    coloured: Sequence[Colouring],
+    encoded: Sequence[bytes],
+    tensors: FloatArray,
+) -> Iterator[Guess]:
+    for resizer, misreading in product(
+        RESIZERS, dict.fromkeys(each.misreading for each in coloured)
+    ):
+        configuration = Configuration(misread(OpenCVDecoder(), misreading), resizer)
+        path = configuration.path(replace(geometry, colour=RGB), Normalise())
+        taps = [path.taps(each).last for each in encoded]
+        pixels = [each for each in taps if each is not None and each.shape[:2] == geometry.size]
+        if len(pixels) < len(encoded):
+            continue
+        for colouring in coloured:
+            if colouring.misreading == misreading:
+                ours = np.concatenate([_sampled(colouring.colour(each)) for each in pixels])
+                scale, offset, residual = fit(ours.astype(np.float64), tensors)
+                recoloured = replace(geometry, colour=colouring.colour)
+                yield Guess(layout, recoloured, misreading, scale, offset, residual, {})
+
+
+def _geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Geometry]:
+    plain = Resize(OpenCVResizer(), size)
+    policies: tuple[Policy, ...] = ("none", "exif") if turned else ("none",)
+    for policy in policies:
+        yield Geometry(plain, orient=policy)
+        for share in SHARES:
+            side = round(max(size) / share)
+            shorter = Resize(OpenCVResizer(), (side, side), "shorter")
+            yield Geometry(shorter, Crop(size), policy)
+        for pad in PADS:
+            yield Geometry(replace(plain, fit="letterbox", pad=pad), orient=policy)
+
+
+Triple: TypeAlias = tuple[float, float, float]
+Fit: TypeAlias = tuple[Triple, Triple, float]
+"""Scale and offset of each channel, and the residual in grey levels."""
+
+
+def fit(ours: FloatArray, tensors: FloatArray) -> Fit:
+    """Scale and offset a channel of ``tensors ≈ scale · ours + offset``, both (pixels, 3).
+
+    The residual is in the units of ``ours``. A scale of zero or less leaves an infinite residual:
+    no normalisation turns an image into its negative.
+    """
+    centred = ours - ours.mean(axis=0)
+    variance = np.maximum((centred**2).mean(axis=0), 1e-12)
+    scale = (centred * (tensors - tensors.mean(axis=0))).mean(axis=0) / variance
+    offset = tensors.mean(axis=0) - scale * ours.mean(axis=0)
+    if (scale <= 0).any():
+        return _triple(scale), _triple(offset), float("inf")
+    error = (tensors - ours * scale - offset) / scale
+    return _triple(scale), _triple(offset), float(np.sqrt((error**2).mean()))
+
+
+def _triple(values: FloatArray) -> Triple:
+    return float(values[0]), float(values[1]), float(values[2])
+
+
+def _evidence(best: Guess, tried: Sequence[Guess]) -> dict[str, float]:
+    """The least residual of each way to contradict the best hypothesis in one respect."""
+    kinds: dict[str, Callable[[Guess], object]] = {
+        "layout": lambda each: each.layout,
+        "channel order": lambda each: each.geometry.colour.space == "bgr",
+        "geometry": lambda each: replace(each.geometry, colour=best.geometry.colour),
+    }
+    found = {}
+    for kind, value in kinds.items():
+        others = [each.residual for each in tried if value(each) != value(best)]
+        if others and np.isfinite(min(others)):
+            found[kind] = min(others)
+    return found
+
+
+def normalise_of(scale: Triple, offset: Triple, *, near: float = NEAR) -> tuple[str, Normalise]:
+    """The normalisation of a fit: a known one with its name if it is near, else the fit's own.
+
+    ``near`` is a share of the scale, and of the whole range for the offset. Channels are in the
+    order of the fit; a known normalisation is also looked for in the reverse order.
+    """
+    for name, known in KNOWN.items():
+        for reverse in (False, True):
+            step = -1 if reverse else 1
+            mean, std = np.asarray(known.mean)[::step], np.asarray(known.std)[::step]
+            expected, whole = 1 / (255 * std), 1 / std
+            scaled = np.abs(np.asarray(scale) / expected - 1)
+            shifted = np.abs(np.asarray(offset) + mean / std) / whole
+            if max(scaled.max(), shifted.max()) <= near:
+                reversed_note = ", channels reversed" if reverse and len({*known.std}) > 1 else ""
+                return name + reversed_note, Normalise(_triple(mean), _triple(std))
+    std = 1 / (255 * np.asarray(scale))
+    mean = -np.asarray(offset) * std
+    # a fit has no more digits than these
+    return "", Normalise(_triple(mean.round(7)), _triple(std.round(9)))

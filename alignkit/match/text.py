@@ -1,0 +1,143 @@
+"""A `Match` in words: the table, the YAML block to paste, and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from alignkit.decoders import DECODERS
+from alignkit.match import Match, Ranked
+from alignkit.match.configurations import Configuration
+from alignkit.plugins import Plugin, name_of
+from alignkit.preprocess import Normalise, Preprocess, Resize
+from alignkit.resizers import RESIZERS
+
+NAMES_SHOWN = 4
+"""Configurations with the same pixels that a row names; the others are counted."""
+
+
+def label(configuration: Configuration) -> str:
+    """``simplejpeg chroma=nearest ▸ torch bilinear align_corners=True``."""
+    rounding = "" if configuration.rounding == "none" else f" ▸ {configuration.rounding}"
+    decode, resizer = configuration.decode, configuration.resizer
+    return f"{_called(decode, DECODERS)} ▸ {_called(resizer, RESIZERS)}{rounding}"
+
+
+def _called(plugin: Any, table: dict[str, Plugin]) -> str:
+    options = "".join(f" {key}={value}" for key, value in _changed(plugin).items())
+    return f"{name_of(plugin, table)}{options}"
+
+
+def _changed(plugin: Any) -> dict[str, Any]:
+    """Options that are not the plugin's defaults."""
+    return {
+        each.name: getattr(plugin, each.name)
+        for each in fields(plugin)
+        if each.init and getattr(plugin, each.name) != each.default
+    }
+
+
+def alternatives(ranked: Ranked, names: Mapping[Configuration, str]) -> str:
+    """The other configurations with the same pixels; empty if there is none."""
+    others = [names.get(each, label(each)) for each in ranked.configurations[1:]]
+    more = len(others) - NAMES_SHOWN
+    shown = "; ".join(others[:NAMES_SHOWN])
+    return f"{shown}; {more} more" if more > 0 else shown
+
+
+def stage_block(path: Preprocess) -> dict[str, Any]:
+    """The entry of ``preprocess:`` that builds the path; defaults are left out."""
+    size = list(path.resize.size)
+    resize: dict[str, Any] = {
+        "name": name_of(path.resize.resizer, RESIZERS),
+        **_changed(path.resize.resizer),
+        "size": size[0] if size[0] == size[1] else size,
+    }
+    given = {"fit": path.resize.fit, "pad": path.resize.pad, "rounding": path.resize.rounding}
+    plain = Resize(path.resize.resizer, path.resize.size)
+    resize |= {key: value for key, value in given.items() if value != getattr(plain, key)}
+    block: dict[str, Any] = {
+        "decode": {"name": name_of(path.decode, DECODERS), **_changed(path.decode)},
+        "resize": resize,
+    }
+    if path.orient.policy != "none":
+        block["orient"] = path.orient.policy
+    if path.crop.size is not None:
+        block["crop"] = (
+            list(path.crop.size)
+            if path.crop.half == "even"
+            else {"size": list(path.crop.size), "half": path.crop.half}
+        )
+    if path.quantise.rule != "none":
+        block["quantise"] = path.quantise.rule
+    if path.colour.space != "rgb":
+        block["colour"] = path.colour.space
+    if path.normalise != Normalise():
+        block["normalise"] = {
+            "mean": list(path.normalise.mean),
+            "std": list(path.normalise.std),
+        }
+    return block
+
+
+def yaml_block(path: Preprocess, name: str) -> str:
+    """The lines to paste below ``preprocess:``."""
+    import yaml
+
+    lines: str = yaml.safe_dump(
+        {name: stage_block(path)}, sort_keys=False, default_flow_style=None, width=10_000
+    )
+    return lines
+
+
+def headline(match: Match, names: Mapping[Configuration, str]) -> str:
+    """The nearest configuration and what remains, in a sentence or two."""
+    best = match.winner
+    if best.identical == match.images:
+        found = f"gives {match.target}'s pixels on all {match.images} images of the search"
+    else:
+        assert best.mean_abs.value is not None
+        found = (
+            f"comes nearest to {match.target}: {best.mean_abs.value:.3f} grey levels remain in the "
+            f"mean, {best.max_abs:.0f} at most, over {match.images} images"
+        )
+    first = best.configurations[0]
+    return f"{names.get(first, label(first))} {found}. {_checked(match)}"
+
+
+def _checked(match: Match) -> str:
+    best = match.winner
+    if match.holds is None or best.unseen is None:
+        return "No image was left to check it on: give five or more."
+    if best.unseen_identical == match.unseen:
+        return f"So it does on {match.unseen} images the search did not see."
+    place = "still the nearest" if match.holds else "no longer the nearest"
+    return f"On {match.unseen} images the search did not see it is {place}, {best.unseen:.3f} away."
+
+
+def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:
+    """Everything of a match, JSON-ready."""
+    return {
+        "target": match.target,
+        "tried": match.tried,
+        "rungs": [list(rung) for rung in match.rungs],
+        "images": match.images,
+        "unseen": match.unseen,
+        "holds": match.holds,
+        "left_out": [list(each) for each in match.left_out],
+        "facts": list(match.facts),
+        "ranking": [
+            {
+                "labels": [names.get(each, label(each)) for each in ranked.configurations],
+                "preprocess": stage_block(path),
+                "mean_abs": asdict(ranked.mean_abs),
+                "max_abs": ranked.max_abs,
+                "identical": ranked.identical,
+                "unseen_mean_abs": ranked.unseen,
+                "unseen_identical": ranked.unseen_identical,
+                "churn": asdict(ranked.churn) if ranked.churn else None,
+            }
+            for ranked, path in zip(match.ranking, match.paths, strict=True)
+        ],
+    }

@@ -1,0 +1,111 @@
+"""Training → Checkpoint.
+
+For one seed every path's training gets the same initial weights, the same sample order, the same
+augmentation draws and the same dropout masks; only the pixels differ. Each is a function of the
+seed, the epoch and the sample ids alone, so a training that was killed continues after its last
+whole epoch and ends with the weights it would have had, bit for bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from alignkit.checkpoint import Checkpoint
+from alignkit.record import Epoch
+from alignkit.workspace import Workspace, content_key, write_atomically
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from alignkit.load.experiment import Recipe
+    from alignkit.plan import Training
+    from alignkit.prepare import Prepared
+
+
+def train(
+    training: Training,
+    recipe: Recipe,
+    prepared: Prepared,
+    *,
+    indices: npt.NDArray[np.int64],
+    labels: Sequence[int],
+    ids: Sequence[str],
+    classes: int,
+    workspace: Workspace,
+    progress: Callable[[Epoch], None] | None = None,
+    others: Sequence[Prepared] = (),
+) -> Checkpoint:
+    """Train one model, or give the stored one, or go on with the unfinished one.
+
+    ``indices`` are the samples that every path decoded, ascending; ``labels`` and ``ids`` are those
+    of all samples. ``progress`` is called after every epoch; ``others`` are the further paths of a
+    mix. A share of the data is taken of ``indices``. Raises `TrainingError` if the loss or
+    a weight is not finite or there are fewer than two images, and `MissingDependency` if the
+    recipe's device is not here.
+    """
+    used = [ids[index] for index in indices]
+    parts = training_parts(training, used, len(ids))
+    key = content_key(parts)
+    if workspace.stored("trainings", key) is None:
+        from alignkit.train.fit import fit
+        from alignkit.train.fraction import stratified
+        from alignkit.train.images import Source, TrainingImages
+
+        chosen = indices[stratified(training, [labels[index] for index in indices], used)]
+        images = TrainingImages(
+            sources=tuple(
+                Source(each.pixels, each.rows[chosen], path.normalise)
+                for each, path in zip([prepared, *others], training.paths, strict=True)
+            ),
+            labels=[labels[index] for index in chosen],
+            ids=[ids[index] for index in chosen],
+        )
+        state = workspace.unfinished("trainings", key) / "state.pt"
+        fitted = fit(training, recipe, images, classes, state, progress)
+        with workspace.store("trainings", key, parts, training.label) as folder:
+            write_atomically(folder / "weights.pt", fitted.weights)
+            write_atomically(folder / "log.json", json.dumps(fitted.log, indent=1, allow_nan=False))
+            write_atomically(folder / "log.csv", log_csv(fitted.log))
+    stored = workspace.stored("trainings", key)
+    assert stored is not None
+    height, width = training.preprocess.size
+    return Checkpoint(recipe.model, classes, height, width, stored / "weights.pt", key)
+
+
+def training_parts(training: Training, used: Sequence[str], total: int) -> dict[str, Any]:
+    """What the weights depend on.
+
+    `Training.parts` says it all unless an image was left out because some path did not decode it:
+    then the images used belong to it, for another path in the experiment changes them.
+    """
+    if len(used) == total:
+        return training.parts
+    return {**training.parts, "images": hashlib.sha256("\0".join(used).encode()).hexdigest()}
+
+
+def log_csv(log: dict[str, Any]) -> str:
+    """A header and a line for each epoch: loss, accuracy, learning rate, images a second."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=[*Epoch.model_fields], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(log["epochs"])
+    return text.getvalue()
+
+
+def read_log(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The ``log.json`` beside the weights.
+
+    ``epochs`` holds one `alignkit.record.Epoch` for each, as a mapping; ``images``, ``threads``,
+    ``device`` and ``library`` say what it ran on; ``initial_weights`` and ``order`` are hashes that
+    the two sides of a matched pair share; ``resumed_after`` lists the epochs after which it was
+    continued by another process.
+    """
+    log: dict[str, Any] = json.loads(checkpoint.weights.with_name("log.json").read_text())
+    return log

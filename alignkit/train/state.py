@@ -1,0 +1,140 @@
+"""`TrainingState`: all that the next epoch depends on, and its file.
+
+There is no generator to keep: an epoch draws all that is random anew, from the seed and its number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.amp.grad_scaler import GradScaler
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from alignkit.errors import WorkspaceError
+from alignkit.workspace import write_atomically
+
+if TYPE_CHECKING:
+    from alignkit.load.experiment import Recipe
+
+
+@dataclass(slots=True)
+class TrainingState:
+    """A training between two epochs."""
+
+    model: nn.Module
+    optimiser: torch.optim.Optimizer
+    log: dict[str, Any]
+    """As `alignkit.train.read_log` describes it."""
+    forward: Callable[[torch.Tensor], torch.Tensor]
+    """The model, compiled where the recipe says so."""
+    scaler: GradScaler
+    """Of the loss, against underflow in float16; does nothing otherwise."""
+    average: AveragedModel | None = None
+    """The moving average of the weights, which then is the model that is kept."""
+
+    @property
+    def epochs_done(self) -> int:
+        """How many epochs are over."""
+        return len(self.log["epochs"])
+
+    def save(self, file: Path) -> None:
+        """Replace the file in one step: a kill or a full disk leaves the last good state."""
+        content = {
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "log": self.log,
+            "scaler": self.scaler.state_dict(),
+            "average": self.average and self.average.state_dict(),
+        }
+        write_atomically(file, serialised(content))
+
+    def resume(self, stored: dict[str, Any]) -> None:
+        """Take over what another process saved."""
+        self.model.load_state_dict(stored["model"])
+        self.optimiser.load_state_dict(stored["optimiser"])
+        self.scaler.load_state_dict(stored["scaler"])
+        if self.average is not None:
+            self.average.load_state_dict(stored["average"])
+        self.log = stored["log"]
+        self.log["resumed_after"].append(self.epochs_done)
+
+    @property
+    def kept(self) -> nn.Module:
+        """The model that the training gives."""
+        return self.model if self.average is None else self.average.module
+
+    def weights(self) -> bytes:
+        """The ``state_dict``, on the CPU, as ``torch.save`` writes it."""
+        on_cpu = {name: each.cpu() for name, each in self.kept.state_dict().items()}
+        return serialised(on_cpu)
+
+
+def read_state(file: Path) -> dict[str, Any] | None:
+    """What `TrainingState.save` wrote; ``None`` if there is nothing to continue.
+
+    Raises `WorkspaceError` if the file is damaged.
+    """
+    if not file.exists():
+        return None
+    try:
+        stored: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+    except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+        raise WorkspaceError(
+            f"{file} is damaged ({error}); delete it, and the training starts again"
+        ) from error
+    return stored
+
+
+def state_of(
+    recipe: Recipe, model: nn.Module, log: dict[str, Any], device: torch.device
+) -> TrainingState:
+    """The beginning of a training of ``model``, which is on ``device``."""
+    average = None
+    if recipe.ema:
+        average = AveragedModel(
+            model,
+            multi_avg_fn=get_ema_multi_avg_fn(recipe.ema),  # type: ignore[no-untyped-call]
+            use_buffers=True,
+        )
+    return TrainingState(
+        model,
+        optimiser_for(recipe, model),
+        log,
+        forward=torch.compile(model) if recipe.compile else model,
+        scaler=GradScaler(device.type, enabled=recipe.amp == "fp16"),
+        average=average,
+    )
+
+
+def optimiser_for(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:
+    """AdamW or SGD over all weights, as the recipe says."""
+    rate, decay = recipe.learning_rate, recipe.weight_decay
+    if recipe.optimiser == "sgd":
+        return torch.optim.SGD(
+            model.parameters(), lr=rate, momentum=recipe.momentum, weight_decay=decay
+        )
+    return torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
+
+
+def weights_hash(model: nn.Module) -> str:
+    """SHA-256 hex over names and values of a module's ``state_dict``."""
+    digest = hashlib.sha256()
+    for name, each in model.state_dict().items():
+        digest.update(name.encode())
+        digest.update(each.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def serialised(content: Any) -> bytes:
+    """``torch.save`` into memory: on a full disk it would raise no `OSError` of its own."""
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()

@@ -1,0 +1,72 @@
+"""Inside decode, each of libjpeg-turbo's switches gets its own blame."""
+
+from dataclasses import replace
+
+import pytest
+
+from alignkit.attribute.switches import attribute_decode
+from alignkit.cell import Skipped
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.decoders.pillow import PillowDecoder
+from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
+from alignkit.decoders.torchpipe import TorchpipeDecoder
+from tests.attribute.test_attribute import share_of
+from tests.stacks import opencv, samples_of, turned_photos
+
+
+def decoded_by(decoder):
+    return replace(opencv(), name="candidate", decode=decoder)
+
+
+@pytest.mark.parametrize(
+    ("switches", "blamed"),
+    [({"chroma": "nearest"}, "decode.chroma"), ({"dct": "ifast"}, "decode.dct")],
+)
+@pytest.mark.parametrize("decoder", [OpenCVDecoder(), PillowDecoder(), TorchpipeDecoder()])
+def test_the_planted_switch_gets_all_the_blame(decoder, switches, blamed):
+    reference = opencv(decode=decoder)
+    found = attribute_decode(
+        reference, decoded_by(SimpleJPEGDecoder(**switches)), turned_photos(), resamples=200
+    )
+    pixels = found.metrics["pixels"]
+    assert share_of(pixels) == {blamed: pixels.total.value}
+    assert pixels.total.value > 0.05
+
+
+def test_two_planted_switches_are_both_named_and_add_up():
+    both = decoded_by(SimpleJPEGDecoder(chroma="nearest", dct="ifast"))
+    pixels = attribute_decode(opencv(), both, turned_photos(), resamples=200).metrics["pixels"]
+    shares = share_of(pixels)
+    assert set(shares) == {"decode.chroma", "decode.dct"}
+    assert min(shares.values()) > 0.05
+    assert sum(shares.values()) == pytest.approx(pixels.total.value, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("decoder", "reason"),
+    [
+        (OpenCVDecoder(), "the two decoders are the same"),
+        (PillowDecoder(), "libjpeg-turbo with the same switches"),
+    ],
+)
+def test_decoders_without_a_difference_are_skipped_with_a_reason(decoder, reason):
+    found = attribute_decode(opencv(), decoded_by(decoder), turned_photos())
+    assert isinstance(found, Skipped)
+    assert reason in found.reason
+
+
+def test_a_decoder_that_is_not_what_it_is_said_to_be_is_not_split(jpegs):
+    candidate = decoded_by(SimpleJPEGDecoder(chroma="nearest"))
+    samples = samples_of([jpegs["420"], jpegs["cmyk"]])
+    found = attribute_decode(opencv(decode=PillowDecoder()), candidate, samples)
+    assert isinstance(found, Skipped)
+    assert "decode 1.jpg differently" in found.reason
+
+
+def test_an_unknown_decoder_is_not_split():
+    class Unknown(OpenCVDecoder):
+        pass
+
+    found = attribute_decode(opencv(), decoded_by(Unknown()), turned_photos())
+    assert isinstance(found, Skipped)
+    assert "Unknown has no switches" in found.reason

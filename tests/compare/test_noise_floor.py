@@ -1,0 +1,52 @@
+"""The noise floor of a few hand-made seeds."""
+
+import numpy as np
+import pytest
+
+from alignkit.compare.noise_floor import noise_floor, noise_floors
+from alignkit.errors import DataError
+from alignkit.predictions import Predictions
+
+
+def predicting(classes_predicted, labels=(0, 0, 1, 1)) -> Predictions:
+    logits = np.eye(2, dtype=np.float32)[list(classes_predicted)]
+    return Predictions(tuple("abcd"), np.array(labels), logits, ("x", "y"))
+
+
+def test_spread_and_churn_of_three_seeds_worked_by_hand():
+    found = noise_floor(
+        [predicting([0, 0, 1, 1]), predicting([0, 0, 1, 0]), predicting([1, 0, 1, 0])]
+    )
+    assert found.seeds == 3
+    top1 = found.metrics["top1"]
+    assert top1.values == (1.0, 0.75, 0.5)
+    assert top1.range == 0.5
+    assert top1.deviation == pytest.approx(np.std([1.0, 0.75, 0.5], ddof=1))
+    assert found.churn == pytest.approx((0.25 + 0.5 + 0.25) / 3)
+    assert found.churn_greatest == 0.5
+
+
+def test_equal_models_have_a_floor_of_zero():
+    found = noise_floor([predicting([0, 1, 1, 1])] * 2)
+    assert {spread.range for spread in found.metrics.values()} == {0.0}
+    assert found.churn == found.churn_greatest == 0.0
+
+
+def test_a_metric_undefined_for_one_seed_is_left_out():
+    one = predicting([0, 0, 0, 0])
+    one.logits[:] = np.nan
+    found = noise_floor([predicting([0, 0, 1, 1]), one])
+    assert "precision.macro" not in found.metrics
+    assert found.metrics["top1"].range == 1.0
+
+
+def test_one_seed_has_no_floor_and_says_why():
+    floor = noise_floors({"opencv": [predicting([0, 0, 1, 1])]})["opencv"]
+    assert (floor.metrics, floor.churn) == ({}, None)
+    assert "one seed" in floor.reason
+
+
+def test_seeds_on_different_images_are_refused():
+    other = predicting([0, 0, 1, 1]).rows(np.array([1, 0, 2, 3]))
+    with pytest.raises(DataError):
+        noise_floor([predicting([0, 0, 1, 1]), other])

@@ -1,0 +1,62 @@
+import pytest
+
+from alignkit.decoders.pillow import PillowDecoder
+from alignkit.diff.path_argument import named_paths
+from alignkit.errors import ConfigError
+from alignkit.load.preprocess_option import PreprocessOption
+
+ENTRY = PreprocessOption.model_validate({"preset": "pillow-train", "size": 64})
+
+
+def names(paths):
+    return [path.preprocess.name for path in paths]
+
+
+def test_presets_entries_and_mappings_are_paths():
+    reference, mapping, entry = named_paths(
+        ["opencv-train", "{preset: opencv-train, decode: pillow}", "mine"],
+        size=64,
+        entries={"mine": ENTRY},
+    )
+    assert names((reference, mapping, entry)) == ["opencv-train", "opencv-train-2", "mine"]
+    assert reference.preset == mapping.preset == "opencv-train"
+    assert mapping.preprocess.decode == PillowDecoder()
+    assert {path.preprocess.size for path in (reference, mapping, entry)} == {(64, 64)}
+
+
+def test_a_preset_is_of_224_px_unless_told():
+    for path in named_paths(["opencv-train", "{preset: pillow-train, name: other}"]):
+        assert path.preprocess.size == (224, 224)
+
+
+def test_a_mapping_may_be_named_and_spell_out_every_stage():
+    given = "{name: own, decode: opencv, resize: {name: opencv, size: 224}}"
+    assert names(named_paths(["opencv-train", given])) == ["opencv-train", "own"]
+
+
+def test_without_an_argument_all_entries_are_compared():
+    assert names(named_paths([], entries={"a": ENTRY, "b": ENTRY})) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["opencv-train"], "twice or more"),
+        (["opencv-train", "opencv-trian"], "did you mean 'opencv-train'"),
+        (["opencv-train", "[1, 2]"], "give a preset"),
+        (["opencv-train", "7"], "give a preset"),
+        (["opencv-train", "{preset: opencv-train"], r"--preprocess 2:1:.*not valid YAML"),
+        (["opencv-train", "{preset: opencv-train, decod: pillow}"], r"2:1:24: decod: unknown key"),
+        (["opencv-train", "{preset: opencv-train, size: 64}"], "one model takes one size"),
+    ],
+)
+def test_mistakes_are_told_where_they_stand(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        named_paths(arguments)
+
+
+def test_a_misspelt_key_is_the_only_thing_reported():
+    with pytest.raises(ConfigError) as told:
+        named_paths(["opencv-train", "{presett: opencv-train}"])
+    assert "did you mean 'preset'" in str(told.value)
+    assert "size" not in str(told.value)

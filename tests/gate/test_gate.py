@@ -1,0 +1,244 @@
+"""Rules applied to evidence: states, exit codes, waivers, intervals."""
+
+import math
+from datetime import date
+
+import pytest
+
+from alignkit.gate import judge
+from alignkit.gate.rule import Gate, Rule
+from alignkit.record import (
+    Control,
+    CoverageDiff,
+    DriftFacts,
+    Estimate,
+    LogitDistance,
+    MatrixEntry,
+    PathFacts,
+    PixelStage,
+)
+
+HELD = Control(name="A/A", expected="0", observed="0", passed=True)
+BROKEN = Control(name="A/A", expected="0", observed="3", passed=False)
+COVERED = CoverageDiff(reference="a", candidate="b", images=10, only_reference=0, only_candidate=0)
+
+
+def stage(name: str = "decode", mode: str = "isolated", **values: object) -> PixelStage:
+    numbers = {"images": 10, "identical": 2, "max_abs": 4.0, "mean_abs": 0.2, "p99": 2.0,
+               "bias": (0.1, -0.3, 0.0), "share_differing": 0.5, "psnr": 48.0}  # fmt: skip
+    return PixelStage(reference="a", candidate="b", stage=name, mode=mode, **{**numbers, **values})
+
+
+def drift(value: float | None, low: float, high: float, n: int = 100, **more: object) -> DriftFacts:
+    estimate = Estimate(value=value, low=low, high=high, reason="" if value is not None else "none")
+    return DriftFacts(
+        n=n, metrics={"recall.macro": estimate, "top1": estimate}, churn=estimate,
+        right_to_wrong=0, wrong_to_right=0, wrong_to_wrong=0, mcnemar_p=None, detectable=None,
+        logits=LogitDistance(max_abs=1.0, mean_abs=0.1, cosine=0.9), **more,
+    )  # fmt: skip
+
+
+def entry(aligned: bool = False, **values: object) -> MatrixEntry:
+    return MatrixEntry(
+        trained_with="a", evaluated_with="a" if aligned else "b", backend="torch",
+        precision="fp32", aligned=aligned, **{"state": "measured", **values},
+    )  # fmt: skip
+
+
+def matrix(*found: DriftFacts) -> tuple[MatrixEntry, ...]:
+    return (entry(aligned=True, metrics={"top1": 0.5}), *(entry(drift=each) for each in found))
+
+
+def pixel_verdict(*rules: Rule, pixels=None, coverage=(COVERED,), controls=(HELD,), **gate):
+    return judge(
+        Gate(rules=rules, **gate), pixels=pixels or (stage(),), coverage=coverage, controls=controls
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "below", "above"),
+    [
+        ("decode.mean_abs", 0.19, 0.21), ("decode.max_abs", 3.0, 5.0), ("decode.p99", 1.0, 3.0),
+        ("decode.bias", 0.29, 0.31), ("decode.share_differing", 0.4, 0.6),
+        ("decode.changed", 0.7, 0.9),
+    ],
+)  # fmt: skip
+def test_a_limit_fails_above_the_value_and_passes_below(metric, below, above):
+    assert pixel_verdict(Rule(metric=metric, fail=below)).exit_code == 1
+    assert pixel_verdict(Rule(metric=metric, fail=above)).exit_code == 0
+    assert pixel_verdict(Rule(metric=metric, warn=below, fail=above)).state == "warn"
+
+
+def test_psnr_fails_below_its_limit_and_passes_where_nothing_differs():
+    assert pixel_verdict(Rule(metric="decode.psnr", fail=50)).exit_code == 1
+    assert pixel_verdict(Rule(metric="decode.psnr", fail=40)).exit_code == 0
+    same = stage(identical=10, psnr=None)
+    assert pixel_verdict(Rule(metric="decode.psnr", fail=50), pixels=(same,)).exit_code == 0
+
+
+def test_another_shape_fails_whatever_the_limit_is():
+    verdict = pixel_verdict(
+        Rule(metric="decode.max_abs", fail=250), pixels=(stage(shape_mismatches=1),)
+    )
+    assert verdict.exit_code == 1
+    assert "1 images have another shape" in verdict.sentence
+
+
+def test_isolated_is_the_default_and_cumulative_is_asked_for():
+    pixels = (stage(mean_abs=0.1), stage(mode="cumulative", mean_abs=0.9))
+    assert pixel_verdict(Rule(metric="decode.mean_abs", fail=0.5), pixels=pixels).exit_code == 0
+    rule = Rule(metric="decode.mean_abs", fail=0.5, mode="cumulative")
+    assert pixel_verdict(rule, pixels=pixels).exit_code == 1
+
+
+def test_images_that_one_side_cannot_decode_fail_though_no_rule_says_so():
+    lost = COVERED.model_copy(update={"only_reference": 3, "examples": ("x.jpg",)})
+    verdict = pixel_verdict(Rule(metric="decode.max_abs", fail=9), coverage=(lost,))
+    assert verdict.exit_code == 1
+    assert "3 of 10 only a decodes: x.jpg" in verdict.sentence
+    allowed = Rule(metric="coverage", fail=0.5)
+    assert (
+        pixel_verdict(Rule(metric="decode.max_abs", fail=9), allowed, coverage=(lost,)).exit_code
+        == 0
+    )
+
+
+def test_a_stage_that_was_not_compared_is_an_error_and_no_pass():
+    empty = stage(images=0, identical=0, mean_abs=None, reason="no image could be compared")
+    verdict = pixel_verdict(Rule(metric="decode.mean_abs", fail=1), pixels=(empty,))
+    assert (verdict.state, verdict.exit_code) == ("error", 5)
+
+
+def test_nan_is_an_error_with_its_reason():
+    broken = stage(bias=None, reason="7 values are NaN or infinite")
+    verdict = pixel_verdict(Rule(metric="decode.bias", fail=1), pixels=(broken,))
+    assert (verdict.state, verdict.exit_code) == ("error", 3)
+    assert "7 values are NaN" in verdict.sentence
+
+
+def test_a_path_that_cannot_run_here_is_missing_unless_that_is_allowed():
+    gpu = "needs an NVIDIA GPU, and this machine has none"
+    paths = (PathFacts(name="a", stages=()), PathFacts(name="b", stages=(), skipped=gpu))
+
+    def code(allowed, reason=gpu):
+        skipped = (paths[0], paths[1].model_copy(update={"skipped": reason}))
+        gate = Gate(rules=(Rule(metric="decode.max_abs", fail=9),), allow_missing=allowed)
+        return judge(gate, controls=(HELD,), paths=skipped)
+
+    assert code(False).exit_code == 4
+    assert code("gpu").exit_code == 0
+    assert "Not run: b: needs an NVIDIA GPU" in code("gpu").sentence
+    assert code("gpu", "dali is not installed").exit_code == 4
+    assert code(True, "dali is not installed").exit_code == 0
+
+
+def test_a_control_that_fails_makes_every_verdict_an_error():
+    verdict = pixel_verdict(Rule(metric="decode.max_abs", fail=9), controls=(HELD, BROKEN))
+    assert (verdict.state, verdict.exit_code) == ("error", 3)
+    assert "cannot be trusted" in verdict.sentence
+
+
+def test_informational_pardons_drift_and_nothing_else():
+    assert pixel_verdict(Rule(metric="decode.max_abs", fail=1), informational=True).exit_code == 0
+    verdict = pixel_verdict(
+        Rule(metric="decode.max_abs", fail=1), informational=True, controls=(BROKEN,)
+    )
+    assert verdict.exit_code == 3
+
+
+def test_a_waiver_holds_until_its_day_and_for_its_path():
+    def state(today, path="b"):
+        waive = [
+            {"rule": "decode.max_abs", "until": "2027-03-01", "reason": "codec bug", "path": path}
+        ]
+        gate = Gate(rules=(Rule(metric="decode.max_abs", fail=1),), waive=waive)
+        return judge(gate, pixels=(stage(),), coverage=(COVERED,), controls=(HELD,), today=today)
+
+    held = state(date(2027, 3, 1))
+    assert (held.state, held.exit_code) == ("warn", 0)
+    assert held.rules[0].waived == "until 2027-03-01: codec bug"
+    assert state(date(2027, 3, 2)).exit_code == 1
+    assert state(date(2027, 3, 1), path="c").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(-0.004, 0.002, "pass"), (0.011, 0.02, "fail"), (-0.004, 0.012, "inconclusive")],
+)
+def test_a_margin_is_held_against_the_whole_interval(low, high, expected):
+    rule = Rule(metric="recall.macro", margin=0.01)
+    found = matrix(drift((low + high) / 2, low, high))
+    assert judge(Gate(rules=(rule,)), matrix=found, controls=()).rules[0].state == expected
+
+
+@pytest.mark.parametrize(
+    ("direction", "low", "high", "expected"),
+    [
+        ("drop", -0.004, 0.5, "pass"), ("drop", -0.5, -0.02, "fail"),
+        ("drop", -0.02, 0.5, "inconclusive"), ("drop", 0.1, 0.5, "pass"),
+        ("rise", -0.5, 0.004, "pass"), ("rise", 0.02, 0.5, "fail"),
+        ("rise", -0.5, 0.02, "inconclusive"),
+    ],
+)  # fmt: skip
+def test_non_inferiority_looks_at_one_side(direction, low, high, expected):
+    rule = Rule(metric="recall.macro", margin=0.01, direction=direction)
+    found = matrix(drift((low + high) / 2, low, high))
+    assert judge(Gate(rules=(rule,)), matrix=found, controls=()).rules[0].state == expected
+
+
+def test_inconclusive_says_how_many_images_would_settle_it():
+    rule = Rule(metric="recall.macro", margin=0.01)
+    found = matrix(drift(0.005, -0.015, 0.025, n=400))
+    gate = Gate(rules=(rule,), on_inconclusive="fail")
+    verdict = judge(gate, matrix=found, controls=())
+    assert verdict.exit_code == 7
+    # the half width 0.02 must shrink to the 0.005 that separate the value from the margin
+    assert verdict.rules[0].needed == math.ceil(400 * (0.02 / 0.005) ** 2)
+    assert judge(Gate(rules=(rule,)), matrix=found, controls=()).exit_code == 0
+
+
+def test_relative_limits_are_shares_of_the_reference():
+    rules = Rule(preset="mlperf-99").expanded()
+    # of an accuracy of 0.5, a drop of 0.004 is 0.8 % and one of 0.006 is 1.2 %
+    assert (
+        judge(Gate(rules=rules), matrix=matrix(drift(-0.004, -0.1, 0.1)), controls=()).exit_code
+        == 0
+    )
+    assert (
+        judge(Gate(rules=rules), matrix=matrix(drift(-0.006, -0.1, 0.1)), controls=()).exit_code
+        == 1
+    )
+    assert judge(Gate(rules=rules), matrix=matrix(drift(0.2, 0.1, 0.3)), controls=()).exit_code == 0
+
+
+def test_an_empty_class_and_an_unknown_one_are_errors_with_codes_of_their_own():
+    from alignkit.record import ClassDrift
+
+    nothing = Estimate(value=None, low=None, high=None, reason="no image is of this class")
+    owl = ClassDrift(name="owl", support=0, recall=nothing, precision=nothing)
+    found = matrix(drift(0.0, 0.0, 0.0, classes=(owl,)))
+    empty = judge(Gate(rules=(Rule(metric="recall[owl]", fail=0.1),)), matrix=found, controls=())
+    assert empty.exit_code == 5
+    assert "no image is of this class" in empty.rules[0].observed
+    unknown = judge(Gate(rules=(Rule(metric="recall[cat]", fail=0.1),)), matrix=found, controls=())
+    assert unknown.exit_code == 2
+    assert "there are owl" in unknown.rules[0].observed
+
+
+def test_a_rule_that_applies_to_nothing_compares_nothing():
+    rule = Rule(metric="churn", fail=0.1, backend="tensorrt")
+    verdict = judge(Gate(rules=(rule,)), matrix=matrix(drift(0.0, 0.0, 0.0)), controls=())
+    assert verdict.exit_code == 5
+
+
+def test_what_was_not_measured_outweighs_a_finding():
+    pixels = (stage(), stage("resize", images=0, identical=0, max_abs=None, reason="none"))
+    rules = (Rule(metric="decode.max_abs", fail=1), Rule(metric="resize.max_abs", fail=1))
+    assert pixel_verdict(*rules, pixels=pixels).exit_code == 5
+
+
+def test_a_run_without_a_baseline_leaves_its_rules_to_the_gate():
+    rule = Rule(metric="decode.changed", fail=0, against="baseline")
+    verdict = pixel_verdict(rule, on_inconclusive="fail")
+    assert (verdict.state, verdict.exit_code) == ("inconclusive", 0)
+    assert "`alignkit gate` reads the baseline" in verdict.sentence
