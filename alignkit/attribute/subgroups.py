@@ -2,8 +2,9 @@
 
 A kind is a value of a dimension: its file's (subsampling, quality, size, …, see
 `alignkit.diff.census`), its class, its *margin* (softmax margin of the reference's prediction) or
-its *edge energy*, the last two in thirds of the images. Each kind is compared with all other images; p-values are Fisher's
-exact ones for "flipped in at least one seed", adjusted by Holm over every comparison made.
+its *edge energy*, the last two in thirds of the images. Each kind is compared with all other
+images; p-values are Fisher's exact ones for "flipped in at least one seed", adjusted by Holm over
+every comparison made.
 """
 
 from __future__ import annotations

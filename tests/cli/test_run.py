@@ -9,6 +9,7 @@ import pytest
 from alignkit.cli import arguments
 from alignkit.errors import DataError, WorkspaceError
 from alignkit.record import RunRecord
+from alignkit.report.write import Written
 from tests.report.records import quickstart as sample_record
 
 
@@ -35,7 +36,10 @@ def runs(monkeypatch, tmp_path, record) -> dict:
 
     module = SimpleNamespace(run_experiment=run_experiment)
     monkeypatch.setitem(sys.modules, "alignkit.run", module)
-    monkeypatch.setattr("alignkit.report.render", lambda folder: folder / "index.html")
+    monkeypatch.setattr(
+        "alignkit.report.write.write_report",
+        lambda folder, form: Written(folder / "index.html", bytes=0, left_out=0),
+    )
     outcomes["done"] = done
     return outcomes
 
