@@ -30,8 +30,8 @@ from prepare import bundled_photos, seconds
 from alignkit.diff import COUNTING, SSIM_STAGES
 from alignkit.diff.images import DiffImages
 from alignkit.diff.isolate import Isolation
+from alignkit.diff.shared_images import Encoded
 from alignkit.diff.tally import DiffTally
-from alignkit.diff.worker import Encoded
 from alignkit.numerics import available_threads
 from alignkit.preprocess import Preprocess
 

@@ -19,8 +19,8 @@ from alignkit.diff.images import MAX_PIXELS, DiffImages
 from alignkit.diff.isolate import Isolation, Limits, WarmUpDied
 from alignkit.diff.path_argument import NamedPath
 from alignkit.diff.record import DiffRecord, ImageSet, PairDiff, StressDiff
+from alignkit.diff.shared_images import Encoded
 from alignkit.diff.stress import Stress
-from alignkit.diff.worker import Encoded
 from alignkit.errors import BackendError, ExitCode, MissingDependency, worst
 from alignkit.numerics import available_threads
 from alignkit.plugins import Plugin, name_of

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alignkit.diff.path_argument import NamedPath
-from alignkit.diff.worker import EVERYTHING, Begin, Encoded
+from alignkit.diff.shared_images import EVERYTHING, Encoded
+from alignkit.diff.worker import Begin
 from alignkit.record import Environment, PathFacts
 
 

@@ -12,9 +12,10 @@ from alignkit.decoders import Decoded, Outcome
 from alignkit.diff.census import Dimension, kinds_of
 from alignkit.diff.image_size import Size, declared_size
 from alignkit.diff.jpeg_header import read_jpeg_header
+from alignkit.diff.shared_images import EVERYTHING, Encoded
 from alignkit.diff.stress import Stress
 from alignkit.diff.totals import Totals, totals_of
-from alignkit.diff.worker import EVERYTHING, Begin, Encoded
+from alignkit.diff.worker import Begin
 from alignkit.errors import AlignkitError
 from alignkit.preprocess import Preprocess, StageName, Taps
 

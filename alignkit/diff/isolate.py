@@ -19,8 +19,9 @@ from itertools import islice
 from multiprocessing.connection import wait
 from typing import Any, Generic, Self, TypeVar
 
-from alignkit.diff.worker import EVERYTHING, READY, Encoded, Failure, Work
-from alignkit.diff.worker_process import WorkerProcess, Zygote
+from alignkit.diff.shared_images import EVERYTHING, Encoded
+from alignkit.diff.worker import READY, Failure, Work
+from alignkit.diff.worker_process import AHEAD, WorkerProcess, Zygote
 from alignkit.errors import AlignkitError
 
 Result = TypeVar("Result")
@@ -97,7 +98,8 @@ class _Task(Generic[Result]):
 class _Worker(Generic[Result]):
     process: WorkerProcess
     ready: bool = False
-    task: _Task[Result] | None = None
+    tasks: deque[_Task[Result]] = field(default_factory=deque)
+    """The one it works on, and what lies ready."""
     used: bool = False
     condemned: str = ""
     """Why it was killed, if it was."""
@@ -136,20 +138,21 @@ class _Crew(Generic[Result]):
             worker.process.close()
 
     def _hand_out(self) -> None:
-        for worker in self.workers:
-            if worker.ready and worker.task is None and (task := self._fitting(worker)):
-                worker.task = task
-                _send(worker, task.images)
+        for depth in range(1, AHEAD + 1):
+            for worker in self.workers:
+                if worker.ready and len(worker.tasks) < depth and (task := self._fitting(worker)):
+                    worker.tasks.append(task)
+                    worker.process.give(task.images)
         starting = sum(not worker.ready for worker in self.workers)
         if len(self.waiting) > starting and len(self.workers) < self.size:
             started: _Worker[Result] = _Worker(self.zygote.fork())
             self.workers.append(started)
-            _send(started, self.work)
+            started.process.send(self.work)
 
     def _fitting(self, worker: _Worker[Result]) -> _Task[Result] | None:
         """The first task that a worker may have, taken off the queue."""
         for task in self.waiting:
-            if not (task.unspoilt and worker.used):
+            if not (task.unspoilt and (worker.used or worker.tasks)):
                 self.waiting.remove(task)
                 return task
         return None
@@ -180,12 +183,12 @@ class _Crew(Generic[Result]):
             worker.ready = True
             worker.process.resident_at_rest = worker.process.resident()
             return
-        assert worker.task is not None
-        worker.task.results[worker.task.place] = message
-        worker.task, worker.used = None, True
+        task = worker.tasks.popleft()
+        task.results[task.place] = message
+        worker.used = True
 
     def _watch(self, worker: _Worker[Result]) -> None:
-        if worker.condemned or (worker.ready and worker.task is None):
+        if worker.condemned or (worker.ready and not worker.tasks):
             return
         allowed = self.limits.seconds if worker.ready else WARM_UP_SECONDS
         taken = worker.process.resident() - worker.process.resident_at_rest
@@ -209,9 +212,10 @@ class _Crew(Generic[Result]):
         worker.process.close()
         if not worker.ready:
             raise WarmUpDied(path, reason)
-        task = worker.task
-        if task is None:  # at rest: nobody's fault, and nothing is lost
+        if not worker.tasks:  # at rest: nobody's fault, and nothing is lost
             return
+        task, *others = worker.tasks
+        self.waiting.extendleft(reversed(others))
         images = list(task.images)
         guilty = worker.certain or (len(images) == 1 and not worker.used)
         if guilty:
@@ -229,10 +233,3 @@ def _without(image: Encoded, path: int, reason: str) -> Encoded:
     """The image, not to be tried on that path again; on none, if it was not tried or dies again."""
     known = {number for number, _ in image.lost}
     return replace(image, lost=(*image.lost, (EVERYTHING if path in known else path, reason)))
-
-
-def _send(worker: _Worker[Any], message: Any) -> None:
-    try:
-        worker.process.channel.send(message)
-    except (BrokenPipeError, ConnectionResetError):
-        return  # it died; the zygote tells how

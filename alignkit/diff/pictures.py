@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from alignkit.diff.worker import Begin, Encoded
+from alignkit.diff.shared_images import Encoded
+from alignkit.diff.worker import Begin
 from alignkit.preprocess import Preprocess
 from alignkit.record import WorstImage
 

@@ -13,27 +13,16 @@ import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, TypeVar
+
+from alignkit.diff.shared_images import EVERYTHING, Encoded, SharedImages
 
 Result_co = TypeVar("Result_co", covariant=True)
 
 LAYOUT = struct.Struct("@qqd")
 READY = "ready"
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """One image to work on."""
-
-    id: str
-    data: bytes
-    lost: tuple[tuple[int, str], ...] = ()
-    """Paths, by index, that are not to be tried on this image, and how each failed: a worker died
-    of it. `EVERYTHING` stands for the whole image."""
-
-
-EVERYTHING = -1
 
 
 class Begin(Protocol):
@@ -90,21 +79,27 @@ def _warmed_up(task: Work[Any], begin: _Beginner) -> Any:
     return READY
 
 
-def work(channel: int, heartbeat: int) -> None:
-    """Serve until the other end of the channel is closed."""
+def work(channel: int, heartbeat: int, slots: Sequence[int]) -> None:
+    """Serve until the other end of the channel is closed; images come in one of the ``slots``."""
     beat = Heartbeat(heartbeat)
+    shared = [SharedImages(slot) for slot in slots]
     with Connection(channel) as parent:
         try:
             task: Work[Any] = parent.recv()
-            ready = _outcome(lambda: _warmed_up(task, _Beginner(beat)))
-            _one_thread()
-            parent.send(ready)
+            parent.send(_outcome(partial(_warm_up, task, beat)))
             while True:
                 beat.rest()
-                images = parent.recv()
-                parent.send(_outcome(lambda given=images: task(given, _Beginner(beat))))
+                slot, entries = parent.recv()
+                images = shared[slot].read(entries)
+                parent.send(_outcome(partial(task, images, _Beginner(beat))))
         except (EOFError, ConnectionResetError, BrokenPipeError):
             return  # the parent has all it wants
+
+
+def _warm_up(task: Work[Any], beat: Heartbeat) -> str:
+    task.warm_up(_Beginner(beat))
+    _one_thread()
+    return READY
 
 
 class _Beginner:

@@ -14,12 +14,15 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from alignkit.diff.shared_images import Encoded, SharedImages
 from alignkit.diff.worker import LAYOUT, Heartbeat
 from alignkit.diff.zygote import BORN, DIED, FORK, LONGEST
 from alignkit.errors import BackendError
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """There are as many workers as threads were asked for; and forking is safe without threads."""
+AHEAD = 2
+"""Lots of images that lie with a worker: the one it works on, and one so that it need not wait."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
 LAST_WORDS = 300
 """Characters of what a worker wrote before it died."""
@@ -56,14 +59,14 @@ class Zygote:
         Raises `BackendError` if importing them ends the zygote.
         """
         ours, theirs = socket.socketpair()
-        heartbeat, output = _scratch("heartbeat"), _scratch("output")
+        heartbeat, output, *slots = map(_scratch, ("heartbeat", "output", *AHEAD * ("images",)))
         os.ftruncate(heartbeat, LAYOUT.size)
         with theirs, ours:
-            pid = self._born([theirs.fileno(), heartbeat, output])
+            pid = self._born([theirs.fileno(), heartbeat, output, *slots])
             channel = Connection(ours.detach())
         beat = Heartbeat(heartbeat)
         os.close(heartbeat)
-        return WorkerProcess(pid, channel, beat, output)
+        return WorkerProcess(pid, channel, beat, output, tuple(map(SharedImages, slots)))
 
     def deaths(self) -> list[tuple[int, int]]:
         """(pid, exit status) of workers that ended since the last call; see `how_died`."""
@@ -112,12 +115,32 @@ class Zygote:
 class WorkerProcess:
     """A worker as its parent sees it."""
 
-    def __init__(self, pid: int, channel: Connection, beat: Heartbeat, output: int) -> None:
+    def __init__(
+        self,
+        pid: int,
+        channel: Connection,
+        beat: Heartbeat,
+        output: int,
+        slots: tuple[SharedImages, ...],
+    ) -> None:
         self.pid = pid
         self.channel = channel
         self.beat = beat
         self._output = output
+        self._slots = slots
+        self._given = 0
         self.resident_at_rest = self.resident()
+
+    def send(self, message: object) -> None:
+        """Send something small; nothing happens if the worker is dead."""
+        with suppress(BrokenPipeError, ConnectionResetError):  # the zygote tells how it died
+            self.channel.send(message)
+
+    def give(self, images: Sequence[Encoded]) -> None:
+        """Hand over images, of which `AHEAD` lots may lie with the worker at a time."""
+        slot = self._given % AHEAD
+        self._given += 1
+        self.send((slot, self._slots[slot].write(images)))
 
     def resident(self) -> int:
         """Bytes of memory in use; 0 once it has ended."""
@@ -145,6 +168,8 @@ class WorkerProcess:
         """Release what belongs to the parent."""
         self.channel.close()
         os.close(self._output)
+        for slot in self._slots:
+            slot.close()
 
 
 def how_died(status: int, output: int) -> str:

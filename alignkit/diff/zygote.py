@@ -20,6 +20,7 @@ from typing import NoReturn
 
 FORK = b"fork"
 BORN, DIED = b"born", b"died"
+DESCRIPTORS = 5
 LONGEST = 256
 """Bytes of a message."""
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -28,8 +29,9 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 def serve(control: int, modules: Sequence[str]) -> NoReturn:
     """Import ``modules``, then fork workers until the other end of the socket is closed.
 
-    Each ``fork`` comes with three file descriptors for the worker: its channel, its heartbeat and
-    what takes its output. ``born PID`` and, at last, ``died PID STATUS`` are told in return.
+    Each ``fork`` comes with `DESCRIPTORS` for the worker: its channel, its heartbeat, what takes
+    its output, and the slots that images come in. ``born PID`` and, at last, ``died PID STATUS``
+    are told in return.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to handle
     for module in modules:
@@ -67,7 +69,7 @@ def _handle(caller: socket.socket, deaths: int, children: set[int]) -> bool:
             children.remove(pid)
             caller.send(b"%s %d %d" % (DIED, pid, status))
     if caller in readable:
-        message, descriptors, _, _ = socket.recv_fds(caller, LONGEST, 3)
+        message, descriptors, _, _ = socket.recv_fds(caller, LONGEST, DESCRIPTORS)
         if message != FORK:
             return False
         pid = os.fork()
@@ -98,7 +100,7 @@ def _become_worker(caller: socket.socket, deaths: int, descriptors: Sequence[int
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _die_with_parent()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # its death is expected
-        channel, heartbeat, output = descriptors
+        channel, heartbeat, output, *slots = descriptors
         caller.close()
         os.close(deaths)
         os.dup2(output, 1)
@@ -106,7 +108,7 @@ def _become_worker(caller: socket.socket, deaths: int, descriptors: Sequence[int
         os.close(output)
         from alignkit.diff.worker import work
 
-        work(channel, heartbeat)
+        work(channel, heartbeat, slots)
         status = 0
     finally:
         os._exit(status)  # not through what the zygote has on its stack
