@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import NamedTuple
 
 from alignkit.diff.image_size import Size, image_format
 from alignkit.diff.jpeg_header import JpegHeader
 from alignkit.diff.jpeg_quality import Quality
 from alignkit.exif import exif_orientation
 
-Dimension = Literal[
-    "subsampling", "format", "coding", "mode", "quality", "size", "orientation", "icc"
-]
-DIMENSIONS: tuple[Dimension, ...] = (
-    "subsampling", "format", "coding", "mode", "quality", "size", "orientation", "icc",
-)  # fmt: skip
+
+class Kinds(NamedTuple):
+    """What one image is, in every way they are told apart; a tuple, as thousands are sent."""
+
+    subsampling: str
+    format: str
+    coding: str
+    mode: str
+    quality: str
+    size: str
+    orientation: str
+    icc: str
+
+
+DIMENSIONS = Kinds._fields
 UNKNOWN = "unknown"
 """The file ends, or is damaged, before it says."""
 NO_JPEG = "not JPEG"
@@ -24,31 +33,28 @@ MEGAPIXELS = (0.1, 0.5, 2, 10)
 """Lower ends of the classes of size above the lowest."""
 
 
-def kinds_of(encoded: bytes, header: JpegHeader | None, size: Size | None) -> dict[Dimension, str]:
-    """Dimension → the kind of one image, given what its header says and the size it declares.
+def kinds_of(encoded: bytes, header: JpegHeader | None, size: Size | None) -> Kinds:
+    """The kinds of one image, given what its header says and the size it declares.
 
-    >>> kinds_of(b"GIF89a", None, (2, 3))["size"]
+    >>> kinds_of(b"GIF89a", None, (2, 3)).size
     'below 0.1 MP'
     """
     kind = image_format(encoded)
-    return {
-        "format": kind,
-        "size": _size_class(size) if size else UNKNOWN,
-        "orientation": _orientation(header.orientation if header else exif_orientation(encoded)),
-        **_jpeg_kinds(header, UNKNOWN if kind == "JPEG" else NO_JPEG),
-    }
-
-
-def _jpeg_kinds(header: JpegHeader | None, otherwise: str) -> dict[Dimension, str]:
+    size_class = _size_class(size) if size else UNKNOWN
     if header is None:
-        return dict.fromkeys(("subsampling", "coding", "mode", "quality", "icc"), otherwise)
-    return {
-        "subsampling": header.subsampling,
-        "coding": header.coding if header.precision == 8 else f"{header.coding}, not 8 bits",
-        "mode": header.mode,
-        "quality": _quality_class(header.quality),
-        "icc": "with ICC profile" if header.icc else "without",
-    }
+        none = UNKNOWN if kind == "JPEG" else NO_JPEG
+        turned = _orientation(exif_orientation(encoded))
+        return Kinds(none, kind, none, none, none, size_class, turned, none)
+    return Kinds(
+        subsampling=header.subsampling,
+        format=kind,
+        coding=header.coding if header.precision == 8 else f"{header.coding}, not 8 bits",
+        mode=header.mode,
+        quality=_quality_class(header.quality),
+        size=size_class,
+        orientation=_orientation(header.orientation),
+        icc="with ICC profile" if header.icc else "without",
+    )
 
 
 def _quality_class(quality: Quality | None) -> str:

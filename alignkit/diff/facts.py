@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from alignkit.compare.pixel_facts import pixel_stages
@@ -53,8 +54,8 @@ def coverage_diffs(tally: DiffTally) -> tuple[CoverageDiff, ...]:
 def census(tally: DiffTally) -> tuple[Kind, ...]:
     """The kinds of images, in the order of `DIMENSIONS`, most frequent first."""
     return tuple(
-        Kind(dimension=dimension, kind=kind, images=tally.census[dimension, kind])
-        for dimension, kind in _ordered(tally)
+        Kind(dimension=key[0], kind=key[1], images=images)
+        for key, images in _ordered(tally.census())
     )
 
 
@@ -74,26 +75,33 @@ def _pair(tally: DiffTally, number: int, pair: PairTally) -> PairDiff:
         first=diffs.first_divergence,
         largest=diffs.largest_divergence,
         stages=pixel_stages(diffs),
-        kinds=tuple(_kind(tally, pair, key) for key in _ordered(tally)),
+        kinds=_kinds(tally, pair),
         worst=tuple(_image(*each) for each in pair.worst()),
     )
 
 
-def _ordered(tally: DiffTally) -> Sequence[KindKey]:
+def _ordered(census: Counter[KindKey]) -> Sequence[tuple[KindKey, int]]:
     return sorted(
-        tally.census, key=lambda key: (DIMENSIONS.index(key[0]), -tally.census[key], key[1])
+        census.items(), key=lambda each: (DIMENSIONS.index(each[0][0]), -each[1], each[0][1])
     )
 
 
-def _kind(tally: DiffTally, pair: PairTally, key: KindKey) -> KindDrift:
-    decode, last = pair.kinds.get(key, (Totals(), Totals()))
-    return KindDrift(
-        dimension=key[0],
-        kind=key[1],
-        images=tally.census[key],
-        decode=_distance(decode),
-        last=_distance(last),
-    )
+def _kinds(tally: DiffTally, pair: PairTally) -> tuple[KindDrift, ...]:
+    totals = pair.totals()
+    found = []
+    for key, images in _ordered(tally.census()):
+        decode, last = totals.get(key, (Totals(), Totals()))
+        dimension, kind = key
+        found.append(
+            KindDrift(
+                dimension=dimension,
+                kind=kind,
+                images=images,
+                decode=_distance(decode),
+                last=_distance(last),
+            )
+        )
+    return tuple(found)
 
 
 def _distance(totals: Totals) -> Distance:
@@ -115,5 +123,5 @@ def _image(facts: ImageFacts, distance: ImageDistance) -> ImageDrift:
         max_abs=distance.last.max_abs,
         decode_mean_abs=distance.decode.mean_abs,
         ssim=distance.ssim,
-        kinds=dict(facts.kinds),
+        kinds=facts.kinds._asdict(),
     )

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from alignkit.decoders import Decoded, Outcome
-from alignkit.diff.census import Dimension, kinds_of
+from alignkit.diff.census import Kinds, kinds_of
 from alignkit.diff.image_size import Size, declared_size
 from alignkit.diff.jpeg_header import read_jpeg_header
 from alignkit.diff.shared_images import EVERYTHING, Encoded
@@ -30,8 +30,7 @@ MAX_PIXELS = 180_000_000
 """Twice what Pillow warns of, and about where it refuses."""
 
 
-@dataclass(frozen=True, slots=True)
-class Distance:
+class Distance(NamedTuple):
     """One image on a candidate path against the reference."""
 
     decode: Totals
@@ -41,12 +40,11 @@ class Distance:
     """Of the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFacts:
+class ImageFacts(NamedTuple):
     """One image in short."""
 
     id: str
-    kinds: dict[Dimension, str]
+    kinds: Kinds
     outcomes: tuple[tuple[Outcome, str], ...]
     """How each path's decode ended, with the reason; reference first."""
     distances: tuple[Distance | None, ...]

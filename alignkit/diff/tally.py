@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from alignkit.compare.image_diff import DECODED
 from alignkit.compare.pixel_diff import PixelDiff, StageDiffs, joined
-from alignkit.diff.census import Dimension
+from alignkit.diff.census import DIMENSIONS, Kinds
 from alignkit.diff.images import Distance, ImageFacts, Part
 from alignkit.diff.totals import Totals
 from alignkit.preprocess import Preprocess
@@ -20,7 +20,8 @@ PAIR_EXAMPLES = 20
 RANKED = 20
 """Worst images kept for each candidate."""
 
-KindKey: TypeAlias = tuple[Dimension, str]
+KindKey: TypeAlias = tuple[str, str]
+"""Dimension and kind."""
 
 
 @dataclass(slots=True)
@@ -42,12 +43,21 @@ class PairTally:
     only_candidate: int = 0
     examples: list[str] = field(default_factory=list)
     """Ids of images that only one of the two decodes."""
-    kinds: dict[KindKey, tuple[Totals, Totals]] = field(
+    kinds: dict[Kinds, tuple[Totals, Totals]] = field(
         default_factory=lambda: defaultdict(lambda: (Totals(), Totals()))
     )
     """At decode, and of the pixels that are normalised."""
     ranked: list[tuple[float, int, ImageFacts, Distance]] = field(default_factory=list)
     """A heap: (mean difference, minus the image's place, …)."""
+
+    def totals(self) -> dict[KindKey, tuple[Totals, Totals]]:
+        """The same by dimension and kind."""
+        found: dict[KindKey, tuple[Totals, Totals]] = {}
+        for kinds, (decode, last) in self.kinds.items():
+            for key in zip(DIMENSIONS, kinds, strict=True):
+                before = found.get(key, (Totals(), Totals()))
+                found[key] = before[0].plus(decode), before[1].plus(last)
+        return found
 
     def worst(self) -> list[tuple[ImageFacts, Distance]]:
         """Greatest mean difference first; of equals, in the order of the images."""
@@ -61,7 +71,7 @@ class DiffTally:
     paths: tuple[Preprocess, ...]
     """Reference first."""
     images: int = 0
-    census: Counter[KindKey] = field(default_factory=Counter)
+    kinds: Counter[Kinds] = field(default_factory=Counter)
     of_path: list[PathTally] = field(init=False)
     of_pair: list[PairTally] = field(init=False)
     """In the order of the candidates."""
@@ -78,6 +88,14 @@ class DiffTally:
             self._add_image(facts)
             self.images += 1
 
+    def census(self) -> Counter[KindKey]:
+        """How many images are of each kind, by dimension."""
+        counted: Counter[KindKey] = Counter()
+        for kinds, images in self.kinds.items():
+            for key in zip(DIMENSIONS, kinds, strict=True):
+                counted[key] += images
+        return counted
+
     def stage_diffs(self, candidate: int) -> StageDiffs:
         """The stages of one pair, without its images."""
         reference = self.paths[0]
@@ -90,7 +108,7 @@ class DiffTally:
         )
 
     def _add_image(self, facts: ImageFacts) -> None:
-        self.census.update(facts.kinds.items())
+        self.kinds[facts.kinds] += 1
         for path, (outcome, reason) in zip(self.of_path, facts.outcomes, strict=True):
             path.outcomes[outcome] += 1
             if outcome != "ok" and len(path.examples) < EXAMPLES:
@@ -110,9 +128,8 @@ class DiffTally:
 
 
 def _add_distance(pair: PairTally, facts: ImageFacts, distance: Distance, *, place: int) -> None:
-    for key in facts.kinds.items():
-        decode, last = pair.kinds[key]
-        pair.kinds[key] = decode + distance.decode, last + distance.last
+    decode, last = pair.kinds[facts.kinds]
+    pair.kinds[facts.kinds] = decode.plus(distance.decode), last.plus(distance.last)
     mean = distance.last.mean_abs
     if not mean:
         return

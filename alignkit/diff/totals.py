@@ -7,16 +7,14 @@ stages of the whole set.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from alignkit.compare.pixel_sums import PixelSums
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Additive; differences in grey levels."""
+class Totals(NamedTuple):
+    """Differences in grey levels; a tuple, as thousands are sent between processes."""
 
     images: int = 0
     """Images compared."""
@@ -32,7 +30,7 @@ class Totals:
     sum_squares: float = 0
     max_abs: float = 0
 
-    def __add__(self, other: Totals) -> Totals:
+    def plus(self, other: Totals) -> Totals:
         """Join two groups."""
         return Totals(
             self.images + other.images,
