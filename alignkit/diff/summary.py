@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from alignkit.columns import columns
 from alignkit.diff.record import DiffRecord, Distance, ImageDrift, KindDrift, PairDiff
@@ -26,11 +27,17 @@ class Detail:
 
     kinds: int
     worst: int
-    equal_stages: bool
-    """Whether stages that differ in neither mode have a line."""
+    stages: Literal["all", "differing", "none"]
+    """Which have a line: ``differing`` leaves out those that differ in neither mode."""
 
 
-DETAILS = (Detail(7, 3, True), Detail(5, 2, False), Detail(3, 1, False), Detail(0, 0, False))
+DETAILS = (
+    Detail(7, 3, "all"),
+    Detail(5, 2, "differing"),
+    Detail(3, 1, "differing"),
+    Detail(0, 0, "differing"),
+    Detail(0, 0, "none"),
+)
 
 
 def diff_summary(record: DiffRecord) -> str:
@@ -87,7 +94,8 @@ def _pair(pair: PairDiff, notes: dict[str, str], detail: Detail) -> list[str]:
         return [f"{candidate}: skipped, {pair.reason}"]
     lines = [f"{candidate} against {notes[pair.reference]}: {pair.sentence}"]
     if pair.compared:
-        lines += _stages(pair, equal_too=detail.equal_stages)
+        if detail.stages != "none":
+            lines += _stages(pair, equal_too=detail.stages == "all")
         lines += _kinds(pair, CHROMA, detail.kinds)
         if "orient" in (pair.first, pair.largest):
             lines += _kinds(pair, TURNED, detail.kinds)

@@ -1,0 +1,137 @@
+"""`alignkit diff` as a user meets it."""
+
+import json
+import re
+import subprocess
+import sys
+
+import html5lib
+import pytest
+
+from alignkit.diff.record import read_diff_record
+from tests.photos import encoded, exif, photo
+
+NEAREST = "{name: nearest, preset: opencv-train, decode: {name: simplejpeg, chroma: nearest}}"
+PAIR = ("--preprocess", "opencv-train", "--preprocess", NEAREST, "--size", "48")
+FILES = {
+    "420.jpg": encoded(photo(height=80, width=90), subsampling="4:2:0", quality=90),
+    "444.jpg": encoded(photo(height=70, width=60), subsampling="4:4:4", quality=90),
+    "turned.jpg": encoded(photo(), subsampling="4:4:4", exif=exif(6)),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("images")
+    for name, data in FILES.items():
+        (path / name).write_bytes(data)
+    return path
+
+
+def test_the_summary_names_coverage_first_then_the_stage(alignkit, folder):
+    told = alignkit("diff", folder, *PAIR)
+    lines = told.out.splitlines()
+    assert told.code == 0
+    assert len(lines) <= 40
+    assert lines[0] == f"3\N{NO-BREAK SPACE}images of {folder}"
+    assert re.fullmatch(r"opencv-train +3 +0 +0 +0", lines[2])
+    assert lines[5].startswith("nearest against opencv-train: first diverges at decode (mean ")
+    assert any(re.match(r"  4:4:4 +2 +0 +0 +0 +0 +0$", line) for line in lines)
+    assert lines[-1].startswith("  worst: 420.jpg (4:2:0): ")
+    assert "compare: 0 of 3" in told.err
+
+
+def test_many_candidates_still_fit_a_screen(alignkit, folder):
+    told = alignkit("diff", folder, *PAIR, *(6 * ("--preprocess", "pillow-train")), "--quiet")
+    assert told.code == 0
+    assert len(told.out.splitlines()) <= 40
+    assert told.out.count("against opencv-train: ") == 7
+    assert told.err == ""
+
+
+def test_a_path_against_itself_is_equal_everywhere(alignkit, folder):
+    told = alignkit("diff", folder, "--preprocess", "opencv-train", "--preprocess", "opencv-train")
+    assert "opencv-train-2 against opencv-train: equal at every stage on all 3" in told.out
+
+
+def test_several_outputs_are_written(alignkit, folder, tmp_path):
+    out = [f"--out={kind}={tmp_path / name}" for kind, name in (("json", "d.json"), ("html", "h"))]
+    told = alignkit("diff", folder, *PAIR, *out, "--stress", "420:q75")
+    assert told.code == 0
+    assert "4:2:0 q75: first diverges at decode" in told.out
+    stored = json.loads((tmp_path / "d.json").read_text())
+    assert stored["kind"] == "diff"
+    assert stored["command"].startswith("alignkit diff ")
+    record = read_diff_record(tmp_path / "h" / "record.json")
+    assert [image.id for image in record.worst] == ["420.jpg"]
+    for artifact in (record.worst[0].a, record.worst[0].b, record.worst[0].difference):
+        assert (tmp_path / "h" / artifact.path).is_file()
+
+
+def test_the_page_is_valid_and_whole_without_a_script_or_a_network(alignkit, folder, tmp_path):
+    alignkit("diff", folder, *PAIR, f"--out=html={tmp_path}", "--stress", "444:q90", "--quiet")
+    page = (tmp_path / "index.html").read_text()
+    tree = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(page)
+    assert len(list(tree.iter("h1"))) == 1
+    ids = [element.get("id") for element in tree.iter() if element.get("id")]
+    assert len(ids) == len(set(ids))
+    for element in tree.iter():
+        for name in ("href", "src"):
+            target = element.get(name, "")
+            assert not re.match(r"(\w+:)?//", target)
+            if target.startswith("#"):
+                assert target[1:] in ids
+            elif target and not target.startswith("data:"):
+                assert (tmp_path / target).is_file()
+    words = " ".join("".join(tree.itertext()).split())
+    for expected in ("first diverges at decode", "4:4:4 q90, by simplejpeg", "420.jpg", "Coverage"):
+        assert expected in words
+    assert "No prediction flipped" not in words
+
+
+def test_paths_and_data_come_from_an_experiment(alignkit, folder, tmp_path):
+    file = tmp_path / "pixels.yaml"
+    file.write_text(
+        f"name: pixels\ndata: {{name: images, root: {folder}}}\n"
+        "preprocess:\n  ours: {preset: opencv-train, size: 32}\n"
+        "  theirs: {preset: pillow-train, size: 32}\n"
+    )
+    assert (
+        "theirs against ours: first diverges at orient"
+        in alignkit("diff", "--config", file, "-q").out
+    )
+    told = alignkit("diff", folder / "444.jpg", "--config", file, "--preprocess", "theirs",
+                    "--preprocess", "ours", "-q")  # fmt: skip
+    assert "ours against theirs: first diverges at resize" in told.out
+
+
+def test_exit_codes(alignkit, folder, tmp_path):
+    (tmp_path / "a.png").write_bytes(encoded(photo(), "PNG"))
+    (tmp_path / "b.jpg").write_bytes(FILES["420.jpg"])
+    uneven = alignkit("diff", tmp_path, *PAIR)
+    assert uneven.code == 0
+    assert (
+        "decoded by opencv-train, not by nearest: 1\N{NO-BREAK SPACE}image, among a.png"
+        in uneven.out
+    )
+    assert alignkit("diff", tmp_path, *PAIR, "--fail-on-coverage").code == 1
+    assert alignkit("diff", folder, *PAIR, "--fail-on-coverage").code == 0
+    assert alignkit("diff", folder, "--preprocess", "opencv-train").code == 2
+    assert alignkit("diff", tmp_path / "none", *PAIR).code == 2
+    assert alignkit("diff", folder, *PAIR, "--out", "pdf=x").code == 2
+    assert alignkit("diff", folder, *PAIR, "--stress", "x").code == 2
+    gpu = alignkit("diff", folder, *PAIR, "--preprocess", "torchvision-cuda")
+    assert gpu.code == 4
+    assert "torchvision-cuda: skipped, needs an NVIDIA GPU" in gpu.out
+    assert alignkit("diff", tmp_path / "a.png", *PAIR).code == 5
+
+
+def test_help_loads_nothing_heavy():
+    program = (
+        "import sys; sys.argv = ['alignkit', 'diff', '--help']\n"
+        "from alignkit.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "assert not {'numpy', 'cv2', 'torch', 'PIL'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
