@@ -147,7 +147,7 @@ def kinds_of_images(
 
     found = [kinds_of(each, read_jpeg_header(each), declared_size(each)) for each in encoded]
     kinds: dict[str, list[str]] = {
-        dimension: [each[dimension] for each in found] for dimension in DIMENSIONS
+        dimension: [getattr(each, dimension) for each in found] for dimension in DIMENSIONS
     }
     if pixels is not None:
         kinds["edge energy"] = thirds([edge_energy(each) for each in pixels])
