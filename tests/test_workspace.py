@@ -156,10 +156,10 @@ def test_a_failed_write_keeps_the_old_content_and_leaves_no_temporary_file(tmp_p
 
 @pytest.fixture
 def no_room():
-    """Files of this process may not grow beyond 4 KiB: the system refuses as a full disk does."""
+    """Files of this process may not grow beyond 1 MiB (the log of the tests is smaller): the system refuses as a full disk does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
     yield
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     signal.signal(signal.SIGXFSZ, before)
@@ -169,7 +169,7 @@ def test_a_full_disk_is_told_and_the_old_content_kept(tmp_path, no_room):
     path = tmp_path / "record.json"
     write_atomically(path, b"old")
     with pytest.raises(WorkspaceError, match="free some space and run the same command again"):
-        write_atomically(path, b"x" * 100_000)
+        write_atomically(path, b"x" * 4_000_000)
     assert path.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["record.json"]
 
@@ -180,7 +180,7 @@ def test_a_disk_that_fills_while_work_is_stored_leaves_no_artefact(workspace, no
         pytest.raises(WorkspaceError, match=message),
         workspace.store("cells", "k", PARTS, "x") as folder,
     ):
-        (folder / "logits").write_bytes(b"x" * 100_000)
+        (folder / "logits").write_bytes(b"x" * 4_000_000)
     assert workspace.stored("cells", "k") is None
     assert not folder.exists()
 
