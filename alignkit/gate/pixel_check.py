@@ -164,7 +164,7 @@ def _parts(experiment: Experiment, samples: Samples) -> dict[str, Any]:
         "data": samples.fingerprint,
         "paths": [[path.name, path.identity(), path.versions()] for path in experiment.paths],
         "gate": experiment.content.gate.model_dump(mode="json"),
-        "code": code_version("gate/pixel_check.py", "compare", "record.py"),
+        "code": code_version("gate/pixel_check.py", "compare", "record"),
     }
 
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
+from alignkit.field import STRICT, Flag, Name, Number
 from alignkit.gate.rule_metric import OF_CLASS, RuleMetric, find_metric, metric_names
-from alignkit.load.preprocess_option import STRICT, Flag, Name, Number
 from alignkit.plugins import NO_GPU
 from alignkit.preprocess import STAGES
 

@@ -27,8 +27,8 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from alignkit.backends import BACKENDS, Backend, Precision
 from alignkit.datasets import DATASETS, Dataset
+from alignkit.field import STRICT, Flag, Integer, Name, Number, Share
 from alignkit.gate.rule import Gate
-from alignkit.gate.rule_place import misplaced
 from alignkit.load.model_option import ModelOption, mismatched
 from alignkit.load.option import (
     PluginOption,
@@ -38,15 +38,8 @@ from alignkit.load.option import (
     validated_with_plugin,
     wrong,
 )
-from alignkit.load.preprocess_option import (
-    STRICT,
-    Flag,
-    Integer,
-    Name,
-    Number,
-    PreprocessOption,
-    Share,
-)
+from alignkit.load.preprocess_option import PreprocessOption
+from alignkit.load.rule_place import misplaced
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Preprocess
 from alignkit.train.models import MODELS, unknown_model

@@ -9,9 +9,9 @@ from pydantic import BaseModel, Field, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from alignkit.checkpoint import Format
+from alignkit.field import STRICT, Name
 from alignkit.given import Given
 from alignkit.load.option import wrong
-from alignkit.load.preprocess_option import STRICT, Name
 from alignkit.plugins import did_you_mean
 from alignkit.train.models import OWN, unknown_model
 

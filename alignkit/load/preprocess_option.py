@@ -12,8 +12,6 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
-    Strict,
-    StringConstraints,
     ValidationError,
     model_validator,
 )
@@ -21,6 +19,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails
 
 from alignkit.decoders import DECODERS, Decoder
+from alignkit.field import STRICT, Integer, Number
 from alignkit.load.option import (
     PluginOption,
     lines_of,
@@ -43,14 +42,6 @@ from alignkit.preprocess import (
 )
 from alignkit.presets import PRESETS
 from alignkit.resizers import RESIZERS
-
-STRICT = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
-Integer = Annotated[int, Strict()]
-"""``true`` is no integer."""
-Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
-Flag = Annotated[bool, Strict()]
-Share = Annotated[Number, Field(ge=0, le=1)]
 
 
 def _pair(value: Any) -> Any:

@@ -1,0 +1,147 @@
+"""`RunRecord`: what a run leaves behind. `record.json` alone renders the report.
+
+Arrays and pictures lie beside it; an `Artifact` names each by relative path and SHA-256. Counts are
+stored, ratios derived from them; what could not be computed is ``null`` with its reason beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import ValidationError
+
+from alignkit.errors import RecordError
+from alignkit.record.baseline import BaselineFacts, BaselineStage
+from alignkit.record.blame import AttributionFacts, ShareFacts
+from alignkit.record.cell import (
+    Cell,
+    ClassCounts,
+    ClassDrift,
+    DriftFacts,
+    LogitDistance,
+    MatrixEntry,
+    NoiseFloor,
+)
+from alignkit.record.circumstances import DataFacts, Environment
+from alignkit.record.path import Coverage, CoverageDiff, NotDecoded, PathFacts, StageFacts
+from alignkit.record.pixels import ImageTableFacts, PixelStage, WorstImage
+from alignkit.record.stored import Artifact, Count, Estimate, State, Stored, VerdictState
+from alignkit.record.training import Epoch, TrainingFacts
+from alignkit.record.verdict import Control, RuleOutcome, Verdict
+
+__all__ = [
+    "FORMAT",
+    "Artifact",
+    "AttributionFacts",
+    "BaselineFacts",
+    "BaselineStage",
+    "Cell",
+    "ClassCounts",
+    "ClassDrift",
+    "Control",
+    "Count",
+    "Coverage",
+    "CoverageDiff",
+    "DataFacts",
+    "DriftFacts",
+    "Environment",
+    "Epoch",
+    "Estimate",
+    "ImageTableFacts",
+    "LogitDistance",
+    "MatrixEntry",
+    "NoiseFloor",
+    "NotDecoded",
+    "PathFacts",
+    "PixelStage",
+    "RuleOutcome",
+    "RunRecord",
+    "ShareFacts",
+    "StageFacts",
+    "State",
+    "Stored",
+    "TrainingFacts",
+    "Verdict",
+    "VerdictState",
+    "WorstImage",
+    "read_record",
+    "write_record",
+]
+
+FORMAT: Final = 1
+# 1: 2026-11, first format.
+
+
+class RunRecord(Stored):
+    """Everything a report or a gate needs of a run."""
+
+    format: Literal[1] = FORMAT
+    alignkit: str
+    """Version that wrote it."""
+    name: str
+    question: str
+    key: str
+    """Content hash of the plan."""
+    command: str
+    """Reproduces the run."""
+    yaml: str
+    overrides: tuple[str, ...]
+    started: str
+    """UTC, ISO 8601."""
+    seconds: float
+    """Of this invocation; cached work took its time before."""
+    partial: bool
+    """Interrupted before every cell was done."""
+    environment: Environment
+    data: DataFacts
+    paths: tuple[PathFacts, ...]
+    """Reference first."""
+    coverage: tuple[Coverage, ...]
+    trainings: tuple[TrainingFacts, ...]
+    cells: tuple[Cell, ...]
+    matrix: tuple[MatrixEntry, ...]
+    noise_floor: tuple[NoiseFloor, ...]
+    controls: tuple[Control, ...]
+    pixels: tuple[PixelStage, ...]
+    worst: tuple[WorstImage, ...]
+    verdict: Verdict
+    attributions: tuple[AttributionFacts, ...] = ()
+    coverage_diffs: tuple[CoverageDiff, ...] = ()
+    baseline: BaselineFacts | None = None
+    images: tuple[ImageTableFacts, ...] = ()
+
+
+def write_record(record: RunRecord, folder: Path) -> Path:
+    """Write ``record.json`` into a run's folder, atomically, and return its path."""
+    from alignkit.workspace import write_atomically
+
+    path = folder / "record.json"
+    write_atomically(path, record.model_dump_json(indent=1))
+    return path
+
+
+def read_record(folder: Path) -> RunRecord:
+    """Read a run's record, upgraded to this format.
+
+    Raises `RecordError` if it is missing, damaged or of a newer format.
+    """
+    path = folder if folder.is_file() else folder / "record.json"
+    try:
+        stored = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise RecordError(
+            f"no record.json in {folder}; give the folder of a finished run"
+        ) from None
+    except (ValueError, OSError) as error:
+        raise RecordError(f"{path} cannot be read ({error}); run the experiment again") from None
+    found = stored.get("format") if isinstance(stored, dict) else None
+    if isinstance(found, int) and found > FORMAT:
+        raise RecordError(
+            f"{path} has format {found}, this alignkit reads up to {FORMAT}; update alignkit"
+        )
+    try:
+        return RunRecord.model_validate(stored)
+    except ValidationError as error:
+        raise RecordError(f"{path} is damaged: {error.errors()[0]['msg']}; run it again") from None

@@ -1,0 +1,46 @@
+"""What is stored of causes: each factor and its share of a drift."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from alignkit.record.stored import Count, Estimate, Stored
+
+
+class ShareFacts(Stored):
+    """What one factor causes of a drift."""
+
+    factor: str
+    """A stage, ``resize+crop``, ``decode.chroma``, ``backend`` or ``precision``."""
+    effect: Estimate
+    """Its share: with the interaction beside them or within, the shares add up to the total."""
+    alone: Estimate
+    """Its effect with everything else as in the reference."""
+
+
+class AttributionFacts(Stored):
+    """One metric's drift between two paths and runtimes, divided among what differs."""
+
+    reference: str
+    """The path models were trained with."""
+    candidate: str
+    backend: str = ""
+    """The candidate's runtime; empty where no model is involved."""
+    precision: str = ""
+    metric: str
+    """``pixels``, ``logits``, ``churn``, ``top1``, ``recall.macro``, ``precision.macro``; with the
+    suffix ``.decode`` where only the decoders' own switches are told apart."""
+    unit: Literal["fraction", "grey levels", "logits"]
+    method: Literal["shapley", "one-at-a-time"]
+    images: Count
+    """Images that every mixture of the paths could prepare."""
+    left_out: Count = 0
+    shares: tuple[ShareFacts, ...] = ()
+    interaction: Estimate
+    """The total less what each factor does alone; divided among the shares for ``shapley``."""
+    total: Estimate
+    sentence: str = ""
+    notes: tuple[str, ...] = ()
+    """Why some stages are not told apart."""
+    reason: str = ""
+    """Why there are no shares."""

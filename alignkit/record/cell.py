@@ -1,0 +1,110 @@
+"""What is stored of evaluations: cells, their drift, the matrix, the noise floor."""
+
+from __future__ import annotations
+
+from alignkit.record.stored import Artifact, Count, Estimate, State, Stored
+
+
+class ClassCounts(Stored):
+    """Confusion counts of one class."""
+
+    name: str
+    true_positive: Count
+    false_positive: Count
+    false_negative: Count
+
+
+class LogitDistance(Stored):
+    """Distance of two models' outputs on the same images."""
+
+    max_abs: float | None
+    mean_abs: float | None
+    cosine: float | None
+    """Mean over images."""
+    reason: str = ""
+
+
+class ClassDrift(Stored):
+    """Drift of one class."""
+
+    name: str
+    support: Count
+    recall: Estimate
+    precision: Estimate
+
+
+class DriftFacts(Stored):
+    """Paired differences of a cell from the aligned cell of its row."""
+
+    n: Count
+    """Images both decoded, times seeds where several are joined."""
+    metrics: dict[str, Estimate]
+    """``top1``, ``recall.macro``, ``recall.micro``, ``recall.weighted``, ``precision.…``."""
+    churn: Estimate
+    """1 − top-1 agreement."""
+    right_to_wrong: Count
+    wrong_to_right: Count
+    wrong_to_wrong: Count
+    """Wrong before and after, with another class."""
+    mcnemar_p: float | None
+    detectable: float | None
+    """Smallest change of top-1 that this sample would show with 80 % power at the 5 % level."""
+    logits: LogitDistance
+    classes: tuple[ClassDrift, ...] = ()
+    non_finite: Count = 0
+    """Images with a NaN or infinite output."""
+
+
+class Cell(Stored):
+    """One evaluation: a training's model under a path, a backend and a precision."""
+
+    trained_with: str
+    seed: int
+    evaluated_with: str
+    backend: str
+    precision: str
+    aligned: bool
+    key: str
+    state: State
+    reason: str = ""
+    traceback: str = ""
+    n: Count = 0
+    metrics: dict[str, float | None] = {}
+    """Absolute values of the metrics that ``DriftFacts`` compares."""
+    counts: tuple[ClassCounts, ...] = ()
+    effective: dict[str, str] = {}
+    """What really ran: provider, precision, TF32, inserted casts."""
+    predictions: Artifact | None = None
+    drift: DriftFacts | None = None
+    """Against the aligned cell of the same row and seed; ``None`` for that cell itself."""
+    fraction: float = 1.0
+    """Share of the training images its model saw; ``trained_with`` names it too."""
+
+
+class MatrixEntry(Stored):
+    """The cells of all seeds joined."""
+
+    trained_with: str
+    evaluated_with: str
+    backend: str
+    precision: str
+    aligned: bool
+    state: State
+    reason: str = ""
+    seeds: tuple[int, ...] = ()
+    metrics: dict[str, float | None] = {}
+    """Mean over seeds of the absolute values."""
+    drift: DriftFacts | None = None
+    """Joined over seeds, images resampled together; ``None`` for the aligned entry."""
+    fraction: float = 1.0
+
+
+class NoiseFloor(Stored):
+    """What changing only the seed does to a path's aligned cell."""
+
+    preprocess: str
+    seeds: tuple[int, ...]
+    metrics: dict[str, float]
+    """Metric → greatest minus least value over seeds."""
+    churn: float
+    """Mean disagreement of two seeds' models on the same images."""

@@ -1,0 +1,63 @@
+"""What is stored of preprocessing paths and of what they could decode."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from alignkit.record.stored import Count, Stored
+
+
+class StageFacts(Stored):
+    """One stage of a path as it ran."""
+
+    stage: str
+    label: str
+    """One line for a person, e.g. ``opencv linear 48x48``."""
+    options: dict[str, Any]
+    version: str
+    """The library that really ran; empty for alignkit's own stages."""
+
+
+class PathFacts(Stored):
+    """One preprocessing path."""
+
+    name: str
+    stages: tuple[StageFacts, ...]
+    surrogate_of: str = ""
+    calibration: str = ""
+    """What is known of a surrogate's distance to the real stack, e.g. ``not yet calibrated``."""
+    skipped: str = ""
+
+
+class NotDecoded(Stored):
+    """An image a path did not decode cleanly."""
+
+    id: str
+    outcome: Literal["corrupt", "failed", "unsupported"]
+    reason: str
+
+
+class Coverage(Stored):
+    """How the decodes of one split ended on one path."""
+
+    preprocess: str
+    split: Literal["train", "eval"]
+    ok: Count
+    corrupt: Count
+    failed: Count
+    unsupported: Count
+    examples: tuple[NotDecoded, ...] = ()
+    """Every image that is not ``ok``, at most 50."""
+
+
+class CoverageDiff(Stored):
+    """Which images only one of two paths, or of a baseline and a path, decodes."""
+
+    reference: str
+    """A path, or ``baseline``."""
+    candidate: str
+    images: Count
+    only_reference: Count
+    only_candidate: Count
+    examples: tuple[str, ...] = ()
+    """Ids of such images, at most 20."""

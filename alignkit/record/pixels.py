@@ -1,0 +1,68 @@
+"""What is stored of comparisons of pixels."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from alignkit.record.stored import Artifact, Count, Stored
+
+
+class PixelStage(Stored):
+    """How far one stage's output differs between two paths, over the evaluation images."""
+
+    reference: str
+    candidate: str
+    stage: str
+    mode: Literal["isolated", "cumulative"]
+    images: Count
+    """Images compared."""
+    identical: Count
+    """Images equal in every value."""
+    shape_mismatches: Count = 0
+    max_abs: float | None = None
+    """In grey levels 0..255; for ``normalise`` in normalised units."""
+    mean_abs: float | None = None
+    bias: tuple[float, float, float] | None = None
+    """Candidate minus reference, per channel R, G, B."""
+    share_differing: float | None = None
+    """Of pixels; a pixel differs if any channel does."""
+    share_above: dict[str, float] = {}
+    """Level → share of values that differ by more."""
+    p99: float | None = None
+    p99_9: float | None = None
+    psnr: float | None = None
+    """dB; ``None`` where images are identical."""
+    ssim: float | None = None
+    reason: str = ""
+    """Why there are no numbers."""
+
+
+class WorstImage(Stored):
+    """An image shown with both paths' pixels and their amplified difference."""
+
+    reference: str
+    candidate: str
+    id: str
+    label: str
+    stage: str
+    """The stage whose output is shown."""
+    max_abs: float
+    mean_abs: float
+    flipped: str = ""
+    """In words, how predictions of the reference model changed; empty if they did not."""
+    amplification: float
+    a: Artifact
+    b: Artifact
+    difference: Artifact
+    """min(|candidate − reference| · amplification, 255)."""
+    pixels: Artifact | None = None
+    """Both sides' exact values, as a script that the page's viewer loads."""
+
+
+class ImageTableFacts(Stored):
+    """Every image of a comparison; see `alignkit.compare.image_table` for the columns."""
+
+    reference: str
+    candidate: str
+    table: Artifact
+    """Parquet."""

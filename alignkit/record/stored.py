@@ -1,0 +1,34 @@
+"""What every stored type shares: strict, frozen, finite."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+State = Literal["measured", "skipped", "failed"]
+VerdictState = Literal["pass", "warn", "fail", "inconclusive", "error"]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Stored(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Artifact(Stored):
+    """A file beside the record."""
+
+    path: str
+    """Relative to the record's folder."""
+    sha256: str
+
+
+class Estimate(Stored):
+    """A paired difference, candidate minus reference, as a fraction (0.01 is one point)."""
+
+    value: float | None
+    low: float | None
+    """Lower end of the 95 % interval."""
+    high: float | None
+    reason: str = ""
+    """Why there is no value or interval."""

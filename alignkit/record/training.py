@@ -1,0 +1,31 @@
+"""What is stored of trainings."""
+
+from __future__ import annotations
+
+from alignkit.record.stored import Count, State, Stored
+
+
+class Epoch(Stored):
+    """One line of a training's log."""
+
+    epoch: int
+    loss: float
+    accuracy: float
+    """On the training images as augmented."""
+    learning_rate: float
+    images_per_second: float
+
+
+class TrainingFacts(Stored):
+    """One training."""
+
+    preprocess: str
+    seed: int
+    key: str
+    state: State
+    reason: str = ""
+    epochs: tuple[Epoch, ...] = ()
+    images: Count = 0
+    """Training images: those that every path decoded, or the share of them that was used."""
+    fraction: float = 1.0
+    """That share."""

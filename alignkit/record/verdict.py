@@ -1,0 +1,50 @@
+"""What is stored of controls and of the gate."""
+
+from __future__ import annotations
+
+from alignkit.record.stored import Count, Stored, VerdictState
+
+
+class Control(Stored):
+    """A check of the measurement itself, made with the run."""
+
+    name: str
+    expected: str
+    observed: str
+    passed: bool
+
+
+class RuleOutcome(Stored):
+    """A gate rule applied to one matrix entry."""
+
+    metric: str
+    limit: str
+    """The rule in words."""
+    trained_with: str
+    evaluated_with: str
+    backend: str
+    precision: str
+    state: VerdictState
+    observed: str
+    """The measured value, with its interval."""
+    rule: str = ""
+    """The rule's id, the same whatever its limits are."""
+    cause: str = ""
+    """What is known of why."""
+    needed: Count | None = None
+    """Images that would settle an inconclusive outcome."""
+    waived: str = ""
+    """Until when a failure is waived, and why."""
+    line: Count = 0
+    """Of the rule in the file, from 1; 0 for a default rule."""
+
+
+class Verdict(Stored):
+    """What the gate says of the run."""
+
+    state: VerdictState
+    sentence: str
+    """Effect, interval and cause in one sentence."""
+    informational: bool
+    exit_code: int
+    rules: tuple[RuleOutcome, ...] = ()
