@@ -2,12 +2,13 @@
 
 A/A evaluates one model twice along the same path, everything done anew, and must find exactly zero.
 Planted faults (channels swapped, the image shifted by half an output pixel) must be found, and the
-right stage named: a comparison that could not see them would call anything aligned.
+right stage named: a comparison that could not see them would call anything aligned. And the
+reference models must have learned: one that answers the same whatever it sees drifts nowhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 PROBES = 32
 """Images a planted fault is looked for in."""
+CHANCE = 0.01
+"""How likely a model without skill may be to do as well as one that is said to have learned."""
 
 
 def verify(
@@ -46,14 +49,51 @@ def verify(
 ) -> tuple[Control, ...]:
     """All controls, of the reference path and its first model."""
     path = plan.experiment.reference
-    with progress.stage("verify", 3, path.name) as stage:
+    with progress.stage("verify", 4, path.name) as stage:
         controls: tuple[Control, ...] = (check_same_pixels(path, sets.evaluation),)
         stage.advance()
         controls += check_planted_faults(path, sets.evaluation)
         stage.advance()
         controls += _check_first_cell(plan, trained[0], _first_aligned(predicted), sets)
         stage.advance()
+        controls += _check_row_learned(predicted)
+        stage.advance()
     return controls
+
+
+def _check_row_learned(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
+    """Of every seed of the first row; none if none ran."""
+    row = _first_aligned(predicted).evaluation.training.row
+    own = {
+        f"{row} seed {each.seed}": each.ended.value[0]
+        for each in predicted
+        if each.evaluation.aligned
+        and each.evaluation.training.row == row
+        and isinstance(each.ended, Measured)
+    }
+    return (check_learned(own),) if own else ()
+
+
+def check_learned(models: Mapping[str, Predictions]) -> Control:
+    """The worst of some models must be right more often than answering the commonest class is.
+
+    Exact one-sided binomial test, at the level `CHANCE`.
+    """
+    from scipy.stats import binomtest
+
+    right = {name: int((each.predicted == each.labels).sum()) for name, each in models.items()}
+    name = min(right, key=lambda each: right[each])
+    labels = models[name].labels
+    commonest = int(np.bincount(labels).max())
+    p = float(binomtest(right[name], len(labels), commonest / len(labels), "greater").pvalue)
+    return Control(
+        name="the reference models learned",
+        expected=f"right more often than the commonest class is, {commonest} of {len(labels)} "
+        f"(exact binomial test, p below {CHANCE:g})",
+        observed=f"{name}: {right[name]} right, p {'below 0.001' if p < 0.001 else f'= {p:.3f}'}",
+        passed=p < CHANCE,
+        failing="inconclusive",
+    )
 
 
 def _first_aligned(predicted: Sequence[Predicted]) -> Predicted:

@@ -193,5 +193,8 @@ def test_a_run_with_an_onnx_file_trains_nothing_and_measures_every_cell_it_can(f
         each.drift for each in record.matrix if each.state == "measured" and not each.aligned
     ]
     assert [drift.n for drift in drifted] == [30]
-    assert all(control.passed for control in record.controls)
+    held = {control.name: control.passed for control in record.controls}
+    assert held.pop("the reference models learned") is False  # its weights are random
+    assert all(held.values())
+    assert record.verdict.sentence.startswith("No conclusion can be drawn: 'the reference models")
     assert {row.split for row in record.coverage} == {"eval"}

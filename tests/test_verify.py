@@ -14,6 +14,7 @@ from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.samples import Samples
 from alignkit.verify import (
     check_identity,
+    check_learned,
     check_planted_faults,
     check_same_pixels,
     shift_half_pixel,
@@ -75,3 +76,45 @@ def test_equal_predictions_pass_and_one_bit_fails():
 def test_other_images_are_not_identical():
     logits = [[0.5, 0.25], [1.0, 2.0]]
     assert not check_identity(predictions(logits), predictions(logits, ("a", "c"))).passed
+
+
+def answers(labels: np.ndarray, predicted: np.ndarray, classes: int = 4) -> Predictions:
+    logits = np.eye(classes, dtype=np.float32)[predicted]
+    names = tuple("abcd"[:classes])
+    return Predictions(tuple(map(str, range(len(labels)))), labels, logits, names)
+
+
+def test_a_model_that_answers_one_class_did_not_learn():
+    labels = np.arange(200) % 4
+    control = check_learned({"seed 0": answers(labels, np.zeros(200, np.int64))})
+    assert not control.passed
+    assert control.failing == "inconclusive"
+    assert "50 of 200" in control.expected
+    assert control.observed.startswith("seed 0: 50 right, p = 0.")
+
+
+def test_answering_the_commonest_of_uneven_classes_is_no_skill():
+    labels = np.array([0] * 180 + [1] * 20)
+    assert not check_learned({"seed 0": answers(labels, np.zeros(200, np.int64), 2)}).passed
+
+
+def test_the_worst_seed_decides_whether_the_models_learned():
+    labels = np.arange(200) % 4
+    good, guessing = answers(labels, labels), answers(labels, labels[::-1].copy())
+    assert check_learned({"seed 0": good}).passed
+    control = check_learned({"seed 0": good, "seed 1": guessing})
+    assert not control.passed
+    assert control.observed.startswith("seed 1: ")
+
+
+def test_the_binomial_test_is_exact():
+    """29 of 80 at a quarter: the upper tail, summed with fractions."""
+    from fractions import Fraction
+    from math import comb
+
+    labels = np.arange(80) % 4
+    predicted = np.where(np.arange(80) < 29, labels, (labels + 1) % 4)
+    tail = sum(comb(80, k) * Fraction(3) ** (80 - k) for k in range(29, 81)) / Fraction(4) ** 80
+    assert float(tail) == pytest.approx(0.0172, abs=1e-3)
+    told = check_learned({"one": answers(labels, predicted)}).observed
+    assert told == f"one: 29 right, p = {float(tail):.3f}"

@@ -62,12 +62,17 @@ def judge(
     ]
     judged += _strangers(gate, evidence)
     state = _worst(each.outcome.state for each in judged)
-    broken = [control for control in controls if not control.passed]
-    code = worst([*(each.code for each in judged), _run_code(gate, cells, matrix, broken)])
+    broken = [each for each in controls if not each.passed and each.failing == "error"]
+    doubts = [each for each in controls if not each.passed and each.failing == "inconclusive"]
+    codes = [*(each.code for each in judged), _run_code(gate, cells, matrix, broken)]
+    if doubts:
+        state = _worst([state, "inconclusive"])
+        codes.append(_inconclusive(gate))
+    code = worst(codes)
     outcomes = tuple(each.outcome for each in judged)
     return Verdict(
         state="error" if broken else state,
-        sentence=sentence(outcomes, broken, evidence),
+        sentence=sentence(outcomes, broken, doubts, evidence),
         informational=gate.informational,
         exit_code=int(_pardoned(code) if gate.informational else code),
         rules=outcomes,
@@ -219,9 +224,11 @@ def _code(state: VerdictState, seen: Observed, gate: Gate) -> ExitCode:
         return seen.missing
     if state == "fail":
         return ExitCode.DRIFT
-    if state == "inconclusive" and gate.on_inconclusive == "fail":
-        return ExitCode.INCONCLUSIVE
-    return ExitCode.PASS
+    return _inconclusive(gate) if state == "inconclusive" else ExitCode.PASS
+
+
+def _inconclusive(gate: Gate) -> ExitCode:
+    return ExitCode.INCONCLUSIVE if gate.on_inconclusive == "fail" else ExitCode.PASS
 
 
 def _waiver(gate: Gate, rule: Rule, seen: Observed, today: date) -> Waiver | None:

@@ -81,7 +81,12 @@ def _signed(fraction: float) -> str:
     return "0.00" if text in ("+0.00", "-0.00") else text.replace("-", MINUS)
 
 
-def sentence(outcomes: Sequence[RuleOutcome], broken: Sequence[Control], evidence: Evidence) -> str:
+def sentence(
+    outcomes: Sequence[RuleOutcome],
+    broken: Sequence[Control],
+    doubts: Sequence[Control],
+    evidence: Evidence,
+) -> str:
     """Effect, interval and cause in one sentence."""
     if broken:
         return (
@@ -92,11 +97,20 @@ def sentence(outcomes: Sequence[RuleOutcome], broken: Sequence[Control], evidenc
         each.state in ("fail", "error") and not each.backend for each in outcomes
     )
     told = _of_rules(outcomes) if of_pixels else _of_matrix(evidence)
+    if doubts:
+        told = f"{_doubt(doubts[0])} {told}"
     left_out = dict(evidence.skipped)
     for path in evidence.baseline.unchanged if evidence.baseline else ():
         left_out[path] = "nothing of it changed since it was approved"
     skipped = "; ".join(f"{path}: {reason}" for path, reason in left_out.items())
     return f"{told} Not run: {skipped}." if skipped else told
+
+
+def _doubt(control: Control) -> str:
+    return (
+        f"No conclusion can be drawn: {control.name!r} does not hold (expected: {control.expected};"
+        f" observed: {control.observed})."
+    )
 
 
 def _of_rules(outcomes: Sequence[RuleOutcome]) -> str:

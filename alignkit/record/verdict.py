@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from alignkit.record.stored import Count, Stored, VerdictState
 
 
@@ -12,6 +14,8 @@ class Control(Stored):
     expected: str
     observed: str
     passed: bool
+    failing: Literal["error", "inconclusive"] = "error"
+    """What the verdict becomes where it does not pass; a finding is not taken back."""
 
 
 class RuleOutcome(Stored):

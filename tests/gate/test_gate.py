@@ -242,3 +242,30 @@ def test_a_run_without_a_baseline_leaves_its_rules_to_the_gate():
     verdict = pixel_verdict(rule, on_inconclusive="fail")
     assert (verdict.state, verdict.exit_code) == ("inconclusive", 0)
     assert "`alignkit gate` reads the baseline" in verdict.sentence
+
+
+UNLEARNED = Control(
+    name="the reference models learned",
+    expected="more than 10 of 100",
+    observed="10",
+    passed=False,
+    failing="inconclusive",
+)
+
+
+def test_models_that_did_not_learn_leave_a_pass_inconclusive_and_a_finding_standing():
+    rule = Rule(metric="churn", fail=0.5)
+    found = matrix(drift(0.0, 0.0, 0.0))
+    verdict = judge(Gate(rules=(rule,)), matrix=found, controls=(HELD, UNLEARNED))
+    assert (verdict.state, verdict.exit_code) == ("inconclusive", 0)
+    assert verdict.sentence.startswith(
+        "No conclusion can be drawn: 'the reference models learned' does not hold"
+    )
+    strict = Gate(rules=(rule,), on_inconclusive="fail")
+    assert judge(strict, matrix=found, controls=(UNLEARNED,)).exit_code == 7
+    failing = judge(
+        Gate(rules=(Rule(metric="churn", fail=0.1),)),
+        matrix=matrix(drift(0.2, 0.1, 0.3)),
+        controls=(UNLEARNED,),
+    )
+    assert (failing.state, failing.exit_code) == ("fail", 1)
