@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.backends import Session
+from alignkit.build import Source, build_engine, calibration_of
 from alignkit.cell import Ended, Failed, Measured, Skipped, attempt
 from alignkit.checkpoint import Checkpoint
 from alignkit.compare.comparison import Comparison, compare_stored
@@ -223,8 +224,8 @@ def _run_session(
     ended: dict[str, Ended[Answer]] = {}
 
     def work() -> None:
-        graph = exported_graph(to_run[0], checkpoint, sets, workspace)
-        with open_session(runtime, checkpoint, graph) as session:
+        file = model_file(to_run[0], checkpoint, sets, workspace)
+        with open_session(runtime, checkpoint, file) as session:
             for evaluation in to_run:
                 ended[evaluation.key] = attempt(
                     lambda: predict_one(evaluation, checkpoint, session, sets, plan, workspace)  # noqa: B023 - called at once
@@ -236,19 +237,32 @@ def _run_session(
     return ended
 
 
-def exported_graph(
+def model_file(
     evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets, workspace: Workspace
 ) -> Path | None:
-    """The model's ONNX file, checked on real images; ``None`` for a backend that needs none."""
-    if not evaluation.runtime.backend.needs_onnx:
+    """What the backend opens: the ONNX file, checked on real images, or the engine built of it.
+
+    ``None`` for a backend that needs neither.
+    """
+    runtime = evaluation.runtime
+    if not runtime.backend.needs_onnx:
         return None
+    source = model_source(evaluation, checkpoint, sets, workspace)
+    return build_engine(runtime.backend, source, runtime.precision, workspace)
+
+
+def model_source(
+    evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets, workspace: Workspace
+) -> Source:
+    """The model's ONNX file, and what an engine may be calibrated with."""
+    calibration = calibration_of(evaluation.training.preprocess, sets.train, workspace)
     if checkpoint.format == "onnx":
-        return checkpoint.weights
+        return Source(checkpoint, checkpoint.weights, calibration)
     prepared = sets.usable(evaluation.preprocess.name, "eval")
     assert prepared is not None
     chosen = np.flatnonzero(prepared.rows >= 0)[:EXPORT_CHECKED]
     batch = prepared.batch(chosen, evaluation.preprocess.normalise)
-    return export_onnx(checkpoint, workspace, batch)
+    return Source(checkpoint, export_onnx(checkpoint, workspace, batch), calibration)
 
 
 def predict_one(

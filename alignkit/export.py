@@ -34,13 +34,13 @@ def export_onnx(checkpoint: Checkpoint, workspace: Workspace, check_batch: Batch
     """
     parts = export_parts(checkpoint)
     key = content_key(parts)
-    if workspace.stored("exports", key) is None:
+    if (stored := workspace.intact("exports", key)) is None:
         with workspace.store("exports", key, parts, f"export {checkpoint.model}") as folder:
             graph = folder / "model.onnx"
             _write_graph(checkpoint, graph)
             found = _check(checkpoint, graph, check_batch)
             write_atomically(folder / "check.json", json.dumps(found, indent=1, allow_nan=False))
-    stored = workspace.stored("exports", key)
+        stored = workspace.intact("exports", key)
     assert stored is not None
     return stored / "model.onnx"
 
@@ -51,6 +51,7 @@ def export_parts(checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         "checkpoint": checkpoint.key,
         "model": checkpoint.model,
+        "shape": [3, checkpoint.height, checkpoint.width, checkpoint.classes],
         "libraries": libraries,
         "opset": OPSET,
         "code": code_version("export.py", "train/models.py"),

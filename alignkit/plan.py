@@ -27,6 +27,7 @@ PREDICTION_CODE = (
     "predict.py",
     "predictions.py",
     "export.py",
+    "build.py",
     "given",
     "train/models.py",
     "numerics.py",

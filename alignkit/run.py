@@ -61,7 +61,7 @@ def carry_out(plan: Plan, workspace: Workspace, folder: Path, progress: Progress
         each.training.key: each.ended.value for each in trained if isinstance(each.ended, Measured)
     }
     attributed = attribute_paths(plan, checkpoints, predicted, sets, workspace, progress)
-    controls = verify(plan, trained, predicted, sets, progress)
+    controls = verify(plan, trained, predicted, sets, workspace, progress)
     return assemble_record(
         plan,
         folder,

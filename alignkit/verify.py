@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from alignkit.cell import Measured
-from alignkit.export import export_onnx
+from alignkit.execute import model_file
 from alignkit.predict import open_session, predict
 from alignkit.prepare import prepare
 from alignkit.preprocess import Colour, Preprocess
@@ -45,6 +45,7 @@ def verify(
     trained: Sequence[Trained],
     predicted: Sequence[Predicted],
     sets: Sets,
+    workspace: Workspace,
     progress: Progress,
 ) -> tuple[Control, ...]:
     """All controls, of the reference path and its first model."""
@@ -54,7 +55,7 @@ def verify(
         stage.advance()
         controls += check_planted_faults(path, sets.evaluation)
         stage.advance()
-        controls += _check_first_cell(plan, trained[0], _first_aligned(predicted), sets)
+        controls += _check_first_cell(plan, trained[0], _first_aligned(predicted), sets, workspace)
         stage.advance()
         controls += _check_row_learned(predicted)
         stage.advance()
@@ -102,7 +103,7 @@ def _first_aligned(predicted: Sequence[Predicted]) -> Predicted:
 
 
 def _check_first_cell(
-    plan: Plan, model: Trained, cell: Predicted, sets: Sets
+    plan: Plan, model: Trained, cell: Predicted, sets: Sets, workspace: Workspace
 ) -> tuple[Control, ...]:
     """A/A of the reference path's first model; none if it did not run."""
     if not isinstance(model.ended, Measured) or not isinstance(cell.ended, Measured):
@@ -111,26 +112,30 @@ def _check_first_cell(
     stored, _ = cell.ended.value
     # one batch of the same images: a runtime may sum in another order for another batch size
     first = stored.rows(np.arange(min(size, len(stored))))
-    again = predict_again(cell.evaluation, model.ended.value, first.ids, sets.evaluation, size)
+    checkpoint = model.ended.value
+    file = model_file(cell.evaluation, checkpoint, sets, workspace)
+    again = predict_again(cell.evaluation, checkpoint, file, first.ids, sets.evaluation, size)
     return (check_identity(first, again),)
 
 
 def predict_again(
-    evaluation: Evaluation, checkpoint: Checkpoint, ids: Sequence[str], samples: Samples, size: int
+    evaluation: Evaluation,
+    checkpoint: Checkpoint,
+    file: Path | None,
+    ids: Sequence[str],
+    samples: Samples,
+    size: int,
 ) -> Predictions:
-    """Decode, resize and predict once more, with nothing taken from what is stored."""
+    """Decode, resize and predict once more, with nothing taken from what is stored.
+
+    ``file`` is what the backend opens; an engine is not built again, see ``builds`` for that.
+    """
     places = {sample: index for index, sample in enumerate(samples.ids)}
     chosen = samples.take([places[sample] for sample in ids])
     with TemporaryDirectory(prefix="alignkit-") as folder:
         workspace = Workspace(Path(folder))
         prepared = prepare(chosen, evaluation.preprocess, workspace, split="eval")
-        graph = None
-        if evaluation.runtime.backend.needs_onnx and checkpoint.format == "onnx":
-            graph = checkpoint.weights
-        elif evaluation.runtime.backend.needs_onnx:
-            batch = prepared.batch(range(len(chosen)), evaluation.preprocess.normalise)
-            graph = export_onnx(checkpoint, workspace, batch)
-        with open_session(evaluation.runtime, checkpoint, graph) as session:
+        with open_session(evaluation.runtime, checkpoint, file) as session:
             predictions, _ = predict(
                 evaluation,
                 checkpoint,

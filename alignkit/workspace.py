@@ -5,7 +5,7 @@
     reports/
         .cache/<kind>/<key>/          finished work under its content hash, shared by experiments
             key.json                  what the key was made of, so that a change can be explained,
-                                      and how long it took
+                                      how long it took, and the files' SHA-256 where `HASHED`
         <experiment>/<run>/           one run: record.json, index.html, summary.md, arrays
 """
 
@@ -15,6 +15,7 @@ import errno
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -28,7 +29,11 @@ from typing import Any, Literal
 
 from alignkit.errors import WorkspaceError
 
-Kind = Literal["prepared", "trainings", "exports", "cells", "comparisons"]
+Kind = Literal["prepared", "trainings", "exports", "engines", "cells", "comparisons"]
+HASHED: tuple[Kind, ...] = ("exports", "engines")
+"""Read as they were written or not at all: a runtime loads them without a check of its own."""
+
+logger = logging.getLogger(__name__)
 
 
 def content_key(parts: Any) -> str:
@@ -110,7 +115,7 @@ class Finished:
 
     def bytes(self) -> int:
         """Size on disk."""
-        return sum(file.stat().st_size for file in self.folder.iterdir())
+        return sum(file.stat().st_size for file in self.folder.rglob("*"))
 
 
 def changed_parts(finished: Sequence[Finished], parts: dict[str, Any], label: str) -> str:
@@ -134,6 +139,18 @@ class Workspace:
         """The finished artefact's folder; ``None`` if there is none."""
         folder = self._folder(kind, key)
         return folder if (folder / "key.json").exists() else None
+
+    def intact(self, kind: Kind, key: str) -> Path | None:
+        """As `stored`, for a kind of `HASHED`; one that is not what was written is discarded."""
+        folder = self.stored(kind, key)
+        if folder is None:
+            return None
+        written = json.loads((folder / "key.json").read_text()).get("files")
+        if _hashes(folder) == written:
+            return folder
+        logger.warning("%s is damaged and is made again", folder)
+        self.discard(kind, key)
+        return None
 
     def run_folder(self, experiment: str, run: str) -> Path:
         """Where a run's record and report lie."""
@@ -162,6 +179,8 @@ class Workspace:
                 yield temporary
                 seconds = round(time.monotonic() - began, 3)
                 content = {"label": label, "parts": parts, "seconds": seconds}
+                if kind in HASHED:
+                    content["files"] = _hashes(temporary)
                 (temporary / "key.json").write_text(json.dumps(content, indent=1, sort_keys=True))
                 try:
                     temporary.rename(folder)
@@ -216,3 +235,13 @@ class Workspace:
 
     def _folder(self, kind: Kind, key: str) -> Path:
         return self.root / ".cache" / kind / key
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    """Relative path → SHA-256 of every file of an artefact but its ``key.json``."""
+    files = sorted(each for each in folder.rglob("*") if each.is_file())
+    return {
+        str(each.relative_to(folder)): file_sha256(each)
+        for each in files
+        if each.name != "key.json"
+    }

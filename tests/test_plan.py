@@ -167,7 +167,7 @@ def closure(names: tuple[str, ...]) -> set[str]:
         for file in set(files) - seen:
             seen.add(file)
             todo += imported_by(file)
-    named = [PACKAGE / name for name in names if (PACKAGE / name).is_dir()]
+    named = [PACKAGE / each for each in (*names, *PIXEL_CODE) if (PACKAGE / each).is_dir()]
     return {
         next((folder for folder in named if folder in file.parents), file)
         .relative_to(PACKAGE)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from alignkit.attribute.runs import Row, Runtime, attribute_stored
 from alignkit.cell import Measured
-from alignkit.execute import exported_graph
+from alignkit.execute import model_file
 from alignkit.predict import open_session
 from alignkit.progress import Progress, advancing
 from alignkit.record import AttributionFacts
@@ -94,7 +94,7 @@ def _row(
                         open_session(
                             runtimes[runtime].runtime,
                             checkpoints[key],
-                            exported_graph(runtimes[runtime], checkpoints[key], sets, workspace),
+                            model_file(runtimes[runtime], checkpoints[key], sets, workspace),
                         )
                     )
                     for runtime in shared

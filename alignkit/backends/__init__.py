@@ -13,7 +13,7 @@ The contract every backend keeps, and the conformance tests check:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from alignkit.plugins import Plugin
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alignkit.arrays import Batch, Logits
+    from alignkit.build import Source
     from alignkit.checkpoint import Checkpoint
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16"]
@@ -54,11 +55,43 @@ class Backend(Protocol):
         ...
 
     def open(self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision) -> Session:
-        """Load the model. Raises if the precision cannot be had exactly."""
+        """Load the model. Raises if the precision cannot be had exactly.
+
+        ``onnx`` is the exported file; where a `Builder` built an engine, the folder it filled.
+        """
         ...
 
     def version(self) -> str:
         """The runtime and its version, as it really runs."""
+        ...
+
+
+@runtime_checkable
+class Builder(Protocol):
+    """A backend that converts or compiles a model before it opens it.
+
+    `alignkit.build.build_engine` keeps what it builds under a content hash, and asks again with
+    nothing kept where the experiment says ``builds: k``. Such a backend has ``needs_onnx = True``.
+    """
+
+    def build_parts(self, precision: Precision) -> dict[str, Any] | None:
+        """What an engine depends on besides model, shapes, precision and the backend's options.
+
+        Plain JSON: the version of the library that builds, and the device with its driver where the
+        engine is tied to one. ``None`` where this precision builds nothing: ``open`` is then given
+        the ONNX file itself.
+        """
+        ...
+
+    def calibrates(self, precision: Precision) -> bool:
+        """Whether `build` looks at ``source.calibration``; its images are then part of the hash."""
+        ...
+
+    def build(self, source: Source, precision: Precision, folder: Path) -> None:
+        """Fill the empty ``folder`` with the engine; raises `BackendError` if it cannot be built.
+
+        Nothing may be read from an earlier build, so that two builds are independent.
+        """
         ...
 
 

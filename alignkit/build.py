@@ -1,0 +1,111 @@
+"""Checkpoint → engine: what a backend converts or compiles a model into, kept under a content hash.
+
+The hash covers model, precision, shapes, the backend's options, its library's version and the
+device. An engine is loaded because its hash is the one asked for and its files are, byte for byte,
+what was stored; never because a file lies there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignkit.backends import Backend, Builder, Precision
+from alignkit.errors import NothingCompared
+from alignkit.prepare import prepare, prepare_parts
+from alignkit.preprocess import Preprocess, stage_identity
+from alignkit.workspace import Workspace, code_version, content_key, file_sha256
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Batch
+    from alignkit.checkpoint import Checkpoint
+    from alignkit.samples import Samples
+
+CALIBRATED_WITH = 128
+"""Images, evenly spaced over the training split; more change int8 scales little."""
+CODE = ("build.py", "backends", "numerics.py")
+"""The modules, besides those that exported the model, that decide an engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Real images of the training split, along the path the model was trained with."""
+
+    key: str
+    """Content hash of the images and of everything done to them."""
+    images: Callable[[], Batch]
+    """(n, 3, height, width) float32, normalised; prepared when asked for."""
+
+
+def calibration_of(path: Preprocess, training: Samples, workspace: Workspace) -> Calibration:
+    """Evenly spaced images of the training split, as the model was trained to see them."""
+    spaced = {index * len(training) // CALIBRATED_WITH for index in range(CALIBRATED_WITH)}
+    chosen = training.take(sorted(spaced) if len(training) else [])
+
+    def images() -> Batch:
+        import numpy as np
+
+        if not len(chosen):
+            raise NothingCompared("the training split holds no image to calibrate with")
+        prepared = prepare(chosen, path, workspace, split="calibration")
+        return prepared.batch(np.flatnonzero(prepared.rows >= 0), path.normalise)
+
+    parts = prepare_parts(chosen.fingerprint, path)
+    return Calibration(content_key([parts, stage_identity(path.normalise)]), images)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What an engine is built from."""
+
+    checkpoint: Checkpoint
+    onnx: Path
+    """The exported, checked graph."""
+    calibration: Calibration
+
+
+def build_engine(
+    backend: Backend, source: Source, precision: Precision, workspace: Workspace
+) -> Path:
+    """What `Backend.open` takes: the folder of the stored engine, built if there is none.
+
+    For a backend, or a precision, that builds nothing it is the ONNX file itself. Raises
+    `BackendError` if the model cannot be built.
+    """
+    parts = engine_parts(backend, source, precision)
+    if parts is None:
+        return source.onnx
+    assert isinstance(backend, Builder)
+    key = content_key(parts)
+    stored = workspace.intact("engines", key)
+    if stored is None:
+        label = f"build {source.checkpoint.model} for {type(backend).__name__} {precision}"
+        with workspace.store("engines", key, parts, label) as folder:
+            backend.build(source, precision, folder)
+        stored = workspace.intact("engines", key)
+    assert stored is not None
+    return stored
+
+
+def engine_parts(backend: Backend, source: Source, precision: Precision) -> dict[str, Any] | None:
+    """What an engine depends on; ``None`` where nothing is built."""
+    if not isinstance(backend, Builder):
+        return None
+    own = backend.build_parts(precision)
+    if own is None:
+        return None
+    checkpoint = source.checkpoint
+    parts = {
+        "model": checkpoint.key,
+        "onnx": file_sha256(source.onnx),
+        "shape": [3, checkpoint.height, checkpoint.width, checkpoint.classes],
+        "backend": stage_identity(backend),
+        "precision": precision,
+        "code": code_version(*CODE),
+        **own,
+    }
+    if backend.calibrates(precision):
+        parts["calibration"] = source.calibration.key
+    return parts
