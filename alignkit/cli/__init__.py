@@ -13,17 +13,16 @@ import typer
 
 from alignkit import __version__
 from alignkit.cli.baseline import app as baseline
-from alignkit.cli.calibrate import calibrate
 from alignkit.cli.check import check
 from alignkit.cli.compare import compare
 from alignkit.cli.diff import diff
 from alignkit.cli.doctor import doctor
-from alignkit.cli.gate import gate
+from alignkit.cli.gate import app as gate
+from alignkit.cli.group import Commands
 from alignkit.cli.list import list_plugins
 from alignkit.cli.match import match
-from alignkit.cli.merge import merge
 from alignkit.cli.plan import plan
-from alignkit.cli.report import report
+from alignkit.cli.report import app as report
 from alignkit.cli.review import review
 from alignkit.cli.run import run
 from alignkit.cli.schema import schema
@@ -33,6 +32,7 @@ DEFECT = "This is a defect of alignkit, not of your experiment; please report it
 
 app = typer.Typer(
     name="alignkit",
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -42,12 +42,10 @@ app.command()(run)
 app.command()(plan)
 app.command()(check)
 app.command()(diff)
-app.command()(gate)
-app.command()(calibrate)
-app.command()(merge)
+app.add_typer(gate)
 app.command()(review)
 app.add_typer(baseline)
-app.command()(report)
+app.add_typer(report)
 app.command()(compare)
 app.command("list")(list_plugins)
 app.command()(doctor)

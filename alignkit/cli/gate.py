@@ -1,4 +1,4 @@
-"""`alignkit gate`."""
+"""`alignkit gate FILE`, and `alignkit gate calibrate FILE`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from typing import Annotated, Literal
 import typer
 
 from alignkit.cli.arguments import Baselines, Form, Open, Out, Overrides, Quiet, Reports, open_page
+from alignkit.cli.gate_calibrate import calibrate
+from alignkit.cli.group import DEFAULT, WithDefault
 from alignkit.progress import Mode, progress_for
 from alignkit.workspace import Workspace
 
+app = typer.Typer(name="gate", cls=WithDefault, rich_markup_mode=None)
+app.command()(calibrate)
 
+
+@app.command(DEFAULT, hidden=True)
 def gate(
-    file: Annotated[Path, typer.Argument(help="An experiment, or a gate's own file, in YAML.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="An experiment, or a gate's own file, in YAML.")
+    ],
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     form: Form = "text",
     out: Out = [],  # noqa: B006 - typer copies it
@@ -37,7 +45,7 @@ def gate(
         typer.Option(
             metavar="I/N",
             help="Only every n-th image; keep it with --out shard=PATH and join with "
-            "`alignkit merge`.",
+            "`alignkit report merge`.",
         ),
     ] = None,
     baselines: Baselines = None,

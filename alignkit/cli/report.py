@@ -1,4 +1,4 @@
-"""`alignkit report`."""
+"""`alignkit report RUN_DIR`, and `alignkit report merge FILE PARTS…`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alignkit.cli.arguments import Images, MaxReportSize, Open, SingleFile, open_page
+from alignkit.cli.group import DEFAULT, WithDefault
+from alignkit.cli.report_merge import merge
 
 if TYPE_CHECKING:
     from alignkit.report.write import Written
 
 
+app = typer.Typer(name="report", cls=WithDefault, rich_markup_mode=None)
+app.command()(merge)
+
+
+@app.command(DEFAULT, hidden=True)
 def report(
     folder: Annotated[
         Path, typer.Argument(metavar="RUN_DIR", help="A run's folder: reports/<experiment>/<run>.")

@@ -81,6 +81,7 @@ OUTPUTS = {
         "alignkit.outputs.pending:Pending", summary="changed lines, for `baseline approve --from`"
     ),
     "shard": Plugin(
-        "alignkit.outputs.shard:ShardPart", summary="what a shard measured, for `alignkit merge`"
+        "alignkit.outputs.shard:ShardPart",
+        summary="what a shard measured, for `alignkit report merge`",
     ),
 }

@@ -1,4 +1,4 @@
-"""What one shard measured, as a file that `alignkit merge` joins with the others."""
+"""What one shard measured, as a file that `alignkit report merge` joins with the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`alignkit calibrate`."""
+"""`alignkit gate calibrate`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from alignkit.workspace import Workspace
 
 
 def calibrate(
-    file: Annotated[Path, typer.Argument(help="The gate's or experiment's file in YAML.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The gate's or experiment's file in YAML.")
+    ],
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     repeats: Annotated[int, typer.Option(min=1, help="How often each path is run again.")] = 3,
     reports: Reports = Path("reports"),
     quiet: Quiet = False,
 ) -> None:
     """Propose a gate's thresholds from measured noise, of repeats and of seeds. Changes no file."""
-    from alignkit.diff.calibrate import calibrate as propose
-    from alignkit.diff.calibrate import proposal_text
+    from alignkit.gate.propose import proposal_text, propose
     from alignkit.load import load_experiment
     from alignkit.run import run_experiment
 

@@ -1,4 +1,4 @@
-"""`alignkit calibrate`: thresholds for a gate, proposed from what noise and today's drift measure.
+"""`alignkit gate calibrate`: thresholds, proposed from what noise and today's drift measure.
 
 A path is run against itself several times: what that gives is noise that no threshold may be below.
 A rule then lets through today's difference and a quarter more; a stage without any is held bit for
@@ -41,7 +41,7 @@ class _Measured:
         return _Measured(max(self.mean, other.mean), max(self.most, other.most))
 
 
-def calibrate(
+def propose(
     experiment: Experiment, record: RunRecord | None, *, repeats: int, progress: Progress
 ) -> list[Proposal]:
     """Rules for every stage, and for the model where ``record`` has a matrix.

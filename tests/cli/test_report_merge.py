@@ -58,7 +58,7 @@ def test_what_is_merged_is_what_one_run_gives(ak, case, shards, tmp_path):
     whole = ak("gate", file, "-q", "--no-report", "--out", f"json={one}")
     paths, codes = shards(file, 3)
     assert set(codes) <= {0, 1}
-    told = ak("merge", file, *paths, "--no-report", "--out", f"json={merged}")
+    told = ak("report", "merge", file, *paths, "--no-report", "--out", f"json={merged}")
     assert told.code == whole.code == 1
     first, second = results(one), results(merged)
     assert second["verdict"]["rules"] == first["verdict"]["rules"]
@@ -78,7 +78,7 @@ def test_baselines_are_merged_too(ak, case, shards):
     change = ("--set", "preprocess.serving.resize.interpolation=area")
     whole = ak("gate", file, "-q", "--no-report", *change)
     paths, _ = shards(file, 2, *change)
-    told = ak("merge", file, *paths, "--no-report", *change)
+    told = ak("report", "merge", file, *paths, "--no-report", *change)
     assert told.code == whole.code == 1
     assert told.out.splitlines()[1] == whole.out.splitlines()[1]
     assert "5 images change here first" in told.out
@@ -87,7 +87,7 @@ def test_baselines_are_merged_too(ak, case, shards):
 def test_the_merged_report_is_rendered(ak, case, shards):
     file = case.write(*RULES)
     paths, _ = shards(file, 2)
-    told = ak("merge", file, *paths)
+    told = ak("report", "merge", file, *paths)
     assert told.code == 0
     assert list(case.reports.glob("small/*/index.html"))
 
@@ -99,7 +99,7 @@ def test_the_merged_report_is_rendered(ak, case, shards):
 def test_missing_and_repeated_shards_are_refused(ak, case, shards, keep, said):
     file = case.write(*RULES)
     paths, _ = shards(file, 3)
-    told = ak("merge", file, *(paths[index] for index in keep), "--exit-zero")
+    told = ak("report", "merge", file, *(paths[index] for index in keep), "--exit-zero")
     assert told.code == 2
     assert said in told.out
 
@@ -107,20 +107,20 @@ def test_missing_and_repeated_shards_are_refused(ak, case, shards, keep, said):
 def test_shards_of_other_files_images_or_options_are_refused(ak, case, shards):
     file = case.write(*RULES)
     (first, second), _ = shards(file, 2)
-    told = ak("merge", file, first, second, "--set", "preprocess.opencv.colour=bgr")
+    told = ak("report", "merge", file, first, second, "--set", "preprocess.opencv.colour=bgr")
     assert (told.code, "other --set" in told.out) == (2, True)
     case.write(*RULES, "{metric: crop.max_abs, fail: 1}")
-    told = ak("merge", file, first, second)
+    told = ak("report", "merge", file, first, second)
     assert (told.code, "another version of it" in told.out) == (2, True)
     case.write(*RULES)
     (case.images / "420.jpg").unlink()
     later = case.folder / "later.json"
     ak("gate", file, "-q", "--no-report", "--shard", "2/2", "--out", f"shard={later}")
-    told = ak("merge", file, first, later)
+    told = ak("report", "merge", file, first, later)
     assert (told.code, "different images" in told.out) == (2, True)
     damaged = case.folder / "damaged.json"
     damaged.write_text(second.read_text()[:-50])
-    told = ak("merge", file, first, damaged)
+    told = ak("report", "merge", file, first, damaged)
     assert (told.code, "is no shard" in told.out) == (2, True)
 
 

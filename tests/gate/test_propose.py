@@ -2,10 +2,10 @@
 
 import pytest
 
-from alignkit.diff import calibrate as module
-from alignkit.diff.calibrate import calibrate, proposal_text, rounded_up
 from alignkit.errors import NothingCompared
+from alignkit.gate import propose as module
 from alignkit.gate.check import check
+from alignkit.gate.propose import proposal_text, propose, rounded_up
 from alignkit.load import load_experiment
 from alignkit.progress import NoProgress
 from alignkit.workspace import Workspace
@@ -24,7 +24,7 @@ def case(tmp_path):
 
 def proposals(case, paths, record=None, repeats=2):
     experiment = load_experiment(case.write(paths=paths))
-    return calibrate(experiment, record, repeats=repeats, progress=NoProgress())
+    return propose(experiment, record, repeats=repeats, progress=NoProgress())
 
 
 def verdict(case, text, paths):
@@ -72,7 +72,7 @@ def test_one_path_has_nothing_to_calibrate(case):
     if not experiment.paths[1].missing():
         pytest.skip("this machine has a GPU")
     with pytest.raises(NothingCompared):
-        calibrate(experiment, None, repeats=1, progress=NoProgress())
+        propose(experiment, None, repeats=1, progress=NoProgress())
 
 
 @pytest.mark.parametrize(("value", "up"), [(0.0, 0.0), (0.4123, 0.42), (7.0, 7.0), (123.0, 130.0)])

@@ -1,4 +1,4 @@
-"""`alignkit merge`."""
+"""`alignkit report merge`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from alignkit.workspace import Workspace
 
 
 def merge(
-    file: Annotated[Path, typer.Argument(help="The gate's file in YAML.")],
-    parts: Annotated[list[Path], typer.Argument(help="Every shard, as --out shard=PATH wrote it.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The gate's file in YAML.")],
+    parts: Annotated[
+        list[Path],
+        typer.Argument(metavar="PARTS…", help="Every shard, as --out shard=PATH wrote it."),
+    ],
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     form: Form = "text",
     out: Out = [],  # noqa: B006 - typer copies it

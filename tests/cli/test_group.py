@@ -1,0 +1,53 @@
+"""A group's default command is taken when the first word is no other command of it."""
+
+import pytest
+
+
+def test_a_file_is_the_default_command(alignkit, tmp_path):
+    told = alignkit("gate", tmp_path / "none.yaml")
+    assert (told.code, "no such file" in told.out) == (2, True)
+
+
+@pytest.mark.parametrize(("group", "own", "other"), [
+    ("gate", "--changed-only", "calibrate"), ("report", "--single-file", "merge"),
+])  # fmt: skip
+def test_its_help_is_the_default_commands_and_names_the_others(alignkit, group, own, other):
+    told = alignkit(group, "--help")
+    assert told.code == 0
+    assert own in told.out
+    assert f"\n  {other}  " in told.out[told.out.index("Commands:") :]
+    assert "default  " not in told.out[told.out.index("Commands:") :]
+
+
+@pytest.mark.parametrize("words", [("gate", "calibrate"), ("report", "merge")])
+def test_a_command_of_the_group_has_its_own_help(alignkit, words):
+    told = alignkit(*words, "--help")
+    assert told.code == 0
+    assert f"{' '.join(words)} [OPTIONS] {{FILE}}" in told.out
+
+
+@pytest.mark.parametrize("words", [("gate",), ("report",)])
+def test_usage_goes_by_the_groups_name(alignkit, words):
+    told = alignkit(*words)
+    assert told.code == 2
+    assert f"alignkit {words[0]} [OPTIONS]" in told.err
+
+
+@pytest.mark.parametrize(("words", "right"), [
+    (("merge", "a.yaml", "b.json"), "report merge"),
+    (("record", "a.yaml"), "baseline record"),
+    (("gate", "calibrat", "a.yaml"), "calibrate"),
+])  # fmt: skip
+def test_a_command_at_another_place_is_named(alignkit, words, right):
+    told = alignkit(*words)
+    assert told.code == 2
+    assert f"Did you mean '{right}'?" in told.err
+
+
+def test_a_file_named_as_a_command_is_offered(alignkit, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "calibrate").write_text("name: mine\n")
+    told = alignkit("gate", "calibrate")
+    assert told.code == 2
+    assert "Did you mean the file './calibrate'?" in told.err
+    assert "is a command" not in alignkit("gate", "./calibrate").err
