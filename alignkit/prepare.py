@@ -41,6 +41,7 @@ CODE = (
     "exif.py",
     "numerics.py",
     "nv12.py",
+    "decode",
     "decoders",
     "resizers",
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from alignkit.decode import MAX_PIXELS, decode
 from alignkit.decoders import DECODERS, Decoded, Decoder
 from alignkit.plugins import Plugin, name_of
 from alignkit.resizers import RESIZERS, Resizer
@@ -222,6 +223,8 @@ class Preprocess:
     normalise: Normalise = Normalise()
     surrogate_of: str = ""
     """The real stack this one stands in for on a CPU; empty if it stands for itself."""
+    max_pixels: int = MAX_PIXELS
+    """Images whose header declares more are ``failed`` without being decoded."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -230,7 +233,7 @@ class Preprocess:
 
     def taps(self, encoded: bytes) -> Taps:
         """Run every stage but `normalise` on one image and keep what each gave."""
-        decoded = self.decode.decode(encoded)
+        decoded = decode(self.decode, encoded, self.max_pixels)
         if decoded.image is None:
             return Taps(decoded)
         pixels: dict[StageName, Pixels] = {}
@@ -251,8 +254,9 @@ class Preprocess:
         return Taps(decoded, pixels)
 
     def identity(self) -> dict[str, Any]:
-        """Every stage's name and options, JSON-ready: what a cache key and a record hold."""
-        return {stage: stage_identity(getattr(self, stage)) for stage in STAGES}
+        """Every stage's name and options, and the limit; JSON-ready, for cache keys and records."""
+        stages: dict[str, Any] = {stage: stage_identity(getattr(self, stage)) for stage in STAGES}
+        return {**stages, "max_pixels": self.max_pixels}
 
     def versions(self) -> dict[str, str]:
         """Installed versions of the libraries the pixels depend on, without importing them."""

@@ -44,6 +44,13 @@ def test_a_decoder_that_turns_by_exif_is_told_so():
     assert turned.finding == "turned by EXIF"
 
 
+def test_a_decoder_that_repeats_chroma_is_told_so():
+    pytest.importorskip("av", reason="needs the extra pyav")
+    (found,) = [each for each in self_test() if (each.decoder, each.kind) == ("pyav", "420")]
+    assert found.finding.startswith("differs from opencv: mean 17")
+    assert "nearest chroma: mean 0." in found.finding
+
+
 def test_a_decoder_passes_by_decoding_what_it_must():
     assert not DecoderCheck("x", "420", "failed", "broken").passed
     assert DecoderCheck("x", "cmyk", "unsupported", "four inks").passed

@@ -12,11 +12,12 @@ followed by ``orient: exif``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from alignkit.decode import MAX_PIXELS, decode
 from alignkit.errors import AlignkitError, ConfigError
 from alignkit.preprocess import STAGES, Crop, Orient, Preprocess, Resize, StageName
 
@@ -50,6 +51,8 @@ class Hybrids:
     levels: tuple[Level, ...]
     notes: tuple[str, ...] = ()
     """Why some stages are not swapped by themselves, a sentence each."""
+    max_pixels: int = MAX_PIXELS
+    """The lower limit of the two paths."""
 
     def tensors(self, encoded: bytes, wanted: Iterable[Taken]) -> dict[Taken, Batch] | LeftOut:
         """What each wanted hybrid gives for one image: normalised (3, height, width) float32.
@@ -77,10 +80,16 @@ class Hybrids:
                 source, stage = values[taken & before], level.variants[taken & level.factors]
                 computation = (id(source), id(stage))
                 if computation not in outputs:
-                    outputs[computation] = apply_stage(level.stage, stage, source, encoded)
+                    outputs[computation] = self._apply(level.stage, stage, source, encoded)
                 step[taken] = outputs[computation]
             values = _equal_ones_shared(step) if level.factors else step
         return {taken: values[taken & decided] for taken in wanted}
+
+    def _apply(self, name: StageName, stage: Any, source: Any, encoded: bytes) -> Any:
+        """Run one stage on what the stages before it gave."""
+        if name == "decode":
+            return _decoded(stage, encoded, self.max_pixels)
+        return stage(source, encoded) if name == "orient" else stage(source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +133,8 @@ def make_hybrids(
         else:
             levels.append(_level(stage, named.get(stage), left[stage], right[stage]))
     factors = dict.fromkeys(factor for level in levels for factor in sorted(level.factors))
-    return Hybrids(tuple(factors), tuple(levels), notes)
+    limit = min(reference.max_pixels, candidate.max_pixels)
+    return Hybrids(tuple(factors), tuple(levels), notes, limit)
 
 
 def all_mixtures(factors: Iterable[str]) -> tuple[Taken, ...]:
@@ -204,21 +214,11 @@ def _by(size: tuple[int, int]) -> str:
     return f"{size[0]}x{size[1]}"
 
 
-def apply_stage(name: StageName, stage: Any, source: Any, encoded: bytes) -> Any:
-    """Run one stage on what the stages before it gave."""
-    if name == "decode":
-        return _decoded(stage, encoded)
-    if name == "orient":
-        return stage(source, encoded)
-    run: Callable[[Any], Any] = stage
-    return run(source)
-
-
-def _decoded(decoder: Any, encoded: bytes) -> Image:
+def _decoded(decoder: Any, encoded: bytes, max_pixels: int) -> Image:
     """Decode, without the turn that some decoders add."""
     from alignkit.exif import exif_orientation, turn
 
-    decoded = decoder.decode(encoded)
+    decoded = decode(decoder, encoded, max_pixels)
     if decoded.image is None:
         raise _NotDecodedError(f"{type(decoder).__name__} {decoded.outcome}: {decoded.reason}")
     image: Image = decoded.image

@@ -43,6 +43,7 @@ CODE = (
     "preprocess.py",
     "exif.py",
     "statistics.py",
+    "decode",
     "decoders",
     "resizers",
 )

@@ -141,9 +141,9 @@ def kinds_of_images(
     encoded: Sequence[bytes], pixels: Sequence[Pixels] | None = None
 ) -> dict[str, list[str]]:
     """Dimension → kind of each image, from its file and, for edge energy, its prepared pixels."""
+    from alignkit.decode.image_size import declared_size
+    from alignkit.decode.jpeg_header import read_jpeg_header
     from alignkit.diff.census import DIMENSIONS, kinds_of
-    from alignkit.diff.image_size import declared_size
-    from alignkit.diff.jpeg_header import read_jpeg_header
 
     found = [kinds_of(each, read_jpeg_header(each), declared_size(each)) for each in encoded]
     kinds: dict[str, list[str]] = {

@@ -61,8 +61,9 @@ def diff(
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most this many images.")] = None,
     max_pixels: Annotated[
-        int, typer.Option(min=1, help="Images whose header declares more are not decoded.")
-    ] = 180_000_000,
+        int | None,
+        typer.Option(min=1, help="Images whose header declares more are not decoded; 180000000."),
+    ] = None,
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds an image may take on a path.")
     ] = 60.0,
@@ -94,14 +95,13 @@ def diff(
     entries = experiment.content.preprocess if experiment else {}
     samples, source = samples_of(images or [], experiment, limit)
     request = DiffRequest(
-        paths=named_paths(preprocess, size=size, entries=entries),
+        paths=named_paths(preprocess, size=size, entries=entries, max_pixels=max_pixels),
         samples=samples,
         source=source,
         command=shlex.join(["alignkit", *sys.argv[1:]]),
         ssim=ssim,
         stress=parse_stress(stress),
         threads=threads,
-        max_pixels=max_pixels,
         limits=Limits(timeout, int(max_memory * 2**30)),
     )
     with request.isolation() as isolation:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 IMAGES = "images.parquet"
 RANKED = 200
 """Images kept in the ranking: as many as a report may show."""
-CODE = ("compare", "preprocess.py", "exif.py", "decoders", "resizers")
+CODE = ("compare", "preprocess.py", "exif.py", "decode", "decoders", "resizers")
 
 
 @dataclass(frozen=True, slots=True)

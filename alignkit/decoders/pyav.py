@@ -3,9 +3,12 @@
 - any format FFmpeg knows, by probing; the first frame of the first video stream.
 - grey, CMYK, palette: by swscale; 16 bits: scaled to 8 and rounded; alpha: dropped; ICC profile:
   ignored.
-- **not equal to libjpeg-turbo** even for 4:4:4 (a level here and there), and some levels off for
-  subsampled chroma. An image of even height takes a quick swscale path on which ``interpolation``
-  has no effect, unless ``accurate`` is set.
+- **not equal to libjpeg-turbo** even for 4:4:4: up to 3 levels, by swscale's arithmetic.
+- **subsampled chroma** depends on the size. Both sides even: a quick swscale path that repeats
+  chroma (nearest neighbour) and on which ``interpolation`` has no effect; with ``accurate`` smooth,
+  within 4 levels of libjpeg-turbo's smooth upsampling. Otherwise swscale scales the chroma plane of
+  ``ceil(n / 2)`` samples onto ``n`` pixels, in place of doubling it: colour drifts by up to half a
+  pixel across the image, tens of levels at edges.
 - ``corrupt``: whatever FFmpeg warns of while it decodes, truncated files among it: it fills what is
   missing. Junk before the header is ``corrupt`` too.
 - ``unsupported`` never: an unknown format and a damaged one raise the same error.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from alignkit import __version__
 from alignkit.decoders import DECODERS
 from alignkit.diff.describe import Describe, Description
-from alignkit.diff.images import MAX_PIXELS, DiffImages
+from alignkit.diff.images import DiffImages
 from alignkit.diff.isolate import Isolation, Limits, WarmUpDied
 from alignkit.diff.path_argument import NamedPath
 from alignkit.diff.record import DiffRecord, ImageSet, PairDiff, StressDiff
@@ -59,7 +59,6 @@ class DiffRequest:
     stress: tuple[Stress, ...] = ()
     threads: int | None = None
     """Worker processes, each with one thread; by default one for each CPU."""
-    max_pixels: int = MAX_PIXELS
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -120,7 +119,7 @@ def diff(request: DiffRequest, isolation: Isolation, progress: Progress) -> Diff
             fingerprint=request.samples.fingerprint,
         ),
         limits={
-            "max_pixels": request.max_pixels,
+            "max_pixels": min(each.preprocess.max_pixels for each in request.paths),
             "seconds": request.limits.seconds,
             "memory": request.limits.memory,
         },
@@ -154,7 +153,7 @@ def _tally(
     from alignkit.diff.tally import DiffTally
 
     paths = tuple(each.preprocess for each in request.usable)
-    work = DiffImages(paths, SSIM_STAGES[request.ssim], request.max_pixels, stress)
+    work = DiffImages(paths, SSIM_STAGES[request.ssim], stress)
     tally = DiffTally(paths)
     with progress.stage("compare", len(request.samples), stress.name if stress else "") as stage:
         try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from alignkit.diff.image_size import Size, image_format
-from alignkit.diff.jpeg_header import JpegHeader
-from alignkit.diff.jpeg_quality import Quality
+from alignkit.decode.image_size import Size, image_format
+from alignkit.decode.jpeg_header import JpegHeader
+from alignkit.decode.jpeg_quality import Quality
 from alignkit.exif import exif_orientation
 
 

@@ -8,10 +8,11 @@ from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from alignkit.decode import decode
+from alignkit.decode.image_size import declared_size
+from alignkit.decode.jpeg_header import read_jpeg_header
 from alignkit.decoders import Decoded, Outcome
 from alignkit.diff.census import Kinds, kinds_of
-from alignkit.diff.image_size import Size, declared_size
-from alignkit.diff.jpeg_header import read_jpeg_header
 from alignkit.diff.shared_images import EVERYTHING, Encoded
 from alignkit.diff.stress import Stress
 from alignkit.diff.totals import Totals, totals_of
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 Started: TypeAlias = Callable[[int], None]
 """Told the path whose turn it is."""
-
-MAX_PIXELS = 180_000_000
-"""Twice what Pillow warns of, and about where it refuses."""
 
 
 class Distance(NamedTuple):
@@ -67,8 +65,6 @@ class DiffImages:
     paths: tuple[Preprocess, ...]
     ssim: tuple[StageName, ...] = ("colour",)
     """Stages whose SSIM is measured."""
-    max_pixels: int = MAX_PIXELS
-    """Images whose header declares more are not decoded."""
     stress: Stress | None = None
     """Compare the images as encoded again, from the pixels the reference decodes."""
 
@@ -98,7 +94,7 @@ class DiffImages:
         lost = dict(image.lost)
         header = read_jpeg_header(image.data)
         size = (header.height, header.width) if header else declared_size(image.data)
-        refused = lost.get(EVERYTHING) or self._too_large(size)
+        refused = lost.get(EVERYTHING, "")
         data = image.data
         taps: list[Taps] = []
         if self.stress and not refused:
@@ -115,14 +111,6 @@ class DiffImages:
         )
         return facts, found
 
-    def _too_large(self, size: Size | None) -> str:
-        if size is None or size[0] * size[1] <= self.max_pixels:
-            return ""
-        return (
-            f"too large: {size[1]}x{size[0]} by its header, {size[0] * size[1] / 1e6:,.0f} MP; "
-            f"the limit is {self.max_pixels / 1e6:g} MP"
-        )
-
     def _stressed(
         self, image: Encoded, lost: dict[int, str], begin: Started
     ) -> tuple[Encoded, str]:
@@ -131,7 +119,7 @@ class DiffImages:
         if 0 in lost:
             return image, f"not encoded again: {lost[0]}"
         begin(0)
-        decoded = self.paths[0].decode.decode(image.data)
+        decoded = decode(self.paths[0].decode, image.data, self.paths[0].max_pixels)
         if decoded.image is None:
             return image, f"not encoded again: {decoded.reason}"
         return replace(image, data=self.stress.encode(decoded.image)), ""

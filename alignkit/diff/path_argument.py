@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -38,23 +38,28 @@ def named_paths(
     *,
     size: int | None = None,
     entries: Mapping[str, PreprocessOption] = {},
+    max_pixels: int | None = None,
 ) -> tuple[NamedPath, ...]:
     """The paths asked for, in that order; without an argument all ``entries``.
 
-    ``size`` is the side of the input for a preset that stands without one. A path that is given
-    twice gets two names. Raises `ConfigError` for an unknown name, a mistake in a mapping, fewer
-    than two paths, or paths for inputs of different sizes.
+    ``size`` is the side of the input for a preset that stands without one; ``max_pixels`` replaces
+    every path's own limit. A path that is given twice gets two names. Raises `ConfigError` for an
+    unknown name, a mistake in a mapping, fewer than two paths, or inputs of different sizes.
     """
     found = [_option(text, number, size, entries) for number, text in enumerate(arguments, 1)]
     found = found or list(entries.items())
     if len(found) < 2:
         raise ConfigError("give --preprocess twice or more: the reference first, then candidates")
     paths = tuple(
-        NamedPath(option.build(name), option.preset)
+        NamedPath(_limited(option.build(name), max_pixels), option.preset)
         for name, (_, option) in zip(_distinct([name for name, _ in found]), found, strict=True)
     )
     _check_sizes([path.preprocess for path in paths])
     return paths
+
+
+def _limited(path: Preprocess, max_pixels: int | None) -> Preprocess:
+    return path if max_pixels is None else replace(path, max_pixels=max_pixels)
 
 
 def _option(

@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails
 
+from alignkit.decode import MAX_PIXELS
 from alignkit.decoders import DECODERS, Decoder
 from alignkit.field import STRICT, Integer, Number
 from alignkit.load.option import (
@@ -128,6 +129,8 @@ class PreprocessOption(BaseModel):
     quantise: Literal["none", "round", "truncate"] = "none"
     colour: ColourSpace = "rgb"
     normalise: NormaliseOption | None = None
+    max_pixels: Annotated[Integer, Field(ge=1)] = MAX_PIXELS
+    """Images whose header declares more are not decoded."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -179,6 +182,7 @@ class PreprocessOption(BaseModel):
             colour=Colour(self.colour),
             normalise=normalise,
             surrogate_of=PRESETS[self.preset].surrogate_of if self.preset else "",
+            max_pixels=self.max_pixels,
         )
 
 

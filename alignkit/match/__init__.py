@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.compare.bootstrap import resample_weights
+from alignkit.decode import decode
 from alignkit.errors import AlignkitError, NothingCompared
 from alignkit.match.colour_matrix import misread
 from alignkit.match.configurations import Configuration
@@ -350,7 +351,7 @@ class _Shared:
 
     def _decoded(self, configuration: Configuration) -> Any:
         decoder = misread(configuration.decode, self.target.misreading)
-        decoded = decoder.decode(self.encoded)
+        decoded = decode(decoder, self.encoded, self.target.geometry.max_pixels)
         if decoded.image is None:
             return f"{decoded.outcome}: {decoded.reason}"
         path = configuration.path(self.target.geometry, self.target.normalise)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from alignkit.decode import MAX_PIXELS
 from alignkit.decoders import DECODERS, Decoder
 from alignkit.errors import ConfigError
 from alignkit.plugins import Plugin, did_you_mean
@@ -24,19 +25,21 @@ WHOLE = Crop()
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """What is fixed besides the libraries: where each output pixel comes from, and its colours."""
+    """What is fixed besides the libraries: where each pixel comes from, colours, the limit."""
 
     resize: Resize
     """Its resizer is the one thing that configurations replace."""
     crop: Crop = WHOLE
     orient: Literal["none", "exif"] = "none"
     colour: Colour = RGB
+    max_pixels: int = MAX_PIXELS
+    """Images whose header declares more are not decoded."""
 
     @classmethod
     def of(cls, path: Preprocess) -> Geometry:
         """That of a path; a decoder that turns by itself counts as ``exif``."""
         policy = "exif" if path.decode.orients else path.orient.policy
-        return cls(path.resize, path.crop, policy, path.colour)
+        return cls(path.resize, path.crop, policy, path.colour, path.max_pixels)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -63,6 +66,7 @@ class Configuration:
             Quantise(self.rounding),
             geometry.colour,
             normalise,
+            max_pixels=geometry.max_pixels,
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
+from alignkit.decode import MAX_PIXELS
 from alignkit.decoders import DECODERS
 from alignkit.match import Match, Ranked
 from alignkit.match.configurations import Configuration
@@ -78,6 +79,8 @@ def stage_block(path: Preprocess) -> dict[str, Any]:
             "mean": list(path.normalise.mean),
             "std": list(path.normalise.std),
         }
+    if path.max_pixels != MAX_PIXELS:
+        block["max_pixels"] = path.max_pixels
     return block
 
 

@@ -1,5 +1,5 @@
+from alignkit.decode.jpeg_header import read_jpeg_header
 from alignkit.diff.census import DIMENSIONS, kinds_of
-from alignkit.diff.jpeg_header import read_jpeg_header
 from tests.photos import encoded, photo
 
 

@@ -34,8 +34,8 @@ def samples_of(files):
     return Samples(tuple(files), (), (), list(files.values()).__getitem__, "fingerprint")
 
 
-def compared(*paths, files=FILES, **options) -> DiffRecord:
-    named = named_paths([path for path in paths if isinstance(path, str)], size=48)
+def compared(*paths, files=FILES, max_pixels=None, **options) -> DiffRecord:
+    named = named_paths(paths, size=48, max_pixels=max_pixels)
     return of_paths(named, files, **options)
 
 

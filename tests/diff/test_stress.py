@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from alignkit.decode.jpeg_header import read_jpeg_header
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
-from alignkit.diff.jpeg_header import read_jpeg_header
 from alignkit.diff.stress import SUBSAMPLINGS, Stress, parse_stress
 from alignkit.errors import ConfigError
 from tests.photos import photo

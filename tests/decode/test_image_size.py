@@ -5,7 +5,7 @@ import io
 import pytest
 from PIL import Image, features
 
-from alignkit.diff.image_size import declared_size, image_format
+from alignkit.decode.image_size import declared_size, image_format
 
 SIZE = (37, 61)
 KINDS = [

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
-from alignkit.diff.jpeg_header import jpeg_size
+from alignkit.decode.jpeg_header import jpeg_size
 from alignkit.exif import SHORT
 
 Format = Literal["JPEG", "PNG", "GIF", "BMP", "WebP", "TIFF", "JPEG 2000", "HEIF", "other"]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from alignkit.diff.jpeg_quality import Quality, quality_of
+from alignkit.decode.jpeg_quality import Quality, quality_of
 from alignkit.exif import exif_orientation
 
 Coding = Literal["baseline", "extended", "progressive", "lossless", "hierarchical", "arithmetic"]

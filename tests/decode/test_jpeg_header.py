@@ -7,8 +7,8 @@ import pytest
 import simplejpeg
 from PIL import Image
 
-from alignkit.diff.jpeg_header import jpeg_size, read_jpeg_header
-from alignkit.diff.jpeg_quality import LUMINANCE, quality_of, scaled
+from alignkit.decode.jpeg_header import jpeg_size, read_jpeg_header
+from alignkit.decode.jpeg_quality import LUMINANCE, quality_of, scaled
 from alignkit.exif import exif_orientation
 from tests.photos import encoded, photo
 
