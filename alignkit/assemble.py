@@ -20,6 +20,7 @@ from alignkit.record import (
     Artifact,
     AttributionFacts,
     Control,
+    FlippedFacts,
     ImageTableFacts,
     PathFacts,
     RunRecord,
@@ -44,6 +45,7 @@ def assemble_record(
     predicted: Sequence[Predicted],
     compared: Sequence[Comparison],
     attributed: tuple[AttributionFacts, ...],
+    flipped: tuple[FlippedFacts, ...],
     controls: tuple[Control, ...],
     started: datetime,
     seconds: float,
@@ -93,6 +95,7 @@ def assemble_record(
         worst=_worst(plan, folder, sets, predicted, compared),
         verdict=verdict,
         attributions=attributed,
+        flipped=flipped,
         coverage_diffs=coverage,
         images=tuple(_image_table(comparison, folder) for comparison in compared),
     )

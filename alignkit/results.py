@@ -20,6 +20,7 @@ from alignkit.record import (
     CoverageDiff,
     DataFacts,
     Environment,
+    FlippedFacts,
     MatrixEntry,
     NoiseFloor,
     PathFacts,
@@ -85,12 +86,14 @@ class Results(_Read):
     matrix: tuple[MatrixEntry, ...] | None = None
     noise_floor: tuple[NoiseFloor, ...] | None = None
     attributions: tuple[AttributionFacts, ...] | None = None
+    flipped: tuple[FlippedFacts, ...] | None = None
     baseline: BaselineFacts | None = None
 
 
 OF_RECORD = (
     "question", "key", "started", "seconds", "partial", "environment", "data", "paths", "coverage",
-    "coverage_diffs", "controls", "pixels", "matrix", "noise_floor", "attributions", "baseline",
+    "coverage_diffs", "controls", "pixels", "matrix", "noise_floor", "attributions", "flipped",
+    "baseline",
 )  # fmt: skip
 
 

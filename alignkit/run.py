@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from alignkit.assemble import assemble_record
+from alignkit.attribute.flipped import flipped_kinds
 from alignkit.attribute.plan import attribute_paths
 from alignkit.cell import Measured
 from alignkit.execute import compare_paths, predict_cells, prepare_sets, train_models
@@ -61,6 +62,7 @@ def carry_out(plan: Plan, workspace: Workspace, folder: Path, progress: Progress
         each.training.key: each.ended.value for each in trained if isinstance(each.ended, Measured)
     }
     attributed = attribute_paths(plan, checkpoints, predicted, sets, workspace, progress)
+    flipped = flipped_kinds(plan, predicted, sets, progress)
     controls = verify(plan, trained, predicted, sets, workspace, progress)
     return assemble_record(
         plan,
@@ -70,6 +72,7 @@ def carry_out(plan: Plan, workspace: Workspace, folder: Path, progress: Progress
         predicted=predicted,
         compared=compared,
         attributed=attributed,
+        flipped=flipped,
         controls=controls,
         started=started,
         seconds=time.monotonic() - clock,

@@ -91,6 +91,19 @@ def test_every_cell_is_measured_and_every_control_holds(finished):
     assert len(record.controls) >= 4
 
 
+def test_what_flipped_images_have_in_common_is_asked_for_every_other_path(finished):
+    record, _ = finished
+    (found,) = record.flipped
+    assert (found.reference, found.candidate) == ("opencv", "other")
+    assert (found.images, found.seeds) == (40, 2)
+    entry = next(e for e in record.matrix if not e.aligned and e.evaluated_with == "other"
+                 and (e.trained_with, e.backend, e.precision) == ("opencv", "torch", "fp32"))  # fmt: skip
+    for kind in found.subgroups:
+        both = kind.images * kind.churn + (40 - kind.images) * kind.elsewhere
+        assert both / 40 == pytest.approx(entry.drift.churn.value)
+    assert found.subgroups or found.reason
+
+
 def test_the_record_reads_back_and_its_files_lie_beside_it(finished):
     record, folder = finished
     assert read_record(folder) == record

@@ -9,15 +9,15 @@ every comparison made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.compare.bootstrap import RESAMPLES, resample_weights
-from alignkit.metrics import FloatArray, ratio, softmax_margin
+from alignkit.compare.bootstrap import RESAMPLES
+from alignkit.metrics import FloatArray, softmax_margin
 from alignkit.statistics import ALPHA, Estimate, holm, percentile_interval
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Subgroup:
     elsewhere: float
     """The same of all other images."""
     difference: Estimate
-    """``churn - elsewhere``, with its bootstrap interval over images."""
+    """``churn - elsewhere``; the interval is a bootstrap of each side's images by themselves."""
     p: float
     """Fisher's exact test, two-sided."""
     p_adjusted: float
@@ -86,9 +86,11 @@ def subgroups(
     if not chosen or flipped.all() or not flipped.any():
         return ()
     p_values = [_fisher(flipped, inside) for _, _, inside in chosen]
-    rates = _Rates(flips.mean(axis=1), resamples, seed)
+    rng = np.random.default_rng(seed)
     found = [
-        Subgroup(dimension, kind, int(inside.sum()), *rates.of(inside), p, adjusted)
+        Subgroup(
+            dimension, kind, int(inside.sum()), *_rates(flips, inside, resamples, rng), p, adjusted
+        )
         for (dimension, kind, inside), p, adjusted in zip(
             chosen, p_values, holm(p_values), strict=True
         )
@@ -96,22 +98,33 @@ def subgroups(
     return tuple(sorted(found, key=lambda each: (each.p_adjusted, each.p)))
 
 
-class _Rates:
-    """Churn inside and outside of groups, in the sample and in shared resamples of it."""
+def _rates(
+    flips: npt.NDArray[np.bool_],
+    inside: npt.NDArray[np.bool_],
+    resamples: int,
+    rng: np.random.Generator,
+) -> tuple[float, float, Estimate]:
+    """Churn inside, outside, and the difference with its interval; ``flips``: (images, seeds)."""
+    here, there = flips[inside], flips[~inside]
+    drawn = _resampled(here, resamples, rng) - _resampled(there, resamples, rng)
+    low, high = percentile_interval(drawn[None])[:, 0]
+    before, after = float(here.mean()), float(there.mean())
+    return before, after, Estimate(before - after, float(low), float(high))
 
-    def __init__(self, flips: FloatArray, resamples: int, seed: int) -> None:
-        self.flips = flips
-        self.weights = np.concatenate([*resample_weights(len(flips), resamples, seed)], axis=1)
 
-    def of(self, inside: npt.NDArray[np.bool_]) -> tuple[float, float, Estimate]:
-        """Churn inside, outside, and the difference with its interval."""
-        here, there = (float(self.flips[each].mean()) for each in (inside, ~inside))
-        drawn = [
-            ratio((self.flips * each) @ self.weights, each.astype(np.float64) @ self.weights)
-            for each in (inside, ~inside)
-        ]
-        low, high = percentile_interval((drawn[0] - drawn[1])[None])[:, 0]
-        return here, there, Estimate(here - there, float(low), float(high))
+def _resampled(
+    flips: npt.NDArray[np.bool_], resamples: int, rng: np.random.Generator
+) -> FloatArray:
+    """(images, seeds) → churn (resamples,), images drawn with replacement.
+
+    An image counts by the number of seeds with which it flipped; how often each number is drawn is
+    multinomial, so the cost does not grow with the images.
+    """
+    images, seeds = flips.shape
+    counts = np.bincount(flips.sum(axis=1), minlength=seeds + 1)
+    drawn = rng.multinomial(images, counts / images, resamples)
+    churn: FloatArray = drawn @ np.arange(seeds + 1) / (seeds * images)
+    return churn
 
 
 def _fisher(flipped: npt.NDArray[np.bool_], inside: npt.NDArray[np.bool_]) -> float:
@@ -138,9 +151,12 @@ def edge_energy(pixels: Pixels) -> float:
 
 
 def kinds_of_images(
-    encoded: Sequence[bytes], pixels: Sequence[Pixels] | None = None
+    encoded: Iterable[bytes], pixels: Iterable[Pixels] | None = None
 ) -> dict[str, list[str]]:
-    """Dimension → kind of each image, from its file and, for edge energy, its prepared pixels."""
+    """Dimension → kind of each image, from its file and, for edge energy, its prepared pixels.
+
+    Dimensions in which all images are alike are left out.
+    """
     from alignkit.decode.image_size import declared_size
     from alignkit.decode.jpeg_header import read_jpeg_header
     from alignkit.diff.census import DIMENSIONS, kinds_of

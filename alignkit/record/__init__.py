@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from alignkit.errors import RecordError
 from alignkit.record.baseline import BaselineFacts, BaselineStage
-from alignkit.record.blame import AttributionFacts, ShareFacts
+from alignkit.record.blame import AttributionFacts, FlippedFacts, ShareFacts, SubgroupFacts
 from alignkit.record.cell import (
     Cell,
     ClassCounts,
@@ -49,6 +49,7 @@ __all__ = [
     "Environment",
     "Epoch",
     "Estimate",
+    "FlippedFacts",
     "ImageTableFacts",
     "LogitDistance",
     "MatrixEntry",
@@ -62,6 +63,7 @@ __all__ = [
     "StageFacts",
     "State",
     "Stored",
+    "SubgroupFacts",
     "TrainingFacts",
     "Verdict",
     "VerdictState",
@@ -108,6 +110,8 @@ class RunRecord(Stored):
     worst: tuple[WorstImage, ...]
     verdict: Verdict
     attributions: tuple[AttributionFacts, ...] = ()
+    flipped: tuple[FlippedFacts, ...] = ()
+    """What flipped images have in common, for each candidate path."""
     coverage_diffs: tuple[CoverageDiff, ...] = ()
     baseline: BaselineFacts | None = None
     images: tuple[ImageTableFacts, ...] = ()

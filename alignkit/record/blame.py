@@ -18,6 +18,45 @@ class ShareFacts(Stored):
     """Its effect with everything else as in the reference."""
 
 
+class SubgroupFacts(Stored):
+    """One kind of image against all others."""
+
+    dimension: str
+    """``subsampling``, ``quality``, ``size``, …, ``class``, ``margin of the reference`` or ``edge
+    energy``."""
+    kind: str
+    images: Count
+    churn: float
+    """Share of predictions that changed, mean over seeds."""
+    elsewhere: float
+    """The same of all other images."""
+    difference: Estimate
+    p: float
+    """Fisher's exact test of "flipped with at least one seed", two-sided."""
+    p_adjusted: float
+    """After Holm, over every kind that was compared for this pair of paths."""
+    sentence: str = ""
+    """Said where it is significant; empty elsewhere."""
+
+
+class FlippedFacts(Stored):
+    """What the images have in common whose prediction another path changes."""
+
+    reference: str
+    """The path the models were trained with, along which they predicted first."""
+    candidate: str
+    backend: str
+    precision: str
+    images: Count
+    seeds: Count
+    flipped: Count
+    """Images whose prediction changed with at least one seed."""
+    subgroups: tuple[SubgroupFacts, ...] = ()
+    """The least adjusted p first."""
+    reason: str = ""
+    """Why no kinds were compared."""
+
+
 class AttributionFacts(Stored):
     """One metric's drift between two paths and runtimes, divided among what differs."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from alignkit.record import Estimate, MatrixEntry, RunRecord
 from alignkit.report.coverage_view import coverage_words
+from alignkit.report.flipped_view import flipped_sentences
 from alignkit.report.names import Names
 from alignkit.report.numerals import DASH, count, interval, percent, plain, points, shorten
 from alignkit.report.stage_view import stage_sections
@@ -76,6 +77,8 @@ def _sections(record: RunRecord, names: Names) -> Iterable[Section]:
     if record.verdict.rules:
         yield _rules(record, names)
     yield _stages(record, names)
+    if record.flipped:
+        yield _flipped(record, names)
     yield Section("Coverage", coverage_words(record.coverage, names))
     yield _controls(record)
 
@@ -185,6 +188,20 @@ def _stages(record: RunRecord, names: Names) -> Section:
     ]
     headers = ("Paths", "Stage (isolated)", "Max", "Mean", "Pixels differing")
     return _table("Which stage", words or "No pixels were compared.", headers, rows, text=2)
+
+
+def _flipped(record: RunRecord, names: Names) -> Section:
+    rows = [
+        (
+            names.short(each.candidate),
+            f"{each.flipped} of {each.images}",
+            each.reason or "; ".join(flipped_sentences(each)),
+        )
+        for each in record.flipped
+    ]
+    words = "Models of the reference path, in the reference runtime."
+    headers = ("Served with", "Images that change", "What they have in common")
+    return _table("Which images change", words, headers, rows, text=3)
 
 
 def _controls(record: RunRecord) -> Section:

@@ -10,6 +10,7 @@ from alignkit.report.baseline_view import BaselineView, baseline_view
 from alignkit.report.class_view import ClassSection, class_sections
 from alignkit.report.coverage_view import coverage_tables, coverage_words
 from alignkit.report.entries_view import Failure, entries_table, failures, per_seed_table
+from alignkit.report.flipped_view import FlippedSection, flipped_sections
 from alignkit.report.key_figures import KeyFigure, key_figures
 from alignkit.report.matrix_view import EDGES, MatrixView, matrix_views
 from alignkit.report.names import Names, PathName
@@ -43,6 +44,7 @@ class ReportView:
     failures: tuple[Failure, ...]
     causes: tuple[AttributionSection, ...]
     stages: tuple[StageSection, ...]
+    flipped: tuple[FlippedSection, ...]
     baseline: BaselineView | None
     coverage: str
     coverage_tables: tuple[Table, ...]
@@ -82,6 +84,7 @@ def report_view(record: RunRecord) -> ReportView:
         failures=failures(record, names),
         causes=attribution_sections(record, names),
         stages=stages,
+        flipped=flipped_sections(record, names),
         baseline=baseline_view(record, names),
         coverage=coverage_words(record.coverage, names),
         coverage_tables=coverage_tables(record.coverage, record.coverage_diffs, names),

@@ -21,6 +21,7 @@ from alignkit.record import (
     Environment,
     Epoch,
     Estimate,
+    FlippedFacts,
     LogitDistance,
     MatrixEntry,
     NoiseFloor,
@@ -31,6 +32,7 @@ from alignkit.record import (
     RunRecord,
     ShareFacts,
     StageFacts,
+    SubgroupFacts,
     TrainingFacts,
     Verdict,
     WorstImage,
@@ -471,6 +473,30 @@ def attributions():
     )
 
 
+def flipped():
+    """One path that flips 4:2:0 images, and one that flips none."""
+
+    def subgroup(kind, images, churn, elsewhere, p):
+        difference = churn - elsewhere
+        words = f"subsampling {kind}: {100 * churn:.1f} % of predictions change"
+        return SubgroupFacts(
+            dimension="subsampling", kind=kind, images=images, churn=churn, elsewhere=elsewhere,
+            difference=Estimate(value=difference, low=difference - 0.02, high=difference + 0.02),
+            p=p / 2, p_adjusted=p, sentence=words if p < 0.05 else "",
+        )  # fmt: skip
+
+    place = {"reference": "opencv", "backend": "torch", "precision": "fp32", "images": N}
+    kinds = (subgroup("4:2:0", 700, 0.06, 0.01, 0.0004), subgroup("4:2:2", 90, 0.05, 0.045, 1.0))
+    return (
+        FlippedFacts(
+            candidate="torchpipe-gpu", seeds=3, flipped=62, subgroups=kinds, **place
+        ),
+        FlippedFacts(
+            candidate="pillow", seeds=3, flipped=0, reason="no prediction changed", **place
+        ),
+    )  # fmt: skip
+
+
 def verdict(matrix):
     def outcome(entry, metric, limit, value, state):
         place = {
@@ -577,4 +603,5 @@ def quickstart(folder=None):
         worst=worst(folder),
         verdict=verdict(matrix),
         attributions=attributions(),
+        flipped=flipped(),
     )  # fmt: skip

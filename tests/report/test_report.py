@@ -197,3 +197,26 @@ def test_a_run_that_measured_nothing_still_has_a_page(record, rendered):
 def test_a_missing_record_is_refused_with_the_next_step(tmp_path):
     with pytest.raises(RecordError, match="finished run"):
         render(tmp_path)
+
+
+def test_kinds_of_flipped_images_are_told_in_words_only_where_significant(page, record, rendered):
+    (section,) = [e for e in elements(parse(page), "section") if e.get("id") == "kinds"]
+    said = [text_of(item) for item in section.iter(f"{XHTML}li")]
+    assert said == ["subsampling 4:2:0: 6.0 % of predictions change"]
+    assert "no prediction changed" in text_of(section)
+    quiet = [kind.model_copy(update={"sentence": ""}) for kind in record.flipped[0].subgroups]
+    silent = record.flipped[0].model_copy(update={"subgroups": tuple(quiet)})
+    folder = rendered(record.model_copy(update={"flipped": (silent,)}))
+    for name in ("index.html", "summary.md"):
+        assert "No kind of image changes more or less often" in (folder / name).read_text()
+
+
+def test_many_kinds_are_cut_to_those_that_matter(record, rendered):
+    first = record.flipped[0]
+    dull = first.subgroups[1]
+    many = [dull.model_copy(update={"kind": f"kind {n}"}) for n in range(100)]
+    cut = first.model_copy(update={"subgroups": (first.subgroups[0], *many)})
+    page = (rendered(record.model_copy(update={"flipped": (cut,)})) / "index.html").read_text()
+    assert "76\u00a0more kinds, not significant, in record.json." in page
+    assert "kind 23" in page
+    assert "kind 24" not in page
