@@ -120,3 +120,7 @@ class BackendError(AlignkitError):
     """A runtime could not load or run a model exactly as it was asked to."""
 
     exit_code = ExitCode.CRASHED
+
+
+class ConfigWarning(UserWarning):
+    """What was read, and had no effect or needs a word from the user; shown on stderr."""

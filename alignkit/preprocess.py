@@ -59,7 +59,9 @@ class Resize:
     pad: int = 114
     """Grey level of the letterbox's border."""
     rounding: Literal["down", "nearest"] = "down"
-    """Of the longer side of ``shorter``: torchvision and MLPerf cut the fraction, DALI rounds."""
+    """Of the longer side of ``shorter``: torchvision and MLPerf cut the fraction, DALI rounds. A
+    ``letterbox`` rounds either way: an exact half to the even pixel as Ultralytics' ``round`` or,
+    with ``nearest``, up as torchpipe's ``std::round``."""
 
     def __call__(self, image: Image) -> Pixels:
         """(h, w, 3) → (height, width, 3), in the dtype the library gives."""
@@ -78,7 +80,8 @@ class Resize:
                 return short, int(short * width / height + half)
             return int(short * height / width + half), short
         scale = min(self.size[0] / height, self.size[1] / width)
-        return max(1, round(height * scale)), max(1, round(width * scale))
+        to_whole = round if self.rounding == "down" else lambda side: int(side + 0.5)
+        return max(1, to_whole(height * scale)), max(1, to_whole(width * scale))
 
     def _padded(self, resized: Pixels) -> Pixels:
         import numpy as np

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+import warnings
 from typing import Annotated
 
 import typer
@@ -26,7 +27,7 @@ from alignkit.cli.report import app as report
 from alignkit.cli.review import review
 from alignkit.cli.run import run
 from alignkit.cli.schema import schema
-from alignkit.errors import AlignkitError, ExitCode
+from alignkit.errors import AlignkitError, ConfigWarning, ExitCode
 
 DEFECT = "This is a defect of alignkit, not of your experiment; please report it with the above."
 
@@ -71,8 +72,22 @@ def alignkit(
     """
 
 
+def _format(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    """A warning for the user stands without the place in the source that raised it."""
+    if issubclass(category, ConfigWarning):
+        return f"warning: {message}\n"
+    return f"{filename}:{lineno}: {category.__name__}: {message}\n{line or ''}"
+
+
 def main() -> None:
     """Run the command line; errors a user can act on end without a traceback."""
+    warnings.formatwarning = _format
     try:
         app()
     except AlignkitError as error:

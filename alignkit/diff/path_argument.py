@@ -1,14 +1,17 @@
-"""What ``--preprocess`` takes, as a `Preprocess`: a preset, an entry of a file, or a mapping.
+"""What ``--preprocess`` takes, as a `Preprocess`: a preset, an entry, a mapping, or an import.
 
-A mapping may have a key ``name`` besides those of an entry of ``preprocess:``.
+A mapping may have a key ``name`` besides those of an entry of ``preprocess:``. ``FILE.toml`` of
+torchpipe, ``FILE.json`` of Hugging Face and ``timm:MODEL`` are short for a mapping.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -69,6 +72,8 @@ def _option(
         return text, entries[text]
     source = parse(text, f"--preprocess {number}")
     given = source.value
+    if mapping := import_of(text):
+        given, source = mapping, parse(json.dumps(mapping), f"--preprocess {number}")
     if isinstance(given, str) and not source.problems:
         if given not in PRESETS:
             known = [*entries, *PRESETS]
@@ -78,14 +83,33 @@ def _option(
         unknown = [key for key in given if key not in PreprocessOption.model_fields]
         if "preset" in given or get_close_matches("preset", unknown):  # the second is reported
             given.setdefault("size", size or SIZE)
-        name = given.pop("name", None) or given.get("preset") or f"path-{number}"
+        name = given.pop("name", None) or _name(given) or f"path-{number}"
         return str(name), _validated(given, source)
     raise ConfigError(_told(source.problems) or f"--preprocess {text!r}: {FORMS}")
 
 
 FORMS = (
-    "give a preset, an entry of the --config file, or a mapping such as '{preset: opencv-train}'"
+    "give a preset, an entry of the --config file, a torchpipe .toml, a preprocessor_config.json, "
+    "timm:MODEL, or a mapping such as '{preset: opencv-train}'"
 )
+
+
+def import_of(text: str) -> dict[str, Any] | None:
+    """The mapping that ``FILE.toml``, ``FILE.json`` or ``timm:MODEL`` is short for."""
+    if text.startswith("timm:"):
+        return {"timm": text.removeprefix("timm:")}
+    key = {".toml": "torchpipe_toml", ".json": "huggingface"}.get(Path(text).suffix)
+    return {key: text} if key and not text.startswith("{") else None
+
+
+def _name(given: dict[str, Any]) -> str | None:
+    """What a path is called after where its stages come from."""
+    if isinstance(file := given.get("torchpipe_toml"), str):
+        return Path(file).stem
+    if isinstance(file := given.get("huggingface"), str):
+        path = Path(file)
+        return path.parent.name if path.suffix == ".json" else path.name
+    return given.get("preset") or given.get("timm")
 
 
 def _validated(given: dict[str, Any], source: Source) -> PreprocessOption:

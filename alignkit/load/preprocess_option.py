@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -12,6 +12,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    PrivateAttr,
     ValidationError,
     model_validator,
 )
@@ -20,6 +21,7 @@ from pydantic_core import CoreSchema, InitErrorDetails
 
 from alignkit.decode import MAX_PIXELS
 from alignkit.decoders import DECODERS, Decoder
+from alignkit.errors import ConfigWarning
 from alignkit.field import STRICT, Integer, Number
 from alignkit.load.option import (
     PluginOption,
@@ -30,7 +32,8 @@ from alignkit.load.option import (
     validated_with_plugin,
     wrong,
 )
-from alignkit.plugins import did_you_mean
+from alignkit.load.stage_source import OWN, stages_from_source
+from alignkit.load.stages import Stages
 from alignkit.preprocess import (
     Colour,
     ColourSpace,
@@ -112,13 +115,26 @@ class NormaliseOption(BaseModel):
 
 
 class PreprocessOption(BaseModel):
-    """One entry of ``preprocess:``: a preset with overrides, or every stage spelt out."""
+    """One entry of ``preprocess:``: a preset or an import with overrides, or every stage spelt out.
+
+    What an import leaves open or ignores is a `ConfigWarning`.
+    """
 
     model_config = STRICT
     preset: str | None = None
     """What a real stack does, by name; its stages can be overridden one by one."""
+    torchpipe_toml: str | None = None
+    """A torchpipe TOML file; see `alignkit.load.torchpipe_toml`."""
+    huggingface: str | None = None
+    """A ``preprocessor_config.json``, or its folder; see `alignkit.load.hugging_face`."""
+    timm: str | None = None
+    """A model of timm; see `alignkit.load.timm_config`."""
     size: Side | None = None
-    """Side of the square input a preset prepares, in pixels."""
+    """Side of the square input, in pixels: needed by a preset, a timm model has its own."""
+    surrogate: bool = False
+    """Stand in for what the TOML file runs on a GPU, on the CPU."""
+    processor: Literal["slow", "fast"] | None = None
+    """Which of Hugging Face's processors; fast, if none is given."""
     decode: Annotated[Decoder, PluginOption("decoders", DECODERS)]
     orient: Literal["none", "exif"] = "none"
     resize: ResizeOption
@@ -131,16 +147,20 @@ class PreprocessOption(BaseModel):
     normalise: NormaliseOption | None = None
     max_pixels: Annotated[Integer, Field(ge=1)] = MAX_PIXELS
     """Images whose header declares more are not decoded."""
+    _source: Stages = PrivateAttr(default_factory=Stages)
 
     @model_validator(mode="wrap")
     @classmethod
-    def _from_preset(
+    def _from_source(
         cls, given: Any, handler: Callable[[Any], PreprocessOption]
     ) -> PreprocessOption:
         lines: list[InitErrorDetails] = []
         option: PreprocessOption | None = None
+        source = Stages()
         try:
-            option = handler(_expanded(given, lines) if isinstance(given, dict) else given)
+            if isinstance(given, dict):
+                given, source = stages_from_source(given, cls.model_fields, lines)
+            option = handler(given)
         except ValidationError as error:
             lines += lines_of(error)
         if option and option.orient == "exif" and option.decode.orients:
@@ -148,6 +168,9 @@ class PreprocessOption(BaseModel):
             lines.append(wrong("orient", message, "orient"))
         refuse(cls.__name__, lines)
         assert option is not None
+        option._source = source  # noqa: SLF001 - its own, in a class method
+        for warning in source.warnings:
+            warnings.warn(warning, ConfigWarning, stacklevel=2)
         return option
 
     @classmethod
@@ -157,14 +180,16 @@ class PreprocessOption(BaseModel):
         schema = handler.resolve_ref_schema(handler(core))
         schema["properties"]["preset"] = {"enum": sorted(PRESETS)}
         del schema["required"]
+        spelt_out = {
+            "required": ["decode", "resize"],
+            "properties": {"resize": {"required": ["name", "size"]}, "size": False},
+        }
+        imported = {"anyOf": [{"required": [key]} for key in OWN if key != "preset"]}
         return {
             **schema,
             "if": {"required": ["preset"]},
             "then": {"required": ["size"]},
-            "else": {
-                "required": ["decode", "resize"],
-                "properties": {"resize": {"required": ["name", "size"]}, "size": False},
-            },
+            "else": {"if": imported, "else": spelt_out},
         }
 
     def build(self, name: str) -> Preprocess:
@@ -181,41 +206,6 @@ class PreprocessOption(BaseModel):
             quantise=Quantise(self.quantise),
             colour=Colour(self.colour),
             normalise=normalise,
-            surrogate_of=PRESETS[self.preset].surrogate_of if self.preset else "",
+            surrogate_of=self._source.surrogate_of,
             max_pixels=self.max_pixels,
         )
-
-
-def _expanded(given: dict[str, Any], lines: list[InitErrorDetails]) -> dict[str, Any]:
-    """The preset's stages under the given ones; a wrong preset or size goes to ``lines``."""
-    name, size = given.get("preset"), given.get("size")
-    unknown = [key for key in given if key not in PreprocessOption.model_fields]
-    if misspelt := get_close_matches("preset", map(str, unknown), n=1):
-        name = given[misspelt[0]]  # reported as an unknown key; what else is wrong follows from it
-    if name is None:
-        if size is not None:
-            message = "a size here belongs to a preset; without one, write it in 'resize'"
-            lines.append(wrong("size", message, "size", given=size))
-        return given
-    if not isinstance(name, str):
-        return given
-    preset = PRESETS.get(name)
-    if preset is None:
-        message = f"no preset {name!r}{did_you_mean(name, PRESETS)}"
-        lines.append(wrong("preset", message, "preset", given=name))
-        preset = next(iter(PRESETS.values()))  # any, so that the other keys are checked too
-    if size is None:
-        message = "a preset needs 'size', the input's side in pixels"
-        lines.append(wrong("preset_size", message, "size", given=given))
-    stages = preset.stages(size if type(size) is int and size > 0 else 1)
-    for stage in stages.keys() & given.keys():
-        stages[stage] = _over(stages[stage], given[stage])
-    return {**given, **stages}
-
-
-def _over(stage: Any, given: Any) -> Any:
-    """Given options over a preset's; another plugin keeps the target size and no other option."""
-    if not isinstance(stage, dict) or not isinstance(given, dict):
-        return given
-    kept = ("size", "fit", "pad", "rounding") if "name" in given else stage.keys()
-    return {**{key: stage[key] for key in kept if key in stage}, **given}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alignkit.diff.path_argument import import_of
 from alignkit.errors import ConfigError
 from alignkit.load.preprocess_option import PreprocessOption
 from alignkit.match.colour_matrix import Misreading
@@ -68,21 +69,23 @@ def path_target(path: Preprocess, samples: Samples) -> Target:
 
 
 def path_of(given: str, size: int | None) -> Preprocess:
-    """The path that ``given`` names: a preset, ``FILE.yaml``, or ``FILE.yaml:NAME``.
+    """The path that ``given`` names: a preset, an import, ``FILE.yaml``, or ``FILE.yaml:NAME``.
 
-    A file is either one path's stages or an experiment, of which NAME is a path. Raises
-    `ConfigError`.
+    An import is as `alignkit.diff.path_argument.import_of` reads it. A file is either one path's
+    stages or an experiment, of which NAME is a path. Raises `ConfigError`.
     """
     if given in PRESETS:
         if size is None:
             raise ConfigError(f"preset {given!r} needs the input's side in pixels: --size 224")
         return _built({"preset": given, "size": size}, given, given)
+    if mapping := import_of(given):
+        return _built(mapping, Path(given).stem, given)
     file, _, name = given.partition(":")
     if Path(file).suffix in (".yaml", ".yml"):
         return _from_file(Path(file), name)
     raise ConfigError(
-        f"no target {given!r}{did_you_mean(given, PRESETS)}; or give a YAML file, or a folder of "
-        "recorded tensors"
+        f"no target {given!r}{did_you_mean(given, PRESETS)}; or a YAML file, a torchpipe .toml, "
+        "a preprocessor_config.json, timm:MODEL, or a folder of recorded tensors"
     )
 
 
