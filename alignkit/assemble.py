@@ -166,7 +166,7 @@ def _flips(predicted: Sequence[Predicted], reference: str, candidate: str) -> Ca
         runtime = (each.evaluation.runtime.name, each.evaluation.runtime.precision)
         if (
             _is_row(each, reference)
-            and each.evaluation.preprocess.name == candidate
+            and each.evaluation.evaluated_with == candidate
             and runtime in runtimes
             and isinstance(each.ended, Measured)
             and isinstance(aligned[each.seed].ended, Measured)

@@ -7,12 +7,13 @@ what was stored; never because a file lies there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignkit.backends import Backend, Builder, Precision
+from alignkit.backends import Backend, Builder, CalibrationSet, Precision
 from alignkit.errors import NothingCompared
 from alignkit.prepare import prepare, prepare_parts
 from alignkit.preprocess import Preprocess, stage_identity
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
     from alignkit.checkpoint import Checkpoint
     from alignkit.samples import Samples
 
-CALIBRATED_WITH = 128
-"""Images, evenly spaced over the training split; more change int8 scales little."""
 CODE = ("build.py", "backends", "numerics.py")
 """The modules, besides those that exported the model, that decide an engine."""
+
+
+CALIBRATION = "calibration.txt"
+SEED = 0
+"""Of the draw of calibration images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +41,15 @@ class Calibration:
     """Content hash of the images and of everything done to them."""
     images: Callable[[], Batch]
     """(n, 3, height, width) float32, normalised; prepared when asked for."""
+    described: str = ""
+    """In words, which images these are."""
 
 
-def calibration_of(path: Preprocess, training: Samples, workspace: Workspace) -> Calibration:
-    """Evenly spaced images of the training split, as the model was trained to see them."""
-    spaced = {index * len(training) // CALIBRATED_WITH for index in range(CALIBRATED_WITH)}
-    chosen = training.take(sorted(spaced) if len(training) else [])
+def calibration_of(
+    wanted: CalibrationSet, path: Preprocess, training: Samples, workspace: Workspace
+) -> Calibration:
+    """Images of the training split, as the model was trained to see them."""
+    chosen = training.take(calibration_indices(wanted, training))
 
     def images() -> Batch:
         import numpy as np
@@ -53,7 +60,35 @@ def calibration_of(path: Preprocess, training: Samples, workspace: Workspace) ->
         return prepared.batch(np.flatnonzero(prepared.rows >= 0), path.normalise)
 
     parts = prepare_parts(chosen.fingerprint, path)
-    return Calibration(content_key([parts, stage_identity(path.normalise)]), images)
+    key = content_key([parts, stage_identity(path.normalise)])
+    described = f"{len(chosen)} of {len(training)} training images, {wanted.choice}, own path"
+    return Calibration(key, images, described)
+
+
+def calibration_indices(wanted: CalibrationSet, training: Samples) -> list[int]:
+    """Which samples of the training split calibrate, in order.
+
+    ``balanced`` takes one of every class in turn, drawn within it.
+    """
+    import numpy as np
+
+    count = len(training)
+    if wanted.choice == "first":
+        return list(range(min(wanted.images, count)))
+    drawn: list[int] = np.random.default_rng(SEED).permutation(count).tolist()
+    if wanted.choice == "balanced" and training.labels:
+        seen = Counter[int]()
+        turns: dict[int, int] = {}
+        for index in drawn:
+            turns[index] = seen[training.labels[index]]
+            seen[training.labels[index]] += 1
+        drawn.sort(key=lambda index: turns[index])
+    return sorted(drawn[: wanted.images])
+
+
+def read_calibration(engine: Path) -> str:
+    """In words, which images the engine in a folder was calibrated with."""
+    return (engine / CALIBRATION).read_text()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +98,8 @@ class Source:
     checkpoint: Checkpoint
     onnx: Path
     """The exported, checked graph."""
-    calibration: Calibration
+    calibration: Calibration | None = None
+    """For an engine that takes its scales from images."""
 
 
 def build_engine(
@@ -84,6 +120,8 @@ def build_engine(
         label = f"build {source.checkpoint.model} for {type(backend).__name__} {precision}"
         with workspace.store("engines", key, parts, label) as folder:
             backend.build(source, precision, folder)
+            if source.calibration and backend.calibration(precision):
+                (folder / CALIBRATION).write_text(source.calibration.described)
         stored = workspace.intact("engines", key)
     assert stored is not None
     return stored
@@ -106,6 +144,6 @@ def engine_parts(backend: Backend, source: Source, precision: Precision) -> dict
         "code": code_version(*CODE),
         **own,
     }
-    if backend.calibrates(precision):
+    if source.calibration and backend.calibration(precision):
         parts["calibration"] = source.calibration.key
     return parts

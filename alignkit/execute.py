@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.backends import Session
+from alignkit.backends import Builder, FileSession, Session
 from alignkit.build import Source, build_engine, calibration_of
 from alignkit.cell import Ended, Failed, Measured, Skipped, attempt
 from alignkit.checkpoint import Checkpoint
@@ -18,7 +18,7 @@ from alignkit.compare.comparison import Comparison, compare_stored
 from alignkit.datasets import Split
 from alignkit.export import export_onnx
 from alignkit.plan import Evaluation, Plan, Training
-from alignkit.predict import Answer, open_session, predict, stored_answer
+from alignkit.predict import Answer, forget_answer, open_session, predict, stored_answer
 from alignkit.prepare import Prepared, prepare
 from alignkit.preprocess import Preprocess
 from alignkit.progress import Progress, advancing
@@ -29,14 +29,17 @@ EXPORT_CHECKED = 16
 """Real images an ONNX export is checked with."""
 
 
+Ways: TypeAlias = dict[tuple[str, Split], Ended[Prepared]]
+"""(path, split) → what it decoded and resized to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sets:
     """The data, and what every path made of it."""
 
     train: Samples
     evaluation: Samples
-    prepared: dict[tuple[str, Split], Ended[Prepared]]
-    """(path, split) → what it decoded and resized to."""
+    prepared: Ways
 
     def usable(self, path: str, split: Split) -> Prepared | None:
         """What a path prepared; ``None`` if it could not."""
@@ -189,13 +192,20 @@ def _predict(
     for evaluation in group:
         if unable := _unable(evaluation, model, sets):
             ended[evaluation.key] = unable
-        elif stored := stored_answer(evaluation, _checkpoint(model), workspace):
+        elif stored := _stored(evaluation, _checkpoint(model), workspace):
             ended[evaluation.key] = Measured(stored)
         else:
             to_run.append(evaluation)
     if to_run:
         ended |= _run_session(to_run, _checkpoint(model), sets, plan, workspace)
     return [Predicted(evaluation, ended[evaluation.key]) for evaluation in group]
+
+
+def _stored(evaluation: Evaluation, checkpoint: Checkpoint, workspace: Workspace) -> Answer | None:
+    """What an earlier run stored; what answers live is always asked again."""
+    if evaluation.runtime.backend.live:
+        forget_answer(evaluation, checkpoint, workspace)
+    return stored_answer(evaluation, checkpoint, workspace)
 
 
 def _unable(evaluation: Evaluation, model: Trained, sets: Sets) -> Skipped | Failed | None:
@@ -254,8 +264,11 @@ def model_file(
 def model_source(
     evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets, workspace: Workspace
 ) -> Source:
-    """The model's ONNX file, and what an engine may be calibrated with."""
-    calibration = calibration_of(evaluation.training.preprocess, sets.train, workspace)
+    """The model's ONNX file, and the training images its engine is calibrated with, if it is."""
+    backend, precision = evaluation.runtime.backend, evaluation.runtime.precision
+    wanted = backend.calibration(precision) if isinstance(backend, Builder) else None
+    own = evaluation.training.preprocess
+    calibration = calibration_of(wanted, own, sets.train, workspace) if wanted else None
     if checkpoint.format == "onnx":
         return Source(checkpoint, checkpoint.weights, calibration)
     prepared = sets.usable(evaluation.preprocess.name, "eval")
@@ -268,7 +281,7 @@ def model_source(
 def predict_one(
     evaluation: Evaluation,
     checkpoint: Checkpoint,
-    session: Session,
+    session: Session | FileSession,
     sets: Sets,
     plan: Plan,
     workspace: Workspace,
@@ -284,6 +297,7 @@ def predict_one(
         labels=sets.evaluation.labels,
         ids=sets.evaluation.ids,
         classes=sets.evaluation.classes,
+        read=sets.evaluation.read,
         batch_size=plan.experiment.content.evaluate.batch_size,
         workspace=workspace,
     )

@@ -76,7 +76,7 @@ def _entry(predicted: Predicted) -> tuple[str, str, str, str]:
     evaluation = predicted.evaluation
     return (
         evaluation.training.row,
-        evaluation.preprocess.name,
+        evaluation.evaluated_with,
         evaluation.runtime.name,
         evaluation.runtime.precision,
     )

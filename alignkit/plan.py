@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alignkit.backends import Backend, Precision
+from alignkit.backends import Backend, Builder, Precision
 from alignkit.errors import ConfigError
 from alignkit.given import Given
 from alignkit.load.experiment import Experiment, Recipe
@@ -118,6 +118,11 @@ class Evaluation:
     """Evaluated as it was trained, in the reference runtime: what its row is compared with."""
 
     @property
+    def evaluated_with(self) -> str:
+        """Whose preprocessing the images go through: a path's, or the runtime's own."""
+        return self.runtime.backend.own_path or self.preprocess.name
+
+    @property
     def key(self) -> str:
         """Content hash of ``parts``."""
         return content_key(self.parts)
@@ -126,7 +131,7 @@ class Evaluation:
     def label(self) -> str:
         """In words, the same whatever the options are."""
         return (
-            f"{self.training.label} on {self.preprocess.name} "
+            f"{self.training.label} on {self.evaluated_with} "
             f"in {self.runtime.name} {self.runtime.precision}"
         )
 
@@ -172,8 +177,7 @@ def make_plan(experiment: Experiment) -> Plan:
     evaluations = tuple(
         evaluation
         for training in trainings
-        for path in experiment.paths
-        for evaluation in _evaluations(training, path, runtimes, experiment)
+        for evaluation in _row_evaluations(training, runtimes, experiment, fingerprint)
     )
     return Plan(experiment, fingerprint, trainings, evaluations, _pairs(trainings))
 
@@ -267,18 +271,28 @@ def _runtimes(experiment: Experiment) -> list[Runtime]:
         for precision in option.precision:
             reason = plugin.missing() or backend.impossible(precision)
             runtimes.append(Runtime(name, backend, precision, plugin.version(), reason))
+    if all(each.backend.own_path for each in runtimes):
+        raise ConfigError(
+            "evaluate.backends: each of these preprocesses by itself, which leaves nothing to "
+            "compare with; put one first that receives the paths' images, e.g. torch"
+        )
     return runtimes
 
 
-def _evaluations(
-    training: Training, path: Preprocess, runtimes: list[Runtime], experiment: Experiment
+def _row_evaluations(
+    training: Training, runtimes: list[Runtime], experiment: Experiment, fingerprint: str
 ) -> list[Evaluation]:
-    """A model along a path in every runtime; the first that suits the model is the reference."""
-    reasons = [_unsuitable(training, runtime) for runtime in runtimes]
-    first = next((index for index, reason in enumerate(reasons) if not reason), 0)
+    """A model along every path in every runtime; the first that suits it is the reference.
+
+    A runtime that preprocesses by itself is asked once, with the images of the row's own path.
+    """
+    handed = [each for each in runtimes if not each.backend.own_path]
+    first = next((each for each in handed if not _unsuitable(training, each)), handed[0])
+    placed = [(path, each) for path in experiment.paths for each in handed]
+    placed += [(training.preprocess, each) for each in runtimes if each.backend.own_path]
     return [
-        _evaluation(training, path, runtime, experiment, reason, first=index == first)
-        for index, (runtime, reason) in enumerate(zip(runtimes, reasons, strict=True))
+        _evaluation(training, path, runtime, experiment, fingerprint, first=runtime is first)
+        for path, runtime in placed
     ]
 
 
@@ -293,7 +307,7 @@ def _evaluation(
     path: Preprocess,
     runtime: Runtime,
     experiment: Experiment,
-    unsuitable: str,
+    fingerprint: str,
     *,
     first: bool,
 ) -> Evaluation:
@@ -305,11 +319,20 @@ def _evaluation(
         "batch_size": experiment.content.evaluate.batch_size,
         "code": code_version(*PREDICTION_CODE),
     }
+    if training.given is not None:  # a training's own key has the data's fingerprint
+        parts["data"] = fingerprint
+    if isinstance(runtime.backend, Builder):
+        parts["build"] = runtime.backend.build_parts(runtime.precision)
+        if runtime.backend.calibration(runtime.precision):
+            # how many images and which are options of the backend, which are in the key already
+            own = training.preprocess
+            parts["calibration"] = [fingerprint, pixel_identity(own), stage_identity(own.normalise)]
+    unable = training.skipped or path.missing() or _unsuitable(training, runtime)
     return Evaluation(
         training,
         path,
         runtime,
         parts,
-        skipped=training.skipped or path.missing() or unsuitable or runtime.skipped,
+        skipped=unable or runtime.skipped,
         aligned=first and path.name == training.preprocess.name,
     )

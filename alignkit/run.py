@@ -80,8 +80,12 @@ def carry_out(plan: Plan, workspace: Workspace, folder: Path, progress: Progress
 
 
 def finished_record(plan: Plan, folder: Path) -> RunRecord | None:
-    """The record of an earlier run of this very plan, if every cell that can run did."""
-    if not (folder / "record.json").exists():
+    """The record of an earlier run of this very plan, if every cell that can run did.
+
+    None if a cell is asked of a live endpoint, which may answer otherwise today.
+    """
+    live = any(each.runtime.backend.live for each in plan.evaluations)
+    if live or not (folder / "record.json").exists():
         return None
     record = read_record(folder)
     failed = any(cell.state == "failed" for cell in record.cells)

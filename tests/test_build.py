@@ -9,10 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from alignkit.backends import Builder
+from alignkit.backends import Builder, CalibrationSet
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.onnxruntime_start import half_precision
-from alignkit.build import Calibration, Source, build_engine, calibration_of, engine_parts
+from alignkit.build import (
+    Calibration,
+    Source,
+    build_engine,
+    calibration_indices,
+    calibration_of,
+    engine_parts,
+)
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import BackendError, NothingCompared
 from alignkit.preprocess import Preprocess, Resize
@@ -34,8 +41,8 @@ class HalfFile:
     def build_parts(self, precision: str) -> dict[str, Any] | None:
         return {"library": self.library, "device": self.gpu} if precision != "fp32" else None
 
-    def calibrates(self, precision: str) -> bool:
-        return precision == "int8"
+    def calibration(self, precision: str) -> CalibrationSet | None:
+        return CalibrationSet(4) if precision == "int8" else None
 
     def build(self, source: Source, precision: str, folder: Path) -> None:
         if precision == "bf16":
@@ -143,12 +150,37 @@ def photographs(count: int) -> Samples:
     return Samples(ids, (), (), files.__getitem__, f"{count} photographs")
 
 
-def test_calibration_images_are_spread_over_the_training_split(tmp_path):
+def labelled(labels: list[int]) -> Samples:
+    ids = tuple(f"{index}.jpg" for index in range(len(labels)))
+    return Samples(ids, tuple(labels), ("a", "b", "c"), lambda _: b"", "labelled")
+
+
+def test_balanced_images_are_of_every_class_and_the_draw_repeats():
+    samples = labelled([0] * 90 + [1] * 8 + [2] * 2)
+    chosen = calibration_indices(CalibrationSet(12), samples)
+    assert [sum(samples.labels[index] == each for index in chosen) for each in range(3)] == [
+        5,
+        5,
+        2,
+    ]
+    assert chosen == calibration_indices(CalibrationSet(12), samples)
+    assert chosen == sorted(set(chosen))
+    assert calibration_indices(CalibrationSet(1000), samples) == list(range(100))
+
+
+def test_random_and_first_images_are_what_they_say():
+    samples = labelled([0] * 90 + [1] * 10)
+    assert calibration_indices(CalibrationSet(3, "first"), samples) == [0, 1, 2]
+    drawn = calibration_indices(CalibrationSet(30, "random"), samples)
+    assert len(set(drawn)) == 30
+    assert drawn != list(range(30))
+
+
+def test_calibration_images_are_prepared_on_the_path_they_are_for(tmp_path):
     path = Preprocess("opencv", OpenCVDecoder(), Resize(OpenCVResizer(), (32, 32)))
-    samples = photographs(200)
-    found = calibration_of(path, samples, Workspace(tmp_path)).images()
-    rows = sorted({index * 200 // 128 for index in range(128)})
-    expected = [path.normalise(path.taps(samples.read(row)).last[None])[0] for row in rows]
+    samples = photographs(10)
+    found = calibration_of(CalibrationSet(4, "first"), path, samples, Workspace(tmp_path)).images()
+    expected = [path.normalise(path.taps(samples.read(row)).last[None])[0] for row in range(4)]
     assert found.dtype == np.float32
     assert np.array_equal(found, np.stack(expected))
 
@@ -156,4 +188,4 @@ def test_calibration_images_are_spread_over_the_training_split(tmp_path):
 def test_without_training_images_there_is_nothing_to_calibrate_with(tmp_path):
     path = Preprocess("opencv", OpenCVDecoder(), Resize(OpenCVResizer(), (32, 32)))
     with pytest.raises(NothingCompared, match="no image to calibrate with"):
-        calibration_of(path, photographs(0), Workspace(tmp_path)).images()
+        calibration_of(CalibrationSet(4), path, photographs(0), Workspace(tmp_path)).images()

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from alignkit.attribute.runs import Row, Runtime, attribute_stored
+from alignkit.backends import FileSession
 from alignkit.cell import Measured
 from alignkit.execute import model_file
 from alignkit.predict import open_session
@@ -71,7 +72,7 @@ def _row(
     ran: dict[str, dict[Runtime, Evaluation]] = {}
     for each in predicted:
         evaluation = each.evaluation
-        own = evaluation.training.row == rows[0] and evaluation.preprocess.name == reference
+        own = evaluation.training.row == rows[0] and evaluation.evaluated_with == reference
         if own and isinstance(each.ended, Measured):
             runtime = (evaluation.runtime.name, evaluation.runtime.precision)
             ran.setdefault(evaluation.training.key, {})[runtime] = evaluation
@@ -87,18 +88,15 @@ def _row(
 
     @contextmanager
     def opened() -> Iterator[list[dict[Runtime, Predicts]]]:
+        def session(stack: ExitStack, evaluation: Evaluation, checkpoint: Checkpoint) -> Predicts:
+            file = model_file(evaluation, checkpoint, sets, workspace)
+            opened = stack.enter_context(open_session(evaluation.runtime, checkpoint, file))
+            assert not isinstance(opened, FileSession)  # those have a path of their own
+            return opened
+
         with ExitStack() as stack:
             yield [
-                {
-                    runtime: stack.enter_context(
-                        open_session(
-                            runtimes[runtime].runtime,
-                            checkpoints[key],
-                            model_file(runtimes[runtime], checkpoints[key], sets, workspace),
-                        )
-                    )
-                    for runtime in shared
-                }
+                {runtime: session(stack, runtimes[runtime], checkpoints[key]) for runtime in shared}
                 for key, runtimes in ran.items()
             ]
 

@@ -8,11 +8,17 @@ The contract every backend keeps, and the conformance tests check:
   another precision, provider or device;
 - a session receives the same ``float32`` `Batch` as every other backend's and returns ``float32``
   `Logits`, whatever it computes in;
-- ``effective`` says what really ran: provider, precision, TF32, inserted casts.
+- a backend that preprocesses by itself (an endpoint, an engine with a decoder in front) names its
+  ``own_path`` instead, and its session is a `FileSession`: it receives encoded files;
+- a backend that converts or compiles a model first is a `Builder`. For int8 it is handed training
+  images of the path the model was trained with, never evaluation images;
+- ``effective`` says what really ran: provider, precision, TF32, inserted casts, calibration.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from alignkit.plugins import Plugin
@@ -23,9 +29,22 @@ if TYPE_CHECKING:
     from alignkit.arrays import Batch, Logits
     from alignkit.build import Source
     from alignkit.checkpoint import Checkpoint
+    from alignkit.preprocess import Normalise
 
-Precision = Literal["fp32", "tf32", "fp16", "bf16"]
+Precision = Literal["fp32", "tf32", "fp16", "bf16", "int8", "served"]
+"""``served``: what an endpoint computes in, which nobody can choose or verify from outside."""
+Choice = Literal["balanced", "random", "first"]
 Device = Literal["cpu", "cuda"]
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationSet:
+    """Which training images an int8 engine takes its scales from."""
+
+    images: int
+    """How many; all, if there are fewer."""
+    choice: Choice = "balanced"
+    """As many of every class, drawn from all, or the first ones."""
 
 
 class Session(Protocol):
@@ -44,17 +63,48 @@ class Session(Protocol):
         ...
 
 
+@runtime_checkable
+class FileSession(Protocol):
+    """A session that decodes and preprocesses by itself; it has `Session`'s other methods."""
+
+    def predict_files(self, files: Sequence[bytes], normalise: Normalise) -> Logits:
+        """Encoded images → (images, classes) float32.
+
+        ``normalise`` is the one the model was trained with, for a session that does not know it.
+        """
+        ...
+
+    def effective(self) -> dict[str, str]:
+        """As `Session.effective`."""
+        ...
+
+    def close(self) -> None:
+        """As `Session.close`."""
+        ...
+
+
 class Backend(Protocol):
     """A frozen dataclass; its fields are its options."""
 
     needs_onnx: ClassVar[bool]
     """Whether ``open`` wants the exported ONNX file besides the checkpoint."""
+    precisions: ClassVar[tuple[Precision, ...]]
+    """Those it has where the machine does; the first is meant where none is named."""
+    live: ClassVar[bool]
+    """Whether it may answer otherwise tomorrow: its cells are measured in every run anew."""
+
+    @property
+    def own_path(self) -> str:
+        """Name of the preprocessing that it does itself; empty if it receives batches."""
+        ...
 
     def impossible(self, precision: Precision) -> str:
         """Why the precision cannot run here; empty if it can."""
         ...
 
-    def open(self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision) -> Session:
+    def open(
+        self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision
+    ) -> Session | FileSession:
         """Load the model. Raises if the precision cannot be had exactly.
 
         ``onnx`` is the exported file; where a `Builder` built an engine, the folder it filled.
@@ -83,8 +133,11 @@ class Builder(Protocol):
         """
         ...
 
-    def calibrates(self, precision: Precision) -> bool:
-        """Whether `build` looks at ``source.calibration``; its images are then part of the hash."""
+    def calibration(self, precision: Precision) -> CalibrationSet | None:
+        """Which images `build` finds in ``source.calibration``; ``None`` if it needs none.
+
+        They are part of the engine's hash and of the cell's key.
+        """
         ...
 
     def build(self, source: Source, precision: Precision, folder: Path) -> None:

@@ -4,14 +4,17 @@ fp32 runs the exported graph with TF32 off; tf32 is an arm of its own, on a GPU.
 weight and edge of the graph to float16 and keeps float32 inputs and outputs. The CPU provider has
 few float16 kernels: it casts back and computes in float32, so that rounded weights are most of what
 is left of fp16. ``effective`` names the kernels that ran and their types, read from the runtime's
-own profile of one image.
+own profile of one image. int8 is its static quantisation, for the CPU provider.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from pydantic import Field
+
+from alignkit.backends import BACKENDS, CalibrationSet, Choice
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.plugins import gpu_present
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
     from alignkit.arrays import Batch, Logits
     from alignkit.backends import Precision
+    from alignkit.build import Source
     from alignkit.checkpoint import Checkpoint
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
@@ -31,14 +35,29 @@ class ONNXRuntimeBackend:
     """One execution provider; nodes it does not take are never given to another unseen."""
 
     needs_onnx: ClassVar[bool] = True
+    precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "int8")
+    live: ClassVar[bool] = False
+    own_path: ClassVar[str] = ""
     provider: Literal["cpu", "cuda"] = "cpu"
     optimisation: Literal["all", "basic", "disabled"] = "all"
     """Graph optimisation: ``all`` also changes layouts and fuses with approximations."""
 
+    calibration_images: Annotated[int, Field(ge=1, le=100_000)] = 300
+    calibration_choice: Choice = "balanced"
+
     def impossible(self, precision: Precision) -> str:
         """Why the precision cannot run here; empty if it can."""
-        if precision == "bf16":
-            return "ONNX Runtime has no bf16 kernels for most layers; use torch for bf16"
+        if precision not in self.precisions:
+            return (
+                f"{precision} is not a precision of ONNX Runtime; {', '.join(self.precisions)} are"
+            )
+        if precision == "int8" and self.provider != "cpu":
+            return "int8 kernels are those of the CPU provider"
+        if precision == "int8" and self.optimisation != "all":
+            return (
+                "int8 kernels are made by fusing, at 'optimisation: all'; below it every layer "
+                "computes in float32"
+            )
         if precision == "tf32" and self.provider == "cpu":
             return "tf32 is the arithmetic of NVIDIA GPUs; a CPU has none"
         if self.provider == "cuda" and not gpu_present():
@@ -54,6 +73,7 @@ class ONNXRuntimeBackend:
         cannot run the model in this precision.
         """
         from alignkit.backends.onnxruntime_start import Start, half_precision, require_no_crash
+        from alignkit.build import read_calibration
         from alignkit.numerics import available_threads
 
         if reason := self.impossible(precision):
@@ -61,6 +81,8 @@ class ONNXRuntimeBackend:
         if onnx is None:
             raise BackendError("onnxruntime needs the exported ONNX file")
         level = LEVELS[self.optimisation]
+        told = {"calibration": read_calibration(onnx)} if precision == "int8" else {}
+        onnx = onnx / "model.onnx" if precision == "int8" else onnx
         graph = half_precision(onnx) if precision == "fp16" else onnx.read_bytes()
         if precision == "fp16" and self.provider == "cpu":
             require_no_crash(graph, level)
@@ -78,8 +100,25 @@ class ONNXRuntimeBackend:
             **kernels.facts(precision),
             "optimisation": self.optimisation,
             "threads": str(start.threads),
+            **told,
         }
         return ONNXRuntimeSession(session, observed)
+
+    def build_parts(self, precision: Precision) -> dict[str, Any] | None:
+        """The library that quantises; float graphs are opened as they are."""
+        return {"quantiser": BACKENDS["onnxruntime"].version()} if precision == "int8" else None
+
+    def calibration(self, precision: Precision) -> CalibrationSet | None:
+        """int8 takes its scales from images."""
+        chosen = CalibrationSet(self.calibration_images, self.calibration_choice)
+        return chosen if precision == "int8" else None
+
+    def build(self, source: Source, precision: Precision, folder: Path) -> None:  # noqa: ARG002 - int8 alone is built
+        """Quantise the graph; raises `BackendError` if it cannot be."""
+        from alignkit.backends.onnxruntime_quantise import quantise
+
+        assert source.calibration is not None
+        quantise(source.onnx, source.calibration.images(), folder)
 
     def provider_options(self, precision: Precision) -> dict[str, str]:
         """What a provider is told; CUDA's defaults are TF32 and kernels chosen by timing."""

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from alignkit.backends import Precision
 
 FLOATS = {"float": "float32", "float16": "float16", "bfloat16": "bfloat16", "double": "float64"}
+INTEGERS = {"int8": "int8", "uint8": "int8"}
+KINDS = FLOATS | INTEGERS
+NARROWEST = ("int8", "bfloat16", "float16", "float32", "float64")
+CONVERSIONS = frozenset({"Cast", "QuantizeLinear", "DequantizeLinear", "Transpose", "Reshape"})
+"""Operators that multiply nothing: an int8 graph with no other in int8 is int8 in name only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +29,20 @@ class Kernels:
     """(operator, provider, type) → nodes; of a ``Cast`` the type it writes."""
 
     def require(self, provider: str, precision: Precision) -> None:
-        """Raise `BackendError` if another provider computed, or other than float32 in fp32."""
+        """Raise `BackendError` if another provider computed, or in another type."""
         strangers = {operator for operator, who, _ in self.counts if who != provider}
         if strangers:
             raise BackendError(
                 f"{provider} left {', '.join(sorted(strangers))} to another provider; this model "
                 "cannot be measured on it"
             )
+        if precision == "int8" and not self._computing_in("int8").keys() - CONVERSIONS:
+            raise BackendError(
+                "int8: every layer computes in float32, with weights and activations that are only "
+                "rounded to int8; set 'optimisation: all', which fuses them"
+            )
         other = {operator for operator, _, kind in self.counts if kind != "float32"}
-        if precision != "fp16" and other:
+        if precision in ("fp32", "tf32") and other:
             raise BackendError(
                 f"{precision}: {', '.join(sorted(other))} did not compute in float32"
             )
@@ -62,7 +72,7 @@ class Kernels:
 
 
 def kernels_in(events: Iterable[dict[str, Any]]) -> Kernels:
-    """Count the nodes of an ONNX Runtime profile that write floating-point tensors.
+    """Count the nodes of an ONNX Runtime profile that write floating-point or 8-bit tensors.
 
     Single numbers (an attention's scale, from a shape) are left out: every provider leaves the
     arithmetic of shapes to the CPU.
@@ -72,14 +82,14 @@ def kernels_in(events: Iterable[dict[str, Any]]) -> Kernels:
         if event.get("cat") != "Node" or not event["name"].endswith("_kernel_time"):
             continue
         facts = event["args"]
-        written = _floats(facts["output_type_shape"])
+        written = _tensors(facts["output_type_shape"])
         if any(math.prod(shape) > 1 for shape in written.values()):
-            read = {} if facts["op_name"] == "Cast" else _floats(facts["input_type_shape"])
-            kinds = sorted({*written, *read})
+            read = {} if facts["op_name"] == "Cast" else _tensors(facts["input_type_shape"])
+            kinds = sorted({*written, *read}, key=NARROWEST.index)
             counts[facts["op_name"], facts["provider"], kinds[0]] += 1
     return Kernels(counts)
 
 
-def _floats(tensors: list[dict[str, list[int]]]) -> dict[str, list[int]]:
-    """Floating-point type → shape of one such tensor; sorted, the narrowest comes first."""
-    return {FLOATS[kind]: each[kind] for each in tensors for kind in each if kind in FLOATS}
+def _tensors(tensors: list[dict[str, list[int]]]) -> dict[str, list[int]]:
+    """Type → shape of one such tensor."""
+    return {KINDS[kind]: each[kind] for each in tensors for kind in each if kind in KINDS}

@@ -32,12 +32,17 @@ class TorchBackend:
     """The module as it was trained, without compilation."""
 
     needs_onnx: ClassVar[bool] = False
+    precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "bf16")
+    live: ClassVar[bool] = False
+    own_path: ClassVar[str] = ""
     device: Literal["cpu", "cuda"] = "cpu"
     channels_last: bool = True
     """Memory format of weights and inputs; it decides which convolution kernels run."""
 
     def impossible(self, precision: Precision) -> str:
         """Why the precision cannot run here; empty if it can."""
+        if precision not in self.precisions:
+            return f"{precision} is not a precision of torch; {', '.join(self.precisions)} are"
         if precision == "tf32" and self.device == "cpu":
             return "tf32 is the arithmetic of NVIDIA GPUs; a CPU has none"
         return missing_device(self.device)

@@ -146,6 +146,9 @@ class BackendOption(BaseModel):
     @classmethod
     def _with_plugin(cls, given: Any, handler: Callable[[Any], BackendOption]) -> BackendOption:
         given = {"name": given} if isinstance(given, str) else given
+        if isinstance(given, dict) and given.get("name") in BACKENDS:
+            first = BACKENDS[given["name"]].load().precisions[0]
+            given = {"precision": first, **given}
         return validated_with_plugin(cls, given, handler, family="backends", table=BACKENDS)
 
     @classmethod

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from alignkit.build import Calibration, Source, build_engine
 from alignkit.checkpoint import Checkpoint
 from alignkit.export import export_onnx
 from alignkit.workspace import Workspace
@@ -24,9 +25,19 @@ class TrainedModel:
     batch: np.ndarray
     """(90, 3, 32, 32), never trained on."""
     labels: np.ndarray
+    seen: np.ndarray
+    """(100, 3, 32, 32), of the images it was trained on."""
+
+    def open(self, backend, precision):
+        return backend.open(self.checkpoint, self.file(backend, precision), precision)
+
+    def file(self, backend, precision) -> Path:
+        """What it opens: the export, or for int8 the engine, built once a test run."""
+        source = Source(self.checkpoint, self.onnx, Calibration("seen", lambda: self.seen, "100"))
+        return build_engine(backend, source, precision, Workspace(Path(FOLDER.name)))
 
     def predict(self, backend, precision, batch=None) -> np.ndarray:
-        session = backend.open(self.checkpoint, self.onnx, precision)
+        session = self.open(backend, precision)
         try:
             return session.predict(self.batch if batch is None else batch)
         finally:
@@ -41,4 +52,5 @@ def trained_model() -> TrainedModel:
     checkpoint = case.train(root)
     batch = held_out.prepared.batch(held_out.indices, held_out.training.preprocess.normalise)
     onnx = export_onnx(checkpoint, Workspace(root), batch[:16])
-    return TrainedModel(checkpoint, onnx, batch, np.array(held_out.samples.labels))
+    seen = case.prepared.batch(case.indices[:100], case.training.preprocess.normalise)
+    return TrainedModel(checkpoint, onnx, batch, np.array(held_out.samples.labels), seen)

@@ -29,8 +29,8 @@ VARIANTS = [
 ALL = [(backend, precision) for backend in VARIANTS for precision in PRECISIONS]
 POSSIBLE = [each for each in ALL if not each[0].impossible(each[1])]
 IMPOSSIBLE = [each for each in ALL if each[0].impossible(each[1])]
-TOLERANCE = {"fp32": 1e-5, "tf32": 1e-2, "fp16": 5e-3, "bf16": 5e-2}
-"""Of the largest logit, against torch fp32; measured on this model: 6e-7, -, 1e-3, 7e-3."""
+TOLERANCE = {"fp32": 1e-5, "tf32": 1e-2, "fp16": 5e-3, "bf16": 5e-2, "int8": 0.15}
+"""Of the largest logit, against torch fp32; measured on this model: 6e-7, -, 1e-3, 7e-3, 9e-2."""
 
 
 def named(each):
@@ -73,7 +73,7 @@ def test_logits_agree_with_torch_fp32(backend, precision, model, reference):
 @pytest.mark.parametrize(("backend", "precision"), POSSIBLE, ids=map(named, POSSIBLE))
 def test_sessions_keep_the_contract(backend, precision, model):
     before = model.batch.copy()
-    session = backend.open(model.checkpoint, model.onnx, precision)
+    session = model.open(backend, precision)
     logits = session.predict(model.batch)
     assert logits.dtype == np.float32
     assert logits.shape == (len(model.batch), 10)
@@ -89,7 +89,7 @@ def test_sessions_keep_the_contract(backend, precision, model):
 
 @pytest.mark.parametrize(("backend", "precision"), POSSIBLE, ids=map(named, POSSIBLE))
 def test_batch_size_changes_logits_by_rounding_only(backend, precision, model):
-    session = backend.open(model.checkpoint, model.onnx, precision)
+    session = model.open(backend, precision)
     together = session.predict(model.batch)
     singly = np.concatenate([session.predict(each[None]) for each in model.batch[:24]])
     session.close()
