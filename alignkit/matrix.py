@@ -12,18 +12,21 @@ from alignkit.cell import Measured
 from alignkit.compare import Drift, drift
 from alignkit.compare.noise_floor import noise_floor
 from alignkit.facts import state_of
+from alignkit.metrics import METRICS
 from alignkit.record import (
     Artifact,
     Cell,
     ClassCounts,
     ClassDrift,
     DriftFacts,
+    ErrorFacts,
     Estimate,
     LogitDistance,
     MatrixEntry,
     NoiseFloor,
     State,
 )
+from alignkit.statistics import holm
 from alignkit.workspace import file_sha256
 
 if TYPE_CHECKING:
@@ -44,14 +47,38 @@ def cell_facts(predicted: Sequence[Predicted], folder: Path, *, resamples: int) 
 
 
 def matrix_facts(predicted: Sequence[Predicted], *, resamples: int) -> tuple[MatrixEntry, ...]:
-    """One entry for all seeds of a cell; images are resampled, the same for every seed."""
+    """One entry for all seeds of a cell; seeds and images are resampled together."""
     groups: dict[tuple[str, str, str, str], list[Predicted]] = {}
     for each in predicted:
         groups.setdefault(_entry(each), []).append(each)
     references = _aligned_cells(predicted)
+    return _corrected(
+        [
+            _matrix_entry(
+                members, [references[_row(each), each.seed] for each in members], resamples
+            )
+            for members in groups.values()
+        ]
+    )
+
+
+def _corrected(entries: Sequence[MatrixEntry]) -> tuple[MatrixEntry, ...]:
+    """Each metric's p-values corrected for the entries that were compared."""
+    found: list[dict[str, float]] = [{} for _ in entries]
+    for metric in METRICS:
+        tested = [
+            (index, entry.drift.p_values[metric])
+            for index, entry in enumerate(entries)
+            if entry.drift and metric in entry.drift.p_values
+        ]
+        adjusted = holm([p for _, p in tested])
+        for (index, _), p in zip(tested, adjusted, strict=True):
+            found[index][metric] = p
     return tuple(
-        _matrix_entry(members, [references[_row(each), each.seed] for each in members], resamples)
-        for members in groups.values()
+        entry.model_copy(update={"drift": entry.drift.model_copy(update={"holm": p_values})})
+        if entry.drift
+        else entry
+        for entry, p_values in zip(entries, found, strict=True)
     )
 
 
@@ -159,6 +186,11 @@ def drift_facts(
         ),
         classes=_class_drifts(found),
         non_finite=found.logits.non_finite,
+        errors={
+            name: ErrorFacts(images=each.images, seeds=each.seeds)
+            for name, each in found.errors.items()
+        },
+        p_values=found.p_values,
     )
 
 

@@ -6,7 +6,7 @@ Pure functions. Shares are fractions: 0.01 is one percentage point.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,8 @@ from alignkit.metrics import FloatArray
 ALPHA = 0.05
 POWER = 0.80
 LEVEL = 0.95
+NORMAL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
+MOST = 10**9  # images or seeds; more is no advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,91 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
         greatest = max(greatest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = greatest
     return tuple(adjusted)
+
+
+def freedom(
+    images_error: FloatArray, seeds_error: FloatArray, *, images: int, seeds: int
+) -> FloatArray:
+    """Degrees of freedom of a variance summed from two estimates, those of images and of seeds.
+
+    Welch and Satterthwaite's (Satterthwaite, Biometrics Bulletin 2(6), 1946); that of the images
+    where both errors are zero.
+    """
+    by_images, by_seeds = np.asarray(images_error) ** 2, np.asarray(seeds_error) ** 2
+    each = by_images**2 / max(images - 1, 1) + by_seeds**2 / max(seeds - 1, 1)
+    known = np.full_like(each, float(max(images - 1, 1)))
+    return np.divide((by_images + by_seeds) ** 2, each, out=known, where=each > 0)
+
+
+def stretch(free: FloatArray) -> FloatArray:
+    """Student's 97.5 % quantile over the normal one: 2.19 at 2 degrees of freedom, 1 at many."""
+    from scipy.special import ndtri, stdtrit
+
+    tail = 1 - (1 - LEVEL) / 2
+    found: FloatArray = stdtrit(free, tail) / ndtri(tail)
+    return found
+
+
+def change_p(
+    change: float, *, images_error: float, seeds_error: float, images: int, seeds: int, flipped: int
+) -> float:
+    """Two-sided p-value of a change being zero: Student's test on both standard errors.
+
+    Never below 2 · ½ᶠ, what an exact test gives if all of the ``flipped`` images, f, went one way:
+    the errors are too small where few flipped.
+    """
+    from scipy.special import stdtr
+
+    if change == 0:
+        return 1.0
+    error = math.hypot(images_error, seeds_error)
+    free = freedom(np.array(images_error), np.array(seeds_error), images=images, seeds=seeds)
+    normal = 2 * float(stdtr(float(free), -abs(change) / error)) if error else 0.0
+    return min(1.0, max(normal, 2 * 0.5**flipped))
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """What would make an interval narrow enough, either alone; ``None`` where no number would."""
+
+    images: int | None
+    seeds: int | None
+
+
+def settling(
+    gap: float, *, images_error: float, seeds_error: float, images: int, seeds: int
+) -> Settling:
+    """How many images, or how many seeds, bring half an interval's width down to ``gap``.
+
+    The errors shrink as 1/√n, each with its own number. One seed says nothing about others, so its
+    answer is images alone.
+    """
+
+    def half(n: float, s: float) -> float:
+        by_images = images_error * math.sqrt(images / n)
+        by_seeds = seeds_error * math.sqrt(seeds / s)
+        free = freedom(np.array(by_images), np.array(by_seeds), images=int(n), seeds=int(s))
+        return math.hypot(by_images, by_seeds) * NORMAL * float(stretch(free))
+
+    if gap <= 0:
+        return Settling(None, None)
+    return Settling(
+        images=_least(lambda n: half(n, seeds) <= gap, images + 1),
+        seeds=_least(lambda s: half(images, s) <= gap, seeds + 1) if seeds > 1 else None,
+    )
+
+
+def _least(enough: Callable[[int], bool], low: int) -> int | None:
+    """The least number from ``low`` that is enough, where more always is; ``None`` above 10⁹."""
+    high = low
+    while not enough(high):
+        high *= 2
+        if high > MOST:
+            return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return low
 
 
 def discordance_bound(n: int, discordance: float) -> float:

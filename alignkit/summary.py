@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from alignkit.columns import columns
-from alignkit.record import MatrixEntry, RunRecord
+from alignkit.record import DriftFacts, MatrixEntry, RunRecord
+from alignkit.report.matrix_view import ALPHA, significance
 from alignkit.report.numerals import count, interval, percent, points
 
 SHOWN = 16
@@ -40,6 +41,8 @@ def _matrix(record: RunRecord) -> list[str]:
     lines = columns(rows).splitlines() if compared else []
     if len(compared) > SHOWN:
         lines.append(f"… and {len(compared) - SHOWN} that moved less; see the report")
+    if told := significance(record.matrix, "recall.macro"):
+        lines.append(f"* {told}")
     for state in ("skipped", "failed"):
         ended = [entry for entry in record.matrix if entry.state == state]
         if ended:
@@ -62,10 +65,14 @@ def _row(entry: MatrixEntry) -> tuple[str, str, str, str, str, str]:
         entry.trained_with,
         entry.evaluated_with,
         f"{entry.backend} {entry.precision}",
-        f"{change} {interval(recall)}".strip(),
+        f"{change} {interval(recall)}{' *' if _significant(drift) else ''}".strip(),
         churn,
         flips,
     )
+
+
+def _significant(drift: DriftFacts) -> bool:
+    return drift.holm.get("recall.macro", 1.0) < ALPHA
 
 
 def _controls(record: RunRecord) -> list[str]:

@@ -2,16 +2,22 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm, ttest_1samp
+from scipy.stats import t as student
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from alignkit.statistics import (
+    Settling,
+    change_p,
     detectable_effect,
     discordance_bound,
     holm,
     mcnemar,
     percentile_interval,
     required_images,
+    settling,
+    stretch,
 )
 
 
@@ -95,3 +101,44 @@ def test_percentile_interval_is_numpys_and_leaves_undefined_draws_out():
     low, high = percentile_interval(holed)
     assert (low[1], high[1]) == pytest.approx(tuple(np.percentile(draws[1, 100:], [2.5, 97.5])))
     assert np.isnan([low[2], high[2]]).all()
+
+
+def test_stretch_is_students_quantile_over_the_normal_one():
+    free = np.array([1.0, 2.0, 5.0, 239.0])
+    assert stretch(free) == pytest.approx(student.ppf(0.975, free) / norm.ppf(0.975))
+
+
+def test_the_p_value_is_scipys_t_test_where_only_seeds_vary():
+    changes = np.array([0.02, 0.035, 0.01, 0.04])
+    ours = change_p(
+        changes.mean(), images_error=0.0, seeds_error=changes.std(ddof=1) / 2, images=500, seeds=4,
+        flipped=100,
+    )  # fmt: skip
+    assert ours == pytest.approx(ttest_1samp(changes, 0).pvalue)
+
+
+def test_few_flips_cannot_be_significant_however_small_the_error():
+    known = {"images_error": 0.001, "seeds_error": 0.0, "images": 500, "seeds": 3}
+    assert change_p(0.1, **known, flipped=4) == pytest.approx(mcnemar(4, 0))
+    assert change_p(0.1, **known, flipped=40) < 1e-9
+    assert change_p(0.0, **known, flipped=40) == 1.0
+
+
+def test_settling_numbers_settle_and_one_less_does_not():
+    known = {"images_error": 0.004, "seeds_error": 0.003}
+    found = settling(0.009, **known, images=240, seeds=3)
+
+    def half(images, seeds):
+        by_images, by_seeds = 0.004**2 * 240 / images, 0.003**2 * 3 / seeds
+        free = (by_images + by_seeds) ** 2 / (
+            by_images**2 / (images - 1) + by_seeds**2 / (seeds - 1)
+        )
+        return student.ppf(0.975, free) * np.sqrt(by_images + by_seeds)
+
+    assert half(240, found.seeds) <= 0.009 < half(240, found.seeds - 1)
+    # with three seeds, no number of images brings the quantile of two degrees of freedom down
+    assert found.images is None
+    assert settling(0.0, **known, images=240, seeds=3) == Settling(None, None)
+    alone = settling(0.002, images_error=0.004, seeds_error=0.0, images=240, seeds=1)
+    assert alone.seeds is None
+    assert alone.images == pytest.approx(240 * (1.96 * 2) ** 2, rel=0.01)

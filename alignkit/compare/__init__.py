@@ -15,6 +15,7 @@ from scipy import sparse
 
 from alignkit.arrays import Labels
 from alignkit.compare.bootstrap import RESAMPLES, indicators, resampled_counts
+from alignkit.compare.hierarchy import Spread, joined_draws, spread_of
 from alignkit.compare.pixel_diff import PixelDiff, StageDiffs
 from alignkit.compare.pixels import compare_preprocess
 from alignkit.errors import DataError
@@ -29,7 +30,13 @@ from alignkit.metrics import (
     ratio,
 )
 from alignkit.predictions import Predictions, aligned
-from alignkit.statistics import Estimate, detectable_effect, mcnemar, percentile_interval
+from alignkit.statistics import (
+    Estimate,
+    change_p,
+    detectable_effect,
+    mcnemar,
+    percentile_interval,
+)
 
 __all__ = ["ClassDrift", "Drift", "PixelDiff", "StageDiffs", "compare_preprocess", "drift"]
 
@@ -49,10 +56,20 @@ class ClassDrift:
 
 
 @dataclass(frozen=True, slots=True)
+class StandardError:
+    """How far an estimate would move with other images, and with other seeds."""
+
+    images: float
+    seeds: float
+    """0 for one seed, which cannot tell."""
+
+
+@dataclass(frozen=True, slots=True)
 class Drift:
     """Candidate minus reference, as fractions; several seeds are averaged.
 
-    Intervals are 95 % percentile bootstrap intervals over images.
+    Intervals are 95 % bootstrap intervals: of one seed over images, of several over seeds and
+    images (`alignkit.compare.hierarchy`).
     """
 
     n: int
@@ -63,6 +80,10 @@ class Drift:
     only_candidate: int
     metrics: dict[str, Estimate]
     """The difference of each of `alignkit.metrics.METRICS`."""
+    errors: dict[str, StandardError]
+    """Of those defined, and of ``churn``."""
+    p_values: dict[str, float]
+    """Of those defined: two-sided, that the difference is zero; not yet corrected for others."""
     classes: tuple[ClassDrift, ...]
     churn: Estimate
     """1 - top-1 agreement."""
@@ -91,24 +112,21 @@ def drift(
     """
     pairs = _pairs(reference, candidate)
     first = pairs[0][0]
-    totals = _Totals(pairs)
-    drawn = resampled_counts(totals.members, resamples=resamples, seed=seed)
-    observed = np.asarray(totals.members.sum(axis=1), np.float64)
-    differences = totals.differences(observed)
-    intervals = {
-        name: percentile_interval(draws) for name, draws in totals.differences(drawn).items()
-    }
+    means, intervals, spreads = _bootstrap(pairs, resamples, seed)
+    metrics = {name: _estimate(means[name], intervals[name], UNDEFINED) for name in METRICS}
+    errors = _errors(spreads)
     signed = _correct(pairs, 1) - _correct(pairs, 0)
+    changed = np.any([a.predicted != b.predicted for a, b in pairs], axis=0)
     return Drift(
         n=len(first),
         seeds=len(pairs),
         only_reference=len(reference[0]) - len(first),
         only_candidate=len(candidate[0]) - len(first),
-        metrics={
-            name: _estimate(differences[name][0], intervals[name], UNDEFINED) for name in METRICS
-        },
-        classes=_classes(first, differences, intervals),
-        churn=_estimate(differences["churn"][0], intervals["churn"], UNDEFINED),
+        metrics=metrics,
+        errors=errors,
+        p_values=_p_values(metrics, errors, len(first), len(pairs), int(changed.sum())),
+        classes=_classes(first, means, intervals),
+        churn=_estimate(means["churn"], intervals["churn"].clip(0, 1), UNDEFINED),
         flips=reduce(add, (flips(a.labels, a.predicted, b.predicted) for a, b in pairs)),
         mcnemar_p=mcnemar(int((signed < 0).sum()), int((signed > 0).sum())),
         detectable=detectable_effect(len(first), float(np.mean((signed / len(pairs)) ** 2))),
@@ -117,6 +135,23 @@ def drift(
             np.concatenate([b.logits for _, b in pairs]),
         ),
     )
+
+
+def _bootstrap(
+    pairs: Sequence[tuple[Predictions, Predictions]], resamples: int, seed: int
+) -> tuple[dict[str, FloatArray], dict[str, FloatArray], dict[str, Spread]]:
+    """By metric: the mean over seeds (…,), its interval (2, …), and both standard errors (…,)."""
+    totals = _Totals(pairs)
+    drawn = resampled_counts(totals.members, resamples=resamples, seed=seed)
+    counted = np.asarray(totals.members.sum(axis=1), np.float64)
+    observed = {name: each[..., 0] for name, each in totals.differences(counted).items()}
+    spreads: dict[str, Spread] = {}
+    intervals: dict[str, FloatArray] = {}
+    for name, draws in totals.differences(drawn).items():
+        spreads[name] = spread_of(draws, observed[name])
+        joined = joined_draws(draws, observed[name], spreads[name], images=totals.n, seed=seed)
+        intervals[name] = percentile_interval(joined)
+    return {name: each.mean(axis=0) for name, each in observed.items()}, intervals, spreads
 
 
 def _pairs(
@@ -149,16 +184,18 @@ class _Totals:
         self.members = sparse.vstack(parts, format="csr")
 
     def differences(self, counts: FloatArray) -> dict[str, FloatArray]:
-        """(groups, draws) → every metric and ``churn`` (draws,); ``recall`` (classes, draws), …"""
+        """(groups, draws) → per seed, every metric and ``churn`` (seeds, draws); per class,
+        ``recall`` and ``precision`` (seeds, classes, draws).
+        """
         support, split = counts[: self.size], self.size * (1 + 4 * self.seeds)
         sides = counts[self.size : split].reshape(self.seeds, 2, 2, self.size, -1)
-        mean: dict[str, FloatArray] = {}
+        found: dict[str, list[FloatArray]] = {}
         for before, after in sides:
             old = _ratios(before[0], before[1], support)
-            new = _ratios(after[0], after[1], support)
-            for name, value in new.items():
-                mean[name] = mean.get(name, 0.0) + (value - old[name]) / self.seeds
-        return mean | {"churn": counts[split:].mean(axis=0) / self.n}
+            for name, value in _ratios(after[0], after[1], support).items():
+                found.setdefault(name, []).append(value - old[name])
+        stacked = {name: np.stack(each) for name, each in found.items()}
+        return stacked | {"churn": counts[split:] / self.n}
 
 
 def _ratios(
@@ -184,8 +221,37 @@ def _estimate(value: FloatArray, interval: FloatArray, reason: str) -> Estimate:
     return Estimate(float(value), float(interval[0]), float(interval[1]))
 
 
+def _errors(spreads: dict[str, Spread]) -> dict[str, StandardError]:
+    return {
+        name: StandardError(float(spreads[name].images), float(spreads[name].seeds))
+        for name in (*METRICS, "churn")
+        if np.isfinite(spreads[name].images) and np.isfinite(spreads[name].seeds)
+    }
+
+
+def _p_values(
+    metrics: dict[str, Estimate],
+    errors: dict[str, StandardError],
+    images: int,
+    seeds: int,
+    flipped: int,
+) -> dict[str, float]:
+    return {
+        name: change_p(
+            each.value,
+            images_error=errors[name].images,
+            seeds_error=errors[name].seeds,
+            images=images,
+            seeds=seeds,
+            flipped=flipped,
+        )
+        for name, each in metrics.items()
+        if each.value is not None and name in errors
+    }
+
+
 def _classes(
-    first: Predictions, differences: dict[str, FloatArray], intervals: dict[str, FloatArray]
+    first: Predictions, means: dict[str, FloatArray], intervals: dict[str, FloatArray]
 ) -> tuple[ClassDrift, ...]:
     support = np.bincount(first.labels, minlength=len(first.classes))
     reasons = {
@@ -194,7 +260,7 @@ def _classes(
     }
 
     def estimate(name: str, index: int) -> Estimate:
-        found = differences[name][index, 0], intervals[name][:, index]
+        found = means[name][index], intervals[name][:, index]
         return _estimate(*found, reasons[name])
 
     return tuple(

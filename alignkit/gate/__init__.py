@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import TYPE_CHECKING
 
 from alignkit.errors import ExitCode, worst
 from alignkit.gate.observe import BASELINE, Evidence, Observed, observe
@@ -29,6 +30,9 @@ from alignkit.record import (
     Verdict,
     VerdictState,
 )
+
+if TYPE_CHECKING:
+    from alignkit.statistics import Settling
 
 SEVERITY: tuple[VerdictState, ...] = ("pass", "warn", "inconclusive", "fail", "error")
 
@@ -153,7 +157,8 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
             observed=observed,
             rule=rule.id,
             cause=seen.cause,
-            needed=needed,
+            needed=needed.images if needed else None,
+            needed_seeds=needed.seeds if needed else None,
             waived=f"until {waiver.until}: {waiver.reason}" if waiver else "",
             line=line,
         )
@@ -161,8 +166,8 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
     return found
 
 
-def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, int | None]:
-    """The outcome and, if it is inconclusive, how many images would settle it."""
+def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, Settling | None]:
+    """The outcome and, if it is inconclusive, how many images or seeds would settle it."""
     if seen.different:
         return "fail", None
     if seen.perfect or seen.unchanged:
@@ -189,7 +194,7 @@ def _badness(rule: Rule, value: float) -> float:
     return {"both": abs(value), "drop": -value, "rise": value}[rule.direction]
 
 
-def _within(rule: Rule, margin: float, seen: Observed) -> tuple[VerdictState, int | None]:
+def _within(rule: Rule, margin: float, seen: Observed) -> tuple[VerdictState, Settling | None]:
     """Inclusion of the 95 % interval in the margin: for both directions two one-sided tests."""
     if seen.low is None or seen.high is None or seen.value is None:
         return "error", None
@@ -203,20 +208,31 @@ def _within(rule: Rule, margin: float, seen: Observed) -> tuple[VerdictState, in
         return "pass", None
     if seen.low > margin or seen.high < -margin:
         return "fail", None
-    return "inconclusive", _settling_size(seen, margin, _badness(rule, seen.value))
+    return "inconclusive", _settling(seen, abs(margin - _badness(rule, seen.value)))
 
 
-def _settling_size(seen: Observed, margin: float, bad: float) -> int | None:
-    """Images at which the interval, shrinking as 1/√n, no longer holds the margin.
+def _settling(seen: Observed, gap: float) -> Settling:
+    """Images, or seeds, at which the interval no longer holds the margin.
 
-    ``None`` if the value lies on the margin: no sample settles that.
+    Neither if the value lies on the margin: no sample settles that. Where the errors of images and
+    of seeds are not told apart, the interval is taken to shrink as 1/√n.
     """
+    from alignkit.statistics import Settling, settling
+
     assert seen.low is not None
     assert seen.high is not None
-    half, gap = (seen.high - seen.low) / 2, abs(margin - bad)
     if gap < 1e-9 or not seen.n:
-        return None
-    return max(seen.n + 1, math.ceil(seen.n * (half / gap) ** 2))
+        return Settling(None, None)
+    if seen.images_error is None:
+        half = (seen.high - seen.low) / 2
+        return Settling(max(seen.n + 1, math.ceil(seen.n * (half / gap) ** 2)), None)
+    return settling(
+        gap,
+        images_error=seen.images_error,
+        seeds_error=seen.seeds_error,
+        images=seen.n,
+        seeds=seen.seeds,
+    )
 
 
 def _code(state: VerdictState, seen: Observed, gate: Gate) -> ExitCode:

@@ -51,7 +51,12 @@ class Observed:
     low: float | None = None
     high: float | None = None
     n: int = 0
-    """Images."""
+    """Images, each counted once."""
+    seeds: int = 1
+    images_error: float | None = None
+    """Standard error of the value had other images been evaluated; ``None`` if not known."""
+    seeds_error: float = 0.0
+    """The same of other seeds."""
     at_least: float | None = None
     """A lower bound, where the value itself is not known."""
     different: str = ""
@@ -190,10 +195,10 @@ def _entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
     if entry.drift is None:
         missing = ExitCode.MISSING if entry.state == "skipped" else ExitCode.CRASHED
         return Observed(*where, reason=entry.reason or "not measured", missing=missing)
-    metric, drift = rule.measured, entry.drift
+    metric, drift, seeds = rule.measured, entry.drift, max(1, len(entry.seeds))
     if metric.field.startswith("logits."):
         value = getattr(drift.logits, metric.field.removeprefix("logits."))
-        return Observed(*where, value=value, n=drift.n, reason=drift.logits.reason)
+        return Observed(*where, value=value, n=drift.n // seeds, reason=drift.logits.reason)
     if metric.kind == "class":
         chosen = [each for each in drift.classes if each.name == metric.of_class]
         if not chosen:
@@ -203,7 +208,7 @@ def _entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
         estimate, n = getattr(chosen[0], metric.field), chosen[0].support
     else:
         estimate = drift.churn if metric.field == "churn" else drift.metrics.get(metric.field)
-        n = drift.n
+        n = drift.n // seeds
     if estimate is None or estimate.value is None:
         reason = estimate.reason if estimate else "not measured"
         return Observed(*where, n=n, reason=reason, missing=ExitCode.NOTHING_COMPARED)
@@ -214,12 +219,16 @@ def _entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
             return Observed(*where, n=n, reason="the reference's value is zero or unknown, so that "
                             "nothing is relative to it")  # fmt: skip
         share = 1 / whole
+    errors = drift.errors.get(metric.field) if metric.kind != "class" else None
     return Observed(
         *where,
         value=estimate.value * share,
         low=None if estimate.low is None else estimate.low * share,
         high=None if estimate.high is None else estimate.high * share,
         n=n,
+        seeds=seeds,
+        images_error=errors.images * share if errors else None,
+        seeds_error=errors.seeds * share if errors else 0.0,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from alignkit.gate.observe import BASELINE, Evidence, Observed
 from alignkit.gate.rule import Rule
 from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome
+from alignkit.report.numerals import grouped
 from alignkit.row import is_row_of, paths_of
 
 MINUS = "\N{MINUS SIGN}"
@@ -49,6 +50,16 @@ def in_words(rule: Rule, seen: Observed) -> str:
     if seen.low is None or seen.high is None or not metric.signed:
         return value
     return f"{value} [{_signed(seen.low)}, {_signed(seen.high)}]"
+
+
+def settled_by(images: int | None, seeds: int | None) -> str:
+    """What would settle an inconclusive outcome; empty if nothing is known to."""
+    if images is None and seeds is None:
+        return ""
+    if images is None:
+        return f"about {seeds} seeds would settle it; more images alone would not"
+    either = "" if seeds is None else f" or {seeds} seeds"
+    return f"about {grouped(images)} images{either} would settle it"
 
 
 def _amount(value: float, unit: str) -> str:
@@ -148,9 +159,18 @@ def _of_matrix(evidence: Evidence) -> str:
     cause = _attributed(worst, evidence) or _cause(worst, evidence.pixels)
     return (
         f"Trained with {worst.trained_with}, served with {worst.evaluated_with} "
-        f"({worst.backend} {worst.precision}): macro recall {points(recall)}, "
+        f"({worst.backend} {worst.precision}): macro recall {points(recall)}"
+        f"{_doubt(worst, measured)}, "
         f"{churn:.1f} % of predictions change{cause}."
     )
+
+
+def _doubt(entry: MatrixEntry, measured: Sequence[MatrixEntry]) -> str:
+    """That the change of recall could be chance, where it was tested."""
+    corrected = entry.drift.holm.get("recall.macro") if entry.drift else None
+    if corrected is None or corrected < 0.05:
+        return ""
+    return f" (not significant among {len(measured)} comparisons)"
 
 
 def _churn(entry: MatrixEntry) -> float:

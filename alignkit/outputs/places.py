@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from alignkit.gate.words import settled_by
 from alignkit.record import RuleOutcome, VerdictState
 
 WORST_FIRST: tuple[VerdictState, ...] = ("error", "fail", "inconclusive", "warn", "pass")
@@ -29,8 +30,8 @@ def explained(outcome: RuleOutcome) -> str:
     parts = [f"{outcome.observed} ({outcome.limit})"]
     if outcome.cause:
         parts.append(outcome.cause)
-    if outcome.needed is not None:
-        parts.append(f"about {outcome.needed} images would settle it")
+    if settled := settled_by(outcome.needed, outcome.needed_seeds):
+        parts.append(settled)
     if outcome.waived:
         parts.append(f"waived {outcome.waived}")
     return "; ".join(parts)

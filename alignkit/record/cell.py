@@ -33,6 +33,15 @@ class ClassDrift(Stored):
     precision: Estimate
 
 
+class ErrorFacts(Stored):
+    """Standard errors of an estimate, as fractions."""
+
+    images: float
+    """Had other images been evaluated."""
+    seeds: float
+    """Had other seeds been trained; 0 of one seed, which cannot tell."""
+
+
 class DriftFacts(Stored):
     """Paired differences of a cell from the aligned cell of its row."""
 
@@ -53,6 +62,12 @@ class DriftFacts(Stored):
     classes: tuple[ClassDrift, ...] = ()
     non_finite: Count = 0
     """Images with a NaN or infinite output."""
+    errors: dict[str, ErrorFacts] = {}
+    """Of ``metrics`` and of ``churn``."""
+    p_values: dict[str, float] = {}
+    """Of ``metrics``, two-sided: that there is no change."""
+    holm: dict[str, float] = {}
+    """``p_values`` corrected (Holm) for the comparisons of the matrix, each metric for itself."""
 
 
 class Cell(Stored):

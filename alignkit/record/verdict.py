@@ -36,7 +36,9 @@ class RuleOutcome(Stored):
     cause: str = ""
     """What is known of why."""
     needed: Count | None = None
-    """Images that would settle an inconclusive outcome."""
+    """Images that would settle an inconclusive outcome, with as many seeds; ``None`` if none."""
+    needed_seeds: Count | None = None
+    """Seeds that would, with as many images; ``None`` if no number would, or of one seed."""
     waived: str = ""
     """Until when a failure is waived, and why."""
     line: Count = 0

@@ -44,8 +44,8 @@ def entries_table(record: RunRecord, names: Names) -> Table:
         *PLACE,
         *number_columns(
             "Images", "Δ macro recall, pp", "Δ macro precision, pp", "Δ top-1, pp", "Churn",
-            "Right → wrong", "Wrong → right", "Wrong → wrong", "McNemar p", "Detectable Δ top-1",
-            "Logits max |Δ|", "Logits mean |Δ|", "Cosine", "Non-finite",
+            "Right → wrong", "Wrong → right", "Wrong → wrong", "McNemar p", "Holm p, macro recall",
+            "Detectable Δ top-1", "Logits max |Δ|", "Logits mean |Δ|", "Cosine", "Non-finite",
         ),
     )  # fmt: skip
     return Table("All comparisons, seeds joined", columns, rows, notes=notes.all())
@@ -97,7 +97,7 @@ def _place(cell: Cell | MatrixEntry, names: Names) -> tuple[Shown, ...]:
 def _joined(entry: MatrixEntry, notes: Notes) -> tuple[Shown, ...]:
     if entry.drift is None:
         reason = OWN if entry.state == "measured" else f"{entry.state}: {entry.reason}"
-        return (notes.missing(reason),) * 14
+        return (notes.missing(reason),) * 15
     drift, logits = entry.drift, entry.drift.logits
     return (
         Shown(grouped(drift.n)),
@@ -106,6 +106,7 @@ def _joined(entry: MatrixEntry, notes: Notes) -> tuple[Shown, ...]:
         *_flips(drift),
         Shown(grouped(drift.wrong_to_wrong)),
         notes.number(drift.mcnemar_p, p_value, "no image flipped, so there is nothing to test"),
+        notes.number(drift.holm.get("recall.macro"), p_value, "not tested"),
         notes.number(drift.detectable, lambda value: plain(100 * value, 2), "too few images"),
         notes.number(logits.max_abs, significant, logits.reason),
         notes.number(logits.mean_abs, significant, logits.reason),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
 from alignkit.record import DriftFacts, Estimate, MatrixEntry, NoiseFloor, RunRecord, VerdictState
 from alignkit.report.names import METRICS, Names, PathName
-from alignkit.report.numerals import DASH, grouped, interval, percent, points
+from alignkit.report.numerals import DASH, count, grouped, interval, percent, points
 from alignkit.report.table import Note, Notes
 from alignkit.report.verdict_view import SEVERITY, Icon, icon
 
+ALPHA = 0.05
+"""Corrected p-values below it are significant."""
 EDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Percentage points at which the colour deepens; fixed, so that two reports can be compared."""
 ColumnKey = tuple[str, str, str]
@@ -71,6 +74,8 @@ class MatrixView:
     backends: tuple[Head, ...]
     precisions: tuple[str, ...]
     rows: tuple[MatrixRow, ...]
+    significant: str
+    """How many changes are, after Holm's correction; empty where that was not computed."""
     notes: tuple[Note, ...]
 
 
@@ -88,6 +93,20 @@ def entry_id(index: int) -> str:
 def matrix_views(record: RunRecord, names: Names) -> tuple[MatrixView, ...]:
     """A matrix for each metric of `METRICS`."""
     return tuple(_Builder(record, names, metric).view() for metric in METRICS)
+
+
+def significance(entries: Iterable[MatrixEntry], metric: str) -> str:
+    """``2 of 14 changes are significant at the 5 % level …``; empty where nothing was tested."""
+    found = [entry.drift.holm[metric] for entry in entries
+             if entry.drift and metric in entry.drift.holm]  # fmt: skip
+    if not found:
+        return ""
+    number = sum(p < ALPHA for p in found)
+    return (
+        f"{number or 'None'} of {count(len(found), 'change')} of {METRICS[metric].lower()} "
+        f"{'is' if number == 1 else 'are'} significant at the 5 % level after Holm’s correction "
+        "for their number."
+    )
 
 
 class _Builder:
@@ -117,6 +136,7 @@ class _Builder:
             ),
             precisions=tuple(column[2] for column in self.columns),
             rows=rows,
+            significant=significance([entry for _, entry in self.entries.values()], self.metric),
             notes=self.notes.all(),
         )
 
@@ -170,7 +190,7 @@ class _Builder:
             mark = self.notes.mark(reason or "not measured")
             return MatrixCell("measured", DASH, mark=mark, entry=row, full=full)
         value = estimate.value
-        symbol, words = _symbol(estimate, drift, churn=churn)
+        symbol, words = _symbol(estimate, drift, self.metric)
         return MatrixCell(
             kind="measured",
             main=percent(value, 2) if churn else points(value),
@@ -225,15 +245,18 @@ def _range(limits: list[float]) -> str:
     return f"{low} pp" if low == high else f"{low}{DASH}{high} pp"
 
 
-def _symbol(estimate: Estimate, drift: DriftFacts, *, churn: bool) -> tuple[str, str]:
+def _symbol(estimate: Estimate, drift: DriftFacts, metric: str) -> tuple[str, str]:
     if drift.churn.value == 0:
         return "=", "no prediction changed"
-    if churn:
+    if metric == "churn":
         return "", ""
+    corrected = drift.holm.get(metric)
+    alone = corrected is not None and corrected >= ALPHA
+    among = ", but that is not significant among all comparisons (Holm)" if alone else ""
     if estimate.high is not None and estimate.high < 0:
-        return "▼", "worse: the interval lies below zero"
+        return "▽" if alone else "▼", f"worse: the interval lies below zero{among}"
     if estimate.low is not None and estimate.low > 0:
-        return "▲", "better: the interval lies above zero"
+        return "△" if alone else "▲", f"better: the interval lies above zero{among}"
     return "○", "no clear change: the interval holds zero"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from alignkit.record import Estimate, MatrixEntry, RunRecord
 from alignkit.report.coverage_view import coverage_words
 from alignkit.report.flipped_view import flipped_sentences
+from alignkit.report.matrix_view import significance
 from alignkit.report.names import Names
 from alignkit.report.numerals import DASH, count, interval, percent, plain, points, shorten
 from alignkit.report.stage_view import stage_sections
@@ -111,6 +112,8 @@ def _matrix(record: RunRecord, names: Names) -> Section:
     )
     if floors:
         words += f" Noise floor of macro recall over seeds: {', '.join(floors)}."
+    if told := significance(record.matrix, "recall.macro"):
+        words += f" {told}"
     headers = ("Trained with", "Evaluated with", "Runtime", "Δ macro recall", "Churn",
                "Lost / gained", "Detectable Δ top-1")  # fmt: skip
     return _table("Drift matrix", words, headers, rows, text=3)

@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from alignkit.gate.words import settled_by
 from alignkit.record import RuleOutcome, Verdict, VerdictState
 from alignkit.report.names import Names
-from alignkit.report.numerals import DASH, NBSP, count, listed
+from alignkit.report.numerals import DASH, NBSP, listed
 from alignkit.report.table import Row, Shown, Table, text_columns
 
 WORDS: dict[VerdictState, str] = {
@@ -160,8 +161,8 @@ def _table(caption: str, rules: list[RuleOutcome], names: Names) -> Table | None
 
 def _rule_remark(rule: RuleOutcome) -> str:
     parts = [rule.cause] if rule.cause else []
-    if rule.needed is not None:
-        parts.append(f"{count(rule.needed, 'image')} would settle it")
+    if settled := settled_by(rule.needed, rule.needed_seeds):
+        parts.append(settled)
     if rule.waived:
         parts.append(f"waived {rule.waived}")
     return "; ".join(parts)

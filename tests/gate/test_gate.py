@@ -7,16 +7,19 @@ import pytest
 
 from alignkit.gate import judge
 from alignkit.gate.rule import Gate, Rule
+from alignkit.gate.words import settled_by
 from alignkit.record import (
     Control,
     CoverageDiff,
     DriftFacts,
+    ErrorFacts,
     Estimate,
     LogitDistance,
     MatrixEntry,
     PathFacts,
     PixelStage,
 )
+from alignkit.statistics import settling
 
 HELD = Control(name="A/A", expected="0", observed="0", passed=True)
 BROKEN = Control(name="A/A", expected="0", observed="3", passed=False)
@@ -195,6 +198,22 @@ def test_inconclusive_says_how_many_images_would_settle_it():
     # the half width 0.02 must shrink to the 0.005 that separate the value from the margin
     assert verdict.rules[0].needed == math.ceil(400 * (0.02 / 0.005) ** 2)
     assert judge(Gate(rules=(rule,)), matrix=found, controls=()).exit_code == 0
+
+
+def test_inconclusive_says_how_many_seeds_would_settle_it():
+    rule = Rule(metric="recall.macro", margin=0.01)
+    facts = drift(0.002, -0.015, 0.019, n=1_200)
+    errors = {"recall.macro": ErrorFacts(images=0.002, seeds=0.004)}
+    found = entry(drift=facts.model_copy(update={"errors": errors}), seeds=(0, 1, 2))
+    outcome = judge(Gate(rules=(rule,)), matrix=[found], controls=()).rules[0]
+    # of 400 images, each seen by 3 seeds; more of them leave the two degrees of freedom of seeds
+    assert (outcome.state, outcome.needed) == ("inconclusive", None)
+    expected = settling(0.008, images_error=0.002, seeds_error=0.004, images=400, seeds=3)
+    assert outcome.needed_seeds == expected.seeds
+    words = settled_by(outcome.needed, outcome.needed_seeds)
+    assert words == f"about {expected.seeds} seeds would settle it; more images alone would not"
+    assert settled_by(2_000, 9) == "about 2\N{NO-BREAK SPACE}000 images or 9 seeds would settle it"
+    assert settled_by(None, None) == ""
 
 
 def test_relative_limits_are_shares_of_the_reference():
