@@ -160,12 +160,12 @@ def _of_matrix(evidence: Evidence) -> str:
     return (
         f"Trained with {worst.trained_with}, served with {worst.evaluated_with} "
         f"({worst.backend} {worst.precision}): macro recall {points(recall)}"
-        f"{_doubt(worst, measured)}, "
+        f"{_chance(worst, measured)}, "
         f"{churn:.1f} % of predictions change{cause}."
     )
 
 
-def _doubt(entry: MatrixEntry, measured: Sequence[MatrixEntry]) -> str:
+def _chance(entry: MatrixEntry, measured: Sequence[MatrixEntry]) -> str:
     """That the change of recall could be chance, where it was tested."""
     corrected = entry.drift.holm.get("recall.macro") if entry.drift else None
     if corrected is None or corrected < 0.05:
