@@ -206,3 +206,14 @@ def test_a_surrogate_nobody_measured_says_so():
 
 def test_a_measured_surrogate_says_how_near_it_is():
     assert "within 0.0052 grey levels of TensorFlow 2.21.0" in calibration("tensorflow-surrogate")
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if name.endswith(("-gpu", "-cuda"))])
+def test_a_preset_for_a_gpu_has_a_surrogate_that_differs_in_its_libraries_alone(name):
+    twin = PRESETS[f"{name}-surrogate"]
+    assert twin.surrogate_of == name
+    real, standing_in = (preset.stages(64) for preset in (PRESETS[name], twin))
+    for stage in (real.keys() | standing_in.keys()) - {"decode", "resize"}:
+        assert real[stage] == standing_in[stage]
+    for key in ("size", "fit", "rounding"):
+        assert real["resize"].get(key) == standing_in["resize"].get(key)

@@ -30,7 +30,8 @@ def diff(
         list[str],
         typer.Option(
             metavar="A",
-            help="A preset, an entry of --config, or a mapping such as '{preset: opencv-train}'; "
+            help="A preset, an entry of --config, a torchpipe .toml, a preprocessor_config.json, "
+            "timm:MODEL, or a mapping such as '{preset: opencv-train}'; "
             "repeatable, the reference first.",
             show_default=False,
         ),

@@ -32,6 +32,8 @@ class Listed:
     summary: str
     why: str = ""
     """Why it is not usable, with the fix."""
+    source: str = ""
+    """Where a preset's settings come from."""
 
 
 def list_plugins(
@@ -60,7 +62,11 @@ def _as_text(family: str, listed: list[Listed], *, brief: bool) -> str:
     rows = [
         (each.name, words[each.usable], each.version, each.why or each.summary) for each in listed
     ]
-    return f"{family}\n{columns(rows, indent='  ')}"
+    lines = columns(rows, indent="  ").splitlines()
+    if not brief:
+        sources = [f"\n    from {each.source}" if each.source else "" for each in listed]
+        lines = [line + source for line, source in zip(lines, sources, strict=True)]
+    return "\n".join([family, *lines])
 
 
 def _plugins(table: dict[str, Plugin]) -> list[Listed]:
@@ -92,7 +98,7 @@ def _presets() -> list[Listed]:
         why = decoder.missing() or resizer.missing()
         surrogate = f"surrogate of {preset.surrogate_of}, {calibration(name)}: "
         summary = (surrogate if preset.surrogate_of else "") + preset.summary
-        listed.append(Listed(name, not why, "", summary, why))
+        listed.append(Listed(name, not why, "", summary, why, preset.source))
     return listed
 
 

@@ -9,8 +9,9 @@ The contract every decoder keeps, and the conformance tests check:
 - never raises for bad bytes: a file it decoded with damage is ``corrupt`` (pixels given), one it
   could not decode is ``failed``, one of a kind it does not handle is ``unsupported``;
 - never hands the bytes to another library. What the label says is what ran;
-- the module docstring says what it does with grey, CMYK, 16-bit, alpha, ICC, progressive and
-  truncated files.
+- the module docstring says what it does with EXIF, grey, CMYK, 16-bit, alpha, ICC, progressive and
+  truncated files; docs/preprocessing.md has it as a table, and a test measures every cell that can
+  be measured here.
 
 Two decoders count as the same when they return equal bytes for every valid file.
 """

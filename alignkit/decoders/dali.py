@@ -3,6 +3,7 @@
 On the CPU (``dali``):
 
 - JPEG, JPEG 2000, TIFF, PNG, BMP, PNM and WebP; any other format is ``unsupported``.
+- EXIF: ignored; the image is not turned.
 - grey: three equal channels; CMYK and YCCK: RGB, equal to Pillow's; 16 bits: scaled to 8 and
   rounded, so up to one level above the high byte; alpha: dropped; palette: looked up; ICC profile:
   ignored.

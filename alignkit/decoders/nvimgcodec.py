@@ -1,6 +1,7 @@
 """nvImageCodec, restricted to its CPU backends.
 
 - JPEG, JPEG 2000, TIFF, PNG, BMP, PNM and WebP.
+- EXIF: ignored; the image is not turned.
 - grey: three equal channels; CMYK and YCCK: RGB, equal to Pillow's; 16 bits: the high byte; alpha:
   dropped; palette: looked up; ICC profile: ignored.
 - progressive JPEG: the same pixels as a baseline file of the same coefficients.

@@ -1,5 +1,6 @@
 """``cv2.imdecode``.
 
+- EXIF: ignored; the image is not turned.
 - grey: three equal channels; CMYK and YCCK: RGB by OpenCV's integer formula, one level from
   Pillow's; 16 bits: the high byte; alpha: dropped; palette: looked up; ICC profile: ignored;
   animation: the first frame.

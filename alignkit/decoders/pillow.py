@@ -1,5 +1,6 @@
 """``PIL.Image.open(...).convert("RGB")``.
 
+- EXIF: ignored; the image is not turned.
 - grey: three equal channels; CMYK and YCCK: RGB by Pillow's formula, no colour management; alpha:
   dropped, not blended; palette: looked up; ICC profile: ignored; animation: the first frame.
 - 16-bit RGB: the high byte. **16-bit grey: clipped at 255**, so nearly white, as Pillow's ``I;16``

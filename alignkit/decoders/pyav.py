@@ -1,8 +1,10 @@
 """FFmpeg through PyAV: its own JPEG decoder, and swscale for the way to RGB.
 
 - any format FFmpeg knows, by probing; the first frame of the first video stream.
-- grey, CMYK, palette: by swscale; 16 bits: scaled to 8 and rounded; alpha: dropped; ICC profile:
-  ignored.
+- EXIF: ignored; the image is not turned.
+- grey, CMYK, palette: by swscale; 16 bits: scaled to 8, within a level of the high byte;
+  alpha: dropped; ICC profile: ignored.
+- progressive JPEG: the same pixels as a baseline file of the same coefficients.
 - **not equal to libjpeg-turbo** even for 4:4:4: up to 3 levels, by swscale's arithmetic.
 - **subsampled chroma** depends on the size. Both sides even: a quick swscale path that repeats
   chroma (nearest neighbour) and on which ``interpolation`` has no effect; with ``accurate`` smooth,

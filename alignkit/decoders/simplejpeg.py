@@ -1,6 +1,7 @@
 """simplejpeg: libjpeg-turbo with its two switches, and its warnings.
 
-- JPEG only; anything that does not begin as one is ``unsupported``.
+- JPEG only; anything that does not begin as one is ``unsupported``, so that 16 bits and alpha do
+  not arise. EXIF: ignored; the image is not turned.
 - grey: three equal channels; CMYK and YCCK: RGB by libjpeg-turbo's formula, equal to OpenCV's;
   12-bit and other precisions: ``unsupported``; ICC profile: ignored.
 - progressive JPEG: the same pixels as a baseline file of the same coefficients.

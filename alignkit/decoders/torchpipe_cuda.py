@@ -4,7 +4,9 @@
 csrc/nvjpeg_torch/DecodeTensor.cpp. torchpipe compiles this backend when it is first imported on a
 machine with CUDA's headers.
 
-- JPEG of three components only; grey, CMYK and every other format give no result: ``failed``.
+- JPEG of three components only; grey, CMYK and every other format, and so 16 bits and alpha, give
+  no result: ``failed``. ICC profile: ignored. Whether progressive and truncated files decode is
+  nvJPEG's doing.
 - chroma samples are repeated, with no switch for it; EXIF is ignored.
 - ``corrupt`` and ``unsupported`` never: the reason goes to torchpipe's log on stdout.
 """

@@ -1,6 +1,7 @@
 """``torchvision.io.decode_image`` on the CPU, ``ImageReadMode.RGB``.
 
 - JPEG, PNG, GIF and WebP; any other format is ``unsupported``.
+- EXIF: ignored; the image is not turned.
 - grey: three equal channels; CMYK and YCCK: RGB, equal to Pillow's; alpha: dropped; palette: looked
   up; ICC profile: ignored; an animated GIF: the first frame.
 - 16-bit PNG: ``unsupported``. torchvision returns ``uint16``, which no later stage takes.

@@ -2,7 +2,8 @@
 
 **Not yet run on hardware**; what follows is read from torchvision's source and documentation.
 
-- JPEG only; anything that does not begin as one is ``unsupported``.
+- JPEG only; anything that does not begin as one is ``unsupported``, so that 16 bits and alpha do
+  not arise. ICC profile: ignored.
 - chroma samples are repeated (``NVJPEG_FLAGS_DEFAULT``), with no switch for it; EXIF is ignored.
 - grey: three equal channels. Whether CMYK, progressive and truncated files decode is nvJPEG's
   doing; what it refuses is ``failed`` with its words. ``corrupt`` never: it does not say.

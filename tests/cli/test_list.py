@@ -7,6 +7,7 @@ import pytest
 from alignkit.cli.list import FAMILIES
 from alignkit.decoders import DECODERS
 from alignkit.plugins import Plugin
+from alignkit.presets import PRESETS
 from alignkit.train.models import MODELS
 
 
@@ -47,3 +48,9 @@ def test_models_are_listed_by_name_only_when_asked_for(alignkit):
 def test_an_unknown_family_suggests_the_nearest(alignkit):
     told = alignkit("list", "decodrs")
     assert (told.code, told.err) == (2, "no family 'decodrs'; did you mean 'decoders'?\n")
+
+
+def test_presets_are_listed_alone_with_where_their_settings_come_from(alignkit):
+    told = alignkit("list", "presets").out
+    assert all(f"\n    from {preset.source}\n" in told for preset in PRESETS.values())
+    assert "    from " not in alignkit("list").out

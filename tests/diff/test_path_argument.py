@@ -60,3 +60,38 @@ def test_a_misspelt_key_is_the_only_thing_reported():
         named_paths(["opencv-train", "{presett: opencv-train}"])
     assert "did you mean 'preset'" in str(told.value)
     assert "size" not in str(told.value)
+
+
+TOML = (
+    '[jpg]\nbackend = "S[DecodeTensor,ResizeTensor,TensorrtTensor]"\nresize_h = 64\nresize_w = 64\n'
+)
+TOML += 'mean = "120,120,120"\n'
+
+
+def test_files_of_other_stacks_are_paths_named_after_them(tmp_path):
+    serving, model = tmp_path / "serving.toml", tmp_path / "model" / "preprocessor_config.json"
+    serving.write_text(TOML)
+    model.parent.mkdir()
+    model.write_text('{"image_processor_type": "ViTImageProcessor", "size": 64}')
+    mapping = f"{{torchpipe_toml: {serving}, surrogate: true}}"
+    paths = named_paths([str(serving), str(model), mapping, f"{{huggingface: {model.parent}}}"])
+    assert names(paths) == ["serving", "model", "serving-2", "model-2"]
+    assert paths[2].preprocess.surrogate_of == "torchpipe-gpu"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("{torchpipe_toml: FILE, preset: opencv-train}", "'preset' gives the stages already"),
+        ("{torchpipe_toml: FILE, processor: slow}", "belongs to 'huggingface'"),
+        ("{preset: opencv-train, surrogate: true}", "belongs to 'torchpipe_toml'"),
+        ("{torchpipe_toml: FILE, size: 64}", "a size here belongs to a preset"),
+        ("none.toml", "torchpipe_toml: none.toml: cannot be read"),
+        ("none/preprocessor_config.json", "huggingface: .*: no such file"),
+    ],
+)
+def test_mistakes_about_imports_are_told(tmp_path, given, message):
+    file = tmp_path / "serving.toml"
+    file.write_text(TOML)
+    with pytest.raises(ConfigError, match=message):
+        named_paths(["opencv-train", given.replace("FILE", str(file))])
