@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeAlias, get_args
 
 import numpy as np
@@ -17,12 +19,22 @@ from alignkit.checkpoint import Checkpoint
 from alignkit.compare.comparison import Comparison, compare_stored
 from alignkit.datasets import Split
 from alignkit.export import export_onnx
+from alignkit.inputs import Tensors
 from alignkit.plan import Evaluation, Plan, Training
-from alignkit.predict import Answer, forget_answer, open_session, predict, stored_answer
+from alignkit.predict import (
+    Answer,
+    cell_parts,
+    forget_answer,
+    open_session,
+    predict,
+    stored_answer,
+)
 from alignkit.prepare import Prepared, prepare
 from alignkit.preprocess import Preprocess
 from alignkit.progress import Progress, advancing
+from alignkit.record.cell import BuildSpread
 from alignkit.samples import Samples
+from alignkit.spread import measure_spread, spread_stored
 from alignkit.workspace import Workspace
 
 EXPORT_CHECKED = 16
@@ -71,6 +83,8 @@ class Predicted:
 
     evaluation: Evaluation
     ended: Ended[Answer]
+    builds: BuildSpread | None = None
+    """Where several are asked for, on the path the model was trained with."""
 
     @property
     def seed(self) -> int:
@@ -165,13 +179,18 @@ def predict_cells(
     """Every evaluation of the plan; a session serves all paths of a model, and is then closed."""
     models = {each.training.key: each for each in trained}
     ended: dict[str, Ended[Answer]] = {}  # identical paths share keys, and what came of them
+    spreads: dict[str, BuildSpread] = {}
     with progress.stage("predict", len(plan.evaluations), "every cell") as stage:
         for group in _by_session(plan.evaluations):
             stage.note(group[0].label)
             for predicted in _predict(group, models[group[0].training.key], sets, plan, workspace):
                 ended[predicted.evaluation.key] = predicted.ended
+                if predicted.builds:
+                    spreads[predicted.evaluation.key] = predicted.builds
                 stage.advance()
-    return tuple(Predicted(each, ended[each.key]) for each in plan.evaluations)
+    return tuple(
+        Predicted(each, ended[each.key], spreads.get(each.key)) for each in plan.evaluations
+    )
 
 
 def _by_session(evaluations: Sequence[Evaluation]) -> list[list[Evaluation]]:
@@ -198,7 +217,54 @@ def _predict(
             to_run.append(evaluation)
     if to_run:
         ended |= _run_session(to_run, _checkpoint(model), sets, plan, workspace)
-    return [Predicted(evaluation, ended[evaluation.key]) for evaluation in group]
+    return [
+        Predicted(
+            each, ended[each.key], _spread(each, ended[each.key], model, sets, plan, workspace)
+        )
+        for each in group
+    ]
+
+
+def _spread(
+    evaluation: Evaluation,
+    ended: Ended[Answer],
+    model: Trained,
+    sets: Sets,
+    plan: Plan,
+    workspace: Workspace,
+) -> BuildSpread | None:
+    runtime = evaluation.runtime
+    own = evaluation.preprocess.name == evaluation.training.preprocess.name
+    if runtime.builds == 1 or not own or not isinstance(ended, Measured):
+        return None
+    if runtime.backend.own_path or runtime.backend.live:
+        return BuildSpread(builds=1, reason="what preprocesses or answers by itself is not built")
+    checkpoint, first = _checkpoint(model), ended.value.predictions.logits
+    inputs = tensors_of(evaluation, checkpoint, sets)
+    batch_size = plan.experiment.content.evaluate.batch_size
+
+    @contextmanager
+    def build() -> Iterator[Session | FileSession]:
+        with TemporaryDirectory(prefix="alignkit-") as folder:
+            file = model_file(evaluation, checkpoint, sets, Workspace(Path(folder)))
+            with open_session(runtime, checkpoint, file) as session:
+                yield session
+
+    return spread_stored(
+        cell_parts(evaluation, checkpoint),
+        runtime.builds,
+        workspace,
+        lambda: measure_spread(first, inputs, build, builds=runtime.builds, batch_size=batch_size),
+    )
+
+
+def tensors_of(evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets) -> Tensors:
+    """Every image the path decoded."""
+    prepared = sets.usable(evaluation.preprocess.name, "eval")
+    assert prepared is not None
+    decoded = np.flatnonzero(prepared.rows >= 0)
+    shape = (3, checkpoint.height, checkpoint.width)
+    return Tensors(prepared, decoded, evaluation.preprocess.normalise, shape)
 
 
 def _stored(evaluation: Evaluation, checkpoint: Checkpoint, workspace: Workspace) -> Answer | None:

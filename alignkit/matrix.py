@@ -6,15 +6,20 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
 
 from alignkit.cell import Measured
 from alignkit.compare import Drift, drift
 from alignkit.compare.noise_floor import noise_floor
 from alignkit.facts import state_of
-from alignkit.metrics import METRICS
+from alignkit.metrics import METRICS, logit_distance, predicted_classes
+from alignkit.metrics import LogitDistance as Distance
 from alignkit.record import (
     Artifact,
+    BatchCheck,
+    BuildSpread,
     Cell,
     ClassCounts,
     ClassDrift,
@@ -24,6 +29,7 @@ from alignkit.record import (
     LogitDistance,
     MatrixEntry,
     NoiseFloor,
+    NumericDrift,
     State,
 )
 from alignkit.statistics import holm
@@ -35,15 +41,21 @@ if TYPE_CHECKING:
     from alignkit.statistics import Estimate as Interval
 
 
+Checked = TypeVar("Checked", BatchCheck, BuildSpread)
+
+
 def predictions_of(predicted: Predicted) -> Predictions | None:
     """What a cell predicted; ``None`` if it did not run."""
-    return predicted.ended.value[0] if isinstance(predicted.ended, Measured) else None
+    return predicted.ended.value.predictions if isinstance(predicted.ended, Measured) else None
 
 
 def cell_facts(predicted: Sequence[Predicted], folder: Path, *, resamples: int) -> tuple[Cell, ...]:
     """Every evaluation as the record holds it; predictions are written beside as Parquet."""
-    rows = _aligned_cells(predicted)
-    return tuple(_cell(each, rows[_row(each), each.seed], folder, resamples) for each in predicted)
+    rows, bases = _aligned_cells(predicted), _reference_runtimes(predicted)
+    return tuple(
+        _cell(each, rows[_row(each), each.seed], bases.get(_on(each)), folder, resamples)
+        for each in predicted
+    )
 
 
 def matrix_facts(predicted: Sequence[Predicted], *, resamples: int) -> tuple[MatrixEntry, ...]:
@@ -51,11 +63,14 @@ def matrix_facts(predicted: Sequence[Predicted], *, resamples: int) -> tuple[Mat
     groups: dict[tuple[str, str, str, str], list[Predicted]] = {}
     for each in predicted:
         groups.setdefault(_entry(each), []).append(each)
-    references = _aligned_cells(predicted)
+    references, bases = _aligned_cells(predicted), _reference_runtimes(predicted)
     return _corrected(
         [
             _matrix_entry(
-                members, [references[_row(each), each.seed] for each in members], resamples
+                members,
+                [references[_row(each), each.seed] for each in members],
+                [bases.get(_on(each)) for each in members],
+                resamples,
             )
             for members in groups.values()
         ]
@@ -99,6 +114,21 @@ def _aligned_cells(predicted: Sequence[Predicted]) -> dict[tuple[str, int], Pred
     return {(_row(each), each.seed): each for each in predicted if each.evaluation.aligned}
 
 
+def _on(predicted: Predicted) -> tuple[str, int, str]:
+    """Row, seed and path: what a model is handed the same tensors for."""
+    return _row(predicted), predicted.seed, predicted.evaluation.preprocess.name
+
+
+def _reference_runtimes(predicted: Sequence[Predicted]) -> dict[tuple[str, int, str], Predicted]:
+    """The cell of each model and path in the runtime that its row's aligned cell ran in."""
+    aligned = _aligned_cells(predicted)
+    return {
+        _on(each): each
+        for each in predicted
+        if each.evaluation.runtime == aligned[_row(each), each.seed].evaluation.runtime
+    }
+
+
 def _entry(predicted: Predicted) -> tuple[str, str, str, str]:
     evaluation = predicted.evaluation
     return (
@@ -109,7 +139,9 @@ def _entry(predicted: Predicted) -> tuple[str, str, str, str]:
     )
 
 
-def _cell(predicted: Predicted, reference: Predicted, folder: Path, resamples: int) -> Cell:
+def _cell(
+    predicted: Predicted, reference: Predicted, base: Predicted | None, folder: Path, resamples: int
+) -> Cell:
     trained_with, evaluated_with, backend, precision = _entry(predicted)
     state, reason, trace = state_of(predicted.ended)
     facts = {
@@ -127,25 +159,38 @@ def _cell(predicted: Predicted, reference: Predicted, folder: Path, resamples: i
     }
     if not isinstance(predicted.ended, Measured):
         return Cell(**facts)
-    predictions, effective = predicted.ended.value
+    answer = predicted.ended.value
+    predictions = answer.predictions
     against = None if predicted.evaluation.aligned else predictions_of(reference)
     return Cell(
         **facts,
         n=len(predictions),
         metrics=dict(predictions.counts().metrics()),
         counts=_class_counts(predictions),
-        effective=effective,
-        predictions=_artifact(predictions, folder, predicted),
+        effective=answer.effective,
+        inputs=answer.inputs,
+        non_finite=predictions.non_finite,
+        batch=answer.batch,
+        numeric=numeric_facts([(base, predicted)]),
+        builds=predicted.builds,
+        predictions=_artifact(predictions, folder, predicted, base),
         drift=None if against is None else drift_facts([against], [predictions], resamples),
     )
 
 
-def _artifact(predictions: Predictions, folder: Path, predicted: Predicted) -> Artifact:
+def _artifact(
+    predictions: Predictions, folder: Path, predicted: Predicted, base: Predicted | None
+) -> Artifact:
+    """The predictions, and beside each image its greatest |Δlogit| from the reference runtime."""
     # a row's name has spaces and a percent sign, which links do not take
     entry = re.sub(r"[^\w.+=-]+", "_", "-".join(_entry(predicted)))
     name = f"predictions/{entry}-seed{predicted.seed}.parquet"
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    predictions.to_parquet(folder / name)
+    besides = {}
+    if (sides := _same_inputs(base, predicted)) is not None:
+        change = predictions.logits.astype(np.float64) - sides[0].logits
+        besides["runtime_max_abs"] = np.abs(change).max(axis=1)
+    predictions.to_parquet(folder / name, **besides)
     return Artifact(path=name, sha256=file_sha256(folder / name))
 
 
@@ -178,12 +223,7 @@ def drift_facts(
         wrong_to_wrong=found.flips.wrong_to_wrong,
         mcnemar_p=found.mcnemar_p,
         detectable=found.detectable,
-        logits=LogitDistance(
-            max_abs=found.logits.max_abs,
-            mean_abs=found.logits.mean_abs,
-            cosine=found.logits.cosine,
-            reason=found.logits.reason,
-        ),
+        logits=logit_facts(found.logits),
         classes=_class_drifts(found),
         non_finite=found.logits.non_finite,
         errors={
@@ -192,6 +232,54 @@ def drift_facts(
         },
         p_values=found.p_values,
     )
+
+
+def logit_facts(found: Distance) -> LogitDistance:
+    """`alignkit.metrics.LogitDistance` as the record holds it."""
+    return LogitDistance(
+        max_abs=found.max_abs,
+        mean_abs=found.mean_abs,
+        cosine=found.cosine,
+        reason=found.reason,
+        p50=found.p50,
+        p99=found.p99,
+        p99_9=found.p99_9,
+        compared=found.compared,
+        inside={f"{tolerance:.0e}": count for tolerance, count in found.inside.items()},
+        same_top={str(k): count for k, count in found.same_top.items()},
+    )
+
+
+def numeric_facts(
+    pairs: Sequence[tuple[Predicted | None, Predicted]],
+) -> NumericDrift | None:
+    """Reference runtime and another, seed by seed, on the same tensors.
+
+    ``None`` if they are one runtime, if one did not run, or if one was handed anything else.
+    """
+    sides = [both for before, after in pairs if (both := _same_inputs(before, after))]
+    if not sides:
+        return None
+    before = np.concatenate([left.logits for left, _ in sides])
+    after = np.concatenate([right.logits for _, right in sides])
+    found = logit_distance(before, after)
+    flips = int((predicted_classes(before) != predicted_classes(after)).sum())
+    return NumericDrift(
+        n=len(before), flips=flips, non_finite=found.non_finite, logits=logit_facts(found)
+    )
+
+
+def _same_inputs(
+    before: Predicted | None, after: Predicted
+) -> tuple[Predictions, Predictions] | None:
+    if before is None or before is after:
+        return None
+    left, right = before.ended, after.ended
+    if not isinstance(left, Measured) or not isinstance(right, Measured):
+        return None
+    if left.value.inputs != right.value.inputs:
+        return None
+    return left.value.predictions, right.value.predictions
 
 
 def _class_drifts(found: Drift) -> tuple[ClassDrift, ...]:
@@ -211,7 +299,10 @@ def _estimate(value: Interval) -> Estimate:
 
 
 def _matrix_entry(
-    members: Sequence[Predicted], references: Sequence[Predicted], resamples: int
+    members: Sequence[Predicted],
+    references: Sequence[Predicted],
+    bases: Sequence[Predicted | None],
+    resamples: int,
 ) -> MatrixEntry:
     trained_with, evaluated_with, backend, precision = _entry(members[0])
     pairs = [
@@ -234,7 +325,16 @@ def _matrix_entry(
         metrics=_means(ran),
         drift=None if is_aligned or not ran else drift_facts(*_sides(pairs), resamples),
         fraction=members[0].evaluation.training.fraction,
+        numeric=numeric_facts([*zip(bases, members, strict=True)]),
+        non_finite=sum(each.non_finite for each in map(predictions_of, ran) if each),
+        batch=_greatest([e.ended.value.batch for e in ran if isinstance(e.ended, Measured)]),
+        builds=_greatest([each.builds for each in ran if each.builds]),
     )
+
+
+def _greatest(found: Sequence[Checked]) -> Checked | None:
+    """The one with the greatest difference, an unknown one before all."""
+    return max(found, key=lambda each: (each.max_abs is None, each.max_abs or 0.0), default=None)
 
 
 def _joined_state(

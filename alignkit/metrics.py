@@ -12,7 +12,7 @@ wrong whatever the label, and a prediction of no class.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -164,7 +164,10 @@ def flips(labels: Labels, reference: Labels, candidate: Labels) -> Flips:
 
 @dataclass(frozen=True, slots=True)
 class LogitDistance:
-    """Distance of two models' logits on the same samples, over those finite in both."""
+    """Distance of two models' logits on the same samples, over those finite in both.
+
+    |Δ| is taken value by value: samples times classes of them.
+    """
 
     max_abs: float | None
     mean_abs: float | None
@@ -176,15 +179,37 @@ class LogitDistance:
     """Samples with a NaN or infinite logit on either side."""
     reason: str = ""
     """Why a distance is ``None``."""
+    p50: float | None = None
+    p99: float | None = None
+    p99_9: float | None = None
+    """Quantiles of |Δ|, linear between order statistics."""
+    inside: dict[float, int] = field(default_factory=dict)
+    """Each of `TOLERANCES` → samples none of whose logits differ by more."""
+    same_top: dict[int, int] = field(default_factory=dict)
+    """k → samples whose k most likely classes are the same, in any order; each of `TOP` that leaves
+    a class out."""
+
+
+TOLERANCES = (1e-5, 1e-3, 1e-2)
+TOP = (1, 5)
+QUANTILES = (0.5, 0.99, 0.999)
 
 
 def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
-    """Compare two (samples, classes) arrays; sums are kept in float64."""
-    largest, absolute, similar, directed, compared = 0.0, 0.0, 0.0, 0, 0
+    """Compare two (samples, classes) arrays; sums are kept in float64, quantiles in float32."""
+    classes = reference.shape[1]
+    distances = np.empty(reference.shape, np.float32)
+    similar, directed, absolute, compared = 0.0, 0, 0.0, 0
+    inside = dict.fromkeys(TOLERANCES, 0)
+    same_top = {k: 0 for k in TOP if k < classes}
     for left, right in _finite_blocks(reference, candidate):
         distance = np.abs(right - left)
-        largest = max(largest, float(distance.max(initial=0.0)))
+        distances[compared : compared + len(left)] = distance
         absolute += float(distance.sum())
+        for tolerance in inside:
+            inside[tolerance] += int((distance.max(axis=1) <= tolerance).sum())
+        for k in same_top:
+            same_top[k] += int((top_classes(left, k) == top_classes(right, k)).all(axis=1).sum())
         cosines = _cosines(left, right)
         similar += float(cosines.sum())
         directed += len(cosines)
@@ -192,14 +217,31 @@ def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
     lost = len(reference) - compared
     if not compared:
         return LogitDistance(None, None, None, 0, lost, "no sample has finite logits on both sides")
+    largest = float(distances[:compared].max())
+    quantiles = np.quantile(distances[:compared], QUANTILES, overwrite_input=True).tolist()
     return LogitDistance(
         max_abs=largest,
-        mean_abs=absolute / (compared * reference.shape[1]),
+        mean_abs=absolute / (compared * classes),
         cosine=similar / directed if directed else None,
         compared=compared,
         non_finite=lost,
         reason="" if directed else "the logits of every sample are zero: no direction to compare",
+        p50=quantiles[0],
+        p99=quantiles[1],
+        p99_9=quantiles[2],
+        inside=inside,
+        same_top=same_top,
     )
+
+
+def top_classes(logits: FloatArray, k: int) -> npt.NDArray[np.bool_]:
+    """(samples, classes > k) → the same shape, true at the k greatest; of equals, the first."""
+    place = logits.shape[1] - k
+    least = np.partition(logits, place, axis=1)[:, place : place + 1]
+    above, equal = logits > least, logits == least
+    wanted = k - above.sum(axis=1, keepdims=True)
+    chosen: npt.NDArray[np.bool_] = above | (equal & (equal.cumsum(axis=1) <= wanted))
+    return chosen
 
 
 def softmax_margin(logits: Logits) -> FloatArray:

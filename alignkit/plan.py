@@ -27,6 +27,7 @@ PREDICTION_CODE = (
     "predict.py",
     "predictions.py",
     "export.py",
+    "inputs.py",
     "build.py",
     "given",
     "train/models.py",
@@ -103,6 +104,8 @@ class Runtime:
     version: str
     """Installed version, read without importing it."""
     skipped: str = ""
+    builds: int = 1
+    """Times the model is exported, built and loaded anew, to see how much builds differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,7 @@ class Plan:
                 "names": [path.name for path in self.experiment.paths],
                 "gate": content.gate.model_dump(mode="json"),
                 "evaluate": content.evaluate.resamples,
+                "builds": [evaluation.runtime.builds for evaluation in self.evaluations],
                 "report": content.report.worst,
                 "code": code_version(
                     "."
@@ -270,7 +274,8 @@ def _runtimes(experiment: Experiment) -> list[Runtime]:
         name = " ".join((option.name, *options))
         for precision in option.precision:
             reason = plugin.missing() or backend.impossible(precision)
-            runtimes.append(Runtime(name, backend, precision, plugin.version(), reason))
+            version = plugin.version()
+            runtimes.append(Runtime(name, backend, precision, version, reason, option.builds))
     if all(each.backend.own_path for each in runtimes):
         raise ConfigError(
             "evaluate.backends: each of these preprocesses by itself, which leaves nothing to "

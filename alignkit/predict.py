@@ -11,12 +11,13 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import FileSession
-from alignkit.errors import BackendError, DataError, MissingDependency, NothingCompared
+from alignkit.errors import DataError, MissingDependency, NothingCompared
+from alignkit.inputs import Files, Inputs, Tensors, asked, logits_of
+from alignkit.record.cell import BatchCheck
 from alignkit.workspace import Workspace, content_key, write_atomically
 
 if TYPE_CHECKING:
@@ -31,8 +32,21 @@ if TYPE_CHECKING:
     from alignkit.prepare import Prepared
     from alignkit.preprocess import Normalise
 
-Answer: TypeAlias = "tuple[Predictions, dict[str, str]]"
-"""What a cell gave: its predictions, and what really ran."""
+CHECKED_ALONE = 16
+"""Images predicted again one at a time, to see what the size of a batch does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a cell gave."""
+
+    predictions: Predictions
+    effective: dict[str, str]
+    """What really ran."""
+    inputs: str
+    """SHA-256 hex of the tensors the session was handed, in order: the same for every runtime;
+    ``files:`` and that of the files for one that preprocesses by itself."""
+    batch: BatchCheck
 
 
 @contextmanager
@@ -136,25 +150,26 @@ def predict(
     decoded = np.flatnonzero(prepared.rows >= 0)
     if not len(decoded):
         raise NothingCompared(f"{evaluation.preprocess.name} decoded no image to evaluate")
-    normalise = evaluation.preprocess.normalise
-    if isinstance(session, FileSession):
-        assert read is not None
-        answers = partial(_answers_to_files, session, read, normalise)
-    else:
-        answers = partial(_answers_to_batch, session, prepared, normalise, checkpoint)
-    logits = _collected(answers, decoded, checkpoint.classes, batch_size, progress)
+    inputs = _inputs(evaluation, checkpoint, session, prepared, decoded, read)
+    logits = logits_of(session, inputs, checkpoint.classes, batch_size, progress)
     predictions = Predictions(
         ids=tuple(ids[index] for index in decoded.tolist()),
         labels=np.asarray(labels, np.int64)[decoded],
         logits=logits,
         classes=tuple(classes),
     )
-    effective = session.effective()
+    batch = check_batches(session, inputs, logits, batch_size)
+    answer = Answer(predictions, session.effective(), inputs.digest(), batch)
     parts = cell_parts(evaluation, checkpoint)
     with workspace.store("cells", content_key(parts), parts, evaluation.label) as folder:
         predictions.to_parquet(folder / "predictions.parquet")
-        write_atomically(folder / "effective.json", json.dumps(effective, indent=1))
-    return predictions, effective
+        write_atomically(folder / "session.json", json.dumps(_told(answer), indent=1))
+    return answer
+
+
+def _told(answer: Answer) -> dict[str, Any]:
+    batch = answer.batch.model_dump(mode="json")
+    return {"effective": answer.effective, "inputs": answer.inputs, "batch": batch}
 
 
 def stored_answer(
@@ -166,8 +181,10 @@ def stored_answer(
     folder = workspace.stored("cells", content_key(cell_parts(evaluation, checkpoint)))
     if folder is None:
         return None
-    effective: dict[str, str] = json.loads((folder / "effective.json").read_text())
-    return Predictions.from_parquet(folder / "predictions.parquet"), effective
+    told = json.loads((folder / "session.json").read_text())
+    predictions = Predictions.from_parquet(folder / "predictions.parquet")
+    batch = BatchCheck.model_validate(told["batch"])
+    return Answer(predictions, told["effective"], told["inputs"], batch)
 
 
 def forget_answer(evaluation: Evaluation, checkpoint: Checkpoint, workspace: Workspace) -> None:
@@ -182,49 +199,40 @@ def cell_parts(evaluation: Evaluation, checkpoint: Checkpoint) -> dict[str, Any]
     return {**evaluation.parts, "training": checkpoint.key}
 
 
-def _answers_to_batch(
-    session: Session,
-    prepared: Prepared,
-    normalise: Normalise,
+def _inputs(
+    evaluation: Evaluation,
     checkpoint: Checkpoint,
-    indices: npt.NDArray[np.int64],
-) -> Logits:
-    batch: Batch = prepared.batch(indices, normalise)
-    expected = (3, checkpoint.height, checkpoint.width)
-    if batch.shape[1:] != expected:
-        raise DataError(f"the path gives inputs of {batch.shape[1:]}, the model takes {expected}")
-    return session.predict(batch)
+    session: Session | FileSession,
+    prepared: Prepared,
+    decoded: npt.NDArray[np.int64],
+    read: Callable[[int], bytes] | None,
+) -> Inputs:
+    normalise = evaluation.preprocess.normalise
+    if isinstance(session, FileSession):
+        assert read is not None
+        return Files(read, decoded, normalise)
+    return Tensors(prepared, decoded, normalise, (3, checkpoint.height, checkpoint.width))
 
 
-def _answers_to_files(
-    session: FileSession,
-    read: Callable[[int], bytes],
-    normalise: Normalise,
-    indices: npt.NDArray[np.int64],
-) -> Logits:
-    return session.predict_files([read(index) for index in indices.tolist()], normalise)
-
-
-def _collected(
-    answers: Callable[[npt.NDArray[np.int64]], Logits],
-    indices: npt.NDArray[np.int64],
-    classes: int,
-    batch_size: int,
-    progress: Callable[[int, int], None] | None,
-) -> Logits:
-    """(images, classes) float32, batch by batch: memory does not grow with the images."""
+def check_batches(
+    session: Session | FileSession, inputs: Inputs, logits: Logits, batch_size: int
+) -> BatchCheck:
+    """Predict the first images one at a time and compare with ``logits``, made in batches."""
     import numpy as np
 
-    logits = np.empty((len(indices), classes), np.float32)
-    for start in range(0, len(indices), batch_size):
-        chosen = indices[start : start + batch_size]
-        given = answers(chosen)
-        if given.shape != (len(chosen), classes) or given.dtype != np.float32:
-            raise BackendError(
-                f"the backend returned {given.dtype} {given.shape} for {len(chosen)} images of "
-                f"{classes} classes, not float32 logits"
-            )
-        logits[start : start + len(chosen)] = given
-        if progress:
-            progress(start + len(chosen), len(indices))
-    return logits
+    from alignkit.metrics import logit_distance, predicted_classes
+
+    batch = min(batch_size, len(inputs))
+    if batch == 1:
+        return BatchCheck(reason="a batch holds one image: there is no other size to compare with")
+    images = min(batch, CHECKED_ALONE)
+    classes = logits.shape[1]
+    alone = np.concatenate(
+        [asked(session, inputs, index, index + 1, classes) for index in range(images)]
+    )
+    together = logits[:images]
+    found = logit_distance(together, alone)
+    flips = int((predicted_classes(together) != predicted_classes(alone)).sum())
+    return BatchCheck(
+        images=images, batch=batch, max_abs=found.max_abs, flips=flips, reason=found.reason
+    )

@@ -11,7 +11,7 @@ import numpy as np
 
 from alignkit.arrays import Labels, Logits
 from alignkit.errors import DataError, NothingCompared
-from alignkit.metrics import ClassCounts, class_counts, predicted_classes
+from alignkit.metrics import ClassCounts, FloatArray, class_counts, predicted_classes
 
 CLASSES = b"classes"  # the metadata key of the Parquet file
 
@@ -49,6 +49,11 @@ class Predictions:
         """(n,) int64: the class of the greatest logit; see `alignkit.metrics.predicted_classes`."""
         return predicted_classes(self.logits)
 
+    @property
+    def non_finite(self) -> int:
+        """Samples with a NaN or infinite logit."""
+        return int((~np.isfinite(self.logits)).any(axis=1).sum())
+
     def counts(self) -> ClassCounts:
         """Confusion counts per class."""
         return class_counts(self.labels, self.predicted, len(self.classes))
@@ -58,8 +63,11 @@ class Predictions:
         ids = tuple(self.ids[index] for index in indices)
         return Predictions(ids, self.labels[indices], self.logits[indices], self.classes)
 
-    def to_parquet(self, path: Path) -> None:
-        """Write columns ``id, label, predicted, logit_0, …``; class names lie in the metadata."""
+    def to_parquet(self, path: Path, **besides: FloatArray) -> None:
+        """Write columns ``id, label, predicted, logit_0, …``; class names lie in the metadata.
+
+        ``besides`` are further columns (n,), null where not finite; `from_parquet` leaves them out.
+        """
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -67,6 +75,8 @@ class Predictions:
         columns["predicted"] = self.predicted
         for index in range(len(self.classes)):
             columns[f"logit_{index}"] = self.logits[:, index]
+        for name, values in besides.items():
+            columns[name] = pa.array(values, mask=~np.isfinite(values))
         table = pa.table(columns).replace_schema_metadata({CLASSES: json.dumps(self.classes)})
         parquet.write_table(table, path)
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from alignkit.cell import Measured
 from alignkit.execute import model_file
+from alignkit.inputs import FILES
 from alignkit.predict import open_session, predict
 from alignkit.prepare import prepare
 from alignkit.preprocess import Colour, Preprocess
@@ -58,15 +59,39 @@ def verify(
         controls += _check_first_cell(plan, trained[0], _first_aligned(predicted), sets, workspace)
         stage.advance()
         controls += _check_row_learned(predicted)
+        controls += check_same_inputs(predicted)
         stage.advance()
     return controls
+
+
+def check_same_inputs(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
+    """Every model and runtime was handed the same tensors of a path; none if one cell ran."""
+    handed: dict[str, list[str]] = {}
+    for each in predicted:
+        if isinstance(each.ended, Measured) and not each.ended.value.inputs.startswith(FILES):
+            path = each.evaluation.preprocess.name
+            handed.setdefault(path, []).append(each.ended.value.inputs)
+    cells = sum(len(hashes) for hashes in handed.values())
+    if cells == len(handed):
+        return ()
+    odd = [path for path, hashes in handed.items() if len(set(hashes)) > 1]
+    return (
+        Control(
+            name="the same tensors to every runtime",
+            expected="all cells of a path were handed the same bytes (SHA-256)",
+            observed=f"other bytes in some cells of {', '.join(odd)}"
+            if odd
+            else f"{cells} cells of {len(handed)} paths: one hash a path",
+            passed=not odd,
+        ),
+    )
 
 
 def _check_row_learned(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
     """Of every seed of the first row; none if none ran."""
     row = _first_aligned(predicted).evaluation.training.row
     own = {
-        f"{row} seed {each.seed}": each.ended.value[0]
+        f"{row} seed {each.seed}": each.ended.value.predictions
         for each in predicted
         if each.evaluation.aligned
         and each.evaluation.training.row == row
@@ -109,7 +134,7 @@ def _check_first_cell(
     if not isinstance(model.ended, Measured) or not isinstance(cell.ended, Measured):
         return ()
     size = plan.experiment.content.evaluate.batch_size
-    stored, _ = cell.ended.value
+    stored = cell.ended.value.predictions
     # one batch of the same images: a runtime may sum in another order for another batch size
     first = stored.rows(np.arange(min(size, len(stored))))
     checkpoint = model.ended.value
@@ -136,7 +161,7 @@ def predict_again(
         workspace = Workspace(Path(folder))
         prepared = prepare(chosen, evaluation.preprocess, workspace, split="eval")
         with open_session(evaluation.runtime, checkpoint, file) as session:
-            predictions, _ = predict(
+            answer = predict(
                 evaluation,
                 checkpoint,
                 session,
@@ -147,7 +172,7 @@ def predict_again(
                 batch_size=size,
                 workspace=workspace,
             )
-    return predictions
+    return answer.predictions
 
 
 @dataclass(frozen=True, slots=True)

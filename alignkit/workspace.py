@@ -29,7 +29,7 @@ from typing import Any, Literal
 
 from alignkit.errors import WorkspaceError
 
-Kind = Literal["prepared", "trainings", "exports", "engines", "cells", "comparisons"]
+Kind = Literal["prepared", "trainings", "exports", "engines", "cells", "spreads", "comparisons"]
 HASHED: tuple[Kind, ...] = ("exports", "engines")
 """Read as they were written or not at all: a runtime loads them without a check of its own."""
 

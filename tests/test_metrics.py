@@ -17,6 +17,7 @@ from alignkit.metrics import (
     logit_distance,
     predicted_classes,
     softmax_margin,
+    top_classes,
 )
 
 
@@ -114,6 +115,37 @@ def test_logit_distance_equals_numpy():
     norms = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
     assert found.cosine == pytest.approx(((left * right).sum(1) / norms).mean(), rel=1e-6)
     assert (found.compared, found.non_finite) == (10_000, 0)
+
+
+def test_quantiles_ladder_and_top_k_equal_numpy():
+    rng = np.random.default_rng(2)
+    left = rng.normal(size=(5000, 12)).astype(np.float32)
+    right = left + (10.0 ** rng.uniform(-7, -0.5, size=(5000, 1))).astype(np.float32)
+    right[7, 3] = np.inf
+    found = logit_distance(left, right)
+    kept = np.isfinite(right).all(axis=1)
+    gap = np.abs(left[kept].astype(np.float64) - right[kept])
+    quantiles = [found.p50, found.p99, found.p99_9]
+    assert quantiles == pytest.approx(np.quantile(gap, [0.5, 0.99, 0.999]), rel=1e-6)
+    assert found.inside == {t: int((gap.max(axis=1) <= t).sum()) for t in (1e-5, 1e-3, 1e-2)}
+    ordered = [np.argsort(-each[kept], axis=1, kind="stable") for each in (left, right)]
+    same = [sum(set(a[:k]) == set(b[:k]) for a, b in zip(*ordered, strict=True)) for k in (1, 5)]
+    assert list(found.same_top.values()) == same
+    assert found.compared == 4999
+
+
+def test_of_equal_logits_the_first_classes_are_the_top():
+    logits = np.array([[1, 3, 3, 3, 0, 3], [0, 0, 0, 0, 0, 0]], np.float64)
+    assert top_classes(logits, 2).tolist() == [
+        [False, True, True, False, False, False], [True, True, False, False, False, False],
+    ]  # fmt: skip
+    assert (top_classes(logits, 1).argmax(axis=1) == predicted_classes(logits)).all()
+
+
+@pytest.mark.parametrize(("classes", "known"), [(1, []), (5, [1]), (6, [1, 5])])
+def test_top_k_is_counted_only_where_it_leaves_a_class_out(classes, known):
+    logits = np.random.default_rng(0).normal(size=(9, classes)).astype(np.float32)
+    assert logit_distance(logits, logits).same_top == dict.fromkeys(known, 9)
 
 
 def test_equal_logits_are_at_distance_zero_exactly():

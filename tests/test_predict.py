@@ -1,3 +1,4 @@
+import hashlib
 import json
 from dataclasses import replace
 
@@ -68,7 +69,8 @@ class Constant:
 
 
 def test_predictions_stand_in_the_order_of_the_data(case, model, tmp_path):
-    predictions, effective = run(case, model, tmp_path)
+    answer = run(case, model, tmp_path)
+    predictions, effective = answer.predictions, answer.effective
     expected = model.predict(TorchBackend(), "fp32")
     assert np.abs(predictions.logits - expected).max() < 1e-5
     assert predictions.ids == case.samples.ids
@@ -80,24 +82,25 @@ def test_predictions_stand_in_the_order_of_the_data(case, model, tmp_path):
 def test_a_stored_cell_is_read_without_a_session(case, model, tmp_path):
     evaluation = evaluation_of(case)
     assert stored_answer(evaluation, model.checkpoint, Workspace(tmp_path)) is None
-    predictions, effective = run(case, model, tmp_path)
-    again, again_effective = stored_answer(evaluation, model.checkpoint, Workspace(tmp_path))
-    assert again.logits.tobytes() == predictions.logits.tobytes()
-    assert again.ids == predictions.ids
-    assert again_effective == effective
+    answer = run(case, model, tmp_path)
+    again = stored_answer(evaluation, model.checkpoint, Workspace(tmp_path))
+    assert again.predictions.logits.tobytes() == answer.predictions.logits.tobytes()
+    assert again.predictions.ids == answer.predictions.ids
+    assert replace(again, predictions=None) == replace(answer, predictions=None)
     silent = Constant(lambda batch: pytest.fail("predicted again"))
     run(case, model, tmp_path, session=silent)
 
 
 def test_the_cell_lies_beside_what_really_ran(case, model, tmp_path):
-    _, effective = run(case, model, tmp_path, runtime=ONNX)
+    answer = run(case, model, tmp_path, runtime=ONNX)
     parts = cell_parts(evaluation_of(case, ONNX), model.checkpoint)
     folder = Workspace(tmp_path).stored("cells", content_key(parts))
     assert sorted(each.name for each in folder.iterdir()) == [
-        "effective.json", "key.json", "predictions.parquet",
+        "key.json", "predictions.parquet", "session.json",
     ]  # fmt: skip
-    assert json.loads((folder / "effective.json").read_text()) == effective
-    assert effective["provider"] == "CPUExecutionProvider"
+    told = json.loads((folder / "session.json").read_text())
+    assert told["effective"] == answer.effective
+    assert answer.effective["provider"] == "CPUExecutionProvider"
 
 
 def test_another_checkpoint_is_another_cell(case, model):
@@ -110,8 +113,8 @@ def test_images_the_path_did_not_decode_are_left_out(case, model, tmp_path):
     rows = np.arange(-1, 89)
     outcomes = (SampleOutcome("digit-900", "failed", "truncated"), *case.prepared.outcomes[1:])
     prepared = Prepared(case.prepared.pixels[1:], rows, outcomes)
-    predictions, _ = run(case, model, tmp_path, prepared=prepared)
-    whole, _ = run(case, model, tmp_path / "whole")
+    predictions = run(case, model, tmp_path, prepared=prepared).predictions
+    whole = run(case, model, tmp_path / "whole").predictions
     assert predictions.ids == case.samples.ids[1:]
     assert np.abs(predictions.logits - whole.logits[1:]).max() < 1e-5
 
@@ -128,16 +131,20 @@ def test_every_backend_is_handed_the_same_arrays(case, model, tmp_path):
         session = Constant(lambda batch: np.zeros((len(batch), 10), np.float32))
         run(case, model, tmp_path / str(len(seen)), session=session)
         seen.append(session.batches)
-    assert [len(each) for each in seen[0]] == [25, 25, 25, 15]
+    assert [len(each) for each in seen[0]] == [25, 25, 25, 15, *[1] * 16]
     assert all(np.array_equal(one, other) for one, other in zip(*seen, strict=True))
-    assert np.array_equal(np.concatenate(seen[0]), model.batch)
+    assert np.array_equal(np.concatenate(seen[0][:4]), model.batch)
+    assert np.array_equal(np.concatenate(seen[0][4:]), model.batch[:16])
     assert seen[0][0].dtype == np.float32
 
 
 def test_non_finite_logits_are_kept_as_they_are(case, model, tmp_path):
     session = Constant(lambda batch: np.full((len(batch), 10), np.inf, np.float32))
-    predictions, _ = run(case, model, tmp_path, session=session)
-    assert np.isinf(predictions.logits).all()
+    answer = run(case, model, tmp_path, session=session)
+    assert np.isinf(answer.predictions.logits).all()
+    assert answer.predictions.non_finite == 90
+    assert answer.batch.max_abs is None
+    assert answer.batch.reason == "no sample has finite logits on both sides"
 
 
 @pytest.mark.parametrize(
@@ -187,3 +194,44 @@ def test_progress_counts_images(case, model, tmp_path):
     told = []
     run(case, model, tmp_path, progress=lambda done, total: told.append((done, total)))
     assert told == [(25, 90), (50, 90), (75, 90), (90, 90)]
+
+
+def test_the_recorded_hash_is_that_of_the_tensors_whatever_the_runtime_and_batch(
+    case, model, tmp_path
+):
+    expected = hashlib.sha256(np.ascontiguousarray(model.batch).tobytes()).hexdigest()
+    answers = [
+        run(case, model, tmp_path / str(index), runtime=runtime, batch_size=size)
+        for index, (runtime, size) in enumerate([(TORCH, 25), (ONNX, 25), (TORCH, 7), (ONNX, 90)])
+    ]
+    assert {each.inputs for each in answers} == {expected}
+    changed = Prepared(case.prepared.pixels ^ 1, case.prepared.rows, case.prepared.outcomes)
+    assert run(case, model, tmp_path / "other", prepared=changed).inputs != expected
+
+
+def test_a_session_that_answers_by_the_size_of_its_batch_is_shown(case, model, tmp_path):
+    def answer(batch):
+        logits = np.zeros((len(batch), 10), np.float32)
+        logits[:, 3] = 1
+        if len(batch) == 1:
+            logits[:, 4] = np.float32(1.25)
+        return logits
+
+    found = run(case, model, tmp_path, session=Constant(answer)).batch
+    assert (found.images, found.batch, found.max_abs, found.flips) == (16, 25, 1.25, 16)
+
+
+def test_runtimes_that_do_not_look_at_the_batch_are_within_rounding(case, model, tmp_path):
+    found = run(case, model, tmp_path).batch
+    alone = np.concatenate(
+        [model.predict(TorchBackend(), "fp32", model.batch[i : i + 1]) for i in range(16)]
+    )
+    together = model.predict(TorchBackend(), "fp32", model.batch[:25])[:16]
+    assert found.max_abs == float(np.abs(alone - together).max())
+    assert found.flips == 0
+
+
+def test_batches_of_one_have_nothing_to_compare_with(case, model, tmp_path):
+    found = run(case, model, tmp_path, batch_size=1).batch
+    assert found.max_abs is None
+    assert "holds one image" in found.reason

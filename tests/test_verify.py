@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from alignkit.cell import Measured
 from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.execute import Predicted
 from alignkit.predictions import Predictions
 from alignkit.preprocess import Colour, Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
@@ -16,6 +19,7 @@ from alignkit.verify import (
     check_identity,
     check_learned,
     check_planted_faults,
+    check_same_inputs,
     check_same_pixels,
     shift_half_pixel,
     swap_channels,
@@ -118,3 +122,18 @@ def test_the_binomial_test_is_exact():
     assert float(tail) == pytest.approx(0.0172, abs=1e-3)
     told = check_learned({"one": answers(labels, predicted)}).observed
     assert told == f"one: 29 right, p = {float(tail):.3f}"
+
+
+def cell_with(path_name: str, inputs: str) -> Predicted:
+    evaluation = SimpleNamespace(preprocess=SimpleNamespace(name=path_name))
+    return Predicted(evaluation, Measured(SimpleNamespace(inputs=inputs)))
+
+
+def test_cells_of_a_path_must_have_been_handed_the_same_bytes():
+    same = [cell_with("opencv", "a"), cell_with("opencv", "a"), cell_with("pillow", "b")]
+    [control] = check_same_inputs(same)
+    assert (control.passed, control.observed) == (True, "3 cells of 2 paths: one hash a path")
+    [control] = check_same_inputs([*same, cell_with("pillow", "c")])
+    assert not control.passed
+    assert control.observed == "other bytes in some cells of pillow"
+    assert check_same_inputs(same[1:]) == ()

@@ -64,7 +64,7 @@ def _pairs(predicted: Sequence[Predicted]) -> dict[_Entry, _Sides]:
         ):
             paths = before.evaluation.preprocess.name, evaluation.preprocess.name
             entry = (*paths, evaluation.runtime.name, evaluation.runtime.precision)
-            sides = aligned(before.ended.value[0], each.ended.value[0])
+            sides = aligned(before.ended.value.predictions, each.ended.value.predictions)
             pairs.setdefault(entry, []).append(sides)
     return pairs
 

@@ -141,6 +141,9 @@ class BackendOption(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
     name: str
     precision: Precisions = ("fp32",)
+    builds: Annotated[Integer, Field(ge=1, le=100)] = 1
+    """Times each model is exported, built and loaded anew; from 2 on, the spread of the builds'
+    logits is reported."""
 
     @model_validator(mode="wrap")
     @classmethod

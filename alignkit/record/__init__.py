@@ -16,6 +16,8 @@ from alignkit.errors import RecordError
 from alignkit.record.baseline import BaselineFacts, BaselineStage
 from alignkit.record.blame import AttributionFacts, FlippedFacts, ShareFacts, SubgroupFacts
 from alignkit.record.cell import (
+    BatchCheck,
+    BuildSpread,
     Cell,
     ClassCounts,
     ClassDrift,
@@ -24,6 +26,7 @@ from alignkit.record.cell import (
     LogitDistance,
     MatrixEntry,
     NoiseFloor,
+    NumericDrift,
 )
 from alignkit.record.circumstances import DataFacts, Environment
 from alignkit.record.path import Coverage, CoverageDiff, NotDecoded, PathFacts, StageFacts
@@ -38,6 +41,8 @@ __all__ = [
     "AttributionFacts",
     "BaselineFacts",
     "BaselineStage",
+    "BatchCheck",
+    "BuildSpread",
     "Cell",
     "ClassCounts",
     "ClassDrift",
@@ -57,6 +62,7 @@ __all__ = [
     "MatrixEntry",
     "NoiseFloor",
     "NotDecoded",
+    "NumericDrift",
     "PathFacts",
     "PixelStage",
     "RuleOutcome",

@@ -15,12 +15,62 @@ class ClassCounts(Stored):
 
 
 class LogitDistance(Stored):
-    """Distance of two models' outputs on the same images."""
+    """Distance of two models' outputs on the same images; |Δ| is taken logit by logit."""
 
     max_abs: float | None
     mean_abs: float | None
     cosine: float | None
     """Mean over images."""
+    reason: str = ""
+    p50: float | None = None
+    p99: float | None = None
+    p99_9: float | None = None
+    compared: Count = 0
+    """Images whose outputs are finite on both sides."""
+    inside: dict[str, Count] = {}
+    """Tolerance → images none of whose logits differ by more."""
+    same_top: dict[str, Count] = {}
+    """k → images whose k most likely classes are the same, in any order; only where k is less than
+    the number of classes."""
+
+
+class NumericDrift(Stored):
+    """What a runtime alone changes: against the reference runtime, on the same tensors."""
+
+    n: Count
+    """Images, times seeds where several are joined."""
+    flips: Count
+    """Images whose predicted class is another."""
+    non_finite: Count
+    """Images with a NaN or infinite output on either side."""
+    logits: LogitDistance
+
+
+class BatchCheck(Stored):
+    """The same session with one image at a time and with a batch of them."""
+
+    images: Count = 0
+    """Images asked for again, one at a time."""
+    batch: Count = 0
+    """Images in the batch they were in."""
+    max_abs: float | None = None
+    """Greatest |Δlogit|."""
+    flips: Count = 0
+    reason: str = ""
+    """Why there is no distance."""
+
+
+class BuildSpread(Stored):
+    """The same model exported, converted, built and loaded several times."""
+
+    builds: Count
+    images: Count = 0
+    max_abs: float | None = None
+    """Greatest difference of a logit between any two builds."""
+    mean_abs: float | None = None
+    """Mean over logits of the difference between the builds that are farthest apart."""
+    flips: Count = 0
+    """Images whose predicted class is not the same in every build."""
     reason: str = ""
 
 
@@ -94,6 +144,15 @@ class Cell(Stored):
     """Against the aligned cell of the same row and seed; ``None`` for that cell itself."""
     fraction: float = 1.0
     """Share of the training images its model saw; ``trained_with`` names it too."""
+    inputs: str = ""
+    """SHA-256 of the tensors the backend was handed, image by image in the data's order."""
+    non_finite: Count = 0
+    """Images with a NaN or infinite output."""
+    batch: BatchCheck | None = None
+    numeric: NumericDrift | None = None
+    """Against the same model and path in the row's reference runtime; ``None`` for that itself."""
+    builds: BuildSpread | None = None
+    """Where the experiment asks for several; on the path the model was trained with."""
 
 
 class MatrixEntry(Stored):
@@ -112,6 +171,14 @@ class MatrixEntry(Stored):
     drift: DriftFacts | None = None
     """Joined over seeds, images resampled together; ``None`` for the aligned entry."""
     fraction: float = 1.0
+    numeric: NumericDrift | None = None
+    """Joined over seeds: what the runtime alone changes; ``None`` in the reference runtime."""
+    non_finite: Count = 0
+    """Images with a NaN or infinite output, summed over seeds."""
+    batch: BatchCheck | None = None
+    """Of the seed in which batch size matters most."""
+    builds: BuildSpread | None = None
+    """Of the seed whose builds differ most."""
 
 
 class NoiseFloor(Stored):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from alignkit.record import DriftFacts, Estimate, MatrixEntry, NoiseFloor, RunRecord, VerdictState
@@ -167,9 +167,15 @@ class _Builder:
                 entry.state, entry.state, mark=self.notes.mark(reason),
                 gate=self._gate(entry), entry=entry_id(index), full=full,
             )  # fmt: skip
-        if entry.drift is None:
-            return self._reference(entry, entry_id(index), full)
-        return self._measured(entry, entry.drift, floor, entry_id(index), full)
+        cell = (
+            self._reference(entry, entry_id(index), full)
+            if entry.drift is None
+            else self._measured(entry, entry.drift, floor, entry_id(index), full)
+        )
+        if entry.non_finite and not cell.mark:
+            lost = f"{count(entry.non_finite, 'output')} NaN or infinite: counted as wrong"
+            return replace(cell, mark=self.notes.mark(lost))
+        return cell
 
     def _reference(self, entry: MatrixEntry, row: str, full: str) -> MatrixCell:
         if self.metric == "churn":

@@ -15,6 +15,7 @@ from alignkit.report.key_figures import KeyFigure, key_figures
 from alignkit.report.matrix_view import EDGES, MatrixView, matrix_views
 from alignkit.report.names import Names, PathName
 from alignkit.report.numerals import duration
+from alignkit.report.numeric_view import numeric_table, sessions_table
 from alignkit.report.run_view import controls_table, data_table, environment_tables, paths_table
 from alignkit.report.stage_view import StageSection, stage_sections
 from alignkit.report.table import Table
@@ -41,6 +42,8 @@ class ReportView:
     edges: tuple[float, ...]
     entries: Table
     per_seed: Table
+    numeric: Table | None
+    sessions: Table | None
     failures: tuple[Failure, ...]
     causes: tuple[AttributionSection, ...]
     stages: tuple[StageSection, ...]
@@ -81,6 +84,8 @@ def report_view(record: RunRecord) -> ReportView:
         edges=EDGES,
         entries=entries_table(record, names),
         per_seed=per_seed_table(record, names),
+        numeric=numeric_table(record, names),
+        sessions=sessions_table(record, names),
         failures=failures(record, names),
         causes=attribution_sections(record, names),
         stages=stages,

@@ -1,0 +1,72 @@
+"""The tables of runtimes and sessions."""
+
+from __future__ import annotations
+
+from alignkit.record import BatchCheck, BuildSpread, LogitDistance, NumericDrift
+from alignkit.report.matrix_view import matrix_views
+from alignkit.report.names import Names
+from alignkit.report.numeric_view import numeric_table, sessions_table
+from tests.report.records import quickstart
+
+NUMERIC = NumericDrift(
+    n=200,
+    flips=3,
+    non_finite=1,
+    logits=LogitDistance(
+        max_abs=0.5, mean_abs=0.01, cosine=0.9999, p50=0.002, p99=0.1, p99_9=0.3, compared=199,
+        inside={"1e-05": 0, "1e-03": 10, "1e-02": 150}, same_top={"1": 196},
+    ),
+)  # fmt: skip
+
+
+def texts(table) -> list[list[str]]:
+    return [[shown.text for shown in row.cells] for row in table.rows]
+
+
+def changed(record, part, index, **fields):
+    entries = list(getattr(record, part))
+    entries[index] = entries[index].model_copy(update=fields)
+    return record.model_copy(update={part: tuple(entries)})
+
+
+def test_a_record_without_these_numbers_has_no_tables():
+    record = quickstart()
+    assert numeric_table(record, Names(record.paths)) is None
+    assert sessions_table(record, Names(record.paths)) is None
+
+
+def test_shares_are_of_the_images_compared_and_what_is_missing_is_told():
+    record = changed(quickstart(), "matrix", 1, numeric=NUMERIC)
+    table = numeric_table(record, Names(record.paths))
+    [row] = texts(table)
+    assert row[3:] == [
+        "200", "0.5", "0.01", "0.002", "0.1", "0.3", "0.999900",
+        "0\N{NO-BREAK SPACE}%", "5.03\N{NO-BREAK SPACE}%", "75.38\N{NO-BREAK SPACE}%",
+        "98.49\N{NO-BREAK SPACE}%", "–", "3", "1",
+    ]  # fmt: skip
+    assert [note.text for note in table.notes] == ["with 5 classes or fewer there is no other set"]
+
+
+def test_a_session_shows_its_tensors_its_batches_and_its_builds():
+    record = quickstart()
+    record = changed(
+        record, "cells", 0, inputs="ab" * 32, non_finite=2,
+        batch=BatchCheck(images=16, batch=250, max_abs=1.25, flips=1),
+        builds=BuildSpread(builds=3, images=90, max_abs=0.5, mean_abs=0.1, flips=4),
+    )  # fmt: skip
+    record = changed(
+        record, "cells", 1, inputs="ab" * 32, batch=BatchCheck(reason="a batch holds one image"),
+        builds=BuildSpread(builds=1, reason="this build failed"),
+    )  # fmt: skip
+    table = sessions_table(record, Names(record.paths))
+    first, second = texts(table)
+    assert first[4:] == ["abababababab", "16 of 250", "1.25", "1", "3", "0.5", "4", "2"]
+    assert second[5:] == ["–", "–", "–", "1", "–", "–", "0"]
+    assert [note.text for note in table.notes] == ["a batch holds one image", "this build failed"]
+
+
+def test_outputs_that_are_not_finite_are_marked_in_the_matrix():
+    record = changed(quickstart(), "matrix", 0, non_finite=2)
+    for view in matrix_views(record, Names(record.paths)):
+        told = [note.text for note in view.notes]
+        assert "2\N{NO-BREAK SPACE}outputs NaN or infinite: counted as wrong" in told
