@@ -23,6 +23,8 @@ from alignkit.record import (
     Cell,
     Control,
     CoverageDiff,
+    GroupFacts,
+    LatencyFacts,
     MatrixEntry,
     PathFacts,
     PixelStage,
@@ -34,6 +36,7 @@ from alignkit.record import (
 if TYPE_CHECKING:
     from alignkit.statistics import Settling
 
+NOT_YET = Observed("", "any")
 SEVERITY: tuple[VerdictState, ...] = ("pass", "warn", "inconclusive", "fail", "error")
 
 
@@ -48,6 +51,8 @@ def judge(
     baseline: BaselineFacts | None = None,
     paths: Sequence[PathFacts] = (),
     attributions: Sequence[AttributionFacts] = (),
+    groups: Sequence[GroupFacts] | None = None,
+    latencies: Sequence[LatencyFacts] | None = None,
     lines: Sequence[int] = (),
     today: date | None = None,
 ) -> Verdict:
@@ -57,7 +62,10 @@ def judge(
     are those of the rules in the file, from 1. ``today`` decides which waivers hold.
     """
     evidence = replace(
-        _evidence(matrix, pixels, coverage, baseline, paths), attributions=attributions
+        _evidence(matrix, pixels, coverage, baseline, paths),
+        attributions=attributions,
+        groups=groups,
+        latencies=latencies,
     )
     judged = [
         each
@@ -135,12 +143,12 @@ class _Judged:
 
 
 def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) -> list[_Judged]:
-    unread = rule.against == BASELINE and evidence.baseline is None
+    unread = _left_to_gate(rule, evidence)
     found = []
-    for seen in observe(rule, evidence):
+    for seen in [NOT_YET] if unread else observe(rule, evidence):
         state, needed = ("inconclusive", None) if unread else _state(rule, seen)
         code = ExitCode.PASS if unread else _code(state, seen, gate)
-        observed = "`alignkit gate` reads the baseline" if unread else in_words(rule, seen)
+        observed = unread or in_words(rule, seen)
         if seen.missing == ExitCode.MISSING and state == "error" and gate.allows(seen.reason):
             state, code, observed = "warn", ExitCode.PASS, f"not run: {seen.reason}"
         waiver = _waiver(gate, rule, seen, today) if state in ("fail", "inconclusive") else None
@@ -166,6 +174,17 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
     return found
 
 
+def _left_to_gate(rule: Rule, evidence: Evidence) -> str:
+    """What `alignkit run` does not measure for a rule; empty if nothing is left."""
+    if rule.against == BASELINE and evidence.baseline is None:
+        return "`alignkit gate` reads the baseline"
+    if rule.where is not None and evidence.groups is None:
+        return "`alignkit gate` measures subgroups"
+    if rule.measured.kind == "latency" and evidence.latencies is None:
+        return "`alignkit gate` measures latency"
+    return ""
+
+
 def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, Settling | None]:
     """The outcome and, if it is inconclusive, how many images or seeds would settle it."""
     if seen.different:
@@ -176,6 +195,8 @@ def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, Settling | None]:
     if seen.value is None:
         certain = seen.at_least is not None and rule.fail is not None and seen.at_least > rule.fail
         return ("fail" if certain else "error"), None
+    if metric.kind == "latency":
+        return _of_latency(rule, seen), None
     states: list[VerdictState] = ["pass"]
     needed = None
     bad = _badness(rule, seen.value)
@@ -186,6 +207,17 @@ def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, Settling | None]:
         inside, needed = _within(rule, rule.margin, seen)
         states.append(inside)
     return _worst(states), needed
+
+
+def _of_latency(rule: Rule, seen: Observed) -> VerdictState:
+    """A limit is held against the whole interval: timing is never free of noise."""
+    assert seen.low is not None
+    assert seen.high is not None
+    if rule.fail is not None and seen.low > rule.fail:
+        return "fail"
+    if rule.fail is not None and seen.high > rule.fail:
+        return "inconclusive"
+    return "warn" if rule.warn is not None and seen.high > rule.warn else "pass"
 
 
 def _badness(rule: Rule, value: float) -> float:

@@ -60,6 +60,7 @@ def check(
     )  # before any work: what is missing costs seconds
     measure = _measured_run if experiment.content.labelled else _measured_pixels
     record, run = measure(experiment, workspace, progress)
+    record = _with_measured(experiment, record, run, workspace, progress)
     now = None
     facts: BaselineFacts | None = None
     if approved is not None:
@@ -91,6 +92,25 @@ def approved_baseline(experiment: Experiment, folder: Path) -> Baseline | None:
     if gate.environment is not None:
         return named_baseline(folder, gate.environment)
     return find_baseline(folder, baseline_environment(experiment.paths))
+
+
+def _with_measured(
+    experiment: Experiment,
+    record: RunRecord,
+    run: Path,
+    workspace: Workspace,
+    progress: Progress,
+) -> RunRecord:
+    """The record with what only a gate measures: subgroups and latency."""
+    from alignkit.gate.latency import measure_latency
+    from alignkit.gate.subgroup import measure_groups
+
+    return record.model_copy(
+        update={
+            "groups": measure_groups(experiment, record, run, workspace, progress),
+            "latencies": measure_latency(experiment, workspace, progress),
+        }
+    )
 
 
 def _unchanged(experiment: Experiment, approved: Baseline) -> list[str]:
@@ -145,6 +165,8 @@ def judged(experiment: Experiment, record: RunRecord, baseline: BaselineFacts | 
         coverage=record.coverage_diffs,
         baseline=baseline,
         paths=record.paths,
+        groups=record.groups,
+        latencies=record.latencies,
         lines=rule_lines(experiment),
     )
     return record.model_copy(update={"verdict": verdict, "baseline": baseline})

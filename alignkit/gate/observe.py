@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 
 from alignkit.errors import ExitCode
 from alignkit.gate.rule import Rule
@@ -12,6 +13,8 @@ from alignkit.record import (
     BaselineFacts,
     BaselineStage,
     CoverageDiff,
+    GroupFacts,
+    LatencyFacts,
     MatrixEntry,
     PixelStage,
 )
@@ -36,6 +39,21 @@ class Evidence:
     labels: dict[tuple[str, str], str] = field(default_factory=dict)
     """(path, stage) → the stage's options in words."""
     attributions: Sequence[AttributionFacts] = ()
+    groups: Sequence[GroupFacts] | None = None
+    """``None`` where a run leaves subgroups to the gate."""
+    latencies: Sequence[LatencyFacts] | None = None
+    """``None`` where a run leaves timing to the gate."""
+
+    def of(self, where: dict[str, str]) -> Evidence:
+        """The evidence of a subgroup alone."""
+        group = next(each for each in self.groups or () if each.where == where)
+        return replace(
+            self, matrix=group.matrix, pixels=group.pixels, coverage=group.coverage, groups=()
+        )
+
+    def images(self, where: dict[str, str]) -> int:
+        """How many images a subgroup has."""
+        return sum(each.images for each in self.groups or () if each.where == where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +93,18 @@ class Observed:
 def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
     """Every place the rule applies to; never empty."""
     kind = rule.measured.kind
+    if rule.group and evidence.groups:
+        named = ", ".join(f"{kind} {value}" for kind, value in rule.group.items())
+        if not evidence.images(rule.group):
+            return [Observed(evidence.reference, rule.path or "any", reason=f"no image is {named}",
+                             missing=ExitCode.NOTHING_COMPARED)]  # fmt: skip
+        evidence = evidence.of(rule.group)
     if rule.against == "baseline":
         found = _against_baseline(rule, evidence)
     elif kind == "pixel":
         found = [_pixel(rule, evidence, path) for path in _candidates(rule, evidence)]
+    elif kind == "latency":
+        found = _latencies(rule, evidence)
     elif kind == "coverage":
         found = [_coverage(evidence, path) for path in _candidates(rule, evidence)]
     else:
@@ -230,6 +256,43 @@ def _entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
         images_error=errors.images * share if errors else None,
         seeds_error=errors.seeds * share if errors else 0.0,
     )
+
+
+def _latencies(rule: Rule, evidence: Evidence) -> list[Observed]:
+    part, _, which = rule.measured.field.partition(".")
+    measured = [each for each in evidence.latencies or () if each.part == part]
+    reference = next((each for each in measured if each.reference), None)
+    return [
+        _latency(rule, reference, each, which)
+        for each in measured
+        if not each.reference
+        and rule.path in (None, each.path)
+        and rule.backend in (None, each.backend)
+        and rule.precision in (None, each.precision)
+    ]
+
+
+def _latency(
+    rule: Rule, reference: LatencyFacts | None, each: LatencyFacts, which: str
+) -> Observed:
+    from alignkit.gate.latency import slowdown
+
+    where = (_timed(reference) if reference else "", _timed(each), each.backend, each.precision)
+    reason = each.reason or (reference.reason if reference else "the reference was not timed")
+    if reason or reference is None:
+        return Observed(*where, reason=reason, missing=ExitCode.MISSING)
+    found = slowdown(reference, each, "p50" if which == "p50" else "p95", relative=rule.relative)
+    sides = [
+        f"{median(rounds):.3g} ms (least {min(rounds):.3g})"
+        for rounds in (getattr(reference, which), getattr(each, which))
+    ]
+    cause = f"{' → '.join(sides)}, {len(each.p50)} rounds of {each.images} images"
+    return Observed(*where, value=found.value, low=found.low, high=found.high, n=each.images,
+                    cause=cause)  # fmt: skip
+
+
+def _timed(facts: LatencyFacts) -> str:
+    return facts.path or f"{facts.backend} {facts.precision}"
 
 
 def _aligned_value(entry: MatrixEntry, metric: str, evidence: Evidence) -> float | None:

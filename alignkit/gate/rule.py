@@ -35,6 +35,11 @@ MetricName = Annotated[
     ),
 ]
 Threshold = Annotated[Number, Field(ge=0)]
+Kind = Literal[
+    "subsampling", "format", "coding", "mode", "quality", "size", "orientation", "icc", "class",
+    "image",
+]  # fmt: skip
+"""What images are told apart by: those of `alignkit.diff.census`, their label and their id."""
 
 
 class Rule(BaseModel):
@@ -62,6 +67,9 @@ class Rule(BaseModel):
     that came before it. Against a baseline always cumulative."""
     path: Name | None = None
     """Only this path, evaluated with; all by default."""
+    where: dict[Kind, Annotated[str, Field(min_length=1)]] | None = None
+    """Only these images: ``subsampling: 4:2:0`` and other kinds of file, ``class`` a label,
+    ``image`` a pattern of ids."""
     backend: Name | None = None
     precision: Name | None = None
 
@@ -72,9 +80,15 @@ class Rule(BaseModel):
         return find_metric(self.metric)
 
     @property
+    def group(self) -> dict[str, str]:
+        """``where``, empty if the rule is about all images."""
+        return {str(kind): value for kind, value in (self.where or {}).items()}
+
+    @property
     def id(self) -> str:
         """Names the rule in every output, the same whatever its limits are."""
         narrowed = [each for each in (self.path, self.backend, self.precision, self.mode) if each]
+        narrowed += [f"{kind}={value}" for kind, value in sorted(self.group.items())]
         against = ["against baseline"] if self.against == "baseline" else []
         return " ".join([self.metric or self.preset or "", *narrowed, *against])
 
@@ -82,7 +96,7 @@ class Rule(BaseModel):
         """The rules a preset stands for; the rule itself if it is not one."""
         if self.preset is None:
             return (self,)
-        kept = {"against": self.against, "path": self.path}
+        kept = {"against": self.against, "path": self.path, "where": self.where}
         return tuple(Rule(**{**rule, **kept}) for rule in PRESETS[self.preset])
 
     @model_validator(mode="after")
@@ -158,7 +172,7 @@ def _misfits(rule: Rule, metric: RuleMetric) -> tuple[tuple[bool, str], ...]:
             f"{metric.name} has no interval to hold against a margin; use 'warn' or 'fail'",
         ),
         (
-            rule.relative and not metric.signed,
+            rule.relative and not (metric.signed or metric.kind == "latency"),
             f"{metric.name} is a difference already, and relative to nothing",
         ),
         (bool(rule.mode) and metric.kind != "pixel", "'mode' is for pixel metrics"),
@@ -169,6 +183,26 @@ def _misfits(rule: Rule, metric: RuleMetric) -> tuple[tuple[bool, str], ...]:
         (
             metric.kind in ("pixel", "coverage") and bool(rule.backend or rule.precision),
             "pixels are made before any backend runs; leave 'backend' and 'precision' out",
+        ),
+        (
+            baseline and rule.where is not None,
+            "subgroups are compared with the reference; leave 'against' out",
+        ),
+        (
+            baseline and metric.kind == "latency",
+            "a baseline's milliseconds are another machine's; compare with the reference",
+        ),
+        (
+            metric.kind == "latency" and rule.where is not None,
+            "latency is measured over all images; leave 'where' out",
+        ),
+        (
+            metric.name.startswith("latency.preprocess") and bool(rule.backend or rule.precision),
+            "preprocessing runs before any backend; leave 'backend' and 'precision' out",
+        ),
+        (
+            metric.name.startswith("latency.inference") and bool(rule.path),
+            "inference is timed on the reference path; leave 'path' out",
         ),
         (
             baseline and rule.mode == "isolated",

@@ -1,7 +1,8 @@
 """`RuleMetric`: what a gate rule may look at, by name.
 
 ``stage.metric`` for pixels (``decode.mean_abs``), ``coverage`` for the images decoded,
-``metric[.average]`` for a model (``recall.macro``, ``churn``) and ``recall[daisy]`` for one class.
+``metric[.average]`` for a model (``recall.macro``, ``churn``), ``recall[daisy]`` for one class, and
+``latency.part.quantile`` for how much longer an image takes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Literal, cast
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import STAGES, StageName
 
-Kind = Literal["pixel", "coverage", "model", "class"]
+Kind = Literal["pixel", "coverage", "model", "class", "latency"]
 LEVELS = "grey levels"
 GREATEST_LEVEL = 255.0
 
@@ -26,7 +27,7 @@ class RuleMetric:
     """As the YAML writes it."""
     kind: Kind
     words: str
-    unit: Literal["grey levels", "normalised units", "dB", "share", "points", "logits", ""]
+    unit: Literal["grey levels", "normalised units", "dB", "share", "points", "logits", "ms", ""]
     """``share`` is a fraction of a whole, ``points`` a difference of two such."""
     worse: Literal["above", "below"] = "above"
     least: float = 0.0
@@ -63,6 +64,10 @@ AVERAGES = ("macro", "micro", "weighted")
 ACCURACIES = {
     "top1": "top-1 accuracy",
     **{f"{ratio}.{average}": f"{average} {ratio}" for ratio in RATIOS for average in AVERAGES},
+}
+LATENCIES = {
+    "preprocess": "decode and preprocess an image",
+    "inference": "run the model on an image",
 }
 OF_CLASS = re.compile(r"(recall|precision)\[(.+)\]")
 
@@ -126,6 +131,14 @@ def _metrics() -> list[RuleMetric]:
             greatest=None if worse == "above" else 1.0, field=name,
         )
         for name, (words, worse) in LOGIT_METRICS.items()
+    ]  # fmt: skip
+    metrics += [
+        RuleMetric(
+            f"latency.{part}.{which}", "latency", f"{which} of the time to {words}", "ms",
+            field=f"{part}.{which}",
+        )
+        for part, words in LATENCIES.items()
+        for which in ("p50", "p95")
     ]  # fmt: skip
     return metrics
 

@@ -29,7 +29,8 @@ def limits(rule: Rule) -> str:
     relative = " of its value" if rule.relative else ""
     against = ", against the baseline" if rule.against == BASELINE else ""
     mode = " (cumulative)" if rule.mode == "cumulative" else ""
-    return f"{metric.words}{mode}: {', '.join(words)}{relative}{against}"
+    where = "".join(f", {kind} {value}" for kind, value in (rule.where or {}).items())
+    return f"{metric.words}{mode}{where}: {', '.join(words)}{relative}{against}"
 
 
 def in_words(rule: Rule, seen: Observed) -> str:
@@ -43,6 +44,8 @@ def in_words(rule: Rule, seen: Observed) -> str:
         return f"at least {bound}; {reason}" if bound else reason
     metric = rule.measured
     unit = "share" if rule.relative else metric.unit
+    if metric.kind == "latency":
+        return _slower(seen, relative=rule.relative)
     if not metric.signed:
         value = _amount(seen.value, unit)
     else:
@@ -60,6 +63,18 @@ def settled_by(images: int | None, seeds: int | None) -> str:
         return f"about {seeds} seeds would settle it; more images alone would not"
     either = "" if seeds is None else f" or {seeds} seeds"
     return f"about {grouped(images)} images{either} would settle it"
+
+
+def _slower(seen: Observed, *, relative: bool) -> str:
+    """``+12 % [+9, +16]`` of the reference's time, or in milliseconds."""
+    assert seen.value is not None
+    assert seen.low is not None
+    assert seen.high is not None
+    scale, unit = (100, "%") if relative else (1, "ms")
+    value, low, high = (
+        f"{scale * each:+.3g}".replace("-", MINUS) for each in (seen.value, seen.low, seen.high)
+    )
+    return f"{value} {unit} [{low}, {high}]"
 
 
 def _amount(value: float, unit: str) -> str:

@@ -40,14 +40,22 @@ def _mistakes(
     rule: Rule, paths: Sequence[str], backends: Sequence[str], *, labelled: bool
 ) -> Iterator[tuple[str, str]]:
     kinds = {each.measured.kind for each in rule.expanded()}
-    if not labelled and kinds & {"model", "class"}:
+    inference = any(each.metric and each.metric.startswith("latency.inference") for each in
+                    rule.expanded())  # fmt: skip
+    if not labelled and (kinds & {"model", "class"} or inference):
         yield (
             "preset" if rule.preset else "metric",
             "needs a model, and these images have no labels to train one with",
         )
     if rule.path is not None and rule.path not in paths:
         yield "path", f"no path {rule.path!r}{did_you_mean(rule.path, paths)}"
-    if rule.path == paths[0] and rule.against == "reference" and kinds & {"pixel", "coverage"}:
+    if (
+        rule.path == paths[0]
+        and rule.against == "reference"
+        and kinds & {"pixel", "coverage", "latency"}
+    ):
         yield "path", f"{rule.path!r} is the reference itself; name one of the others"
+    if not labelled and rule.where and "class" in rule.where:
+        yield "where", "these images have no labels"
     if rule.backend is not None and rule.backend not in backends:
         yield "backend", f"no backend {rule.backend!r}{did_you_mean(rule.backend, backends)}"

@@ -29,6 +29,7 @@ from alignkit.record.cell import (
     NumericDrift,
 )
 from alignkit.record.circumstances import DataFacts, Environment
+from alignkit.record.measured import GroupFacts, LatencyFacts
 from alignkit.record.path import Coverage, CoverageDiff, NotDecoded, PathFacts, StageFacts
 from alignkit.record.pixels import ImageTableFacts, PixelStage, WorstImage
 from alignkit.record.stored import Artifact, Count, Estimate, State, Stored, VerdictState
@@ -57,7 +58,9 @@ __all__ = [
     "ErrorFacts",
     "Estimate",
     "FlippedFacts",
+    "GroupFacts",
     "ImageTableFacts",
+    "LatencyFacts",
     "LogitDistance",
     "MatrixEntry",
     "NoiseFloor",
@@ -123,6 +126,8 @@ class RunRecord(Stored):
     coverage_diffs: tuple[CoverageDiff, ...] = ()
     baseline: BaselineFacts | None = None
     images: tuple[ImageTableFacts, ...] = ()
+    groups: tuple[GroupFacts, ...] = ()
+    latencies: tuple[LatencyFacts, ...] = ()
 
 
 def write_record(record: RunRecord, folder: Path) -> Path:

@@ -1,0 +1,205 @@
+"""How long preprocessing and inference take here, measured so that two sides can be compared.
+
+All sides take turns, round by round, on the same images and in one thread, so that what slows the
+machine down slows all of them. A side is compared with the reference within each round; the value
+is the median over rounds, the interval that of the sign test: between the second least and the
+second greatest of nine rounds lies the median with 96 % confidence, whatever the noise is like
+(David and Nagaraja, Order Statistics, 7.1). A first round warms up and is not counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from alignkit.errors import AlignkitError
+from alignkit.load.experiment import Experiment
+from alignkit.progress import Progress
+from alignkit.record import LatencyFacts
+from alignkit.workspace import Workspace
+
+if TYPE_CHECKING:
+    from alignkit.backends import Session
+    from alignkit.execute import Sets
+    from alignkit.plan import Evaluation, Plan
+
+ROUNDS = 9
+IMAGES = 32
+"""Timed in each round."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """What is timed, on each of the images."""
+
+    facts: LatencyFacts
+    once: Callable[[int], object]
+
+
+def measure_latency(
+    experiment: Experiment, workspace: Workspace, progress: Progress
+) -> tuple[LatencyFacts, ...]:
+    """The parts that rules ask for; nothing is timed where none does."""
+    rules = [each for rule in experiment.content.gate.rules or () for each in rule.expanded()]
+    parts = {rule.measured.field.split(".")[0] for rule in rules if rule.measured.kind == "latency"}
+    found: tuple[LatencyFacts, ...] = ()
+    if "preprocess" in parts:
+        found += _of_paths(experiment, progress)
+    if "inference" in parts:
+        found += _of_runtimes(experiment, workspace, progress)
+    return found
+
+
+def _of_paths(experiment: Experiment, progress: Progress) -> tuple[LatencyFacts, ...]:
+    samples = experiment.content.data.evaluation()
+    encoded = [samples.read(index) for index in range(min(IMAGES, len(samples)))]
+    reference = experiment.reference.name
+
+    def once(path: Any) -> Callable[[int], object]:
+        def prepare(index: int) -> object:
+            last = path.taps(encoded[index]).last
+            return None if last is None else path.normalise(last)
+
+        return prepare
+
+    sides, absent = [], []
+    for path in experiment.paths:
+        facts = LatencyFacts(part="preprocess", path=path.name, reference=path.name == reference)
+        if reason := path.missing():
+            absent.append(facts.model_copy(update={"reason": reason}))
+        else:
+            sides.append(_Side(facts, once(path)))
+    return (*_timed(sides, len(encoded), progress), *absent)
+
+
+def _of_runtimes(
+    experiment: Experiment, workspace: Workspace, progress: Progress
+) -> tuple[LatencyFacts, ...]:
+    """The first model that was trained or given, in every runtime, on the reference path."""
+    from alignkit.execute import prepare_sets, train_models
+    from alignkit.plan import make_plan
+    from alignkit.predict import open_session
+
+    plan = make_plan(experiment)
+    sets = prepare_sets(plan, workspace, progress)
+    model = train_models(_first_only(plan), sets, workspace, progress)[0]
+    sides: list[_Side] = []
+    absent: list[LatencyFacts] = []
+    with ExitStack() as opened:
+        for evaluation in _first_only(plan).evaluations:
+            runtime = evaluation.runtime
+            facts = LatencyFacts(
+                part="inference", backend=runtime.name, precision=runtime.precision,
+                reference=evaluation.aligned,
+            )  # fmt: skip
+            reason = evaluation.skipped or _reason(model.ended)
+            if reason:
+                absent.append(facts.model_copy(update={"reason": reason}))
+                continue
+            session, batches = _opened(opened, evaluation, model, sets, workspace, open_session)
+            sides.append(_Side(facts, lambda index, s=session, b=batches: s.predict(b[index])))  # type: ignore[misc]  # bound at once
+        images = len(batches) if sides else 0
+        return (*_timed(sides, images, progress), *absent)
+
+
+def _first_only(plan: Plan) -> Plan:
+    """The first training, evaluated on its own path."""
+    from dataclasses import replace
+
+    first = plan.trainings[0]
+    own = tuple(
+        each
+        for each in plan.evaluations
+        if each.training.key == first.key and each.preprocess.name == first.preprocess.name
+    )
+    return replace(plan, trainings=(first,), evaluations=own, pairs=())
+
+
+def _reason(ended: Any) -> str:
+    from alignkit.facts import state_of
+
+    state, reason, _ = state_of(ended)
+    return "" if state == "measured" else reason
+
+
+def _opened(
+    opened: ExitStack,
+    evaluation: Evaluation,
+    model: Any,
+    sets: Sets,
+    workspace: Workspace,
+    open_session: Callable[..., Any],
+) -> tuple[Session, list[Any]]:
+    import numpy as np
+
+    from alignkit.execute import model_file
+
+    checkpoint = model.ended.value
+    file = model_file(evaluation, checkpoint, sets, workspace)
+    session = opened.enter_context(open_session(evaluation.runtime, checkpoint, file))
+    prepared = sets.usable(evaluation.preprocess.name, "eval")
+    if prepared is None:
+        raise AlignkitError(f"{evaluation.preprocess.name} prepared no image to time inference on")
+    rows = np.flatnonzero(prepared.rows >= 0)[:IMAGES]
+    normalise = evaluation.preprocess.normalise
+    return session, [prepared.batch(rows[i : i + 1], normalise) for i in range(len(rows))]
+
+
+def _timed(sides: Sequence[_Side], images: int, progress: Progress) -> tuple[LatencyFacts, ...]:
+    import numpy as np
+
+    taken = np.zeros((len(sides), ROUNDS + 1, images))
+    detail = f"{len(sides)} sides in turn"
+    with progress.stage("latency", ROUNDS + 1, detail) as stage:
+        for turn in range(ROUNDS + 1):
+            # image by image, and who begins changes, so that none profits from a warm cache
+            for index in range(images):
+                for place in _order(len(sides), turn + index):
+                    begun = time.perf_counter_ns()
+                    sides[place].once(index)
+                    taken[place, turn, index] = (time.perf_counter_ns() - begun) / 1e6
+            stage.advance()
+    if not images:
+        return tuple(
+            each.facts.model_copy(update={"reason": "there is no image"}) for each in sides
+        )
+    p50, p95 = np.quantile(taken[:, 1:], (0.5, 0.95), axis=2)
+    return tuple(
+        each.facts.model_copy(
+            update={
+                "images": images,
+                "p50": tuple(p50[place].tolist()),
+                "p95": tuple(p95[place].tolist()),
+            }
+        )
+        for place, each in enumerate(sides)
+    )
+
+
+def _order(count: int, turn: int) -> list[int]:
+    return [(turn + place) % count for place in range(count)]
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """Candidate minus reference, or its share of the reference where that was asked for."""
+
+    value: float
+    low: float
+    high: float
+
+
+def slowdown(
+    reference: LatencyFacts,
+    candidate: LatencyFacts,
+    which: Literal["p50", "p95"],
+    *,
+    relative: bool,
+) -> Slowdown:
+    """Milliseconds an image (or a share), median over rounds and its 96 % interval."""
+    pairs = zip(getattr(reference, which), getattr(candidate, which), strict=True)
+    changes = sorted((b - a) / a if relative else b - a for a, b in pairs)
+    return Slowdown(changes[len(changes) // 2], changes[1], changes[-2])

@@ -1,0 +1,153 @@
+"""``where`` of a rule → the images it is about, measured by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from alignkit.gate.pixel_check import compare_pixels
+from alignkit.load.experiment import Experiment
+from alignkit.progress import Progress
+from alignkit.record import Cell, GroupFacts, MatrixEntry, RunRecord
+from alignkit.samples import Samples
+from alignkit.workspace import Workspace
+
+if TYPE_CHECKING:
+    from alignkit.predictions import Predictions
+
+Entry: TypeAlias = tuple[str, str, str, str]
+"""(trained with, evaluated with, backend, precision)."""
+
+
+def measure_groups(
+    experiment: Experiment,
+    record: RunRecord,
+    folder: Path,
+    workspace: Workspace,
+    progress: Progress,
+) -> tuple[GroupFacts, ...]:
+    """Every distinct ``where`` of the rules; ``folder`` holds the record's predictions."""
+    wanted = [rule.group for rule in experiment.content.gate.rules or () if rule.group]
+    if not wanted:
+        return ()
+    samples = experiment.content.data.evaluation()
+    found = []
+    for where in {tuple(sorted(each.items())): each for each in wanted}.values():
+        chosen = samples.take(members(where, samples))
+        compared = compare_pixels(experiment, chosen, workspace, progress) if len(chosen) else ()
+        found.append(
+            GroupFacts(
+                where=where,
+                images=len(chosen),
+                pixels=tuple(stage for each in compared for stage in each.stages),
+                coverage=tuple(each.coverage for each in compared),
+                matrix=_matrix(experiment, record, folder, frozenset(chosen.ids)),
+            )
+        )
+    return tuple(found)
+
+
+def members(where: Mapping[str, str], samples: Samples) -> list[int]:
+    """Indices of the images of which all of ``where`` is true.
+
+    ``class`` is a label, ``image`` a pattern of ids as of a shell, all else a kind of file as
+    `alignkit.diff.census` tells them apart.
+    """
+    return [
+        index
+        for index in range(len(samples))
+        if all(_is(name, value, index, samples) for name, value in where.items())
+    ]
+
+
+def _is(name: str, value: str, index: int, samples: Samples) -> bool:
+    if name == "image":
+        return fnmatchcase(samples.ids[index], value)
+    if name == "class":
+        return bool(samples.labels) and samples.classes[samples.labels[index]] == value
+    return _kinds(samples.read(index))[name] == value
+
+
+def _kinds(encoded: bytes) -> dict[str, str]:
+    from alignkit.diff.census import kinds_of
+    from alignkit.diff.image_size import declared_size
+    from alignkit.diff.jpeg_header import read_jpeg_header
+
+    return kinds_of(encoded, read_jpeg_header(encoded), declared_size(encoded))._asdict()
+
+
+def entry_of(each: Cell | MatrixEntry) -> Entry:
+    """What a cell shares with those of other seeds."""
+    return each.trained_with, each.evaluated_with, each.backend, each.precision
+
+
+def kept_predictions(record: RunRecord, folder: Path) -> dict[Entry, dict[int, Predictions]]:
+    """Entry → seed → predictions, of every cell that was measured."""
+    from alignkit.predictions import Predictions
+
+    found: dict[Entry, dict[int, Predictions]] = {}
+    for cell in record.cells:
+        if cell.predictions is not None:
+            read = Predictions.from_parquet(folder / cell.predictions.path)
+            found.setdefault(entry_of(cell), {})[cell.seed] = read
+    return found
+
+
+def _matrix(
+    experiment: Experiment, record: RunRecord, folder: Path, ids: frozenset[str]
+) -> tuple[MatrixEntry, ...]:
+    """The matrix over these images alone."""
+    kept = {
+        entry: {seed: _of(each, ids) for seed, each in seeds.items()}
+        for entry, seeds in (kept_predictions(record, folder) if record.matrix else {}).items()
+    }
+    aligned = {each.trained_with: entry_of(each) for each in record.matrix if each.aligned}
+    resamples = experiment.content.evaluate.resamples
+    return tuple(
+        _entry(each, kept.get(aligned.get(each.trained_with, entry_of(each)), {}),
+               kept.get(entry_of(each), {}), resamples)
+        for each in record.matrix
+    )  # fmt: skip
+
+
+def _of(predictions: Predictions, ids: frozenset[str]) -> Predictions:
+    import numpy as np
+
+    rows = [index for index, name in enumerate(predictions.ids) if name in ids]
+    return predictions.rows(np.asarray(rows, np.int64))
+
+
+def _entry(
+    entry: MatrixEntry,
+    reference: Mapping[int, Predictions],
+    candidate: Mapping[int, Predictions],
+    resamples: int,
+) -> MatrixEntry:
+    from alignkit.matrix import drift_facts
+
+    seeds = [seed for seed in entry.seeds if seed in reference and seed in candidate]
+    sides = [reference[seed] for seed in seeds], [candidate[seed] for seed in seeds]
+    shared = bool(seeds) and all(set(a.ids) & set(b.ids) for a, b in zip(*sides, strict=True))
+    if entry.state == "measured" and not shared:
+        return entry.model_copy(
+            update={"drift": None, "metrics": {}, "reason": "no image of the subgroup is predicted"}
+        )
+    return entry.model_copy(
+        update={
+            "drift": None if entry.aligned or not shared else drift_facts(*sides, resamples),
+            "metrics": _means(sides[1]),
+        }
+    )
+
+
+def _means(sides: Sequence[Predictions]) -> dict[str, float | None]:
+    found = [dict(each.counts().metrics()) for each in sides]
+    return {name: _mean(each[name] for each in found) for name in (found[0] if found else ())}
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = list(values)
+    numbers = [value for value in known if value is not None]
+    return sum(numbers) / len(numbers) if numbers and len(numbers) == len(known) else None
