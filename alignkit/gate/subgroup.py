@@ -71,9 +71,9 @@ def _is(name: str, value: str, index: int, samples: Samples) -> bool:
 
 
 def _kinds(encoded: bytes) -> dict[str, str]:
+    from alignkit.decode.image_size import declared_size
+    from alignkit.decode.jpeg_header import read_jpeg_header
     from alignkit.diff.census import kinds_of
-    from alignkit.diff.image_size import declared_size
-    from alignkit.diff.jpeg_header import read_jpeg_header
 
     return kinds_of(encoded, read_jpeg_header(encoded), declared_size(encoded))._asdict()
 
