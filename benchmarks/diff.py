@@ -27,7 +27,7 @@ import cv2
 from compare import OPENCV, PAIRS, bare_loop, naive_loop
 from prepare import bundled_photos, seconds
 
-from alignkit.diff import COUNTING, SSIM_STAGES
+from alignkit.diff import COUNTING, EXTENTS
 from alignkit.diff.images import DiffImages
 from alignkit.diff.isolate import Isolation
 from alignkit.diff.shared_images import Encoded
@@ -44,10 +44,15 @@ def images_of(files: list[bytes], count: int) -> Iterator[Encoded]:
 
 
 def comparison(
-    candidate: Preprocess, files: list[bytes], isolation: Isolation, *, ssim: str
+    candidate: Preprocess,
+    files: list[bytes],
+    isolation: Isolation,
+    *,
+    ssim: str,
+    planes: str = "none",
 ) -> DiffTally:
     tally = DiffTally((OPENCV, candidate))
-    work = DiffImages(tally.paths, ssim=SSIM_STAGES[ssim])
+    work = DiffImages(tally.paths, ssim=EXTENTS[ssim], planes=EXTENTS[planes])
     for part in isolation.run(work, images_of(files, len(files))):
         tally.add(part)
     assert tally.of_pair[0].compared == len(files)
@@ -66,8 +71,13 @@ def report(
     """One line: median (range) of the ratios, round by round."""
     bare = partial(bare_loop, candidate, files, given.threads)
     kinds = {
-        label: partial(comparison, candidate, files, isolation, ssim=ssim)
-        for label, ssim in (("statistics", "none"), ("SSIM", "size"))
+        label: partial(comparison, candidate, files, isolation, ssim=ssim, planes=planes)
+        for label, ssim, planes in (
+            ("statistics", "none", "none"),
+            ("SSIM", "size", "none"),
+            ("planes", "none", "size"),
+            ("full-size planes", "none", "full"),
+        )
     }
     seconds(bare)  # warms up
     ratios: dict[str, list[float]] = {kind: [] for kind in kinds}

@@ -15,7 +15,7 @@ from alignkit.progress import Mode, progress_for
 if TYPE_CHECKING:
     from alignkit.load.experiment import Experiment
 
-Ssim = Literal["none", "size", "full"]
+Extent = Literal["none", "size", "full"]
 
 
 def diff(
@@ -52,8 +52,11 @@ def diff(
         typer.Option("--fail-on-coverage", help="Exit 1 if the paths decode different images."),
     ] = False,
     ssim: Annotated[
-        Ssim, typer.Option(help="SSIM at the model's size, of the decoded image too, or none.")
+        Extent, typer.Option(help="SSIM at the model's size, of the decoded image too, or none.")
     ] = "size",
+    planes: Annotated[
+        Extent, typer.Option(help="Also luma and chroma (Y'CbCr), at the same sizes, or none.")
+    ] = "none",
     stress: Annotated[
         str, typer.Option(metavar="420:q90,…", help="Compare also as encoded again, e.g. 420:q90.")
     ] = "",
@@ -101,6 +104,7 @@ def diff(
         source=source,
         command=shlex.join(["alignkit", *sys.argv[1:]]),
         ssim=ssim,
+        planes=planes,
         stress=parse_stress(stress),
         threads=threads,
         limits=Limits(timeout, int(max_memory * 2**30)),

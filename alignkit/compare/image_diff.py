@@ -76,8 +76,8 @@ def diff_taps(
     if not left.pixels or not right.pixels:
         return ImageDiff(*outcomes)
     both = _Both(
-        encoded, _Side(reference, _taps(left, encoded)),
-        _Side(candidate, _taps(right, encoded)),
+        encoded, _Side(reference, with_decode(left, encoded)),
+        _Side(candidate, with_decode(right, encoded)),
     )  # fmt: skip
     return ImageDiff(*outcomes, both.found(ssim=ssim))
 
@@ -179,7 +179,8 @@ def _sums(stage: StageName, left: Pixels | Batch, right: Pixels | Batch) -> Foun
     return pixel_sums(left, right, channels="first" if stage == "normalise" else "last")
 
 
-def _taps(taps: Taps, encoded: bytes) -> dict[StageName, Pixels | Batch]:
+def with_decode(taps: Taps, encoded: bytes) -> dict[StageName, Pixels | Batch]:
+    """Stage → array; ``decode`` too where the decoder turned the image, with the turn undone."""
     found: dict[StageName, Pixels | Batch] = dict(taps.pixels)
     if "decode" not in found and taps.decoded.image is not None:
         orientation = exif_orientation(encoded)

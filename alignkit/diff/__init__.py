@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from alignkit.progress import Progress
     from alignkit.samples import Samples
 
-Ssim = Literal["none", "size", "full"]
-"""SSIM of nothing; of the pixels that are normalised; of these and of the decoded image too."""
-SSIM_STAGES: dict[Ssim, tuple[StageName, ...]] = {
+Extent = Literal["none", "size", "full"]
+"""Of nothing; of the pixels that are normalised; of these and of the decoded image too."""
+EXTENTS: dict[Extent, tuple[StageName, ...]] = {
     "none": (),
     "size": ("colour",),
     "full": ("decode", "colour"),
@@ -55,7 +55,10 @@ class DiffRequest:
     source: str
     """What the images are, in words."""
     command: str = ""
-    ssim: Ssim = "size"
+    ssim: Extent = "size"
+    planes: Extent = "none"
+    """Compared in Y'CbCr too; off by default, as it costs a tenth of the throughput at the model's
+    size and a third with the decoded image (benchmarks/diff.py)."""
     stress: tuple[Stress, ...] = ()
     threads: int | None = None
     """Worker processes, each with one thread; by default one for each CPU."""
@@ -153,7 +156,7 @@ def _tally(
     from alignkit.diff.tally import DiffTally
 
     paths = tuple(each.preprocess for each in request.usable)
-    work = DiffImages(paths, SSIM_STAGES[request.ssim], stress)
+    work = DiffImages(paths, EXTENTS[request.ssim], EXTENTS[request.planes], stress)
     tally = DiffTally(paths)
     with progress.stage("compare", len(request.samples), stress.name if stress else "") as stage:
         try:

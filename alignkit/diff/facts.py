@@ -9,6 +9,7 @@ from alignkit.compare.pixel_facts import pixel_stages
 from alignkit.diff.census import DIMENSIONS
 from alignkit.diff.images import Distance as ImageDistance
 from alignkit.diff.images import ImageFacts
+from alignkit.diff.planes import plane_stages
 from alignkit.diff.record import Distance, ImageDrift, Kind, KindDrift, PairDiff
 from alignkit.diff.tally import DiffTally, KindKey, PairTally
 from alignkit.diff.totals import Totals
@@ -75,6 +76,7 @@ def _pair(tally: DiffTally, number: int, pair: PairTally) -> PairDiff:
         first=diffs.first_divergence,
         largest=diffs.largest_divergence,
         stages=pixel_stages(diffs),
+        planes=plane_stages(diffs.reference, diffs.candidate, pair.planes),
         kinds=_kinds(tally, pair),
         worst=tuple(_image(*each) for each in pair.worst()),
     )

@@ -13,6 +13,7 @@ from alignkit.decode.image_size import declared_size
 from alignkit.decode.jpeg_header import read_jpeg_header
 from alignkit.decoders import Decoded, Outcome
 from alignkit.diff.census import Kinds, kinds_of
+from alignkit.diff.planes import Planes, added_planes, planes_of
 from alignkit.diff.shared_images import EVERYTHING, Encoded
 from alignkit.diff.stress import Stress
 from alignkit.diff.totals import Totals, totals_of
@@ -49,12 +50,21 @@ class ImageFacts(NamedTuple):
     """One a candidate; ``None`` where one of the two gave no pixels."""
 
 
+class Compared(NamedTuple):
+    """One image on a candidate path against the reference, in full."""
+
+    diff: ImageDiff
+    planes: Planes
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
     """Some images."""
 
     diffs: tuple[tuple[PixelDiff, ...], ...]
     """One for each candidate, stage by stage."""
+    planes: tuple[Planes, ...]
+    """One for each candidate."""
     facts: tuple[ImageFacts, ...]
 
 
@@ -65,6 +75,8 @@ class DiffImages:
     paths: tuple[Preprocess, ...]
     ssim: tuple[StageName, ...] = ("colour",)
     """Stages whose SSIM is measured."""
+    planes: tuple[StageName, ...] = ()
+    """Stages that are also compared in Y'CbCr."""
     stress: Stress | None = None
     """Compare the images as encoded again, from the pixels the reference decodes."""
 
@@ -81,15 +93,17 @@ class DiffImages:
 
         facts = []
         diffs: list[list[tuple[PixelDiff, ...]]] = [[] for _ in self.paths[1:]]
+        planes: list[Planes] = [{} for _ in self.paths[1:]]
         for position, image in enumerate(images):
             fact, found = self._image(image, partial(begin, position))
             facts.append(fact)
-            for of_candidate, diff in zip(diffs, found, strict=True):
-                if diff:
-                    of_candidate.append(diffs_of(diff))
-        return Part(tuple(map(joined, diffs)), tuple(facts))
+            for number, compared in enumerate(found):
+                if compared:
+                    diffs[number].append(diffs_of(compared.diff))
+                    planes[number] = added_planes(planes[number], compared.planes)
+        return Part(tuple(map(joined, diffs)), tuple(planes), tuple(facts))
 
-    def _image(self, image: Encoded, begin: Started) -> tuple[ImageFacts, list[ImageDiff | None]]:
+    def _image(self, image: Encoded, begin: Started) -> tuple[ImageFacts, list[Compared | None]]:
         begin(EVERYTHING)
         lost = dict(image.lost)
         header = read_jpeg_header(image.data)
@@ -107,7 +121,7 @@ class DiffImages:
             id=image.id,
             kinds=kinds_of(data, header, size),
             outcomes=tuple((each.decoded.outcome, each.decoded.reason) for each in taps),
-            distances=tuple(_distance(diff) if diff else None for diff in found),
+            distances=tuple(_distance(each.diff) if each else None for each in found),
         )
         return facts, found
 
@@ -137,7 +151,7 @@ class DiffImages:
 
     def _compare(
         self, number: int, image: Encoded, taps: list[Taps], begin: Started
-    ) -> ImageDiff | None:
+    ) -> Compared | None:
         """The candidate against the reference; ``None`` unless both gave pixels."""
         from alignkit.compare.image_diff import diff_taps
 
@@ -146,7 +160,9 @@ class DiffImages:
             return None
         begin(number)
         try:
-            return diff_taps(self.paths[0], self.paths[number], image.data, *pair, ssim=self.ssim)
+            paths = self.paths[0], self.paths[number]
+            diff = diff_taps(*paths, image.data, *pair, ssim=self.ssim)
+            return Compared(diff, planes_of(diff, paths, image.data, pair, self.planes))
         except (AlignkitError, ImportError):
             raise
         except Exception as error:  # noqa: BLE001 - a stage refused the reference's pixels

@@ -18,6 +18,7 @@ from alignkit.record import (
     Environment,
     PathFacts,
     PixelStage,
+    PlaneStage,
     WorstImage,
 )
 
@@ -108,6 +109,8 @@ class PairDiff(_Stored):
     largest: str | None = None
     """The stage with the greatest mean difference on the same input."""
     stages: tuple[PixelStage, ...] = ()
+    planes: tuple[PlaneStage, ...] = ()
+    """Empty unless they were asked for."""
     kinds: tuple[KindDrift, ...] = ()
     worst: tuple[ImageDrift, ...] = ()
     """Greatest mean difference first."""

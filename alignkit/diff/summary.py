@@ -11,11 +11,12 @@ from typing import Literal
 
 from alignkit.columns import columns
 from alignkit.diff.record import DiffRecord, Distance, ImageDrift, KindDrift, PairDiff
-from alignkit.record import PathFacts, PixelStage
+from alignkit.record import PathFacts, PixelStage, PlaneStage
 from alignkit.report.names import surrogate_note
 from alignkit.report.numerals import DASH, count, percent, plain, shorten
 
 LINES = 40
+PLANES = ("Y'", "Cb", "Cr")
 CHROMA, TURNED = "subsampling", "orientation"
 """What images are told apart by, the second where turning differs; the record has more."""
 HEADS = {CHROMA: "chroma", TURNED: "EXIF"}
@@ -29,6 +30,7 @@ class Detail:
     worst: int
     stages: Literal["all", "differing", "none"]
     """Which have a line: ``differing`` leaves out those that differ in neither mode."""
+    planes: bool = True
 
 
 DETAILS = (
@@ -36,7 +38,7 @@ DETAILS = (
     Detail(5, 2, "differing"),
     Detail(3, 1, "differing"),
     Detail(0, 0, "differing"),
-    Detail(0, 0, "none"),
+    Detail(0, 0, "none", planes=False),
 )
 
 
@@ -96,6 +98,8 @@ def _pair(pair: PairDiff, notes: dict[str, str], detail: Detail) -> list[str]:
     if pair.compared:
         if detail.stages != "none":
             lines += _stages(pair, equal_too=detail.stages == "all")
+        if detail.planes:
+            lines += _planes(pair)
         lines += _kinds(pair, CHROMA, detail.kinds)
         if "orient" in (pair.first, pair.largest):
             lines += _kinds(pair, TURNED, detail.kinds)
@@ -118,6 +122,25 @@ def _stages(pair: PairDiff, *, equal_too: bool) -> list[str]:
         if equal_too or any(_differs(stage) for stage in modes.values())
     ]  # fmt: skip
     return columns([head, *rows], indent="  ").splitlines() if rows else []
+
+
+def _planes(pair: PairDiff) -> list[str]:
+    """A line a stage, with mean and greatest difference of each plane."""
+    found: dict[str, list[PlaneStage]] = {}
+    for each in pair.planes:
+        found.setdefault(each.stage, []).append(each)
+    head = ("luma, chroma", *(f"{plane} {what}" for plane in PLANES for what in ("mean", "max")))
+    rows = [
+        (stage, *(text for each in planes for text in _plane(each)))
+        for stage, planes in found.items()
+    ]
+    return columns([head, *rows], indent="  ").splitlines() if rows else []
+
+
+def _plane(found: PlaneStage) -> tuple[str, str]:
+    if found.mean_abs is None or found.max_abs is None:
+        return DASH, DASH
+    return (plain(found.mean_abs, 3), plain(found.max_abs, 1)) if found.max_abs else ("0", "0")
 
 
 def _differs(stage: PixelStage) -> bool:

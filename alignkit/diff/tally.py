@@ -11,6 +11,7 @@ from alignkit.compare.image_diff import DECODED
 from alignkit.compare.pixel_diff import PixelDiff, StageDiffs, joined
 from alignkit.diff.census import DIMENSIONS, Kinds
 from alignkit.diff.images import Distance, ImageFacts, Part
+from alignkit.diff.planes import Planes, added_planes
 from alignkit.diff.totals import Totals
 from alignkit.preprocess import Preprocess
 
@@ -38,6 +39,7 @@ class PairTally:
     """One candidate against the reference."""
 
     diffs: tuple[PixelDiff, ...] = field(default_factory=lambda: joined(()))
+    planes: Planes = field(default_factory=dict)
     compared: int = 0
     only_reference: int = 0
     only_candidate: int = 0
@@ -82,8 +84,9 @@ class DiffTally:
 
     def add(self, part: Part) -> None:
         """Some more images; parts are added in the order of the images."""
-        for pair, diffs in zip(self.of_pair, part.diffs, strict=True):
+        for pair, diffs, planes in zip(self.of_pair, part.diffs, part.planes, strict=True):
             pair.diffs = joined((pair.diffs, diffs))
+            pair.planes = added_planes(pair.planes, planes)
         for facts in part.facts:
             self._add_image(facts)
             self.images += 1

@@ -31,7 +31,7 @@ from alignkit.record.cell import (
 from alignkit.record.circumstances import DataFacts, Environment
 from alignkit.record.measured import GroupFacts, LatencyFacts
 from alignkit.record.path import Coverage, CoverageDiff, NotDecoded, PathFacts, StageFacts
-from alignkit.record.pixels import ImageTableFacts, PixelStage, WorstImage
+from alignkit.record.pixels import ImageTableFacts, PixelStage, PlaneStage, WorstImage
 from alignkit.record.stored import Artifact, Count, Estimate, State, Stored, VerdictState
 from alignkit.record.training import Epoch, TrainingFacts
 from alignkit.record.verdict import Control, RuleOutcome, Verdict
@@ -68,6 +68,7 @@ __all__ = [
     "NumericDrift",
     "PathFacts",
     "PixelStage",
+    "PlaneStage",
     "RuleOutcome",
     "RunRecord",
     "ShareFacts",

@@ -37,6 +37,27 @@ class PixelStage(Stored):
     """Why there are no numbers."""
 
 
+class PlaneStage(Stored):
+    """How far one stage's output differs in one plane of Y'CbCr (JPEG's: BT.601, full range).
+
+    Cumulative; in grey levels, of the images whose arrays have the same shape.
+    """
+
+    reference: str
+    candidate: str
+    stage: str
+    plane: Literal["Y'", "Cb", "Cr"]
+    images: Count
+    mean_abs: float | None = None
+    max_abs: float | None = None
+    bias: float | None = None
+    """Candidate minus reference."""
+    p99: float | None = None
+    p99_9: float | None = None
+    psnr: float | None = None
+    """dB; ``None`` where nothing differs."""
+
+
 class WorstImage(Stored):
     """An image shown with both paths' pixels and their amplified difference."""
 

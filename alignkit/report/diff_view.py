@@ -9,6 +9,7 @@ from alignkit.diff.record import DiffRecord, Distance, Kind, KindDrift, PairDiff
 from alignkit.report.coverage_view import coverage_tables, coverage_words
 from alignkit.report.names import Names, PathName
 from alignkit.report.numerals import count, duration, grouped, percent, plain
+from alignkit.report.planes_view import planes_table
 from alignkit.report.run_view import library_tables, machine_facts, paths_table
 from alignkit.report.stage_view import ZERO, StageSection, stage_sections
 from alignkit.report.table import (
@@ -125,7 +126,11 @@ def _stages(pairs: Sequence[PairDiff], names: Names) -> tuple[StageSection, ...]
     compared = [pair for pair in pairs if pair.compared]
     sections = stage_sections([stage for pair in compared for stage in pair.stages], names)
     return tuple(
-        replace(section, words=f"{pair.sentence[:1].upper()}{pair.sentence[1:]}.")
+        replace(
+            section,
+            words=f"{pair.sentence[:1].upper()}{pair.sentence[1:]}.",
+            planes=planes_table(pair.planes) if pair.planes else None,
+        )
         for section, pair in zip(sections, compared, strict=True)
     )
 

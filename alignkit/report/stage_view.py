@@ -32,6 +32,8 @@ class StageSection:
     """The stage with the greatest isolated mean; empty if there is none."""
     words: str
     table: Table
+    planes: Table | None = None
+    """The same in Y'CbCr, where that was measured."""
 
 
 def stage_sections(pixels: Sequence[PixelStage], names: Names) -> tuple[StageSection, ...]:

@@ -47,7 +47,9 @@ def of_paths(paths, files, **options) -> DiffRecord:
 
 @pytest.fixture(scope="module")
 def record():
-    return compared(REFERENCE, NEAREST, "pillow-train", ssim="full", stress=(Stress("420", 90),))
+    return compared(
+        REFERENCE, NEAREST, "pillow-train", ssim="full", planes="full", stress=(Stress("420", 90),)
+    )
 
 
 def stage(pair, name, mode):
@@ -96,6 +98,48 @@ def test_ssim_at_both_sizes_is_scikit_images(record):
         ]
         found = stage(record.pairs[1], stage_name, "cumulative")
         assert found.ssim == pytest.approx(np.mean(values), abs=1e-5)
+
+
+def test_planes_are_those_of_numpy_at_both_stages(record):
+    left, right = taps(REFERENCE), taps(NEAREST)
+    both = [name for name in FILES if left[name] and right[name]]
+    for name in ("decode", "colour"):
+        gaps = np.concatenate(
+            [(right[each][name].astype(float) - left[each][name]).reshape(-1, 3) for each in both]
+        )
+        luma = gaps @ (0.299, 0.587, 0.114)
+        expected = {
+            "Y'": luma, "Cb": (gaps[:, 2] - luma) / 1.772, "Cr": (gaps[:, 0] - luma) / 1.402
+        }  # fmt: skip
+        found = {each.plane: each for each in record.pairs[0].planes if each.stage == name}
+        assert list(found) == list(expected)
+        for plane, values in expected.items():
+            assert found[plane].images == len(both)
+            assert found[plane].mean_abs == pytest.approx(np.abs(values).mean(), rel=1e-4)
+            assert found[plane].bias == pytest.approx(values.mean(), abs=1e-4)
+            assert found[plane].max_abs == pytest.approx(np.abs(values).max(), rel=1e-4)
+
+
+def test_planes_are_measured_only_where_they_are_asked_for():
+    files = {"420.jpg": FILES["420.jpg"]}
+    assert compared(REFERENCE, NEAREST, files=files).pairs[0].planes == ()
+    (pair,) = compared(REFERENCE, NEAREST, files=files, planes="size").pairs
+    assert {each.stage for each in pair.planes} == {"colour"}
+
+
+def test_both_paths_in_bgr_have_the_planes_of_both_in_rgb():
+    files = {"420.jpg": FILES["420.jpg"]}
+    rgb, bgr = (
+        compared(*paths, files=files, planes="size").pairs[0].planes
+        for paths in (
+            (REFERENCE, NEAREST),
+            (
+                "{name: a, preset: opencv-train, colour: bgr}",
+                NEAREST.replace("}}", "}, colour: bgr}"),
+            ),
+        )
+    )
+    assert [each.mean_abs for each in rgb] == pytest.approx([each.mean_abs for each in bgr])
 
 
 def test_the_first_stage_that_diverges_is_named(record):
