@@ -16,6 +16,7 @@ from alignkit import __version__
 from alignkit.cli.baseline import app as baseline
 from alignkit.cli.check import check
 from alignkit.cli.compare import compare
+from alignkit.cli.data import app as data
 from alignkit.cli.diff import diff
 from alignkit.cli.doctor import doctor
 from alignkit.cli.gate import app as gate
@@ -48,6 +49,7 @@ app.command()(review)
 app.add_typer(baseline)
 app.add_typer(report)
 app.command()(compare)
+app.add_typer(data)
 app.command("list")(list_plugins)
 app.command()(doctor)
 app.command()(schema)

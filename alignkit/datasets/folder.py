@@ -71,8 +71,10 @@ class Folder:
         """SHA-256 hex over paths, labels and contents; unchanged files are not read again."""
         splits = self._splits()
         if split is None:
-            return content_key([self._content_key(splits[each]) for each in ("train", "eval")])
-        return self._content_key(splits[split])
+            return content_key(
+                [_content_key(self._root, splits[each]) for each in ("train", "eval")]
+            )
+        return _content_key(self._root, splits[split])
 
     def version(self) -> str:
         """Nothing but the files decides."""
@@ -110,20 +112,24 @@ class Folder:
             same_classes(splits["train"], splits["eval"], dirs)
         return {split: limited(each, self.limit, self.seed) for split, each in splits.items()}
 
-    def _content_key(self, labelled: Labelled) -> str:
-        names = names_of(labelled)
-        hashes = content_hashes(self._root, names)
-        return content_key([sorted(labelled), labels_of(labelled), names, hashes])
-
     def _samples(self, split: Split) -> Samples:
-        from alignkit.samples import Samples
+        return labelled_samples(self._root, self._splits()[split])
 
-        labelled, root = self._splits()[split], self._root
-        names = tuple(names_of(labelled))
-        return Samples(
-            ids=names,
-            labels=tuple(labels_of(labelled)),
-            classes=tuple(sorted(labelled)),
-            read=lambda index: read_image(root, names[index]),
-            fingerprint=self._content_key(labelled),
-        )
+
+def labelled_samples(root: Path, labelled: Labelled) -> Samples:
+    """The images of ``labelled``, class by class."""
+    from alignkit.samples import Samples
+
+    names = tuple(names_of(labelled))
+    return Samples(
+        ids=names,
+        labels=tuple(labels_of(labelled)),
+        classes=tuple(sorted(labelled)),
+        read=lambda index: read_image(root, names[index]),
+        fingerprint=_content_key(root, labelled),
+    )
+
+
+def _content_key(root: Path, labelled: Labelled) -> str:
+    names = names_of(labelled)
+    return content_key([sorted(labelled), labels_of(labelled), names, content_hashes(root, names)])

@@ -39,6 +39,11 @@ def split_dirs(root: Path, train_dir: str, eval_dir: str) -> dict[Split, str] | 
     return None
 
 
+def has_classes(root: Path) -> bool:
+    """Whether the folders below ``root`` can be classes."""
+    return len(_folders(root)) > 1
+
+
 def images_by_class(root: Path, directory: str = "") -> Labelled:
     """The images of every class folder in ``root/directory``.
 

@@ -1,0 +1,142 @@
+"""`alignkit data stats FILE|DIR` and `alignkit data split DIR --out NEW`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from alignkit.cli.arguments import Json, Overrides, Quiet
+from alignkit.columns import columns
+from alignkit.datasets.division import By
+
+if TYPE_CHECKING:
+    from alignkit.datasets.described import Described
+    from alignkit.datasets.description import SetDescription, Sides
+    from alignkit.datasets.division import Divided
+    from alignkit.datasets.moments import Channels
+
+app = typer.Typer(name="data", rich_markup_mode=None, no_args_is_help=True)
+SHOWN = 3
+"""Images named whose decode was not ok; all of them stand in the JSON."""
+
+
+@app.callback()
+def data() -> None:
+    """Look at a data set before training on it: `stats`; divide it: `split`."""
+
+
+@app.command()
+def stats(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE|DIR",
+            help="An experiment file, for its data as its path gives them; or a folder of images, "
+            "as they decode.",
+            show_default=False,
+        ),
+    ],
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    preprocess: Annotated[
+        str, typer.Option(metavar="NAME", help="Path of the file; the first.", show_default=False)
+    ] = "",
+    decoder: Annotated[
+        str, typer.Option(metavar="NAME", help="Decoder of a folder's images.")
+    ] = "opencv",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Counts, classes, sizes, and mean and standard deviation, whole-set and per-image."""
+    from alignkit.datasets.described import described
+    from alignkit.progress import progress_for
+
+    display = progress_for("none" if quiet else "auto")
+    found = described(source, overrides, preprocess=preprocess, decoder=decoder, progress=display)
+    print(json.dumps(asdict(found), indent=1) if as_json else _as_text(found))
+
+
+@app.command()
+def split(
+    root: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Holds a folder for each class.", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option(metavar="NEW", help="The folder to write; must not exist.")],
+    share: Annotated[float, typer.Option("--eval", help="Share of every class.")] = 0.25,
+    seed: Annotated[int, typer.Option(help="Of the draw; the same files give the same.")] = 0,
+    by: Annotated[By, typer.Option(help="What is put there of each image.")] = "copy",
+    as_json: Json = False,
+) -> None:
+    """Divide images into train/ and eval/ in a new folder, class by class; DIR stays as it is."""
+    from alignkit.datasets.division import write_division
+
+    made = write_division(root, out, share=share, seed=seed, by=by)
+    if as_json:
+        print(json.dumps({**asdict(made), "folder": str(made.folder)}, indent=1))
+    else:
+        print(_division(made))
+
+
+def _as_text(found: Described) -> str:
+    head = ("", "images", "classes", "per class", "width", "height", "sizes", "MB")
+    rows = [head, *(_counts(each) for each in found.sets)]
+    lines = [f"{found.source}: {found.how}", columns(rows), ""]
+    values = [("", "mean", "std")]
+    for each in found.sets:
+        values.append((f"{each.name}, whole set: every pixel alike", *_written(each.whole_set)))
+        values.append((f"{each.name}, per image, averaged", *_written(each.per_image)))
+    if found.normalise is not None:
+        values.append((f"{found.preprocess} is normalised with", *_written(found.normalise)))
+    lines.append(columns(values))
+    lines += [line for each in found.sets for line in _remarks(each)]
+    return "\n".join(lines)
+
+
+def _counts(each: SetDescription) -> tuple[str, ...]:
+    numbers = each.classes.values()
+    ends = dict.fromkeys((min(numbers), max(numbers))) if numbers else ()
+    spread = "..".join(map(str, ends)) or "not labelled"
+    return (
+        each.name,
+        f"{each.images}",
+        f"{len(each.classes)}",
+        spread,
+        _sides(each.width),
+        _sides(each.height),
+        f"{each.sizes}",
+        f"{each.bytes / 1e6:.1f}",
+    )
+
+
+def _sides(sides: Sides) -> str:
+    if sides.least == sides.greatest:
+        return f"{sides.least}"
+    return f"{sides.least}..{sides.greatest}, median {sides.median}"
+
+
+def _written(channels: Channels) -> tuple[str, str]:
+    mean, std = (" ".join(f"{each:.4f}" for each in part) for part in (channels.mean, channels.std))
+    return mean, std
+
+
+def _remarks(each: SetDescription) -> list[str]:
+    lines = (
+        [f"{each.name}: {each.measured} of {each.images} images were measured"]
+        if (each.measured < each.images)
+        else []
+    )
+    lines += [f"{one.outcome}: {one.id}: {one.reason}" for one in each.remarked[:SHOWN]]
+    if len(each.remarked) > SHOWN:
+        lines.append(f"and {len(each.remarked) - SHOWN} more; all of them with --json")
+    return lines
+
+
+def _division(made: Divided) -> str:
+    rows = [("class", "train", "eval")]
+    rows += [(name, f"{count}", f"{made.eval[name]}") for name, count in made.train.items()]
+    rows.append(("all", f"{sum(made.train.values())}", f"{sum(made.eval.values())}"))
+    return f"{columns(rows)}\n{made.folder}"

@@ -1,0 +1,73 @@
+"""`alignkit data stats` and `alignkit data split`."""
+
+import json
+
+import pytest
+from PIL import Image
+
+
+@pytest.fixture
+def root(tmp_path):
+    for name, level in (("dark", 0), ("light", 255)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for index in range(4):
+            Image.new("RGB", (12, 9), (level,) * 3).save(
+                tmp_path / "photos" / name / f"{index}.png"
+            )
+    return tmp_path / "photos"
+
+
+def test_both_means_and_deviations_are_shown_by_name(alignkit, root):
+    told = alignkit("data", "stats", root, "--quiet")
+    assert told.code == 0
+    assert told.err == ""
+    assert "whole set: every pixel alike  0.5000 0.5000 0.5000  0.5000 0.5000 0.5000" in told.out
+    assert "per image, averaged           0.5000 0.5000 0.5000  0.0000 0.0000 0.0000" in told.out
+
+
+def test_the_json_holds_what_the_text_shows(alignkit, root):
+    (found,) = json.loads(alignkit("data", "stats", root, "--json").out)["sets"]
+    assert found["classes"] == {"dark": 4, "light": 4}
+    assert found["whole_set"] == {"mean": [0.5] * 3, "std": [0.5] * 3}
+    assert found["per_image"]["std"] == [0.0] * 3
+    assert found["width"] == {"least": 12, "median": 12, "greatest": 12}
+
+
+def test_an_experiment_shows_what_it_normalises_with(alignkit, file):
+    told = alignkit("data", "stats", file, "--set", "data.train=10")
+    assert told.code == 0
+    assert "opencv is normalised with" in told.out
+    assert "0.4850 0.4560 0.4060  0.2290 0.2240 0.2250" in told.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--decoder", "pilow"], "no decoder 'pilow'; did you mean 'pillow'?"),
+        (["--preprocess", "x"], "is a folder; --preprocess and --set need a file"),
+    ],
+)
+def test_a_wrong_option_is_told(alignkit, root, words, said):
+    told = alignkit("data", "stats", root, *words)
+    assert told.code == 2
+    assert said in told.err
+
+
+def test_a_division_is_told_class_by_class_and_as_json(alignkit, root, tmp_path):
+    told = alignkit("data", "split", root, "--out", tmp_path / "one", "--eval", 0.5)
+    assert told.out.splitlines()[:4] == [
+        "class  train  eval",
+        "dark   2      2",
+        "light  2      2",
+        "all    4      4",
+    ]
+    document = json.loads(alignkit("data", "split", root, "--out", tmp_path / "two", "--json").out)
+    assert document["train"] == {"dark": 3, "light": 3}
+    assert alignkit("data", "stats", tmp_path / "two").code == 0
+
+
+def test_a_second_division_into_the_same_folder_is_refused(alignkit, root, tmp_path):
+    alignkit("data", "split", root, "--out", tmp_path / "new")
+    told = alignkit("data", "split", root, "--out", tmp_path / "new")
+    assert told.code == 2
+    assert "exists, and nothing is overwritten" in told.err
