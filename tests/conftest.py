@@ -1,5 +1,6 @@
 """Fixtures every test file may use."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """A test marked ``gpu`` is skipped, and told so, where there is no GPU."""
     if item.get_closest_marker("gpu") and not gpu_present():
         pytest.skip("this machine has no NVIDIA GPU")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _outside_ci() -> Iterator[None]:
+    """Tests run as on a desk; what alignkit does in CI is tested by setting ``CI`` there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("CI", raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -33,8 +33,7 @@ def test_every_metric_preset_and_output_is_named():
 
 
 @pytest.mark.slow
-def test_the_tests_it_shows_run(tmp_path, monkeypatch):
-    monkeypatch.delenv("CI", raising=False)
+def test_the_tests_it_shows_run(tmp_path):
     make_case(tmp_path)
     (tmp_path / "test_shown.py").write_text(block("python"))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--alignkit-update"]

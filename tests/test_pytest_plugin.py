@@ -19,9 +19,8 @@ def test_pair(assert_preprocess_aligned):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def run(tmp_path):
     """Run the tests of a project of its own, decoding with ``decoder``."""
-    monkeypatch.delenv("CI", raising=False)
     (tmp_path / "photo.jpg").write_bytes(make_jpegs()["low-quality"])
 
     def call(*arguments, decoder="pillow"):
@@ -37,7 +36,7 @@ NEAREST = '{"name": "simplejpeg", "chroma": "nearest"}'
 
 
 @pytest.mark.slow
-def test_a_baseline_is_approved_once_and_then_holds(run, tmp_path, monkeypatch):
+def test_a_baseline_is_approved_once_and_then_holds(run, tmp_path):
     code, told = run(decoder='"pillow"')
     assert code == 1
     assert "holds no baseline" in told

@@ -12,11 +12,6 @@ from tests.baseline.test_baseline import HERE, baseline, line
 OLD, NEW = "0" * 64, "1" * 64
 
 
-@pytest.fixture(autouse=True)
-def _outside_ci(monkeypatch):
-    monkeypatch.delenv("CI", raising=False)
-
-
 @pytest.fixture
 def folder(tmp_path):
     """A baseline of two images."""

@@ -11,8 +11,7 @@ AREA = "preprocess.serving.resize.interpolation=area"
 
 
 @pytest.fixture
-def case(tmp_path, monkeypatch):
-    monkeypatch.delenv("CI", raising=False)
+def case(tmp_path):
     return make_case(tmp_path)
 
 

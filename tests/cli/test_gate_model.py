@@ -31,8 +31,7 @@ def reports(tmp_path_factory):
 
 
 @pytest.fixture
-def gate(alignkit, reports, tmp_path, monkeypatch):
-    monkeypatch.delenv("CI", raising=False)
+def gate(alignkit, reports, tmp_path):
     file = tmp_path / "small.yaml"
     file.write_text(EXPERIMENT)
 

@@ -21,8 +21,7 @@ def leaves(document, at=""):
 
 
 @pytest.fixture
-def case(tmp_path, monkeypatch):
-    monkeypatch.delenv("CI", raising=False)
+def case(tmp_path):
     return make_case(tmp_path)
 
 
