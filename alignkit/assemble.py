@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit import __version__
+from alignkit.advise.mitigation import Outcomes, check_advice
 from alignkit.cell import Measured
 from alignkit.compare.comparison import worst_images
 from alignkit.environment import environment
@@ -17,16 +18,18 @@ from alignkit.facts import coverage_facts, data_facts, path_facts, training_fact
 from alignkit.gate import judge
 from alignkit.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
 from alignkit.record import (
+    AdviceFacts,
     Artifact,
     AttributionFacts,
     Control,
     FlippedFacts,
     ImageTableFacts,
+    MatrixEntry,
     PathFacts,
     RunRecord,
     WorstImage,
 )
-from alignkit.row import is_row_of
+from alignkit.row import is_row_of, paths_of
 from alignkit.workspace import write_atomically
 
 if TYPE_CHECKING:
@@ -46,12 +49,16 @@ def assemble_record(
     compared: Sequence[Comparison],
     attributed: tuple[AttributionFacts, ...],
     flipped: tuple[FlippedFacts, ...],
+    advice: tuple[AdviceFacts, ...],
+    key: str,
     controls: tuple[Control, ...],
     started: datetime,
     seconds: float,
 ) -> RunRecord:
     """Compare what was predicted, judge it, and write down all a report needs.
 
+    ``plan`` holds the advised paths too; ``key`` is that of the plan without them. A verdict is
+    about the paths of the experiment: nobody serves along an advised one yet.
     Parquet files and pictures are written into ``folder``.
     """
     experiment = plan.experiment
@@ -61,21 +68,23 @@ def assemble_record(
     pixels = tuple(stage for comparison in compared for stage in comparison.stages)
     coverage = tuple(comparison.coverage for comparison in compared)
     paths = _paths(experiment)
+    advised = {each.advised for each in advice if each.advised}
     verdict = judge(
         experiment.content.gate,
-        matrix=matrix,
+        matrix=_without(advised, matrix),
         cells=cells,
         pixels=pixels,
         controls=controls,
         coverage=coverage,
-        paths=paths,
+        paths=tuple(path for path in paths if path.name not in advised),
         attributions=attributed,
     )
+    outcomes = Outcomes(plan, predicted, matrix, attributed)
     return RunRecord(
         alignkit=__version__,
         name=experiment.name,
         question=experiment.question,
-        key=plan.key,
+        key=key,
         command=command(experiment),
         yaml=experiment.text,
         overrides=experiment.overrides,
@@ -96,8 +105,17 @@ def assemble_record(
         verdict=verdict,
         attributions=attributed,
         flipped=flipped,
+        advice=check_advice(advice, outcomes, resamples=resamples),
         coverage_diffs=coverage,
         images=tuple(_image_table(comparison, folder) for comparison in compared),
+    )
+
+
+def _without(advised: set[str], matrix: tuple[MatrixEntry, ...]) -> tuple[MatrixEntry, ...]:
+    return tuple(
+        entry
+        for entry in matrix
+        if not advised & {entry.evaluated_with, *paths_of(entry.trained_with)}
     )
 
 

@@ -163,6 +163,7 @@ class Plan:
                 "evaluate": content.evaluate.resamples,
                 "builds": [evaluation.runtime.builds for evaluation in self.evaluations],
                 "report": content.report.worst,
+                "advise": content.advise and content.advise.model_dump(mode="json"),
                 "code": code_version(
                     "."
                 ),  # comparing again is quick; a stale record is not worth it

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from alignkit import __version__
 from alignkit.outputs import GateResult
 from alignkit.record import (
+    AdviceFacts,
     AttributionFacts,
     BaselineFacts,
     Control,
@@ -87,13 +88,14 @@ class Results(_Read):
     noise_floor: tuple[NoiseFloor, ...] | None = None
     attributions: tuple[AttributionFacts, ...] | None = None
     flipped: tuple[FlippedFacts, ...] | None = None
+    advice: tuple[AdviceFacts, ...] | None = None
     baseline: BaselineFacts | None = None
 
 
 OF_RECORD = (
     "question", "key", "started", "seconds", "partial", "environment", "data", "paths", "coverage",
     "coverage_diffs", "controls", "pixels", "matrix", "noise_floor", "attributions", "flipped",
-    "baseline",
+    "advice", "baseline",
 )  # fmt: skip
 
 

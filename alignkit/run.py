@@ -11,6 +11,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from alignkit.advise import advise, advised_plan
 from alignkit.assemble import assemble_record
 from alignkit.attribute.flipped import flipped_kinds
 from alignkit.attribute.plan import attribute_paths
@@ -54,9 +55,11 @@ def run_experiment(
 def carry_out(plan: Plan, workspace: Workspace, folder: Path, progress: Progress) -> RunRecord:
     """The stages: values in, values out."""
     started, clock = datetime.now(UTC), time.monotonic()
-    sets = prepare_sets(plan, workspace, progress)
-    trained = train_models(plan, sets, workspace, progress)
-    predicted = predict_cells(plan, trained, sets, workspace, progress)
+    advice = advise(plan, workspace, progress)
+    whole = advised_plan(plan, advice)
+    sets = prepare_sets(whole, workspace, progress)
+    trained = train_models(whole, sets, workspace, progress)
+    predicted = predict_cells(whole, trained, sets, workspace, progress)
     compared = compare_paths(plan, sets, workspace, progress)
     checkpoints = {
         each.training.key: each.ended.value for each in trained if isinstance(each.ended, Measured)
@@ -65,7 +68,7 @@ def carry_out(plan: Plan, workspace: Workspace, folder: Path, progress: Progress
     flipped = flipped_kinds(plan, predicted, sets, progress)
     controls = verify(plan, trained, predicted, sets, workspace, progress)
     return assemble_record(
-        plan,
+        whole,
         folder,
         sets=sets,
         trained=trained,
@@ -73,6 +76,8 @@ def carry_out(plan: Plan, workspace: Workspace, folder: Path, progress: Progress
         compared=compared,
         attributed=attributed,
         flipped=flipped,
+        advice=advice,
+        key=plan.key,
         controls=controls,
         started=started,
         seconds=time.monotonic() - clock,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from alignkit.columns import columns
 from alignkit.record import DriftFacts, MatrixEntry, RunRecord
+from alignkit.report.advice_view import advice_sentence
 from alignkit.report.matrix_view import ALPHA, significance
 from alignkit.report.numerals import count, interval, percent, points
 
@@ -22,6 +23,7 @@ def summary(record: RunRecord, page: Path) -> str:
         "",
         *_matrix(record),
         "",
+        *(f"advice    {advice_sentence(each)}" for each in record.advice[:3]),
         *_controls(record),
         f"report  {page}",
     ]

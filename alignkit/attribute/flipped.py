@@ -30,7 +30,8 @@ def flipped_kinds(
 
     Empty where none of those ran.
     """
-    pairs = _pairs(predicted)
+    names = {path.name for path in plan.experiment.paths}
+    pairs = _pairs([each for each in predicted if each.evaluation.preprocess.name in names])
     if not pairs:
         return ()
     with progress.stage("flipped images", len(pairs), "their kinds") as stage:
@@ -52,12 +53,11 @@ def _pairs(predicted: Sequence[Predicted]) -> dict[_Entry, _Sides]:
     row = own[0].evaluation.training.row
     first = {each.evaluation.training.key: each for each in own}
     pairs: dict[_Entry, _Sides] = {}
-    for each in predicted:
+    for each in (each for each in predicted if each.evaluation.training.row == row):
         evaluation = each.evaluation
         before = first[evaluation.training.key]
-        same = evaluation.runtime == before.evaluation.runtime and evaluation.training.row == row
         if (
-            same
+            evaluation.runtime == before.evaluation.runtime
             and not evaluation.aligned
             and isinstance(before.ended, Measured)
             and isinstance(each.ended, Measured)

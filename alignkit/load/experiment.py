@@ -29,6 +29,7 @@ from alignkit.backends import BACKENDS, Backend, Precision
 from alignkit.datasets import DATASETS, Dataset
 from alignkit.field import STRICT, Flag, Integer, Name, Number, Share
 from alignkit.gate.rule import Gate
+from alignkit.load.advise_option import AdviseOption, unadvisable
 from alignkit.load.model_option import ModelOption, mismatched
 from alignkit.load.option import (
     PluginOption,
@@ -207,6 +208,7 @@ class ExperimentFile(BaseModel):
     """Your own models, in place of ``train``."""
     evaluate: Evaluate = Field(default_factory=Evaluate)
     gate: Gate = Gate()
+    advise: AdviseOption | None = None
     report: ReportOption = ReportOption()
 
     @field_validator("preprocess")
@@ -247,6 +249,14 @@ class ExperimentFile(BaseModel):
     def _models_fit(self) -> Self:
         trains = "train" in self.model_fields_set
         refuse("ExperimentFile", mismatched(self.models, dict(self.preprocess), trains=trains))
+        return self
+
+    @model_validator(mode="after")
+    def _advise_fits(self) -> Self:
+        if self.advise is not None:
+            paths, trains = tuple(self.preprocess), not self.models
+            lines = unadvisable(self.advise, paths, labelled=self.labelled, trains=trains)
+            refuse("ExperimentFile", lines)
         return self
 
     @model_validator(mode="after")

@@ -14,7 +14,14 @@ from pydantic import ValidationError
 
 from alignkit.errors import RecordError
 from alignkit.record.baseline import BaselineFacts, BaselineStage
-from alignkit.record.blame import AttributionFacts, FlippedFacts, ShareFacts, SubgroupFacts
+from alignkit.record.blame import (
+    AdviceFacts,
+    AttributionFacts,
+    FlippedFacts,
+    MitigationFacts,
+    ShareFacts,
+    SubgroupFacts,
+)
 from alignkit.record.cell import (
     BatchCheck,
     BuildSpread,
@@ -38,6 +45,7 @@ from alignkit.record.verdict import Control, RuleOutcome, Verdict
 
 __all__ = [
     "FORMAT",
+    "AdviceFacts",
     "Artifact",
     "AttributionFacts",
     "BaselineFacts",
@@ -63,6 +71,7 @@ __all__ = [
     "LatencyFacts",
     "LogitDistance",
     "MatrixEntry",
+    "MitigationFacts",
     "NoiseFloor",
     "NotDecoded",
     "NumericDrift",
@@ -124,6 +133,8 @@ class RunRecord(Stored):
     attributions: tuple[AttributionFacts, ...] = ()
     flipped: tuple[FlippedFacts, ...] = ()
     """What flipped images have in common, for each candidate path."""
+    advice: tuple[AdviceFacts, ...] = ()
+    """Advised configurations, with the drift expected and confirmed after each."""
     coverage_diffs: tuple[CoverageDiff, ...] = ()
     baseline: BaselineFacts | None = None
     images: tuple[ImageTableFacts, ...] = ()

@@ -57,6 +57,48 @@ class FlippedFacts(Stored):
     """Why no kinds were compared."""
 
 
+class MitigationFacts(Stored):
+    """One metric's drift before an advised change and after it."""
+
+    metric: str
+    before: Estimate
+    expected: Estimate
+    """What was to remain, told before any model was trained or served as advised."""
+    confirmed: Estimate
+    """What remains, measured on the evaluation images, which the search did not see."""
+
+
+class AdviceFacts(Stored):
+    """A configuration that was advised for one serving path, and what became of its promise."""
+
+    served: str
+    """The path that serves."""
+    change: Literal["training", "serving"]
+    advised: str = ""
+    """Name of the advised path in the matrix; empty if there is none."""
+    label: str = ""
+    """Its decoder and resizer in words."""
+    yaml: str = ""
+    """The block that builds it, to paste below ``preprocess:``."""
+    tried: Count = 0
+    """Configurations."""
+    images: Count = 0
+    """Training images the search was made on."""
+    unseen_images: Count = 0
+    """Training images kept for its own check."""
+    distance: Estimate | None = None
+    """Mean |Δ| that remains, in grey levels 0..255, on the images of the search."""
+    unseen: float | None = None
+    """The same on the images kept for its check."""
+    drift: tuple[MitigationFacts, ...] = ()
+    """``churn``, ``top1``, ``recall.macro``, ``precision.macro``."""
+    kept: bool | None = None
+    """Whether no more churn remains than was expected, both intervals considered."""
+    sentence: str = ""
+    reason: str = ""
+    """Why there is no advice, or no check of it."""
+
+
 class AttributionFacts(Stored):
     """One metric's drift between two paths and runtimes, divided among what differs."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from alignkit.record import Estimate, MatrixEntry, RunRecord
+from alignkit.report.advice_view import advice_sentence
 from alignkit.report.coverage_view import coverage_words
 from alignkit.report.flipped_view import flipped_sentences
 from alignkit.report.matrix_view import significance
@@ -80,6 +81,8 @@ def _sections(record: RunRecord, names: Names) -> Iterable[Section]:
     yield _stages(record, names)
     if record.flipped:
         yield _flipped(record, names)
+    if record.advice:
+        yield Section("What to change", " ".join(map(advice_sentence, record.advice)))
     yield Section("Coverage", coverage_words(record.coverage, names))
     yield _controls(record)
 

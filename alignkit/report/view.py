@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import RunRecord
+from alignkit.report.advice_view import AdviceSection, advice_sections
 from alignkit.report.attribution_view import AttributionSection, attribution_sections
 from alignkit.report.baseline_view import BaselineView, baseline_view
 from alignkit.report.class_view import ClassSection, class_sections
@@ -48,6 +49,7 @@ class ReportView:
     causes: tuple[AttributionSection, ...]
     stages: tuple[StageSection, ...]
     flipped: tuple[FlippedSection, ...]
+    advice: tuple[AdviceSection, ...]
     baseline: BaselineView | None
     coverage: str
     coverage_tables: tuple[Table, ...]
@@ -90,6 +92,7 @@ def report_view(record: RunRecord) -> ReportView:
         causes=attribution_sections(record, names),
         stages=stages,
         flipped=flipped_sections(record, names),
+        advice=advice_sections(record, names),
         baseline=baseline_view(record, names),
         coverage=coverage_words(record.coverage, names),
         coverage_tables=coverage_tables(record.coverage, record.coverage_diffs, names),

@@ -9,6 +9,7 @@ from itertools import chain, product
 import numpy as np
 
 from alignkit.record import (
+    AdviceFacts,
     Artifact,
     AttributionFacts,
     Cell,
@@ -24,6 +25,7 @@ from alignkit.record import (
     FlippedFacts,
     LogitDistance,
     MatrixEntry,
+    MitigationFacts,
     NoiseFloor,
     NotDecoded,
     PathFacts,
@@ -497,6 +499,48 @@ def flipped():
     )  # fmt: skip
 
 
+def advice():
+    """One advice that kept its promise, and one path without."""
+
+    def estimate(value, width):
+        return Estimate(value=value, low=value - width, high=value + width)
+
+    def row(metric, *values):
+        before, expected, confirmed = (estimate(value, 0.01) for value in values)
+        return MitigationFacts(metric=metric, before=before, expected=expected, confirmed=confirmed)
+
+    kept = AdviceFacts(
+        served="pillow",
+        change="training",
+        advised="advised-pillow",
+        label="opencv ▸ opencv interpolation=area",
+        yaml="advised-pillow:\n  decode: {name: opencv}\n",
+        tried=6,
+        images=160,
+        unseen_images=40,
+        distance=estimate(1.05, 0.1),
+        unseen=1.07,
+        drift=(
+            row("churn", 0.22, 0.12, 0.06),
+            row("top1", -0.1, -0.05, -0.01),
+            row("recall.macro", -0.1, -0.05, -0.01),
+            MitigationFacts(
+                metric="precision.macro",
+                before=estimate(-0.1, 0.01),
+                expected=Estimate(
+                    value=None, low=None, high=None, reason="a class is never predicted"
+                ),
+                confirmed=estimate(0.0, 0.01),
+            ),
+        ),
+        kept=True,
+        sentence="Models trained with opencv and served with pillow change 22.0 % of their "
+        "predictions; trained with opencv ▸ opencv interpolation=area instead, 6.0 % remains.",
+    )
+    none = AdviceFacts(served="torchpipe-gpu", change="training", reason="no image has pixels")
+    return kept, none
+
+
 def verdict(matrix):
     def outcome(entry, metric, limit, value, state):
         place = {
@@ -604,4 +648,5 @@ def quickstart(folder=None):
         verdict=verdict(matrix),
         attributions=attributions(),
         flipped=flipped(),
+        advice=advice(),
     )  # fmt: skip

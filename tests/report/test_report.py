@@ -220,3 +220,18 @@ def test_many_kinds_are_cut_to_those_that_matter(record, rendered):
     assert "76\u00a0more kinds, not significant, in record.json." in page
     assert "kind 23" in page
     assert "kind 24" not in page
+
+
+def test_advice_shows_its_promise_and_what_became_of_it(page, record, rendered):
+    (section,) = [e for e in elements(parse(page), "section") if e.get("id") == "advice"]
+    words = text_of(section)
+    assert "6.0 % remains" in words
+    assert "Of 6 configurations, the nearest by pixels on 160 training images: 1.050" in words
+    assert "No advice for torchpipe-gpu: no image has pixels." in words
+    (table,) = section.iter(f"{XHTML}table")
+    rows = [[text_of(cell) for cell in row] for row in table.find(f"{XHTML}tbody")]
+    assert rows[0] == ["Churn", "22.0 % [21.0, 23.0]", "12.0 % [11.0, 13.0]", "6.0 % [5.0, 7.0]"]
+    assert rows[3][2] == f"{DASH}a"
+    assert "a class is never predicted" in words
+    summary = (rendered(record) / "summary.md").read_text()
+    assert "6.0 % remains" in summary

@@ -1,0 +1,83 @@
+"""What to change, and whether it kept its promise: drift before, expected and confirmed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from alignkit.record import AdviceFacts, Estimate, MitigationFacts, RunRecord
+from alignkit.report.names import METRICS, Names, PathName
+from alignkit.report.numerals import count, interval, percent, points
+from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceSection:
+    """The advice for one path that serves."""
+
+    served: PathName
+    sentence: str
+    """What was changed, promised and measured; why there is no advice, where there is none."""
+    searched: str
+    table: Table | None
+    yaml: str
+
+
+def advice_sections(record: RunRecord, names: Names) -> tuple[AdviceSection, ...]:
+    """A section for each advice, in the record's order."""
+    return tuple(
+        AdviceSection(
+            served=names.of(each.served),
+            sentence=advice_sentence(each),
+            searched=_searched(each),
+            table=_table(each),
+            yaml=each.yaml,
+        )
+        for each in record.advice
+    )
+
+
+def advice_sentence(each: AdviceFacts) -> str:
+    """The outcome, or why there is none."""
+    if each.sentence:
+        return each.sentence
+    what = f"{each.label} was found, but not checked" if each.label else "No advice"
+    return f"{what} for {each.served}: {each.reason}."
+
+
+def _searched(each: AdviceFacts) -> str:
+    if each.distance is None or each.distance.value is None:
+        return ""
+    nearest = f"{each.distance.value:.3f} grey levels remain in the mean"
+    seen = f"Of {each.tried} configurations, the nearest by pixels on {each.images} training images"
+    if each.unseen is None:
+        return f"{seen}: {nearest}."
+    checked = count(each.unseen_images, "image")
+    return f"{seen}: {nearest}, {each.unseen:.3f} on {checked} kept for a check."
+
+
+def _table(each: AdviceFacts) -> Table | None:
+    if not each.drift:
+        return None
+    notes = Notes()
+    rows = tuple(_row(row, notes) for row in each.drift)
+    return Table(
+        "Drift before the change, expected after it and confirmed on evaluation images, in pp",
+        (*text_columns("Metric"), *number_columns("Before", "Expected", "Confirmed")),
+        rows,
+        notes=notes.all(),
+    )
+
+
+def _row(row: MitigationFacts, notes: Notes) -> Row:
+    values = (row.before, row.expected, row.confirmed)
+    cells = (_written(row.metric, value, notes) for value in values)
+    return Row((Shown(METRICS[row.metric]), *cells))
+
+
+def _written(metric: str, estimate: Estimate, notes: Notes) -> Shown:
+    if estimate.value is None:
+        return notes.missing(estimate.reason)
+    share = metric == "churn"
+    value = percent(estimate.value) if share else points(estimate.value)
+    decimals = 1 if share else 2
+    return Shown(f"{value} {interval(estimate, decimals, share=share)}".strip())
