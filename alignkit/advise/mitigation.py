@@ -102,7 +102,7 @@ def _checked(advice: AdviceFacts, outcomes: Outcomes, resamples: int) -> AdviceF
         )
         for metric in METRICS
     )
-    kept = _kept(rows[0])
+    kept = promise_kept(rows[0])
     words = _sentence(advice, outcomes.reference, rows[0], kept=kept)
     return advice.model_copy(update={"drift": rows, "kept": kept, "sentence": words})
 
@@ -153,11 +153,14 @@ def _unknown(reason: str) -> Estimate:
     return Estimate(value=None, low=None, high=None, reason=reason)
 
 
-def _kept(churn: MitigationFacts) -> bool | None:
-    promised = churn.expected.value if churn.expected.high is None else churn.expected.high
-    return None if promised is None or churn.confirmed.low is None else (
-        churn.confirmed.low <= promised
-    )  # fmt: skip
+def promise_kept(churn: MitigationFacts) -> bool | None:
+    """False if surely more remains than was expected; true if surely less than before, too."""
+    before, expected, confirmed = churn.before.value, churn.expected.value, churn.confirmed
+    if expected is None or before is None or confirmed.low is None or confirmed.high is None:
+        return None
+    if confirmed.low > expected:
+        return False
+    return True if confirmed.high < before else None
 
 
 def _sentence(
@@ -168,7 +171,11 @@ def _sentence(
         if advice.change == "training"
         else f"served with {advice.label} instead"
     )
-    outcome = {True: "as promised", False: "more than promised", None: "nothing was promised"}
+    outcome = {
+        True: "the promise was kept",
+        False: "the promise was not kept",
+        None: "too few images or seeds to tell",
+    }
     return (
         f"Models trained with {reference} and served with {advice.served} change "
         f"{_percent(churn.before)} of their predictions; {change} ({advice.advised}), "

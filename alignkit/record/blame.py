@@ -93,7 +93,8 @@ class AdviceFacts(Stored):
     drift: tuple[MitigationFacts, ...] = ()
     """``churn``, ``top1``, ``recall.macro``, ``precision.macro``."""
     kept: bool | None = None
-    """Whether no more churn remains than was expected, both intervals considered."""
+    """False if the whole interval of the churn that remains lies above the expected value; true if
+    it does not, and lies below the churn before; ``None`` if that cannot be told."""
     sentence: str = ""
     reason: str = ""
     """Why there is no advice, or no check of it."""

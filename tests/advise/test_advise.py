@@ -3,12 +3,13 @@
 import pytest
 import yaml
 
+from alignkit.advise.mitigation import promise_kept
 from alignkit.errors import ConfigError
 from alignkit.load import load_experiment
 from alignkit.plan import make_plan
 from alignkit.predictions import Predictions
 from alignkit.progress import NoProgress
-from alignkit.record import RunRecord
+from alignkit.record import Estimate, MitigationFacts, RunRecord
 from alignkit.run import run_experiment
 from alignkit.workspace import Workspace
 
@@ -81,8 +82,24 @@ def test_before_expected_and_confirmed_are_what_the_stored_predictions_say(train
     assert rows["churn"].expected.value == pytest.approx(expected)
     confirmed = churn(advised["advised-pillow"], advised["pillow"])
     assert rows["churn"].confirmed.value == pytest.approx(confirmed)
-    assert advice.kept == (rows["churn"].confirmed.low <= rows["churn"].expected.high)
     assert set(rows) == {"churn", "top1", "recall.macro", "precision.macro"}
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "kept"),
+    [((0.05, 0.02, 0.08), True), ((0.2, 0.15, 0.25), False), ((0.2, 0.05, 0.4), None)],
+)
+def test_a_promise_is_kept_only_where_the_interval_says_so(confirmed, kept):
+    def estimate(value, low, high):
+        return Estimate(value=value, low=low, high=high)
+
+    churn = MitigationFacts(
+        metric="churn",
+        before=estimate(0.3, 0.2, 0.4),
+        expected=estimate(0.1, 0.05, 0.15),
+        confirmed=estimate(*confirmed),
+    )
+    assert promise_kept(churn) is kept
 
 
 def test_the_verdict_is_about_the_paths_of_the_experiment_alone(trained):
@@ -109,7 +126,7 @@ def test_advised_serving_trains_nothing_more_and_expects_what_attribution_leaves
     assert row.confirmed.value == 0.0
     assert row.expected.value == pytest.approx(0.0, abs=1e-12)
     assert advice.kept
-    assert "served with opencv instead" in advice.sentence
+    assert "served with opencv ▸ opencv instead" in advice.sentence
 
 
 def test_a_search_without_a_result_leaves_the_rest_of_the_run_whole(tmp_path, monkeypatch):
