@@ -2,96 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+import math
+from collections.abc import Iterable, Sequence
+from typing import get_args
 
-from alignkit.errors import NothingCompared
-from alignkit.record import Estimate, MatrixEntry, RunRecord
+from alignkit.record.cell import MatrixEntry
+from alignkit.record.stored import Estimate
+from alignkit.record.training import TrainingFacts
+from alignkit.record.training_size import DriftMetric, SizeCurve, SizePoint
+from alignkit.row import paths_of, row_name
 
-DriftMetric = Literal["churn", "top1", "recall.macro", "precision.macro"]
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """The drift of models trained on so many images."""
-
-    training_images: int
-    seeds: int
-    drift: Estimate
-    run: str
-    """Content hash of the run it is from."""
+Place = tuple[str, str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """One entry of the matrix over several training sets."""
+def amplification(
+    matrix: Iterable[MatrixEntry], trainings: Iterable[TrainingFacts]
+) -> tuple[SizeCurve, ...]:
+    """A curve for each metric and each entry that was measured at two shares of the data or more.
 
-    metric: DriftMetric
-    trained_with: str
-    evaluated_with: str
-    backend: str
-    precision: str
-    points: tuple[Point, ...]
-    """By growing training set."""
-
-    @property
-    def apart(self) -> bool:
-        """Whether the intervals of the smallest and the largest set do not touch."""
-        first, last = self.points[0].drift, self.points[-1].drift
-        if None in (first.low, first.high, last.low, last.high):
-            return False
-        return first.low > last.high or first.high < last.low  # type: ignore[operator]
-
-    def sentence(self) -> str:
-        """The two ends in words, and whether they are told apart."""
-        first, last = self.points[0], self.points[-1]
-        verdict = "" if self.apart else "; their intervals overlap, so this shows no amplification"
-        return (
-            f"{self.metric} of models trained with {self.trained_with} and served with "
-            f"{self.evaluated_with}: {_percent(first.drift)} after {first.training_images} "
-            f"training images, {_percent(last.drift)} after {last.training_images}{verdict}"
-        )
-
-
-def _percent(drift: Estimate) -> str:
-    if drift.value is None:
-        return f"not measured ({drift.reason})"
-    text = f"{100 * drift.value:.1f} %"
-    if drift.low is None or drift.high is None:
-        return text
-    return f"{text} [{100 * drift.low:.1f}, {100 * drift.high:.1f}]"
-
-
-def amplification(records: Sequence[RunRecord], metric: DriftMetric = "churn") -> tuple[Curve, ...]:
-    """A curve for each matrix entry that runs with different training sets share.
-
-    Entries belong together by the names of paths and runtime. Raises `NothingCompared` if fewer
-    than two sizes of training set were measured for every entry.
+    Entries belong together by path, evaluation path and runtime.
     """
-    found: dict[tuple[str, str, str, str], dict[int, Point]] = {}
-    for record in records:
-        size = max((training.images for training in record.trainings), default=0)
-        for entry in record.matrix:
-            drift = _drift(entry, metric)
-            if drift is not None and drift.value is not None:
-                key = (entry.trained_with, entry.evaluated_with, entry.backend, entry.precision)
-                point = Point(size, len(entry.seeds), drift, record.key)
-                found.setdefault(key, {})[size] = point
-    curves = tuple(
-        Curve(metric, *key, tuple(points[size] for size in sorted(points)))
-        for key, points in found.items()
-        if len(points) > 1
+    images = {each.preprocess: each.images for each in trainings if each.state == "measured"}
+    groups: dict[Place, list[MatrixEntry]] = {}
+    for entry in matrix:
+        if entry.drift is not None and entry.trained_with in images:
+            path = row_name(paths_of(entry.trained_with))
+            place = (path, entry.evaluated_with, entry.backend, entry.precision)
+            groups.setdefault(place, []).append(entry)
+    return tuple(
+        _curve(metric, place, points)
+        for metric in get_args(DriftMetric)
+        for place, entries in groups.items()
+        if len(points := _points(entries, metric, images)) > 1
     )
-    if not curves:
-        raise NothingCompared(
-            "no entry was measured with two sizes of training set; run the experiment again with "
-            "another data.train"
-        )
-    return curves
 
 
-def _drift(entry: MatrixEntry, metric: DriftMetric) -> Estimate | None:
-    if entry.drift is None:
+def difference(first: Estimate, second: Estimate) -> Estimate:
+    """``first`` less ``second``, from their values and intervals.
+
+    Zou and Donner's square-and-add interval (Statistics in Medicine 27, 2008), which takes the two
+    to be independent. Models of two training sets see the same evaluation images, so what is common
+    to both is counted twice: the interval is too wide rather than too narrow.
+    """
+    if first.value is None or second.value is None:
+        reason = first.reason or second.reason
+        return Estimate(value=None, low=None, high=None, reason=reason or "not measured")
+    value = first.value - second.value
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        reason = first.reason or second.reason
+        return Estimate(value=value, low=None, high=None, reason=reason or "no interval")
+    below = math.hypot(first.value - first.low, second.high - second.value)
+    above = math.hypot(first.high - first.value, second.value - second.low)
+    return Estimate(value=value, low=value - below, high=value + above)
+
+
+def drift_of(entry: MatrixEntry | None, metric: str) -> Estimate | None:
+    """An entry's drift in a metric; ``None`` where there is none, as for an aligned entry."""
+    if entry is None or entry.drift is None:
         return None
     return entry.drift.churn if metric == "churn" else entry.drift.metrics.get(metric)
+
+
+def _points(
+    entries: Sequence[MatrixEntry], metric: DriftMetric, images: dict[str, int]
+) -> tuple[SizePoint, ...]:
+    found = [
+        SizePoint(
+            fraction=entry.fraction,
+            images=images[entry.trained_with],
+            seeds=len(entry.seeds),
+            drift=drift,
+        )
+        for entry in entries
+        if (drift := drift_of(entry, metric)) is not None and drift.value is not None
+    ]
+    return tuple(sorted(found, key=lambda point: point.images))
+
+
+def _curve(metric: DriftMetric, place: Place, points: tuple[SizePoint, ...]) -> SizeCurve:
+    trained_with, evaluated_with, backend, precision = place
+    return SizeCurve(
+        metric=metric,
+        trained_with=trained_with,
+        evaluated_with=evaluated_with,
+        backend=backend,
+        precision=precision,
+        points=points,
+        change=difference(points[0].drift, points[-1].drift),
+    )

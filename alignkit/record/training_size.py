@@ -1,0 +1,33 @@
+"""What is stored of drift against the size of the training set."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from alignkit.record.stored import Count, Estimate, Stored
+
+DriftMetric = Literal["churn", "recall.macro", "precision.macro"]
+
+
+class SizePoint(Stored):
+    """The drift of models trained on so many images."""
+
+    fraction: float
+    images: Count
+    seeds: Count
+    drift: Estimate
+
+
+class SizeCurve(Stored):
+    """One entry of the matrix over the shares of the training images."""
+
+    metric: DriftMetric
+    trained_with: str
+    """The path, without the share."""
+    evaluated_with: str
+    backend: str
+    precision: str
+    points: tuple[SizePoint, ...]
+    """By growing training set, two or more."""
+    change: Estimate
+    """Drift with the fewest images less that with the most."""
