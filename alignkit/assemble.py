@@ -30,6 +30,7 @@ from alignkit.record import (
     WorstImage,
 )
 from alignkit.row import is_row_of, paths_of
+from alignkit.training_size import size_curves
 from alignkit.workspace import write_atomically
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def assemble_record(
     resamples = experiment.content.evaluate.resamples
     cells = cell_facts(predicted, folder, resamples=resamples)
     matrix = matrix_facts(predicted, resamples=resamples)
+    trainings = tuple(training_facts(each) for each in trained)
     pixels = tuple(stage for comparison in compared for stage in comparison.stages)
     coverage = tuple(comparison.coverage for comparison in compared)
     paths = _paths(experiment)
@@ -95,7 +97,7 @@ def assemble_record(
         data=data_facts(plan, sets),
         paths=paths,
         coverage=coverage_facts(plan, sets),
-        trainings=tuple(training_facts(each) for each in trained),
+        trainings=trainings,
         cells=cells,
         matrix=matrix,
         noise_floor=floor_facts(predicted),
@@ -108,6 +110,7 @@ def assemble_record(
         advice=check_advice(advice, outcomes, resamples=resamples),
         coverage_diffs=coverage,
         images=tuple(_image_table(comparison, folder) for comparison in compared),
+        training_sizes=size_curves(predicted, matrix, trainings, resamples=resamples),
     )
 
 

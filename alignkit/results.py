@@ -27,6 +27,7 @@ from alignkit.record import (
     PathFacts,
     PixelStage,
     RunRecord,
+    SizeCurve,
     Verdict,
 )
 
@@ -86,6 +87,7 @@ class Results(_Read):
     pixels: tuple[PixelStage, ...] | None = None
     matrix: tuple[MatrixEntry, ...] | None = None
     noise_floor: tuple[NoiseFloor, ...] | None = None
+    training_sizes: tuple[SizeCurve, ...] | None = None
     attributions: tuple[AttributionFacts, ...] | None = None
     flipped: tuple[FlippedFacts, ...] | None = None
     advice: tuple[AdviceFacts, ...] | None = None
@@ -94,8 +96,8 @@ class Results(_Read):
 
 OF_RECORD = (
     "question", "key", "started", "seconds", "partial", "environment", "data", "paths", "coverage",
-    "coverage_diffs", "controls", "pixels", "matrix", "noise_floor", "attributions", "flipped",
-    "advice", "baseline",
+    "coverage_diffs", "controls", "pixels", "matrix", "noise_floor", "training_sizes",
+    "attributions", "flipped", "advice", "baseline",
 )  # fmt: skip
 
 

@@ -11,25 +11,22 @@ from functools import reduce
 from operator import add
 
 import numpy as np
-from scipy import sparse
 
 from alignkit.arrays import Labels
-from alignkit.compare.bootstrap import RESAMPLES, indicators, resampled_counts
+from alignkit.compare.bootstrap import RESAMPLES, resampled_counts
 from alignkit.compare.hierarchy import Spread, joined_draws, spread_of
 from alignkit.compare.pixel_diff import PixelDiff, StageDiffs
 from alignkit.compare.pixels import compare_preprocess
-from alignkit.errors import DataError
+from alignkit.compare.totals import Totals, pair_up
 from alignkit.metrics import (
     METRICS,
     Flips,
     FloatArray,
     LogitDistance,
-    averages,
     flips,
     logit_distance,
-    ratio,
 )
-from alignkit.predictions import Predictions, aligned
+from alignkit.predictions import Predictions
 from alignkit.statistics import (
     Estimate,
     change_p,
@@ -110,7 +107,7 @@ def drift(
     Deterministic in ``seed``, which is that of the resampling. Raises `DataError` if the sides do
     not pair up or the seeds have not the same images, `NothingCompared` if no image is shared.
     """
-    pairs = _pairs(reference, candidate)
+    pairs = pair_up(reference, candidate)
     first = pairs[0][0]
     means, intervals, spreads = _bootstrap(pairs, resamples, seed)
     metrics = {name: _estimate(means[name], intervals[name], UNDEFINED) for name in METRICS}
@@ -141,7 +138,7 @@ def _bootstrap(
     pairs: Sequence[tuple[Predictions, Predictions]], resamples: int, seed: int
 ) -> tuple[dict[str, FloatArray], dict[str, FloatArray], dict[str, Spread]]:
     """By metric: the mean over seeds (…,), its interval (2, …), and both standard errors (…,)."""
-    totals = _Totals(pairs)
+    totals = Totals(pairs)
     drawn = resampled_counts(totals.members, resamples=resamples, seed=seed)
     counted = np.asarray(totals.members.sum(axis=1), np.float64)
     observed = {name: each[..., 0] for name, each in totals.differences(counted).items()}
@@ -152,59 +149,6 @@ def _bootstrap(
         joined = joined_draws(draws, observed[name], spreads[name], images=totals.n, seed=seed)
         intervals[name] = percentile_interval(joined)
     return {name: each.mean(axis=0) for name, each in observed.items()}, intervals, spreads
-
-
-def _pairs(
-    reference: Sequence[Predictions], candidate: Sequence[Predictions]
-) -> list[tuple[Predictions, Predictions]]:
-    if not reference or len(reference) != len(candidate):
-        raise DataError(
-            f"{len(reference)} reference and {len(candidate)} candidate predictions do not pair "
-            "up; give one of each a seed"
-        )
-    pairs = [aligned(*both) for both in zip(reference, candidate, strict=True)]
-    if any(pair[0].ids != pairs[0][0].ids for pair in pairs):
-        raise DataError("the seeds have predictions of different images; evaluate all on the same")
-    return pairs
-
-
-class _Totals:
-    """Counts of every pair as groups of images, so that a resample is one matrix product."""
-
-    def __init__(self, pairs: Sequence[tuple[Predictions, Predictions]]) -> None:
-        first = pairs[0][0]
-        self.seeds, self.n, self.size = len(pairs), len(first), len(first.classes)
-        everyone = np.ones(self.n, np.bool_)
-        parts = [indicators(first.labels, self.size, everyone)]
-        for side in (each for pair in pairs for each in pair):
-            parts.append(indicators(side.labels, self.size, side.predicted == side.labels))
-            parts.append(indicators(side.predicted, self.size, side.predicted >= 0))
-        one = np.zeros(self.n, np.int64)
-        parts += [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]
-        self.members = sparse.vstack(parts, format="csr")
-
-    def differences(self, counts: FloatArray) -> dict[str, FloatArray]:
-        """(groups, draws) → per seed, every metric and ``churn`` (seeds, draws); per class,
-        ``recall`` and ``precision`` (seeds, classes, draws).
-        """
-        support, split = counts[: self.size], self.size * (1 + 4 * self.seeds)
-        sides = counts[self.size : split].reshape(self.seeds, 2, 2, self.size, -1)
-        found: dict[str, list[FloatArray]] = {}
-        for before, after in sides:
-            old = _ratios(before[0], before[1], support)
-            for name, value in _ratios(after[0], after[1], support).items():
-                found.setdefault(name, []).append(value - old[name])
-        stacked = {name: np.stack(each) for name, each in found.items()}
-        return stacked | {"churn": counts[split:] / self.n}
-
-
-def _ratios(
-    true_positive: FloatArray, predicted: FloatArray, support: FloatArray
-) -> dict[str, FloatArray]:
-    return averages(true_positive, predicted, support) | {
-        "recall": ratio(true_positive, support),
-        "precision": ratio(true_positive, predicted),
-    }
 
 
 def _correct(pairs: Sequence[tuple[Predictions, Predictions]], side: int) -> Labels:

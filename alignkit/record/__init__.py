@@ -41,6 +41,7 @@ from alignkit.record.path import Coverage, CoverageDiff, NotDecoded, PathFacts, 
 from alignkit.record.pixels import ImageTableFacts, PixelStage, PlaneStage, WorstImage
 from alignkit.record.stored import Artifact, Count, Estimate, State, Stored, VerdictState
 from alignkit.record.training import Epoch, TrainingFacts
+from alignkit.record.training_size import SizeCurve, SizePoint
 from alignkit.record.verdict import Control, RuleOutcome, Verdict
 
 __all__ = [
@@ -81,6 +82,8 @@ __all__ = [
     "RuleOutcome",
     "RunRecord",
     "ShareFacts",
+    "SizeCurve",
+    "SizePoint",
     "StageFacts",
     "State",
     "Stored",
@@ -140,6 +143,8 @@ class RunRecord(Stored):
     images: tuple[ImageTableFacts, ...] = ()
     groups: tuple[GroupFacts, ...] = ()
     latencies: tuple[LatencyFacts, ...] = ()
+    training_sizes: tuple[SizeCurve, ...] = ()
+    """Of entries that were measured with several shares of the training images."""
 
 
 def write_record(record: RunRecord, folder: Path) -> Path:

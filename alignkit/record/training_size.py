@@ -16,6 +16,7 @@ class SizePoint(Stored):
     images: Count
     seeds: Count
     drift: Estimate
+    """The matrix entry's own."""
 
 
 class SizeCurve(Stored):
@@ -30,4 +31,4 @@ class SizeCurve(Stored):
     points: tuple[SizePoint, ...]
     """By growing training set, two or more."""
     change: Estimate
-    """Drift with the fewest images less that with the most."""
+    """Drift with the fewest images less that with the most, paired by seed and image."""

@@ -13,6 +13,7 @@ from alignkit.report.matrix_view import significance
 from alignkit.report.names import Names
 from alignkit.report.numerals import DASH, count, interval, percent, plain, points, shorten
 from alignkit.report.stage_view import stage_sections
+from alignkit.report.training_size_view import across_paths, size_sentence
 from alignkit.report.verdict_view import SEVERITY, WORDS, verdict_view
 
 MOST_ROWS = 100
@@ -76,6 +77,8 @@ def summary_view(record: RunRecord) -> SummaryView:
 
 def _sections(record: RunRecord, names: Names) -> Iterable[Section]:
     yield _matrix(record, names)
+    if across_paths(record, "churn"):
+        yield _sizes(record, names)
     if record.verdict.rules:
         yield _rules(record, names)
     yield _stages(record, names)
@@ -174,6 +177,11 @@ def _rules(record: RunRecord, names: Names) -> Section:
     headers = ("Outcome", "Rule", "Observed", "Trained with", "Evaluated with", "Runtime")
     words = "" if rows else "Every rule passed."
     return _table("Rules that did not pass", words, headers, rows, text=6)
+
+
+def _sizes(record: RunRecord, names: Names) -> Section:
+    told = [size_sentence(curve, names) for curve in across_paths(record, "churn")]
+    return Section("Drift and the size of the training set", " ".join(told))
 
 
 def _stages(record: RunRecord, names: Names) -> Section:

@@ -20,6 +20,7 @@ from alignkit.report.numeric_view import numeric_table, sessions_table
 from alignkit.report.run_view import controls_table, data_table, environment_tables, paths_table
 from alignkit.report.stage_view import StageSection, stage_sections
 from alignkit.report.table import Table
+from alignkit.report.training_size_view import SizeSection, size_sections
 from alignkit.report.training_view import TrainingSection, training_sections, training_table
 from alignkit.report.verdict_view import VerdictView, verdict_view
 from alignkit.report.worst_view import WorstGroup, worst_groups
@@ -47,6 +48,7 @@ class ReportView:
     sessions: Table | None
     failures: tuple[Failure, ...]
     causes: tuple[AttributionSection, ...]
+    sizes: tuple[SizeSection, ...]
     stages: tuple[StageSection, ...]
     flipped: tuple[FlippedSection, ...]
     advice: tuple[AdviceSection, ...]
@@ -90,6 +92,7 @@ def report_view(record: RunRecord) -> ReportView:
         sessions=sessions_table(record, names),
         failures=failures(record, names),
         causes=attribution_sections(record, names),
+        sizes=size_sections(record, names),
         stages=stages,
         flipped=flipped_sections(record, names),
         advice=advice_sections(record, names),

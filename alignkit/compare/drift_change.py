@@ -1,0 +1,64 @@
+"""How much more, or less, one comparison drifts than another, on the same images and seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from alignkit.compare.bootstrap import RESAMPLES, resampled_counts
+from alignkit.compare.hierarchy import joined_draws, spread_of
+from alignkit.compare.totals import Totals, pair_up
+from alignkit.errors import DataError
+from alignkit.metrics import FloatArray
+from alignkit.predictions import Predictions
+from alignkit.statistics import Estimate, percentile_interval
+
+Sides = tuple[Sequence[Predictions], Sequence[Predictions]]
+"""Reference and candidate, one of each a seed."""
+
+
+def drift_change(
+    before: Sides,
+    after: Sides,
+    metrics: Sequence[str],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Estimate]:
+    """The drift of ``after`` less that of ``before`` in each metric or ``churn``, as fractions.
+
+    Paired twice: both are drawn with the same images, and the spread over seeds is that of each
+    seed's own change (`alignkit.compare.hierarchy`), so that what the two have in common cancels.
+    Raises `DataError` if they have not the same seeds or images, `NothingCompared` if no image.
+    """
+    earlier, later = pair_up(*before), pair_up(*after)
+    if len(earlier) != len(later) or earlier[0][0].ids != later[0][0].ids:
+        raise DataError("two drifts are compared on the same images and seeds; evaluate both so")
+    counts = [_differences(pairs, resamples, seed) for pairs in (earlier, later)]
+    found = {}
+    for metric in metrics:
+        (seen, draws), (seen_later, draws_later) = (each[metric] for each in counts)
+        found[metric] = _estimate(
+            seen_later - seen, draws_later - draws, images=len(earlier[0][0]), seed=seed
+        )
+    return found
+
+
+def _differences(
+    pairs: Sequence[tuple[Predictions, Predictions]], resamples: int, seed: int
+) -> dict[str, tuple[FloatArray, FloatArray]]:
+    """By metric: each seed's drift (seeds,), and its draws (seeds, resamples)."""
+    totals = Totals(pairs)
+    observed = totals.differences(np.asarray(totals.members.sum(axis=1), np.float64))
+    drawn = totals.differences(resampled_counts(totals.members, resamples=resamples, seed=seed))
+    return {name: (observed[name][..., 0], drawn[name]) for name in observed}
+
+
+def _estimate(observed: FloatArray, draws: FloatArray, *, images: int, seed: int) -> Estimate:
+    value = float(observed.mean())
+    if np.isnan(value):
+        return Estimate(None, None, None, "no class defines it on every side")
+    joined = joined_draws(draws, observed, spread_of(draws, observed), images=images, seed=seed)
+    low, high = percentile_interval(joined)
+    return Estimate(value, float(low), float(high))

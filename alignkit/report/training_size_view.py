@@ -1,0 +1,164 @@
+"""Drift against the size of the training set: a chart with intervals, its table, and what it says.
+
+The charts show where another path served than trained, in the reference runtime; the tables every
+entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from alignkit.record import Estimate, RunRecord, SizeCurve
+from alignkit.report.names import METRICS, Names
+from alignkit.report.numerals import DASH, count, grouped, interval, percent, points
+from alignkit.report.spread_plot import SpreadPlot, spread_plot
+from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.row import paths_of
+
+MOST_LINES = 4
+"""Lines of one chart, those that change most: more cannot be told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeSection:
+    """One metric."""
+
+    title: str
+    sentences: tuple[str, ...]
+    chart: SpreadPlot | None
+    """``None`` where no other path was measured."""
+    omitted: str
+    """How many lines the chart leaves to the table, in words."""
+    table: Table
+
+
+def size_sections(record: RunRecord, names: Names) -> tuple[SizeSection, ...]:
+    """A section for each metric; none where models were trained on one share of the data only."""
+    metrics = dict.fromkeys(curve.metric for curve in record.training_sizes)
+    return tuple(
+        _section(metric, [each for each in record.training_sizes if each.metric == metric],
+                 across_paths(record, metric), names)
+        for metric in metrics
+    )  # fmt: skip
+
+
+def across_paths(record: RunRecord, metric: str) -> list[SizeCurve]:
+    """The metric's curves of models served with another path, in the reference runtime."""
+    runtimes = {(each.backend, each.precision) for each in record.matrix if each.aligned}
+    return [
+        each
+        for each in record.training_sizes
+        if each.metric == metric
+        and each.evaluated_with not in paths_of(each.trained_with)
+        and (each.backend, each.precision) in runtimes
+    ]
+
+
+def size_sentence(curve: SizeCurve, names: Names) -> str:
+    """The two ends of a curve in words, and whether they are told apart."""
+    share = curve.metric == "churn"
+    least, most = curve.points[0], curve.points[-1]
+    what = METRICS[curve.metric] if share else f"Change of {METRICS[curve.metric].lower()}"
+    ends = (
+        f"{what} of {names.short(curve.trained_with)} models served with "
+        f"{names.short(curve.evaluated_with)}: {_written(least.drift, share=share)} trained on "
+        f"{count(least.images, 'image')}, {_written(most.drift, share=share)} on "
+        f"{grouped(most.images)}"
+    )
+    return f"{ends}. {_reading(curve)}"
+
+
+def _reading(curve: SizeCurve) -> str:
+    change = curve.change
+    if change.value is None or change.low is None or change.high is None:
+        return f"Their difference has no interval: {change.reason or 'not measured'}."
+    told = f"{points(change.value)} pp {interval(change)}"
+    if change.low <= 0 <= change.high:
+        return f"The difference, {told}, may be none: no amplification is shown."
+    if abs(curve.points[0].drift.value or 0) > abs(curve.points[-1].drift.value or 0):
+        return f"Fewer images amplify the drift: {told}."
+    return f"Fewer images lessen the drift: {told}."
+
+
+def _written(estimate: Estimate, *, share: bool) -> str:
+    if estimate.value is None:
+        return f"{DASH} ({estimate.reason or 'not measured'})"
+    value = percent(estimate.value, 2) if share else f"{points(estimate.value)} pp"
+    return f"{value} {interval(estimate, share=share)}".strip()
+
+
+def _section(
+    metric: str, curves: Sequence[SizeCurve], across: Sequence[SizeCurve], names: Names
+) -> SizeSection:
+    drawn = sorted(across, key=lambda each: -abs(each.change.value or 0.0))[:MOST_LINES]
+    left = len(across) - len(drawn)
+    title = METRICS[metric] if metric == "churn" else f"Δ {METRICS[metric].lower()}"
+    unit = "%" if metric == "churn" else "percentage points"
+    return SizeSection(
+        title=title,
+        sentences=tuple(size_sentence(each, names) for each in across),
+        chart=spread_plot(
+            [(_label(each, names), _points(each)) for each in drawn],
+            id=f"size-{metric.replace('.', '-')}",
+            title=f"{title} against the number of training images, with 95 % intervals",
+            names=("training images", f"{title}, {unit}"),
+        )
+        if drawn
+        else None,
+        omitted=f"{count(left, 'more line')} in the table only." if left else "",
+        table=_table(title, unit, curves, names),
+    )
+
+
+def _label(curve: SizeCurve, names: Names) -> str:
+    return f"{names.short(curve.trained_with)} served with {names.short(curve.evaluated_with)}"
+
+
+def _points(curve: SizeCurve) -> list[tuple[float, float, float, float]]:
+    """(images, value, low, high) of each point with a value, in percent."""
+    return [
+        (float(each.images), 100 * each.drift.value,
+         100 * (each.drift.value if each.drift.low is None else each.drift.low),
+         100 * (each.drift.value if each.drift.high is None else each.drift.high))
+        for each in curve.points
+        if each.drift.value is not None
+    ]  # fmt: skip
+
+
+def _table(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> Table:
+    notes = Notes()
+    rows = tuple(row for curve in curves for row in _rows(curve, names, notes))
+    columns = (
+        *text_columns("Trained with", "Evaluated with", "Runtime"),
+        *number_columns("Images", "Seeds", title, "95 % interval"),
+    )
+    caption = (
+        f"{title}, {unit}, by number of training images; fewest less most: paired by seed and image"
+    )
+    return Table(caption, columns, rows, notes=notes.all())
+
+
+def _rows(curve: SizeCurve, names: Names, notes: Notes) -> list[Row]:
+    place = (
+        Shown(names.short(curve.trained_with)),
+        Shown(names.short(curve.evaluated_with)),
+        Shown(f"{curve.backend} {curve.precision}"),
+    )
+    share = curve.metric == "churn"
+    rows = [
+        Row((*place, Shown(grouped(each.images)), Shown(str(each.seeds)),
+             *_cells(each.drift, notes, share=share)))
+        for each in curve.points
+    ]  # fmt: skip
+    change = _cells(curve.change, notes, share=False)
+    return [*rows, Row((*place, Shown("fewest less most"), Shown(""), *change))]
+
+
+def _cells(estimate: Estimate, notes: Notes, *, share: bool) -> tuple[Shown, Shown]:
+    if estimate.value is None:
+        gap = notes.missing(estimate.reason)
+        return gap, gap
+    ends = interval(estimate, share=share)
+    value = f"{100 * estimate.value:.2f}" if share else points(estimate.value)
+    return Shown(value), Shown(ends) if ends else notes.missing(estimate.reason or "no interval")
