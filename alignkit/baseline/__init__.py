@@ -77,6 +77,8 @@ class MetricLine(_Stored):
     backend: str
     precision: str
     metrics: dict[str, float | None]
+    predictions: dict[str, str] = {}
+    """Seed → predicted class of every image; see `alignkit.baseline.answers`."""
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -172,10 +174,10 @@ def find_baseline(folder: Path, environment: dict[str, str]) -> Baseline:
         raise BaselineError(
             f"{folder} holds no baseline; record one outside CI: alignkit baseline record FILE"
         )
-    name, nearest = min(others.items(), key=lambda each: len(_differing(each[1], environment)))
+    name, nearest = min(others.items(), key=lambda each: len(differing(each[1], environment)))
     fields = "; ".join(
         f"{key}: {nearest.get(key, 'none')} there, {environment.get(key, 'none')} here"
-        for key in _differing(nearest, environment)
+        for key in differing(nearest, environment)
     )
     raise BaselineError(
         f"{folder} has no baseline of this environment; the nearest, {name}, differs in {fields}. "
@@ -183,7 +185,8 @@ def find_baseline(folder: Path, environment: dict[str, str]) -> Baseline:
     )
 
 
-def _differing(a: dict[str, str], b: dict[str, str]) -> list[str]:
+def differing(a: dict[str, str], b: dict[str, str]) -> list[str]:
+    """The fields in which two environments differ."""
     return [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
 
 

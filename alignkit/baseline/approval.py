@@ -176,7 +176,7 @@ def approve(
             versions_before=known.head.versions if known else {},
             versions_after=now.head.versions,
             lines=tuple(_kept(change) for change in accepted),
-            metrics=measured,
+            metrics=tuple(_without_predictions(change) for change in measured),
         )
         # the record first: a crash between the two leaves an approval without effect, and never
         # a changed baseline that nobody approved
@@ -195,6 +195,12 @@ def _kept(change: LineChange) -> ApprovedLine:
         old=_value(change.old) if change.old else None,
         new=_value(change.new),
     )
+
+
+def _without_predictions(change: MetricChange) -> MetricChange:
+    none: dict[str, dict[str, str]] = {"predictions": {}}
+    old = change.old.model_copy(update=none) if change.old else None
+    return MetricChange(old=old, new=change.new.model_copy(update=none))
 
 
 def _value(line: StageLine) -> LineValue:

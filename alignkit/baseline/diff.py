@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.baseline import Baseline, Head, LineKey, StageLine
 from alignkit.baseline.snapshot import Snapshot
 from alignkit.preprocess import STAGES, StageName
-from alignkit.record import BaselineFacts, BaselineStage, CoverageDiff
+from alignkit.record import BaselineDrift, BaselineFacts, BaselineStage, CoverageDiff
 
 if TYPE_CHECKING:
     from alignkit.compare.pixel_sums import PixelSums
@@ -58,7 +58,24 @@ def compare_with_baseline(
         coverage=_coverage(known, current),
         unchanged=tuple(unchanged),
         metrics={"|".join(key): line.metrics for key, line in approved.metrics.items()},
+        drifts=_drifts(approved, now),
     )
+
+
+def _drifts(approved: Baseline, now: Snapshot) -> dict[str, BaselineDrift]:
+    """Every entry of which both sides keep predictions of the same seeds."""
+    from alignkit.baseline.answers import drift_since
+
+    found = {}
+    for key, line in now.metrics.items():
+        before = approved.metrics[key].predictions if key in approved.metrics else {}
+        seeds = sorted(before.keys() & line.predictions.keys())
+        if seeds:
+            drift = drift_since(
+                [before[seed] for seed in seeds], [line.predictions[seed] for seed in seeds]
+            )
+            found["|".join(key)] = BaselineDrift(seeds=tuple(seeds), drift=drift)
+    return found
 
 
 def _arrays(

@@ -76,13 +76,19 @@ def _now(
     golden: Collection[StageName],
     progress: Progress,
 ) -> Baseline:
-    record = None
+    record, run = None, None
     if experiment.content.labelled:
         from alignkit.run import run_experiment
 
-        record, _ = run_experiment(experiment, workspace, progress=progress)
+        record, run = run_experiment(experiment, workspace, progress=progress)
     return snapshot_of(
-        experiment, folder, record=record, approved=approved, keep=golden, progress=progress
+        experiment,
+        folder,
+        record=record,
+        run=run,
+        approved=approved,
+        keep=golden,
+        progress=progress,
     ).as_baseline()
 
 

@@ -90,6 +90,7 @@ def snapshot_of(
     folder: Path,
     *,
     record: RunRecord | None = None,
+    run: Path | None = None,
     approved: Baseline | None = None,
     keep: Collection[StageName] = (),
     leave_out: Collection[str] = (),
@@ -98,8 +99,8 @@ def snapshot_of(
 ) -> Snapshot:
     """Tap the paths of an experiment that can run here on its evaluation images, or on ``samples``.
 
-    ``folder`` is that of its baselines; ``record`` gives the metrics of a matrix; ``leave_out``
-    names paths that need not be tapped.
+    ``folder`` is that of its baselines; ``record``, which lies in ``run``, gives the metrics and
+    predictions of a matrix; ``leave_out`` names paths that need not be tapped.
     """
     samples = experiment.content.data.evaluation() if samples is None else samples
     usable = [
@@ -115,16 +116,10 @@ def snapshot_of(
             keep=keep,
             progress=advancing(stage),
         )
-    for entry in record.matrix if record else ():
-        if entry.state == "measured":
-            line = MetricLine(
-                trained_with=entry.trained_with,
-                evaluated_with=entry.evaluated_with,
-                backend=entry.backend,
-                precision=entry.precision,
-                metrics=entry.metrics,
-            )
-            snapshot.metrics[line.key] = line
+    if record is not None and run is not None:
+        from alignkit.baseline.from_run import metric_lines
+
+        snapshot.metrics.update(metric_lines(record, run))
     return snapshot
 
 

@@ -14,7 +14,8 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from alignkit.errors import ExitCode, worst
-from alignkit.gate.observe import BASELINE, Evidence, Observed, observe
+from alignkit.gate.evidence import BASELINE, Evidence, Observed
+from alignkit.gate.observe import observe
 from alignkit.gate.rule import DEFAULT_RULES, PIXEL_RULES, Gate, Rule, Waiver
 from alignkit.gate.words import in_words, limits, sentence
 from alignkit.record import (

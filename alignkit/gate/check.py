@@ -6,6 +6,7 @@ experiment is run, or its finished run is taken, and judged again: waivers end, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,17 +14,22 @@ from alignkit.baseline import (
     FOLDER,
     Baseline,
     baseline_environment,
+    baseline_text,
     find_baseline,
     named_baseline,
 )
 from alignkit.baseline.diff import compare_with_baseline, unchanged_paths
-from alignkit.baseline.snapshot import head_now, snapshot_of
+from alignkit.baseline.from_run import STAGES_FILE, baseline_of_run
+from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
+from alignkit.errors import BaselineError, ConfigError
 from alignkit.gate import judge
+from alignkit.gate.evidence import BASELINE
 from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
+from alignkit.gate.rule import Rule
 from alignkit.load.experiment import Experiment
 from alignkit.progress import Progress
 from alignkit.record import BaselineFacts, RunRecord, write_record
-from alignkit.workspace import Workspace
+from alignkit.workspace import Workspace, write_atomically
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,38 +51,64 @@ def check(
     *,
     baselines: Path | None,
     changed_only: bool = False,
+    against: Path | None = None,
+    as_run: bool = False,
     progress: Progress,
 ) -> Checked:
     """Measure what the rules ask for, with the self-test, and judge it.
 
     ``baselines`` is the folder of baselines, by default ``alignkit.baseline`` beside the file;
     ``changed_only`` takes paths that nothing can have changed since their approval as they were.
+    ``against`` is the folder of a run that takes the baseline's place. ``as_run`` leaves rules
+    against a baseline to the gate and keeps what a later ``against`` needs for them.
     Raises `BaselineError` if a rule needs a baseline that is not there, `NothingCompared` if no
     image was left, and what a run raises.
     """
     folder = baseline_folder(experiment, baselines)
-    approved = approved_baseline(
-        experiment, folder
-    )  # before any work: what is missing costs seconds
+    # before any work: what is missing costs seconds
+    approved = None if as_run else approved_baseline(experiment, folder, against)
     measure = _measured_run if experiment.content.labelled else _measured_pixels
     record, run = measure(experiment, workspace, progress)
+    if against is not None and run.resolve() == against.resolve():
+        raise BaselineError(
+            f"{against} is this very run: nothing it depends on has changed since, and it would be "
+            "compared with itself; give another run's folder"
+        )
     record = _with_measured(experiment, record, run, workspace, progress)
     now = None
     facts: BaselineFacts | None = None
     if approved is not None:
         same = _unchanged(experiment, approved) if changed_only else []
-        now = snapshot_of(
-            experiment,
-            folder,
-            record=record,
-            approved=approved,
-            leave_out=same,
-            progress=progress,
-        )
+        now = _snapshot(experiment, folder, record, run, approved, same, progress)
         facts = compare_with_baseline(approved, now, unchanged=same)
+    elif as_run and rules_against_baseline(experiment):
+        now = snapshot_of(experiment, folder, progress=progress)
+        write_atomically(run / STAGES_FILE, baseline_text(now.as_baseline()))
     record = judged(experiment, record, facts)
     write_record(record, run)
     return Checked(record, run, approved, now.as_baseline() if now else None)
+
+
+def _snapshot(
+    experiment: Experiment,
+    folder: Path,
+    record: RunRecord,
+    run: Path,
+    approved: Baseline,
+    same: Sequence[str],
+    progress: Progress,
+) -> Snapshot:
+    # the run of an experiment that trains keeps predictions and no stages
+    every = [path.name for path in experiment.paths]
+    return snapshot_of(
+        experiment,
+        folder,
+        record=record,
+        run=run,
+        approved=approved,
+        leave_out=same if approved.lines else every,
+        progress=progress,
+    )
 
 
 def baseline_folder(experiment: Experiment, baselines: Path | None) -> Path:
@@ -84,14 +116,36 @@ def baseline_folder(experiment: Experiment, baselines: Path | None) -> Path:
     return (baselines or experiment.file.parent / FOLDER) / experiment.name
 
 
-def approved_baseline(experiment: Experiment, folder: Path) -> Baseline | None:
+def rules_against_baseline(experiment: Experiment) -> list[Rule]:
+    """Presets spelt out."""
+    rules = [each for rule in experiment.content.gate.rules or () for each in rule.expanded()]
+    return [rule for rule in rules if rule.against == BASELINE]
+
+
+def approved_baseline(
+    experiment: Experiment, folder: Path, against: Path | None = None
+) -> Baseline | None:
     """What the rules compare with; ``None`` if none does. Raises `BaselineError`."""
-    gate = experiment.content.gate
-    if not any(rule.against == "baseline" for rule in gate.rules or ()):
+    rules = rules_against_baseline(experiment)
+    if against is not None:
+        return _of_run(experiment, against, rules)
+    if not rules:
         return None
-    if gate.environment is not None:
-        return named_baseline(folder, gate.environment)
+    environment = experiment.content.gate.environment
+    if environment is not None:
+        return named_baseline(folder, environment)
     return find_baseline(folder, baseline_environment(experiment.paths))
+
+
+def _of_run(experiment: Experiment, against: Path, rules: Sequence[Rule]) -> Baseline:
+    if not rules:
+        raise ConfigError(f"--against {against}: no rule of {experiment.file} compares with it; "
+                          "write 'against: baseline' in those that shall")  # fmt: skip
+    found = baseline_of_run(against, baseline_environment(experiment.paths))
+    if any(rule.measured.kind in ("pixel", "coverage") for rule in rules) and not found.lines:
+        raise BaselineError(f"{against} keeps no stages, which rules about pixels compare; "
+                            "`alignkit run` of a file without models keeps them")  # fmt: skip
+    return found
 
 
 def _with_measured(

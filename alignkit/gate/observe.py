@@ -2,92 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from statistics import median
 
 from alignkit.errors import ExitCode
+from alignkit.gate.evidence import BASELINE, Evidence, Observed
+from alignkit.gate.observe_model import applies, of_entry, since
 from alignkit.gate.rule import Rule
-from alignkit.record import (
-    AttributionFacts,
-    BaselineFacts,
-    BaselineStage,
-    CoverageDiff,
-    GroupFacts,
-    LatencyFacts,
-    MatrixEntry,
-    PixelStage,
-)
-
-BASELINE = "baseline"
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What a run measured, as far as rules look at it."""
-
-    matrix: Sequence[MatrixEntry] = ()
-    pixels: Sequence[PixelStage] = ()
-    coverage: Sequence[CoverageDiff] = ()
-    baseline: BaselineFacts | None = None
-    reference: str = ""
-    """Name of the reference path."""
-    candidates: Sequence[str] = ()
-    """Names of the other paths."""
-    skipped: dict[str, str] = field(default_factory=dict)
-    """Path → why it cannot run here."""
-    labels: dict[tuple[str, str], str] = field(default_factory=dict)
-    """(path, stage) → the stage's options in words."""
-    attributions: Sequence[AttributionFacts] = ()
-    groups: Sequence[GroupFacts] | None = None
-    """``None`` where a run leaves subgroups to the gate."""
-    latencies: Sequence[LatencyFacts] | None = None
-    """``None`` where a run leaves timing to the gate."""
-
-    def of(self, where: dict[str, str]) -> Evidence:
-        """The evidence of a subgroup alone."""
-        group = next(each for each in self.groups or () if each.where == where)
-        return replace(
-            self, matrix=group.matrix, pixels=group.pixels, coverage=group.coverage, groups=()
-        )
-
-    def images(self, where: dict[str, str]) -> int:
-        """How many images a subgroup has."""
-        return sum(each.images for each in self.groups or () if each.where == where)
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """One value a rule is held against, or why there is none."""
-
-    trained_with: str
-    """The reference path of a pixel metric, ``baseline``, or the row of the matrix."""
-    evaluated_with: str
-    backend: str = ""
-    precision: str = ""
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    n: int = 0
-    """Images, each counted once."""
-    seeds: int = 1
-    images_error: float | None = None
-    """Standard error of the value had other images been evaluated; ``None`` if not known."""
-    seeds_error: float = 0.0
-    """The same of other seeds."""
-    at_least: float | None = None
-    """A lower bound, where the value itself is not known."""
-    different: str = ""
-    """Why it fails whatever the limit is: the shapes are not the same."""
-    perfect: bool = False
-    """Nothing differs at all: PSNR is infinite and passes any limit."""
-    cause: str = ""
-    unchanged: bool = False
-    """Not looked at, since nothing can have changed it."""
-    reason: str = ""
-    """Why there is no value."""
-    missing: ExitCode = ExitCode.CRASHED
-    """What the lack of a value means."""
+from alignkit.record import BaselineStage, CoverageDiff, LatencyFacts, PixelStage
 
 
 def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
@@ -109,7 +31,7 @@ def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
         found = [_coverage(evidence, path) for path in _candidates(rule, evidence)]
     else:
         found = [
-            _entry(rule, entry, evidence) for entry in evidence.matrix if _applies(rule, entry)
+            of_entry(rule, entry, evidence) for entry in evidence.matrix if applies(rule, entry)
         ]
     nothing = Observed(
         evidence.reference,
@@ -122,16 +44,6 @@ def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
 
 def _candidates(rule: Rule, evidence: Evidence) -> list[str]:
     return [path for path in evidence.candidates if rule.path in (None, path)]
-
-
-def _applies(rule: Rule, entry: MatrixEntry) -> bool:
-    if rule.against == "reference" and entry.aligned:
-        return False
-    return (
-        rule.path in (None, entry.evaluated_with)
-        and rule.backend in (None, entry.backend)
-        and rule.precision in (None, entry.precision)
-    )
 
 
 def _pixel(rule: Rule, evidence: Evidence, path: str) -> Observed:
@@ -216,48 +128,6 @@ def _of_coverage(diff: CoverageDiff) -> Observed:
     )
 
 
-def _entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
-    where = (entry.trained_with, entry.evaluated_with, entry.backend, entry.precision)
-    if entry.drift is None:
-        missing = ExitCode.MISSING if entry.state == "skipped" else ExitCode.CRASHED
-        return Observed(*where, reason=entry.reason or "not measured", missing=missing)
-    metric, drift, seeds = rule.measured, entry.drift, max(1, len(entry.seeds))
-    if metric.field.startswith("logits."):
-        value = getattr(drift.logits, metric.field.removeprefix("logits."))
-        return Observed(*where, value=value, n=drift.n // seeds, reason=drift.logits.reason)
-    if metric.kind == "class":
-        chosen = [each for each in drift.classes if each.name == metric.of_class]
-        if not chosen:
-            known = ", ".join(each.name for each in drift.classes[:8])
-            reason = f"there is no class {metric.of_class!r}; there are {known}"
-            return Observed(*where, reason=reason, missing=ExitCode.USAGE)
-        estimate, n = getattr(chosen[0], metric.field), chosen[0].support
-    else:
-        estimate = drift.churn if metric.field == "churn" else drift.metrics.get(metric.field)
-        n = drift.n // seeds
-    if estimate is None or estimate.value is None:
-        reason = estimate.reason if estimate else "not measured"
-        return Observed(*where, n=n, reason=reason, missing=ExitCode.NOTHING_COMPARED)
-    share = 1.0
-    if rule.relative:
-        whole = _aligned_value(entry, metric.field, evidence)
-        if not whole:
-            return Observed(*where, n=n, reason="the reference's value is zero or unknown, so that "
-                            "nothing is relative to it")  # fmt: skip
-        share = 1 / whole
-    errors = drift.errors.get(metric.field) if metric.kind != "class" else None
-    return Observed(
-        *where,
-        value=estimate.value * share,
-        low=None if estimate.low is None else estimate.low * share,
-        high=None if estimate.high is None else estimate.high * share,
-        n=n,
-        seeds=seeds,
-        images_error=errors.images * share if errors else None,
-        seeds_error=errors.seeds * share if errors else 0.0,
-    )
-
-
 def _latencies(rule: Rule, evidence: Evidence) -> list[Observed]:
     part, _, which = rule.measured.field.partition(".")
     measured = [each for each in evidence.latencies or () if each.part == part]
@@ -295,20 +165,13 @@ def _timed(facts: LatencyFacts) -> str:
     return facts.path or f"{facts.backend} {facts.precision}"
 
 
-def _aligned_value(entry: MatrixEntry, metric: str, evidence: Evidence) -> float | None:
-    for each in evidence.matrix:
-        if each.aligned and each.trained_with == entry.trained_with:
-            return each.metrics.get(metric)
-    return None
-
-
 def _against_baseline(rule: Rule, evidence: Evidence) -> list[Observed]:
     baseline, metric = evidence.baseline, rule.measured
     if baseline is None:
         return [Observed(BASELINE, rule.path or "any", reason="no baseline was read",
                          missing=ExitCode.BASELINE)]  # fmt: skip
-    if metric.kind == "model":
-        return [_since(rule, entry, baseline) for entry in evidence.matrix if _applies(rule, entry)]
+    if metric.kind in ("model", "class"):
+        return [since(rule, entry, baseline) for entry in evidence.matrix if applies(rule, entry)]
     same = [path for path in baseline.unchanged if rule.path in (None, path)]
     found = [Observed(BASELINE, path, unchanged=True) for path in same]
     if metric.kind == "coverage":
@@ -319,22 +182,6 @@ def _against_baseline(rule: Rule, evidence: Evidence) -> list[Observed]:
         for stage in baseline.stages
         if stage.stage == metric.stage and rule.path in (None, stage.path)
     ]
-
-
-def _since(rule: Rule, entry: MatrixEntry, baseline: BaselineFacts) -> Observed:
-    where = (entry.trained_with, entry.evaluated_with, entry.backend, entry.precision)
-    before = baseline.metrics.get("|".join(where), {}).get(rule.measured.field)
-    after = entry.metrics.get(rule.measured.field)
-    if entry.state == "skipped":
-        return Observed(*where, reason=entry.reason, missing=ExitCode.MISSING)
-    if after is None:
-        return Observed(*where, reason=entry.reason or "not measured")
-    if before is None:
-        return Observed(*where, reason="the baseline has no such entry", missing=ExitCode.BASELINE)
-    if rule.relative and not before:
-        return Observed(*where, reason="the baseline's value is zero")
-    change = after - before
-    return Observed(*where, value=change / before if rule.relative else change)
 
 
 def _of_baseline_stage(field: str, stage: BaselineStage) -> Observed:

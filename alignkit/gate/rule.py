@@ -209,12 +209,8 @@ def _misfits(rule: Rule, metric: RuleMetric) -> tuple[tuple[bool, str], ...]:
             "against a baseline a stage is compared with all that came before it",
         ),
         (
-            baseline and rule.margin is not None,
-            "a baseline keeps no predictions to pair, so there is no interval; use 'fail'",
-        ),
-        (
-            baseline and (metric.kind == "class" or (metric.kind == "model" and not metric.signed)),
-            f"a baseline keeps no predictions, which {metric.name} needs",
+            baseline and metric.field.startswith("logits."),
+            f"a baseline keeps predicted classes, which {metric.name} is not made of",
         ),
     )
 

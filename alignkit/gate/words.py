@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from alignkit.gate.observe import BASELINE, Evidence, Observed
+from alignkit.gate.evidence import BASELINE, Evidence, Observed
 from alignkit.gate.rule import Rule
 from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome
 from alignkit.report.numerals import grouped

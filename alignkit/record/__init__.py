@@ -13,7 +13,7 @@ from typing import Final, Literal
 from pydantic import ValidationError
 
 from alignkit.errors import RecordError
-from alignkit.record.baseline import BaselineFacts, BaselineStage
+from alignkit.record.baseline import BaselineDrift, BaselineFacts, BaselineStage
 from alignkit.record.blame import (
     AdviceFacts,
     AttributionFacts,
@@ -49,6 +49,7 @@ __all__ = [
     "AdviceFacts",
     "Artifact",
     "AttributionFacts",
+    "BaselineDrift",
     "BaselineFacts",
     "BaselineStage",
     "BatchCheck",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from alignkit.record.cell import DriftFacts
 from alignkit.record.path import CoverageDiff
 from alignkit.record.pixels import PixelStage
 from alignkit.record.stored import Count, Stored
@@ -30,6 +31,14 @@ class BaselineStage(Stored):
     """Changed images without a golden tensor."""
 
 
+class BaselineDrift(Stored):
+    """What became of the predictions that a baseline keeps of a matrix entry."""
+
+    seeds: tuple[str, ...]
+    """In which both sides predicted."""
+    drift: DriftFacts
+
+
 class BaselineFacts(Stored):
     """What a run was compared with."""
 
@@ -44,3 +53,5 @@ class BaselineFacts(Stored):
     """Paths that were not looked at: images, code, libraries and options are the approved ones."""
     metrics: dict[str, dict[str, float | None]] = {}
     """``trained with|evaluated with|backend|precision`` → approved metrics."""
+    drifts: dict[str, BaselineDrift] = {}
+    """The same → drift since, paired image by image, where predictions were kept."""

@@ -1,0 +1,87 @@
+"""`Evidence`, what a run measured as far as rules look at it, and `Observed`, one value of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from alignkit.errors import ExitCode
+from alignkit.record import (
+    AttributionFacts,
+    BaselineFacts,
+    CoverageDiff,
+    GroupFacts,
+    LatencyFacts,
+    MatrixEntry,
+    PixelStage,
+)
+
+BASELINE = "baseline"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a run measured, as far as rules look at it."""
+
+    matrix: Sequence[MatrixEntry] = ()
+    pixels: Sequence[PixelStage] = ()
+    coverage: Sequence[CoverageDiff] = ()
+    baseline: BaselineFacts | None = None
+    reference: str = ""
+    """Name of the reference path."""
+    candidates: Sequence[str] = ()
+    """Names of the other paths."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Path → why it cannot run here."""
+    labels: dict[tuple[str, str], str] = field(default_factory=dict)
+    """(path, stage) → the stage's options in words."""
+    attributions: Sequence[AttributionFacts] = ()
+    groups: Sequence[GroupFacts] | None = None
+    """``None`` where a run leaves subgroups to the gate."""
+    latencies: Sequence[LatencyFacts] | None = None
+    """``None`` where a run leaves timing to the gate."""
+
+    def of(self, where: dict[str, str]) -> Evidence:
+        """The evidence of a subgroup alone."""
+        group = next(each for each in self.groups or () if each.where == where)
+        return replace(
+            self, matrix=group.matrix, pixels=group.pixels, coverage=group.coverage, groups=()
+        )
+
+    def images(self, where: dict[str, str]) -> int:
+        """How many images a subgroup has."""
+        return sum(each.images for each in self.groups or () if each.where == where)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One value a rule is held against, or why there is none."""
+
+    trained_with: str
+    """The reference path of a pixel metric, ``baseline``, or the row of the matrix."""
+    evaluated_with: str
+    backend: str = ""
+    precision: str = ""
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+    """Images, each counted once."""
+    seeds: int = 1
+    images_error: float | None = None
+    """Standard error of the value had other images been evaluated; ``None`` if not known."""
+    seeds_error: float = 0.0
+    """The same of other seeds."""
+    at_least: float | None = None
+    """A lower bound, where the value itself is not known."""
+    different: str = ""
+    """Why it fails whatever the limit is: the shapes are not the same."""
+    perfect: bool = False
+    """Nothing differs at all: PSNR is infinite and passes any limit."""
+    cause: str = ""
+    unchanged: bool = False
+    """Not looked at, since nothing can have changed it."""
+    reason: str = ""
+    """Why there is no value."""
+    missing: ExitCode = ExitCode.CRASHED
+    """What the lack of a value means."""
