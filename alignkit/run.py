@@ -37,7 +37,7 @@ def run_experiment(
     if not experiment.content.labelled:
         from alignkit.gate.check import check
 
-        checked = check(experiment, workspace, baselines=None, progress=progress)
+        checked = check(experiment, workspace, baselines=None, as_run=True, progress=progress)
         return checked.record, checked.folder
     plan = make_plan(experiment)
     folder = workspace.run_folder(experiment.name, plan.key)

@@ -48,6 +48,14 @@ def gate(
             "`alignkit report merge`.",
         ),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN_DIR",
+            help="Another run's folder, which takes the place of the recorded baseline.",
+            show_default=False,
+        ),
+    ] = None,
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
     report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,
@@ -81,6 +89,7 @@ def gate(
         report=report,
         changed_only=changed_only,
         shard=Shard.parse(shard) if shard else None,
+        against=against.parent if against and against.is_file() else against,
     )
     result = run_gate(run, progress_for("none" if quiet else progress))
     deliver(result, form=form, to=to)

@@ -41,13 +41,16 @@ class GateRun:
     """Render the HTML page."""
     changed_only: bool = False
     shard: Shard | None = None
+    against: Path | None = None
+    """The folder of a run, in place of the baseline."""
 
     @property
     def command(self) -> str:
         """Does it again."""
         sets = [word for each in self.overrides for word in ("--set", each)]
         shard = ["--shard", f"{self.shard.index}/{self.shard.count}"] if self.shard else []
-        return shlex.join(["alignkit", "gate", str(self.file), *sets, *shard])
+        against = ["--against", str(self.against)] if self.against else []
+        return shlex.join(["alignkit", "gate", str(self.file), *sets, *shard, *against])
 
 
 def run_gate(run: GateRun, progress: Progress) -> GateResult:
@@ -60,6 +63,8 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
         if run.shard is not None:
             from alignkit.gate.merge import check_shard
 
+            if run.against is not None:
+                raise ConfigError("--shard is judged against recorded baselines, not against runs")
             return check_shard(
                 experiment, run.workspace, run.shard, baselines=run.baselines, progress=progress
             )
@@ -68,6 +73,7 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
             run.workspace,
             baselines=run.baselines,
             changed_only=run.changed_only,
+            against=run.against,
             progress=progress,
         )
         return checked, None
@@ -108,7 +114,8 @@ def _result(
 ) -> GateResult:
     code = checked.record.verdict.exit_code
     pending = None
-    if checked.now is not None and experiment.content.gate.environment is None:
+    own = experiment.content.gate.environment is None and run.against is None
+    if checked.now is not None and own:
         pending = pending_changes(checked.approved, checked.now)
     if pending is not None and part is None and not in_ci():
         write_pending(pending_file(run.workspace, experiment.name, pending.fingerprint), pending)

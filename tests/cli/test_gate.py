@@ -226,3 +226,54 @@ def test_the_command_it_prints_does_it_again(gate, case, alignkit):
     again = alignkit(*words, "--reports", case.reports, "-q", "--no-report")
     assert again.code == 1
     assert again.out == told.out
+
+
+AGAINST = "{preset: strict, against: baseline}"
+
+
+@pytest.fixture
+def before(alignkit, case, tmp_path):
+    """The folder of a run, as CI keeps it of the main branch."""
+    told = alignkit("run", case.write(AGAINST), "--reports", tmp_path / "main", "--no-open", "-q")
+    assert told.code == 0, told
+    (record,) = (tmp_path / "main").glob("small/*/record.json")
+    return record.parent
+
+
+def test_another_run_takes_the_place_of_a_baseline(gate, case, before):
+    file = case.write(AGAINST)
+    assert gate(file).code == 6
+    assert gate(file, "--against", before).code == 0
+    assert gate(file, "--against", before / "record.json").code == 0
+    told = gate(file, "--against", before, "--set", CHROMA)
+    assert told.code == 1
+    assert "decode.changed" in told.out
+    assert "images change here first: opencv" in told.out
+    assert f"--against {before}" in told.out
+    assert not list(case.reports.glob("small/pending*"))
+
+
+def test_a_run_is_not_compared_with_itself(gate, alignkit, case, before):
+    file = case.write(AGAINST)
+    told = alignkit("gate", file, "--reports", before.parents[1], "-q", "--against", before)
+    assert told.code == 6
+    assert "is this very run" in told.out
+    assert gate(file, "--against", before).code == 0
+
+
+def test_runs_that_cannot_be_compared_with_are_refused(gate, case, before, tmp_path):
+    file = case.write(AGAINST)
+    told = gate(file, "--against", tmp_path / "nowhere")
+    assert (told.code, "no record.json" in told.out) == (6, True)
+    assert gate(file, "--against", before, "--shard", "1/2").code == 2
+    told = gate(case.write("{preset: strict}", name="alone.yaml"), "--against", before)
+    assert (told.code, "'against: baseline'" in told.out) == (2, True)
+    stages = before / "stages.jsonl"
+    stages.write_text(stages.read_text().replace('"system": "', '"system": "Plan 9 '))
+    told = gate(file, "--against", before)
+    assert (told.code, "Plan 9" in told.out, "another environment" in told.out) == (6, True, True)
+    stages.write_text(stages.read_text()[:-100])
+    assert gate(file, "--against", before).code == 6
+    stages.unlink()
+    told = gate(file, "--against", before)
+    assert (told.code, "keeps no stages" in told.out) == (6, True)

@@ -2,8 +2,13 @@
 
 import json
 import re
+import shutil
+from dataclasses import replace
 
+import numpy as np
 import pytest
+
+from alignkit.baseline.answers import pack, unpack
 
 EXPERIMENT = """\
 # Is it so?
@@ -89,9 +94,39 @@ def test_metrics_are_held_against_the_baseline(gate, tmp_path):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
         if "metrics" in line and line["evaluated_with"] == "pillow":
-            line["metrics"]["top1"] += 0.5
+            line["predictions"] = {
+                seed: all_wrong(old) for seed, old in line["predictions"].items()
+            }
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     told = gate(rules)
     assert told.code == 1
-    assert "50.00 pp" in told.out
+    assert "baseline" in told.out
     assert gate(rules.replace("0.05", "0.05, path: opencv")).code == 0
+    churn = "gate.rules=[{metric: churn, fail: 0.05, against: baseline}]"
+    assert gate(churn).code == 1
+    assert gate(churn.replace("0.05", "0.05, path: opencv")).code == 0
+
+
+def all_wrong(packed):
+    before = unpack(packed)
+    return pack(replace(before, logits=np.eye(10, dtype=np.float32)[(before.labels + 1) % 10]))
+
+
+def test_another_run_takes_the_place_of_the_baseline(gate, reports, tmp_path):
+    rules = "gate.rules=[{metric: churn, fail: 0.0, against: baseline}, "
+    rules += "{metric: recall.macro, margin: 0.5, against: baseline}]"
+    before, known = tmp_path / "before", set(reports.glob("small/*/record.json"))
+    assert gate(rules, verb=("run",), more=("--no-open", "-q")).code == 0
+    (record,) = set(reports.glob("small/*/record.json")) - known
+    shutil.copytree(record.parent, before)
+    told = gate(rules, more=("--against", before))
+    assert told.code == 0, told
+    assert told.out.startswith("small: PASS")
+    own = gate(rules, more=("--against", record.parent))
+    assert own.code == 6
+    assert "is this very run" in own.out
+
+    # a bytewise other model: trained for one epoch less
+    told = gate(rules, "train.epochs=3", more=("--against", before))
+    assert told.code == 1
+    assert told.out.count("churn: fail above 0 %, against the baseline") == 4
