@@ -14,6 +14,7 @@ import typer
 
 from alignkit import __version__
 from alignkit.cli.baseline import app as baseline
+from alignkit.cli.calibrate import calibrate
 from alignkit.cli.check import check
 from alignkit.cli.compare import compare
 from alignkit.cli.data import app as data
@@ -54,6 +55,7 @@ app.command("list")(list_plugins)
 app.command()(doctor)
 app.command()(schema)
 app.command()(match)
+app.command()(calibrate)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,107 @@
+"""`alignkit calibrate`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from alignkit.cli.arguments import Quiet
+from alignkit.errors import ConfigError, ExitCode
+from alignkit.progress import progress_for
+
+if TYPE_CHECKING:
+    from alignkit.calibrate import Surrogate
+    from alignkit.diff.shared_images import Encoded
+
+
+def calibrate(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PRESET…]", help="Surrogates; by default all.", show_default=False),
+    ] = None,
+    images: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="DIR", help="Images besides the probe's own; repeatable.", show_default=False
+        ),
+    ] = [],  # noqa: B006 - typer copies it
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where the JSON files go; by default into the package, which shows them.",
+            show_default=False,
+        ),
+    ] = None,
+    residuals: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Also keep real minus surrogate decode of every probe image, as .npz.",
+            show_default=False,
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Measure how far surrogates are from the real stacks they stand in for, stage by stage.
+
+    Writes <PRESET>.json for every surrogate of which a stage can run here. Exit codes: 0 all
+    measured · 2 usage · 4 a real stage cannot run here: it says which and why.
+    """
+    from alignkit.calibrate import SHIPPED, calibrate, summary, surrogates, write_calibration
+
+    chosen = _chosen(surrogates(), names or [])
+    progress = progress_for("none" if quiet else "auto")
+    probe = _probe(images)
+    for surrogate in chosen:
+        if measured := calibrate(surrogate, probe, progress):
+            print(f"{surrogate.name}: {summary(measured)}")
+            written = write_calibration(surrogate.name, measured, out or SHIPPED)
+            print(f"written {written}", file=sys.stderr)
+        for pair in surrogate.pairs:
+            if pair.missing:
+                print(f"{surrogate.name}: {pair.stage} not measured, {pair.missing}")
+        if residuals:
+            _keep_residuals(surrogate, probe, residuals)
+    whole = not any(pair.missing for surrogate in chosen for pair in surrogate.pairs)
+    raise typer.Exit(ExitCode.PASS if whole else ExitCode.MISSING)
+
+
+def _chosen(known: Sequence[Surrogate], names: Sequence[str]) -> list[Surrogate]:
+    from alignkit.plugins import did_you_mean
+
+    by_name = {each.name: each for each in known}
+    for name in names:
+        if name not in by_name:
+            raise ConfigError(f"no surrogate {name!r}{did_you_mean(name, by_name)}")
+    return [by_name[name] for name in dict.fromkeys(names or by_name)]
+
+
+def _probe(folders: Sequence[Path]) -> tuple[Encoded, ...]:
+    from alignkit.calibrate.probe import probe_images
+    from alignkit.datasets.images import Images
+    from alignkit.diff.shared_images import Encoded
+
+    if not folders:
+        return probe_images()
+    more = Images(tuple(folders)).evaluation()
+    read = (Encoded(name, more.read(index)) for index, name in enumerate(more.ids))
+    return (*probe_images(), *read)
+
+
+def _keep_residuals(surrogate: Surrogate, images: Sequence[Encoded], folder: Path) -> None:
+    import numpy as np
+
+    from alignkit.calibrate import residuals
+
+    decode = next(pair for pair in surrogate.pairs if pair.stage == "decode")
+    if decode.missing:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{surrogate.name}.npz"
+    np.savez_compressed(path, **residuals(decode, images))  # type: ignore[arg-type]
+    print(f"written {path}", file=sys.stderr)
