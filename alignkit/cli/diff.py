@@ -15,6 +15,7 @@ from alignkit.progress import Mode, progress_for
 if TYPE_CHECKING:
     from alignkit.load.experiment import Experiment
 
+YAML = ([".yaml"], [".yml"])
 Extent = Literal["none", "size", "full"]
 
 
@@ -22,7 +23,8 @@ def diff(
     images: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Folders, image files, or .txt lists of them; by default the data of --config.",
+            help="Folders, image files, .txt lists of them, or one experiment file, as --config; "
+            "by default the data of --config.",
             show_default=False,
         ),
     ] = None,
@@ -95,6 +97,8 @@ def diff(
     from alignkit.diff.summary import diff_summary
 
     outputs = outputs_of(out)
+    if config is None and images and [path.suffix for path in images] in YAML:
+        config, images = images[0], None
     experiment = _experiment(config)
     entries = experiment.content.preprocess if experiment else {}
     samples, source = samples_of(images or [], experiment, limit)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from alignkit.columns import columns
 from alignkit.diff.record import DiffRecord, Distance, ImageDrift, KindDrift, PairDiff
-from alignkit.record import PathFacts, PixelStage, PlaneStage
+from alignkit.record import PixelStage, PlaneStage
 from alignkit.report.names import surrogate_note
 from alignkit.report.numerals import DASH, count, percent, plain, shorten
 
@@ -53,9 +53,9 @@ def diff_summary(record: DiffRecord) -> str:
 
 def _lines(record: DiffRecord, detail: Detail) -> list[str]:
     lines = [f"{count(record.data.images, 'image')} of {record.data.source}", *_coverage(record)]
-    notes = {path.name: _note(path) for path in record.paths}
+    lines += [f"{path.name}: {note}" for path in record.paths if (note := surrogate_note(path))]
     for pair in record.pairs:
-        lines += ["", *_pair(pair, notes, detail)]
+        lines += ["", *_pair(pair, detail)]
         stressed = [(each.name, other) for each in record.stress for other in each.pairs]
         lines += [
             f"{name}: {other.sentence}"
@@ -63,11 +63,6 @@ def _lines(record: DiffRecord, detail: Detail) -> list[str]:
             if other.candidate == pair.candidate and other.sentence
         ]
     return lines
-
-
-def _note(path: PathFacts) -> str:
-    note = surrogate_note(path)
-    return f"{path.name} ({note})" if note else path.name
 
 
 def _coverage(record: DiffRecord) -> list[str]:
@@ -90,11 +85,10 @@ def _coverage(record: DiffRecord) -> list[str]:
     return lines
 
 
-def _pair(pair: PairDiff, notes: dict[str, str], detail: Detail) -> list[str]:
-    candidate = notes.get(pair.candidate, pair.candidate)
+def _pair(pair: PairDiff, detail: Detail) -> list[str]:
     if pair.state == "skipped":
-        return [f"{candidate}: skipped, {pair.reason}"]
-    lines = [f"{candidate} against {notes[pair.reference]}: {pair.sentence}"]
+        return [f"{pair.candidate}: skipped, {pair.reason}"]
+    lines = [f"{pair.candidate} against {pair.reference}: {pair.sentence}"]
     if pair.compared:
         if detail.stages != "none":
             lines += _stages(pair, equal_too=detail.stages == "all")

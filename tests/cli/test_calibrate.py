@@ -27,6 +27,7 @@ def test_what_can_run_is_measured_and_written(alignkit, tmp_path, monkeypatch):
         Pair("decode", decoder, decoder, "", False),
         Pair("resize", resizer, resizer, "", False),
     )
+    monkeypatch.setattr("alignkit.calibrate.probe.SIZES", ((96, 127), (61, 90)))
     monkeypatch.setattr("alignkit.calibrate.surrogates", lambda: (Surrogate("same", path, pairs),))
     told = alignkit("calibrate", "--out", tmp_path, "--residuals", tmp_path, "--quiet")
     assert told.code == 0, told.err

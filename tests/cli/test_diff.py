@@ -96,10 +96,9 @@ def test_paths_and_data_come_from_an_experiment(alignkit, folder, tmp_path):
         "preprocess:\n  ours: {preset: opencv-train, size: 32}\n"
         "  theirs: {preset: pillow-train, size: 32}\n"
     )
-    assert (
-        "theirs against ours: first diverges at orient"
-        in alignkit("diff", "--config", file, "-q").out
-    )
+    for words in (("--config", file), (file,)):
+        told = alignkit("diff", *words, "-q")
+        assert "theirs against ours: first diverges at orient" in told.out
     told = alignkit("diff", folder / "444.jpg", "--config", file, "--preprocess", "theirs",
                     "--preprocess", "ours", "-q")  # fmt: skip
     assert "ours against theirs: first diverges at resize" in told.out
