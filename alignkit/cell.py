@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
-from alignkit.errors import AlignkitError, WorkspaceError
+from alignkit.errors import AlignkitError, RankError, WorkspaceError
 
 T = TypeVar("T")
 
@@ -40,11 +40,12 @@ Ended: TypeAlias = Measured[T] | Skipped | Failed
 def attempt(work: Callable[[], T]) -> Measured[T] | Failed:
     """Do ``work`` and give its value, or the error it ended in.
 
-    A `WorkspaceError` is raised on: when nothing can be stored, no other cell can end better.
+    A `WorkspaceError` and a `RankError` are raised on: when nothing can be stored, or another
+    process of the group is gone, no other cell can end better.
     """
     try:
         return Measured(work())
-    except WorkspaceError:
+    except (WorkspaceError, RankError):
         raise
     except AlignkitError as error:
         return Failed(str(error), "")

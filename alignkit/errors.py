@@ -12,6 +12,7 @@
     ├── MissingDependency        4   a library, decoder, backend or GPU is not here
     ├── NothingCompared          5   no image or no cell was left to compare
     ├── TrainingError            3   a training gave no usable model
+    ├── RankError                3   another process of a torchrun group ended
     └── BackendError             3   a runtime could not run a model exactly as asked
 
 Anything else that is raised is a defect of alignkit and keeps its traceback.
@@ -112,6 +113,12 @@ class NothingCompared(AlignkitError):  # noqa: N818
 
 class TrainingError(AlignkitError):
     """A training gave no usable model."""
+
+    exit_code = ExitCode.CRASHED
+
+
+class RankError(AlignkitError):
+    """The processes of a torchrun group cannot go on together."""
 
     exit_code = ExitCode.CRASHED
 

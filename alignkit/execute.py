@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias, get_args
@@ -29,9 +30,11 @@ from alignkit.predict import (
     predict,
     stored_answer,
 )
+from alignkit.predict_share import shared_session
 from alignkit.prepare import Prepared, prepare
 from alignkit.preprocess import Preprocess
 from alignkit.progress import Progress, advancing
+from alignkit.rank import ALONE, Rank
 from alignkit.record.cell import BuildSpread
 from alignkit.samples import Samples
 from alignkit.spread import measure_spread, spread_stored
@@ -118,15 +121,16 @@ def _prepare(
 
 
 def train_models(
-    plan: Plan, sets: Sets, workspace: Workspace, progress: Progress
+    plan: Plan, sets: Sets, workspace: Workspace, progress: Progress, rank: Rank = ALONE
 ) -> tuple[Trained, ...]:
     """Every training of the plan, on the images that every usable path decoded."""
     usable = [sets.usable(path.name, "train") for path in plan.experiment.paths]
     decoded = [prepared.rows >= 0 for prepared in usable if prepared is not None]
     indices = np.flatnonzero(np.logical_and.reduce(decoded)) if decoded else np.zeros(0, np.int64)
     return tuple(
-        Trained(training, _train(training, plan, sets, indices, workspace, progress), len(indices))
+        Trained(training, ended, len(indices))
         for training in plan.trainings
+        for ended in (_train(training, plan, sets, indices, workspace, progress, rank),)
     )
 
 
@@ -137,6 +141,7 @@ def _train(
     indices: npt.NDArray[np.int64],
     workspace: Workspace,
     progress: Progress,
+    rank: Rank,
 ) -> Ended[Checkpoint]:
     from alignkit.train import train
 
@@ -161,10 +166,11 @@ def _train(
                 indices=indices,
                 labels=sets.train.labels,
                 ids=sets.train.ids,
-                classes=len(sets.train.classes),
+                classes=sets.train.classes,
                 workspace=workspace,
                 progress=lambda epoch: stage.advance(),  # noqa: ARG005 - one step an epoch
                 others=[each for each in others if each is not None],
+                rank=rank,
             )
         )
 
@@ -175,6 +181,7 @@ def predict_cells(
     sets: Sets,
     workspace: Workspace,
     progress: Progress,
+    rank: Rank = ALONE,
 ) -> tuple[Predicted, ...]:
     """Every evaluation of the plan; a session serves all paths of a model, and is then closed."""
     models = {each.training.key: each for each in trained}
@@ -183,7 +190,8 @@ def predict_cells(
     with progress.stage("predict", len(plan.evaluations), "every cell") as stage:
         for group in _by_session(plan.evaluations):
             stage.note(group[0].label)
-            for predicted in _predict(group, models[group[0].training.key], sets, plan, workspace):
+            model = models[group[0].training.key]
+            for predicted in _predict(group, model, sets, plan, workspace, rank):
                 ended[predicted.evaluation.key] = predicted.ended
                 if predicted.builds:
                     spreads[predicted.evaluation.key] = predicted.builds
@@ -203,7 +211,12 @@ def _by_session(evaluations: Sequence[Evaluation]) -> list[list[Evaluation]]:
 
 
 def _predict(
-    group: Sequence[Evaluation], model: Trained, sets: Sets, plan: Plan, workspace: Workspace
+    group: Sequence[Evaluation],
+    model: Trained,
+    sets: Sets,
+    plan: Plan,
+    workspace: Workspace,
+    rank: Rank,
 ) -> list[Predicted]:
     """The evaluations of one model in one runtime; what is stored needs no session."""
     ended: dict[str, Ended[Answer]] = {}
@@ -216,7 +229,7 @@ def _predict(
         else:
             to_run.append(evaluation)
     if to_run:
-        ended |= _run_session(to_run, _checkpoint(model), sets, plan, workspace)
+        ended |= _run_session(to_run, _checkpoint(model), sets, plan, workspace, rank)
     return [
         Predicted(
             each, ended[each.key], _spread(each, ended[each.key], model, sets, plan, workspace)
@@ -294,6 +307,7 @@ def _run_session(
     sets: Sets,
     plan: Plan,
     workspace: Workspace,
+    rank: Rank,
 ) -> dict[str, Ended[Answer]]:
     """Open the runtime once and predict along every path; one that fails leaves the others."""
     runtime = to_run[0].runtime
@@ -301,11 +315,13 @@ def _run_session(
 
     def work() -> None:
         file = model_file(to_run[0], checkpoint, sets, workspace)
-        with open_session(runtime, checkpoint, file) as session:
+        with (
+            open_session(runtime, checkpoint, file) as session,
+            shared_session(rank, runtime, checkpoint, file),
+        ):
             for evaluation in to_run:
-                ended[evaluation.key] = attempt(
-                    lambda: predict_one(evaluation, checkpoint, session, sets, plan, workspace)  # noqa: B023 - called at once
-                )
+                one = partial(predict_one, evaluation, checkpoint, session, sets, plan, workspace)
+                ended[evaluation.key] = attempt(partial(one, rank))
 
     opened = attempt(work)
     if isinstance(opened, Failed):
@@ -351,6 +367,7 @@ def predict_one(
     sets: Sets,
     plan: Plan,
     workspace: Workspace,
+    rank: Rank = ALONE,
 ) -> Answer:
     """One cell, with a session that is open."""
     prepared = sets.usable(evaluation.preprocess.name, "eval")
@@ -366,6 +383,7 @@ def predict_one(
         read=sets.evaluation.read,
         batch_size=plan.experiment.content.evaluate.batch_size,
         workspace=workspace,
+        rank=rank,
     )
 
 

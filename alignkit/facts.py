@@ -122,10 +122,11 @@ def training_facts(trained: Trained) -> TrainingFacts:
 
     state, reason, _ = state_of(trained.ended)
     epochs: tuple[Epoch, ...] = ()
-    key, images = trained.training.key, trained.images
+    key, images, ranks, held_out, kept = trained.training.key, trained.images, 1, 0, None
     if isinstance(trained.ended, Measured) and trained.training.given is None:
         log = read_log(trained.ended.value)
         epochs, images = tuple(Epoch(**epoch) for epoch in log["epochs"]), log["images"]
+        ranks, held_out, kept = log["ranks"], log["held_out"], log["kept_epoch"]
         key = trained.ended.value.key
     return TrainingFacts(
         preprocess=trained.training.row,
@@ -136,6 +137,9 @@ def training_facts(trained: Trained) -> TrainingFacts:
         epochs=epochs,
         images=images,
         fraction=trained.training.fraction,
+        ranks=ranks,
+        held_out=held_out,
+        kept_epoch=kept,
     )
 
 

@@ -52,6 +52,16 @@ class Tensors:
 
     def ask(self, session: Session | FileSession, start: int, stop: int, *, count: bool) -> Logits:
         """Raises `DataError` if the images are not of the model's size."""
+        batch = self._batch(start, stop)
+        if count:
+            self._counted.update(batch.data)
+        return cast("Session", session).predict(batch)
+
+    def count(self, start: int, stop: int) -> None:
+        """Add images to the digest that another process asks for."""
+        self._counted.update(self._batch(start, stop).data)
+
+    def _batch(self, start: int, stop: int) -> Batch:
         import numpy as np
 
         batch: Batch = self.prepared.batch(self.indices[start:stop], self.normalise)
@@ -59,10 +69,7 @@ class Tensors:
             raise DataError(
                 f"the path gives inputs of {batch.shape[1:]}, the model takes {self.shape}"
             )
-        batch = np.ascontiguousarray(batch)
-        if count:
-            self._counted.update(batch.data)
-        return cast("Session", session).predict(batch)
+        return np.ascontiguousarray(batch)
 
     def digest(self) -> str:
         """SHA-256 hex."""

@@ -19,12 +19,14 @@ TRAINING_CODE = (
     "train",
     "given/files.py",
     "numerics.py",
+    "rank.py",
 )
 """The modules, besides `PIXEL_CODE`, that decide the weights."""
 NOT_IN_KEYS = {"seeds", "fractions", "mix", "pretrained"}
 """Of a recipe: each training's key has its own share of these."""
 PREDICTION_CODE = (
     "predict.py",
+    "predict_share.py",
     "predictions.py",
     "export.py",
     "inputs.py",
@@ -32,6 +34,7 @@ PREDICTION_CODE = (
     "given",
     "train/models.py",
     "numerics.py",
+    "rank.py",
     "backends",
 )
 """The modules, besides `PIXEL_CODE`, that decide the logits of given weights."""
@@ -171,13 +174,17 @@ class Plan:
         )
 
 
-def make_plan(experiment: Experiment) -> Plan:
-    """Decide every training and evaluation; imports no runtime and reads no image twice."""
+def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
+    """Decide every training and evaluation; imports no runtime and reads no image twice.
+
+    ``ranks`` processes train together: it is part of a training's key, as sums and statistics of
+    batch normalisation differ with it, and a matched pair must not differ in it.
+    """
     content = experiment.content
     fingerprint = content.data.fingerprint()
     if not content.labelled:  # a pixel gate
         return Plan(experiment, fingerprint, (), (), ())
-    trainings = _given(experiment) if content.models else _trainings(experiment, fingerprint)
+    trainings = _given(experiment) if content.models else _trainings(experiment, fingerprint, ranks)
     runtimes = _runtimes(experiment)
     evaluations = tuple(
         evaluation
@@ -187,10 +194,10 @@ def make_plan(experiment: Experiment) -> Plan:
     return Plan(experiment, fingerprint, trainings, evaluations, _pairs(trainings))
 
 
-def _trainings(experiment: Experiment, fingerprint: str) -> tuple[Training, ...]:
+def _trainings(experiment: Experiment, fingerprint: str, ranks: int) -> tuple[Training, ...]:
     recipe = experiment.content.train
     return tuple(
-        _training(recipe, paths, seed, fraction, fingerprint)
+        _training(recipe, paths, seed, fraction, fingerprint, ranks)
         for seed in recipe.seeds
         for fraction in recipe.fractions
         for paths in _rows(experiment)
@@ -237,7 +244,12 @@ def pretrained_sha256(file: Path) -> str:
 
 
 def _training(
-    recipe: Recipe, paths: tuple[Preprocess, ...], seed: int, fraction: float, fingerprint: str
+    recipe: Recipe,
+    paths: tuple[Preprocess, ...],
+    seed: int,
+    fraction: float,
+    fingerprint: str,
+    ranks: int,
 ) -> Training:
     from alignkit.numerics import missing_device
     from alignkit.train.models import model_version
@@ -254,6 +266,8 @@ def _training(
     }
     if fraction != FULL:
         parts["fraction"] = fraction
+    if ranks > 1:
+        parts["ranks"] = ranks
     if recipe.pretrained:
         parts["pretrained"] = pretrained_sha256(recipe.pretrained)
     if others:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.backends import FileSession
 from alignkit.errors import DataError, MissingDependency, NothingCompared
 from alignkit.inputs import Files, Inputs, Tensors, asked, logits_of
+from alignkit.rank import ALONE, Rank
 from alignkit.record.cell import BatchCheck
 from alignkit.workspace import Workspace, content_key, write_atomically
 
@@ -132,15 +133,18 @@ def predict(
     batch_size: int,
     workspace: Workspace,
     progress: Callable[[int, int], None] | None = None,
+    rank: Rank = ALONE,
 ) -> Answer:
     """Predict on every image the path decoded, and store it; or give what is stored.
 
     ``labels`` and ``ids`` are those of all samples, and ``read`` gives their encoded bytes, for a
-    `FileSession`. ``progress`` is called with images (done, total). Raises `NothingCompared` if the
-    path decoded no image, `DataError` if the labels or the input's size are not the model's.
+    `FileSession`. ``progress`` is called with images (done, total). On rank 0 of a group it is
+    called inside `alignkit.predict_share.shared_session`. Raises `NothingCompared` if the path
+    decoded no image, `DataError` if the labels or the input's size are not the model's.
     """
     import numpy as np
 
+    from alignkit.predict_share import shared_logits, shares
     from alignkit.predictions import Predictions
 
     if (stored := stored_answer(evaluation, checkpoint, workspace)) is not None:
@@ -151,7 +155,10 @@ def predict(
     if not len(decoded):
         raise NothingCompared(f"{evaluation.preprocess.name} decoded no image to evaluate")
     inputs = _inputs(evaluation, checkpoint, session, prepared, decoded, read)
-    logits = logits_of(session, inputs, checkpoint.classes, batch_size, progress)
+    if isinstance(inputs, Tensors) and shares(rank, evaluation.runtime, session):
+        logits = shared_logits(rank, session, inputs, checkpoint.classes, batch_size, progress)
+    else:
+        logits = logits_of(session, inputs, checkpoint.classes, batch_size, progress)
     predictions = Predictions(
         ids=tuple(ids[index] for index in decoded.tolist()),
         labels=np.asarray(labels, np.int64)[decoded],

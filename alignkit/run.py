@@ -20,17 +20,24 @@ from alignkit.execute import compare_paths, predict_cells, prepare_sets, train_m
 from alignkit.load.experiment import Experiment
 from alignkit.plan import Plan, make_plan
 from alignkit.progress import Progress
+from alignkit.rank import ALONE, Rank
 from alignkit.record import RunRecord, read_record, write_record
 from alignkit.verify import verify
 from alignkit.workspace import Kind, Workspace
 
 
 def run_experiment(
-    experiment: Experiment, workspace: Workspace, *, progress: Progress, fresh: bool = False
+    experiment: Experiment,
+    workspace: Workspace,
+    *,
+    progress: Progress,
+    fresh: bool = False,
+    rank: Rank = ALONE,
 ) -> tuple[RunRecord, Path]:
     """Do everything a plan holds and write its record; returns it and the run's folder.
 
-    A run whose record is whole is not done again, unless ``fresh``. Raises `WorkspaceError` if
+    A run whose record is whole is not done again, unless ``fresh``. Rank 0 of a group calls it, and
+    the others `Rank.follow`. Raises `WorkspaceError` if
     another process holds the folder or it cannot be written, and `DataError` for unusable data.
     Images without labels are compared and judged as `alignkit gate` does it.
     """
@@ -39,7 +46,7 @@ def run_experiment(
 
         checked = check(experiment, workspace, baselines=None, as_run=True, progress=progress)
         return checked.record, checked.folder
-    plan = make_plan(experiment)
+    plan = make_plan(experiment, ranks=rank.world)
     folder = workspace.run_folder(experiment.name, plan.key)
     with workspace.lock(folder):
         if fresh:
@@ -47,19 +54,21 @@ def run_experiment(
         elif finished := finished_record(plan, folder):
             progress.note(f"everything is cached: {folder}")
             return finished, folder
-        record = carry_out(plan, workspace, folder, progress)
+        record = carry_out(plan, workspace, folder, progress, rank)
         write_record(record, folder)
     return record, folder
 
 
-def carry_out(plan: Plan, workspace: Workspace, folder: Path, progress: Progress) -> RunRecord:
+def carry_out(
+    plan: Plan, workspace: Workspace, folder: Path, progress: Progress, rank: Rank = ALONE
+) -> RunRecord:
     """The stages: values in, values out."""
     started, clock = datetime.now(UTC), time.monotonic()
     advice = advise(plan, workspace, progress)
     whole = advised_plan(plan, advice)
     sets = prepare_sets(whole, workspace, progress)
-    trained = train_models(whole, sets, workspace, progress)
-    predicted = predict_cells(whole, trained, sets, workspace, progress)
+    trained = train_models(whole, sets, workspace, progress, rank)
+    predicted = predict_cells(whole, trained, sets, workspace, progress, rank)
     compared = compare_paths(plan, sets, workspace, progress)
     checkpoints = {
         each.training.key: each.ended.value for each in trained if isinstance(each.ended, Measured)

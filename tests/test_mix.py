@@ -9,13 +9,13 @@ import torch
 
 from alignkit.errors import ConfigError
 from alignkit.load import load_experiment
-from alignkit.load.experiment import Augment
+from alignkit.load.experiment import Augment, Recipe
 from alignkit.plan import make_plan
 from alignkit.preprocess import Normalise
 from alignkit.record import PathFacts
 from alignkit.report.names import Names
 from alignkit.train.augment import chosen_path
-from alignkit.train.images import Source, TrainingImages
+from alignkit.train.images import Source, TrainingImages, batch_bounds
 from tests.test_run import write_small
 from tests.training_case import PATH, digits_case
 
@@ -42,9 +42,9 @@ def test_every_image_of_a_batch_comes_from_its_own_path_normalised_as_that_path_
     epoch = images.epoch(
         seed=3,
         epoch=2,
-        batch_size=batch_size,
-        augment=Augment(flip=0.5),
+        recipe=Recipe(augment=Augment(flip=0.5)),
         device=torch.device("cpu"),
+        bounds=batch_bounds(len(ids), batch_size),
     )
     paths = chosen_path(seed=3, epoch=2, ids=ids, paths=2)
     wanted = [each.normalise(np.asarray(each.pixels[0])) for each in (dark, light)]

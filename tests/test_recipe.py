@@ -11,8 +11,8 @@ from alignkit.errors import ConfigError
 from alignkit.load.experiment import Recipe
 from alignkit.train import read_log
 from alignkit.train.batch_mixing import mix_batch
-from alignkit.train.fit import learning_rate
 from alignkit.train.models import build_model, load_pretrained
+from alignkit.train.step import learning_rate
 from tests.training_case import digits_case
 
 OPTIONS = {

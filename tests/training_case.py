@@ -45,7 +45,7 @@ class Case:
             self.prepared,
             labels=self.samples.labels,
             ids=self.samples.ids,
-            classes=len(self.samples.classes),
+            classes=self.samples.classes,
             **arguments,
         )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,13 +25,13 @@ from alignkit.cli.arguments import (
 )
 from alignkit.cli.report import tell_left_out
 from alignkit.cli.tell import tell
-from alignkit.errors import AlignkitError, ExitCode, worst
+from alignkit.errors import AlignkitError, ExitCode, RankError, worst
 from alignkit.progress import Mode, Progress, progress_for
 
 if TYPE_CHECKING:
     from alignkit.load.experiment import Experiment
+    from alignkit.rank import Rank
     from alignkit.report.form import Form
-    from alignkit.workspace import Workspace
 
 
 def run(
@@ -52,51 +54,83 @@ def run(
 
     All files are checked before the first is run. One that fails does not stop the others; the exit
     code is the gravest. Finished work is kept: the same command continues an interrupted run.
+
+    Several processes train and predict together under torchrun --nproc-per-node N -m alignkit run.
     """
-    from alignkit.load import load_experiment
+    from alignkit.rank import this_rank
     from alignkit.report.form import form
-    from alignkit.workspace import Workspace
 
     wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
-    codes = []
-    experiments = []
+    rank = this_rank()
+    with rank.joined():
+        if rank.number:
+            raise typer.Exit(_follow(rank))
+        experiments, codes = _loaded(files, overrides)
+        display = progress_for("none" if quiet else progress)
+        job = _Job(Path(reports), display, fresh, wanted, open_, rank)
+        for experiment in experiments:
+            codes.append(_run_one(experiment, job))
+            if codes[-1] == ExitCode.INTERRUPTED:
+                raise typer.Exit(ExitCode.INTERRUPTED)
+        rank.dismiss()
+    raise typer.Exit(worst(codes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What the command line says of every experiment."""
+
+    reports: Path
+    progress: Progress
+    fresh: bool
+    wanted: Form
+    open: bool | None
+    rank: Rank
+
+
+def _follow(rank: Rank) -> ExitCode:
+    try:
+        rank.follow()
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED  # rank 0 says how to continue
+    return ExitCode.PASS
+
+
+def _loaded(files: list[Path], overrides: list[str]) -> tuple[list[Experiment], list[ExitCode]]:
+    """The experiments, and the codes of the files that are none."""
+    from alignkit.load import load_experiment
+
+    experiments, codes = [], []
     for file in files:
         try:
             experiments.append(load_experiment(file, overrides))
         except AlignkitError as error:
             codes.append(tell(error, file))
-    display = progress_for("none" if quiet else progress)
-    for experiment in experiments:
-        code = _run_one(
-            experiment, Workspace(reports), display, fresh=fresh, wanted=wanted, open_=open_
-        )
-        codes.append(code)
-        if code == ExitCode.INTERRUPTED:
-            break
-    raise typer.Exit(worst(codes))
+    return experiments, codes
 
 
-def _run_one(
-    experiment: Experiment,
-    workspace: Workspace,
-    progress: Progress,
-    *,
-    fresh: bool,
-    wanted: Form,
-    open_: bool | None,
-) -> ExitCode:
+def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
     from alignkit.report.write import write_report
     from alignkit.run import run_experiment
     from alignkit.summary import summary
+    from alignkit.workspace import Workspace
 
     try:
-        record, folder = run_experiment(experiment, workspace, progress=progress, fresh=fresh)
-        written = write_report(folder, wanted)
+        record, folder = run_experiment(
+            experiment,
+            Workspace(job.reports),
+            progress=job.progress,
+            fresh=job.fresh,
+            rank=job.rank,
+        )
+        written = write_report(folder, job.wanted)
+    except RankError:
+        raise  # the group is gone: no other experiment can run
     except AlignkitError as error:
         return tell(error, experiment.file)
     except KeyboardInterrupt:
-        command = shlex.join(["alignkit", *sys.argv[1:]])
-        print(f"interrupted; finished work is kept. Continue with:\n  {command}", file=sys.stderr)
+        told = f"interrupted; finished work is kept. Continue with:\n  {_command(job.rank)}"
+        print(told, file=sys.stderr)
         return ExitCode.INTERRUPTED
     except Exception:  # noqa: BLE001 - a defect met in one experiment must not stop the others
         from alignkit.cli import DEFECT
@@ -106,5 +140,12 @@ def _run_one(
         return ExitCode.CRASHED
     print(summary(record, written.page))
     tell_left_out(written)
-    open_page(written.page, wanted=open_)
+    open_page(written.page, wanted=job.open)
     return ExitCode(record.verdict.exit_code)
+
+
+def _command(rank: Rank) -> str:
+    if rank.world == 1:
+        return shlex.join(["alignkit", *sys.argv[1:]])
+    here = os.environ.get("LOCAL_WORLD_SIZE", str(rank.world))
+    return shlex.join(["torchrun", "--nproc-per-node", here, "-m", "alignkit", *sys.argv[1:]])

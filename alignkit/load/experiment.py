@@ -95,7 +95,18 @@ class Recipe(BaseModel):
     amp: Literal["off", "bf16", "fp16"] = "off"
     """Precision of the operations that ``torch.amp`` lowers; the weights stay float32."""
     compile: Flag = False
-    """Run through ``torch.compile``."""
+    """Run through ``torch.compile``: a minute or more before the first step."""
+    channels_last: Flag = True
+    """Memory format of weights and images; it decides which convolution kernels run."""
+    sync_batch_norm: Flag = False
+    """Under ``torchrun``, normalise by the statistics of the whole batch, not of each rank's part.
+    Torch computes it on GPUs only."""
+    holdout: Annotated[Number, Field(ge=0, le=0.5)] = 0.0
+    """Share of the training images, of each class, that is not trained on: every epoch is scored on
+    it. The same images for every path."""
+    keep: Literal["last", "best"] = "last"
+    """Which epoch's weights are the model. ``best`` has the most right answers on ``holdout``, and
+    of as many the smallest loss; the evaluation images have no part in it."""
     pretrained: Path | None = None
     """File of a ``state_dict`` to begin with; read as weights only. The last layer may have another
     number of classes, and is then drawn anew."""
@@ -116,6 +127,21 @@ class Recipe(BaseModel):
         if len(mix) == 1:
             raise PydanticCustomError("mix", "name two paths or more, or none")
         return mix
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        lines = []
+        if self.keep == "best" and not self.holdout:
+            told = (
+                "is chosen on training images that are held out; set train.holdout, say to 0.1. "
+                "Chosen on the evaluation images, it would flatter every cell"
+            )
+            lines.append(wrong("keep", told, "keep"))
+        if self.sync_batch_norm and self.device == "cpu":
+            told = "torch computes SyncBatchNorm on GPUs only; set train.device: cuda"
+            lines.append(wrong("device", told, "sync_batch_norm"))
+        refuse("Recipe", lines)
+        return self
 
     @field_validator("model")
     @classmethod

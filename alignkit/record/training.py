@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from alignkit.record.stored import Count, State, Stored
+from alignkit.record.stored import Artifact, Count, State, Stored
 
 
 class Epoch(Stored):
@@ -14,6 +14,9 @@ class Epoch(Stored):
     """On the training images as augmented."""
     learning_rate: float
     images_per_second: float
+    held_out_loss: float | None = None
+    """Mean cross entropy on ``train.holdout``; none without it."""
+    held_out_accuracy: float | None = None
 
 
 class TrainingFacts(Stored):
@@ -29,3 +32,11 @@ class TrainingFacts(Stored):
     """Training images: those that every path decoded, or the share of them that was used."""
     fraction: float = 1.0
     """That share."""
+    ranks: int = 1
+    """Processes that trained it together."""
+    held_out: Count = 0
+    """Training images that were scored on and not trained on."""
+    kept_epoch: int | None = None
+    """Whose weights are the model."""
+    files: tuple[Artifact, ...] = ()
+    """Its log as CSV, and the classification report of every epoch."""

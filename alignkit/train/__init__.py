@@ -14,16 +14,22 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from alignkit.checkpoint import Checkpoint
+from alignkit.errors import TrainingError
+from alignkit.rank import ALONE, Rank
 from alignkit.record import Epoch
 from alignkit.workspace import Workspace, content_key, write_atomically
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     import numpy.typing as npt
 
     from alignkit.load.experiment import Recipe
     from alignkit.plan import Training
     from alignkit.prepare import Prepared
+    from alignkit.train.fit import Fitted
+    from alignkit.train.images import TrainingImages
 
 
 def train(
@@ -34,46 +40,82 @@ def train(
     indices: npt.NDArray[np.int64],
     labels: Sequence[int],
     ids: Sequence[str],
-    classes: int,
+    classes: Sequence[str],
     workspace: Workspace,
     progress: Callable[[Epoch], None] | None = None,
     others: Sequence[Prepared] = (),
+    rank: Rank = ALONE,
 ) -> Checkpoint:
     """Train one model, or give the stored one, or go on with the unfinished one.
 
     ``indices`` are the samples that every path decoded, ascending; ``labels`` and ``ids`` are those
     of all samples. ``progress`` is called after every epoch; ``others`` are the further paths of a
-    mix. A share of the data is taken of ``indices``. Raises `TrainingError` if the loss or
-    a weight is not finite or there are fewer than two images, and `MissingDependency` if the
-    recipe's device is not here.
+    mix. A share of the data is taken of ``indices``. Called on rank 0, which calls the others.
+    Raises `TrainingError` if the loss or a weight is not finite or there are fewer than two images,
+    and `MissingDependency` if the recipe's device is not here.
     """
     used = [ids[index] for index in indices]
     parts = training_parts(training, used, len(ids))
     key = content_key(parts)
     if workspace.stored("trainings", key) is None:
         from alignkit.train.fit import fit
-        from alignkit.train.fraction import stratified
-        from alignkit.train.images import Source, TrainingImages
 
-        chosen = indices[stratified(training, [labels[index] for index in indices], used)]
-        images = TrainingImages(
-            sources=tuple(
-                Source(each.pixels, each.rows[chosen], path.normalise)
-                for each, path in zip([prepared, *others], training.paths, strict=True)
-            ),
-            labels=[labels[index] for index in chosen],
-            ids=[ids[index] for index in chosen],
-        )
+        images, held = _images(training, recipe, [prepared, *others], indices, labels, ids)
         state = workspace.unfinished("trainings", key) / "state.pt"
-        fitted = fit(training, recipe, images, classes, state, progress)
+        fitted = fit(training, recipe, images, classes, state, progress, held_out=held, rank=rank)
         with workspace.store("trainings", key, parts, training.label) as folder:
-            write_atomically(folder / "weights.pt", fitted.weights)
-            write_atomically(folder / "log.json", json.dumps(fitted.log, indent=1, allow_nan=False))
-            write_atomically(folder / "log.csv", log_csv(fitted.log))
+            _write(fitted, recipe, folder)
     stored = workspace.stored("trainings", key)
     assert stored is not None
     height, width = training.preprocess.size
-    return Checkpoint(recipe.model, classes, height, width, stored / "weights.pt", key)
+    return Checkpoint(recipe.model, len(classes), height, width, stored / "weights.pt", key)
+
+
+def _images(
+    training: Training,
+    recipe: Recipe,
+    prepared: Sequence[Prepared],
+    indices: npt.NDArray[np.int64],
+    labels: Sequence[int],
+    ids: Sequence[str],
+) -> tuple[TrainingImages, TrainingImages | None]:
+    """What is trained on, and what is held out to score it."""
+    import numpy as np
+
+    from alignkit.train.fraction import held_out, stratified
+    from alignkit.train.images import Source, TrainingImages
+
+    used = [ids[index] for index in indices]
+    chosen = indices[stratified(training, [labels[index] for index in indices], used)]
+    images = TrainingImages(
+        sources=tuple(
+            Source(each.pixels, each.rows[chosen], path.normalise)
+            for each, path in zip(prepared, training.paths, strict=True)
+        ),
+        labels=[labels[index] for index in chosen],
+        ids=[ids[index] for index in chosen],
+    )
+    if not recipe.holdout:
+        return images, None
+    held = held_out(recipe.holdout, seed=training.seed, labels=images.labels, ids=images.ids)
+    if not len(held):
+        raise TrainingError(
+            f"{training.label}: train.holdout {recipe.holdout:g} of {len(images)} images is none "
+            "of any class; raise it"
+        )
+    rest = np.setdiff1d(np.arange(len(images)), held)
+    return images.take(rest), images.take(held, paths=1)
+
+
+def _write(fitted: Fitted, recipe: Recipe, folder: Path) -> None:
+    write_atomically(folder / "weights.pt", fitted.weights)
+    if fitted.other is not None:
+        name = "last.pt" if recipe.keep == "best" else "best.pt"
+        write_atomically(folder / name, fitted.other)
+    write_atomically(folder / "log.json", json.dumps(fitted.log, indent=1, allow_nan=False))
+    write_atomically(folder / "log.csv", log_csv(fitted.log))
+    reports = json.dumps(fitted.reports, indent=1, allow_nan=False)
+    write_atomically(folder / "classification.json", reports)
 
 
 def training_parts(training: Training, used: Sequence[str], total: int) -> dict[str, Any]:
@@ -105,7 +147,8 @@ def read_log(checkpoint: Checkpoint) -> dict[str, Any]:
     ``epochs`` holds one `alignkit.record.Epoch` for each, as a mapping; ``images``, ``threads``,
     ``device`` and ``library`` say what it ran on; ``initial_weights`` and ``order`` are hashes that
     the two sides of a matched pair share; ``resumed_after`` lists the epochs after which it was
-    continued by another process.
+    continued by another process. ``held_out`` images scored it, ``kept_epoch`` is the epoch whose
+    weights these are, ``ranks`` the number of processes.
     """
     log: dict[str, Any] = json.loads(checkpoint.weights.with_name("log.json").read_text())
     return log

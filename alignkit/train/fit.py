@@ -1,11 +1,15 @@
-"""The epochs of one training."""
+"""The epochs of one training, by one process or by every rank of a group.
+
+Ranks share every batch: its size, the number of steps and the rates are those of a single process,
+and DDP gives each the gradient of the whole batch. What may differ is the order of sums, and the
+statistics of batch normalisation, which are each rank's own unless ``sync_batch_norm`` is set.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +19,15 @@ from torch import nn
 
 from alignkit.errors import TrainingError
 from alignkit.numerics import available_threads, reproducible, require_device
+from alignkit.rank import ALONE, Rank
 from alignkit.record import Epoch
 from alignkit.train.augment import shuffle
 from alignkit.train.batch_mixing import mix_batch, seed_of
 from alignkit.train.images import TrainingImages, batch_bounds
 from alignkit.train.models import build_model, load_pretrained, model_version
+from alignkit.train.score import classification, score
 from alignkit.train.state import TrainingState, read_state, state_of, weights_hash
+from alignkit.train.step import learning_rate, not_finite, take_step
 
 if TYPE_CHECKING:
     from alignkit.load.experiment import Recipe
@@ -32,172 +39,225 @@ class Fitted:
     """A finished training."""
 
     weights: bytes
-    """A ``state_dict`` as ``torch.save`` writes it."""
+    """A ``state_dict`` as ``torch.save`` writes it, of the epoch that ``keep`` says."""
+    other: bytes | None
+    """With held-out images: that of the last epoch where the best is kept, or the other way."""
     log: dict[str, Any]
     """As `alignkit.train.read_log` describes it."""
+    reports: list[dict[str, Any]]
+    """``classification_report`` of every epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What every rank needs to know of a training; travels between processes."""
+
+    label: str
+    seed: int
+    recipe: Recipe
+    images: TrainingImages
+    classes: Sequence[str]
+    unfinished: Path
+    """File of the state after the last whole epoch; every rank reads it, rank 0 writes it."""
+    held_out: TrainingImages | None = None
 
 
 def fit(
     training: Training,
     recipe: Recipe,
     images: TrainingImages,
-    classes: int,
+    classes: Sequence[str],
     unfinished: Path,
     progress: Callable[[Epoch], None] | None = None,
+    *,
+    held_out: TrainingImages | None = None,
+    rank: Rank = ALONE,
 ) -> Fitted:
     """Run the epochs that ``unfinished`` does not hold yet, saving the state there after each.
 
     Torch's global settings and generators are as before when it returns.
     """
-    if len(images) < 2:
-        raise TrainingError(
-            f"{training.label}: every path decoded only {len(images)} training images; needs two"
-        )
-    device = require_device(recipe.device)
-    stored = read_state(unfinished)
+    task = Task(training.label, training.seed, recipe, images, classes, unfinished, held_out)
+    rank.lead(fit_along, task=task)
+    return _fit(task, rank, progress)
+
+
+def fit_along(rank: Rank, task: Task) -> None:
+    """What every rank but 0 does of a `fit`."""
+    _fit(task, rank, None)
+
+
+def _fit(task: Task, rank: Rank, progress: Callable[[Epoch], None] | None) -> Fitted:
+    device = rank.together(lambda: _device(task, rank))
+    stored = rank.together(lambda: read_state(task.unfinished))
+    _require_same(stored, task, rank)
     # a continuation adds up in the same order only with as many threads as the beginning
     threads = stored["log"]["threads"] if stored else available_threads()
-    with reproducible(device, threads):
-        state = _initial_state(recipe, images, classes, training.seed, device)
+    with rank.in_step(), reproducible(device, threads):
+        model = rank.together(lambda: _fresh_model(task))
+        state = state_of(task.recipe, model, _log(task, model, device, rank), device, rank)
         if stored:
             state.resume(stored)
-        for epoch in range(state.epochs_done, recipe.epochs):
-            try:
-                line = _run_epoch(state, recipe, images, training.seed, epoch, device, classes)
-            except _NotFiniteError as error:
-                raise TrainingError(f"{training.label}: {error}") from None
+        for epoch in range(state.epochs_done, task.recipe.epochs):
+            line = _run_epoch(state, task, epoch, device, rank)
             state.log["epochs"].append(line.model_dump())
-            state.save(unfinished)
+            rank.together(lambda: None if rank.number else state.save(task.unfinished))
             if progress:
                 progress(line)
-        return Fitted(state.weights(), state.log)
+        return _fitted(state, task.recipe)
 
 
-def _initial_state(
-    recipe: Recipe, images: TrainingImages, classes: int, seed: int, device: torch.device
-) -> TrainingState:
-    torch.manual_seed(seed_of(f"weights:{seed}"))
-    model = build_model(recipe.model, classes, *images.size)
-    if recipe.pretrained:
-        load_pretrained(model, recipe.pretrained)
-    order = shuffle(seed=seed, epoch=0, ids=images.ids)
-    log = {
-        "images": len(images),
+def _device(task: Task, rank: Rank) -> torch.device:
+    """Where this rank computes; raises what forbids to begin."""
+    count, needed = len(task.images), 2 * rank.world
+    if count < needed:
+        raise TrainingError(
+            f"{task.label}: every path decoded only {count} training images; needs {needed}"
+        )
+    if task.recipe.batch_size < needed and rank.world > 1:
+        raise TrainingError(
+            f"train.batch_size: {task.recipe.batch_size} is shared by {rank.world} processes and "
+            f"each needs two images; make it {needed} or more"
+        )
+    device = require_device(task.recipe.device)
+    if device.type == "cuda" and rank.world > 1:
+        if rank.local >= torch.cuda.device_count():
+            raise TrainingError(
+                f"rank {rank.number} has no GPU of its own: this machine has "
+                f"{torch.cuda.device_count()}; start as many processes with --nproc-per-node"
+            )
+        torch.cuda.set_device(rank.local)
+    return device
+
+
+def _require_same(stored: dict[str, Any] | None, task: Task, rank: Rank) -> None:
+    done = rank.gather(stored and len(stored["log"]["epochs"]))
+    if len(set(done)) > 1:
+        raise TrainingError(
+            f"the ranks do not see the same {task.unfinished}; --reports must be a folder that "
+            "all machines share"
+        )
+
+
+def _fresh_model(task: Task) -> nn.Module:
+    torch.manual_seed(seed_of(f"weights:{task.seed}"))
+    model = build_model(task.recipe.model, len(task.classes), *task.images.size)
+    if task.recipe.pretrained:
+        load_pretrained(model, task.recipe.pretrained)
+    return model
+
+
+def _log(task: Task, model: nn.Module, device: torch.device, rank: Rank) -> dict[str, Any]:
+    order = shuffle(seed=task.seed, epoch=0, ids=task.images.ids)
+    return {
+        "images": len(task.images),
+        "held_out": len(task.held_out) if task.held_out else 0,
         "library": model_version(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "threads": torch.get_num_threads(),
+        "ranks": rank.world,
         "initial_weights": weights_hash(model),
         "order": hashlib.sha256(order.tobytes()).hexdigest(),
         "resumed_after": [],
         "epochs": [],
     }
-    model = model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return state_of(recipe, model, log, device)
 
 
 def _run_epoch(
+    state: TrainingState, task: Task, epoch: int, device: torch.device, rank: Rank
+) -> Epoch:
+    """One pass over the images, by all ranks together."""
+    began = time.perf_counter()
+    recipe, count = task.recipe, len(task.images)
+    bounds = batch_bounds(count, recipe.batch_size, least=2 * rank.world)
+    losses, answers = _pass(state, task, epoch, device, rank, bounds)
+    rank.total(losses)
+    sizes = torch.tensor([stop - start for start, stop in bounds], device=device)
+    unfit = not_finite(losses / sizes, state.model, recipe, epoch)
+    # the statistics of batch normalisation are each rank's own: what rank 0 finds is what holds
+    if unfit := rank.broadcast(unfit):
+        raise TrainingError(f"{task.label}: {unfit}")
+    dealt = rank.gather(answers)
+    labels = [label for part, _ in dealt for label in part]
+    predicted = [answer for _, part in dealt for answer in part]
+    seconds = time.perf_counter() - began
+    held_out = _judge(state, task, epoch, device, rank, (labels, predicted))
+    right = sum(a == b for a, b in zip(labels, predicted, strict=True))
+    return Epoch(
+        epoch=epoch + 1,
+        loss=float(losses.sum()) / count,
+        accuracy=right / count,
+        learning_rate=learning_rate(recipe, epoch * len(bounds), len(bounds) * recipe.epochs),
+        images_per_second=count / seconds,
+        **held_out,
+    )
+
+
+def _pass(
     state: TrainingState,
-    recipe: Recipe,
-    images: TrainingImages,
-    seed: int,
+    task: Task,
     epoch: int,
     device: torch.device,
-    classes: int,
-) -> Epoch:
-    """One pass over the images."""
-    began = time.perf_counter()
+    rank: Rank,
+    bounds: Sequence[tuple[int, int]],
+) -> tuple[torch.Tensor, tuple[list[int], list[int]]]:
+    """A rank's share of every batch: (steps,) summed losses, and (labels, answers)."""
+    recipe, seed = task.recipe, task.seed
     # dropout draws from the global generator: begin it anew, as a continuation does
-    torch.manual_seed(seed_of(f"epoch:{seed}:{epoch}"))
-    bounds = batch_bounds(len(images), recipe.batch_size)
-    steps = len(bounds) * recipe.epochs
+    own = f":{rank.number}" if rank.number else ""
+    torch.manual_seed(seed_of(f"epoch:{seed}:{epoch}{own}"))
     losses = torch.zeros(len(bounds), device=device)
-    correct = torch.zeros((), dtype=torch.int64, device=device)
-    batches = images.epoch(
-        seed=seed, epoch=epoch, batch_size=recipe.batch_size, augment=recipe.augment, device=device
+    true, answered = [], []
+    blends = bool(recipe.mixup or recipe.cutmix)  # needs the neighbours: load the batch whole
+    share = slice(None) if blends else rank.share
+    batches = task.images.epoch(
+        seed=seed, epoch=epoch, recipe=recipe, device=device, bounds=bounds, share=share
     )
     state.model.train()
     for step, (batch, labels) in enumerate(batches):
-        rate = learning_rate(recipe, epoch * len(bounds) + step, steps)
+        rate = learning_rate(recipe, epoch * len(bounds) + step, len(bounds) * recipe.epochs)
         mixed, targets = mix_batch(
-            batch, labels, recipe, classes=classes, key=f"blend:{seed}:{epoch}:{step}"
+            batch, labels, recipe, classes=len(task.classes), key=f"blend:{seed}:{epoch}:{step}"
         )
-        loss, logits = _step(state, mixed, targets, rate, recipe)
-        losses[step] = loss
-        correct += (logits.argmax(1) == labels).sum()
-    _require_finite(losses, state.model, recipe, epoch)
-    sizes = torch.tensor([stop - start for start, stop in bounds], device=device)
-    return Epoch(
-        epoch=epoch + 1,
-        loss=float((losses * sizes).sum()) / len(images),
-        accuracy=int(correct) / len(images),
-        learning_rate=learning_rate(recipe, epoch * len(bounds), steps),
-        images_per_second=len(images) / (time.perf_counter() - began),
-    )
+        if blends:
+            mixed, targets, labels = mixed[rank.share], targets[rank.share], labels[rank.share]  # noqa: PLW2901
+        start, stop = bounds[step]
+        weight = len(labels) * rank.world / (stop - start)
+        loss, logits = take_step(state, mixed, targets, rate=rate, weight=weight, recipe=recipe)
+        losses[step] = loss * len(labels)
+        true.append(labels)
+        answered.append(logits.argmax(1))
+    return losses, (torch.cat(true).tolist(), torch.cat(answered).tolist())
 
 
-def _step(
+def _judge(
     state: TrainingState,
-    batch: torch.Tensor,
-    targets: torch.Tensor,
-    rate: float,
-    recipe: Recipe,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    for group in state.optimiser.param_groups:
-        group["lr"] = rate
-    with lowered(recipe, batch.device):
-        logits = state.forward(batch)
-        loss = nn.functional.cross_entropy(
-            logits.float(), targets, label_smoothing=recipe.label_smoothing
-        )
-    state.optimiser.zero_grad()
-    state.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
-    if recipe.clip_norm is not None:
-        state.scaler.unscale_(state.optimiser)
-        nn.utils.clip_grad_norm_(state.model.parameters(), recipe.clip_norm)
-    state.scaler.step(state.optimiser)
-    state.scaler.update()
-    if state.average is not None:
-        state.average.update_parameters(state.model)
-    return loss.detach(), logits.detach()
+    task: Task,
+    epoch: int,
+    device: torch.device,
+    rank: Rank,
+    trained: tuple[list[int], list[int]],
+) -> dict[str, float]:
+    """Note the epoch's classification report, and the weights if they are the best so far."""
+    if task.held_out is None:
+        of, (labels, predicted), found = "training images as augmented", trained, {}
+    else:
+        scored = score(state.kept, task.held_out, task.recipe, device, rank)
+        if not rank.number:
+            state.note_best(epoch + 1, scored)
+        of, labels, predicted = "held-out training images", scored.labels, scored.predicted
+        found = {"held_out_loss": scored.loss, "held_out_accuracy": scored.accuracy}
+    if not rank.number:
+        report = classification(labels, predicted, task.classes)
+        state.reports.append({"epoch": epoch + 1, "of": of, "report": report})
+    return found
 
 
-def lowered(recipe: Recipe, device: torch.device) -> torch.autocast:
-    """The forward pass in the recipe's ``amp`` precision."""
-    dtype = torch.float16 if recipe.amp == "fp16" else torch.bfloat16
-    return torch.autocast(device.type, dtype=dtype, enabled=recipe.amp != "off")
-
-
-def learning_rate(recipe: Recipe, step: int, steps: int) -> float:
-    """The rate of one step of all: the schedule's, less during warm-up.
-
-    ``constant``; ``cosine``, half a wave from the recipe's rate down to 0; ``step``, a tenth after
-    every ``step_epochs``. The first step of a warm-up of n steps has 1/n of the rate.
-    """
-    rate = recipe.learning_rate
-    if recipe.schedule == "cosine":
-        rate = recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * step / steps))
-    elif recipe.schedule == "step":
-        epoch = step * recipe.epochs // steps
-        rate = recipe.learning_rate * 0.1 ** (epoch // recipe.step_epochs)
-    warm = recipe.warm_up * steps / recipe.epochs
-    return rate * min(1.0, (step + 1) / warm) if warm else rate
-
-
-class _NotFiniteError(ArithmeticError): ...
-
-
-def _require_finite(losses: torch.Tensor, model: nn.Module, recipe: Recipe, epoch: int) -> None:
-    advice = (
-        f"lower train.learning_rate (now {recipe.learning_rate:g}) or check the 'normalise' of "
-        "the path; no model was stored"
-    )
-    broken = torch.nonzero(~torch.isfinite(losses))
-    if len(broken):
-        batch = int(broken[0])
-        raise _NotFiniteError(
-            f"the loss became {float(losses[batch])} in epoch {epoch + 1}, "
-            f"batch {batch + 1} of {len(losses)}; {advice}"
-        )
-    for name, weights in model.state_dict().items():
-        if not bool(torch.isfinite(weights).all()):
-            raise _NotFiniteError(f"{name} is not finite after epoch {epoch + 1}; {advice}")
+def _fitted(state: TrainingState, recipe: Recipe) -> Fitted:
+    log = {**state.log, "kept_epoch": state.epochs_done}
+    if state.best is None:
+        return Fitted(state.weights(), None, log, state.reports)
+    if recipe.keep == "last":
+        return Fitted(state.weights(), state.best.weights, log, state.reports)
+    log["kept_epoch"] = state.best.epoch
+    return Fitted(state.best.weights, state.weights(), log, state.reports)

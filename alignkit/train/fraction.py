@@ -27,11 +27,29 @@ def stratified(
 
     if training.fraction == FULL:
         return np.arange(len(ids))
-    drawn = words(f"fraction:{training.seed}", ids, 1)[:, 0]
+    return _drawn(f"fraction:{training.seed}", training.fraction, labels, ids, least=1)
+
+
+def held_out(
+    share: float, *, seed: int, labels: Sequence[int], ids: Sequence[str]
+) -> npt.NDArray[np.int64]:
+    """Ascending positions of the samples that are not trained on.
+
+    Of each class the nearest whole number, but never all of it; the same images for every path.
+    """
+    return _drawn(f"holdout:{seed}", share, labels, ids, left=1)
+
+
+def _drawn(
+    key: str, share: float, labels: Sequence[int], ids: Sequence[str], least: int = 0, left: int = 0
+) -> npt.NDArray[np.int64]:
+    import numpy as np
+
+    drawn = words(key, ids, 1)[:, 0]
     classes = np.asarray(labels)
     kept = []
     for label in np.unique(classes):
         members = np.flatnonzero(classes == label)
-        count = max(1, round(training.fraction * len(members)))
+        count = min(len(members) - left, max(least, round(share * len(members))))
         kept.append(members[drawn[members].argsort(kind="stable")[:count]])
     return np.sort(np.concatenate(kept))

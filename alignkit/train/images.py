@@ -13,8 +13,10 @@ import torch
 from alignkit.train.augment import apply, chosen_path, draw, shuffle
 
 if TYPE_CHECKING:
-    from alignkit.load.experiment import Augment
+    from alignkit.load.experiment import Recipe
     from alignkit.preprocess import Normalise
+
+EVERY = slice(None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,6 +29,25 @@ class Source:
     rows: npt.NDArray[np.int64]
     """(images,), where each image lies in ``pixels``."""
     normalise: Normalise
+
+    def take(self, chosen: npt.NDArray[np.int64]) -> Source:
+        """Some of the images."""
+        return Source(self.pixels, self.rows[chosen], self.normalise)
+
+    def gathered(self, chosen: npt.NDArray[np.int64], device: torch.device) -> torch.Tensor:
+        """(n, 3, h, w), 0..255, channels last; bytes travel to the device, not floats."""
+        gathered = np.asarray(self.pixels)[self.rows[chosen]]
+        return torch.from_numpy(gathered).to(device).permute(0, 3, 1, 2)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A memory map travels to another process as the name of its file."""
+        if isinstance(self.pixels, np.memmap):
+            return _mapped, (str(self.pixels.filename), self.rows, self.normalise)
+        return Source, (self.pixels, self.rows, self.normalise)
+
+
+def _mapped(file: str, rows: npt.NDArray[np.int64], normalise: Normalise) -> Source:
+    return Source(np.load(file, mmap_mode="r"), rows, normalise)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,28 +70,58 @@ class TrainingImages:
         height, width = self.sources[0].pixels.shape[1:3]
         return height, width
 
+    def take(self, chosen: npt.NDArray[np.int64], *, paths: int | None = None) -> TrainingImages:
+        """Some of the images, along all or the first ``paths`` of the paths."""
+        return TrainingImages(
+            tuple(source.take(chosen) for source in self.sources[:paths]),
+            [self.labels[index] for index in chosen],
+            [self.ids[index] for index in chosen],
+        )
+
     def epoch(
-        self, *, seed: int, epoch: int, batch_size: int, augment: Augment, device: torch.device
+        self,
+        *,
+        seed: int,
+        epoch: int,
+        recipe: Recipe,
+        device: torch.device,
+        bounds: Sequence[tuple[int, int]],
+        share: slice = EVERY,
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """The batches of one epoch: (n, 3, h, w) float32, normalised, and (n,) int64 labels."""
+        """Of every batch of one epoch a share: (n, 3, h, w) float32, normalised, and (n,) int64
+        labels.
+
+        What an image looks like follows from (seed, epoch, id) alone, whoever's share it is in.
+        """
+        augment = recipe.augment
         order = shuffle(seed=seed, epoch=epoch, ids=self.ids)
         draws = draw(augment, seed=seed, epoch=epoch, ids=self.ids)
         labels = torch.tensor(self.labels, dtype=torch.int64)
         paths = chosen_path(seed=seed, epoch=epoch, ids=self.ids, paths=len(self.sources))
 
         def load(source: Source, chosen: npt.NDArray[np.int64]) -> torch.Tensor:
-            gathered = np.asarray(source.pixels)[source.rows[chosen]]
-            batch = torch.from_numpy(gathered).to(device).permute(0, 3, 1, 2)
+            batch = source.gathered(chosen, device)
             if augment.flip or augment.crop:
                 batch = apply(batch, draws[chosen], crop=augment.crop)
-            return tensor_normaliser(source.normalise, device)(batch)
+            return _laid_out(tensor_normaliser(source.normalise, device)(batch), recipe)
 
-        for start, stop in batch_bounds(len(self), batch_size):
-            chosen = order[start:stop]
+        for start, stop in bounds:
+            chosen = order[start:stop][share]
             yield (
                 self._gathered(chosen, paths[chosen], load),
                 labels[torch.from_numpy(chosen)].to(device),
             )
+
+    def plain(
+        self, recipe: Recipe, device: torch.device, share: slice
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """A share of the batches, in order and not augmented, along the first path."""
+        source = self.sources[0]
+        labels = torch.tensor(self.labels, dtype=torch.int64)
+        for start in range(0, len(self), recipe.batch_size)[share]:
+            chosen = np.arange(start, min(start + recipe.batch_size, len(self)))
+            batch = tensor_normaliser(source.normalise, device)(source.gathered(chosen, device))
+            yield _laid_out(batch, recipe), labels[chosen[0] : chosen[-1] + 1].to(device)
 
     def _gathered(
         self,
@@ -87,13 +138,17 @@ class TrainingImages:
         return torch.cat(parts)[torch.from_numpy(back).to(parts[0].device)]
 
 
-def batch_bounds(count: int, size: int) -> list[tuple[int, int]]:
-    """(start, stop) of every batch; a last one of a single image joins the one before it.
+def _laid_out(batch: torch.Tensor, recipe: Recipe) -> torch.Tensor:
+    return batch if recipe.channels_last else batch.contiguous()
 
-    Batch normalisation has no variance over one image of one pixel.
+
+def batch_bounds(count: int, size: int, least: int = 2) -> list[tuple[int, int]]:
+    """(start, stop) of every batch; a last one of fewer than ``least`` joins the one before it.
+
+    Batch normalisation has no variance over one image of one pixel: each rank needs two.
     """
     starts = list(range(0, count, size))
-    if len(starts) > 1 and count - starts[-1] == 1:
+    if len(starts) > 1 and count - starts[-1] < least:
         starts.pop()
     return list(zip(starts, [*starts[1:], count], strict=True))
 

@@ -9,7 +9,7 @@ import hashlib
 import io
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,19 @@ from alignkit.workspace import write_atomically
 
 if TYPE_CHECKING:
     from alignkit.load.experiment import Recipe
+    from alignkit.rank import Rank
+    from alignkit.train.score import Score
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The weights that did best on held-out images so far."""
+
+    epoch: int
+    accuracy: float
+    loss: float
+    weights: bytes
+    """A ``state_dict`` as ``torch.save`` writes it."""
 
 
 @dataclass(slots=True)
@@ -39,6 +52,9 @@ class TrainingState:
     """Of the loss, against underflow in float16; does nothing otherwise."""
     average: AveragedModel | None = None
     """The moving average of the weights, which then is the model that is kept."""
+    best: Best | None = None
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    """``classification_report`` of every epoch; rank 0 alone has them."""
 
     @property
     def epochs_done(self) -> int:
@@ -53,6 +69,8 @@ class TrainingState:
             "log": self.log,
             "scaler": self.scaler.state_dict(),
             "average": self.average and self.average.state_dict(),
+            "best": self.best and asdict(self.best),
+            "reports": self.reports,
         }
         write_atomically(file, serialised(content))
 
@@ -63,8 +81,15 @@ class TrainingState:
         self.scaler.load_state_dict(stored["scaler"])
         if self.average is not None:
             self.average.load_state_dict(stored["average"])
+        self.best = stored["best"] and Best(**stored["best"])
+        self.reports = stored["reports"]
         self.log = stored["log"]
         self.log["resumed_after"].append(self.epochs_done)
+
+    def note_best(self, epoch: int, scored: Score) -> None:
+        """Keep these weights if no earlier epoch's did as well."""
+        if self.best is None or scored.better_than(self.best.accuracy, self.best.loss):
+            self.best = Best(epoch, scored.accuracy, scored.loss, self.weights())
 
     @property
     def kept(self) -> nn.Module:
@@ -94,9 +119,11 @@ def read_state(file: Path) -> dict[str, Any] | None:
 
 
 def state_of(
-    recipe: Recipe, model: nn.Module, log: dict[str, Any], device: torch.device
+    recipe: Recipe, model: nn.Module, log: dict[str, Any], device: torch.device, rank: Rank
 ) -> TrainingState:
     """The beginning of a training of ``model``, which is on ``device``."""
+    if recipe.sync_batch_norm and rank.world > 1:
+        model = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
     average = None
     if recipe.ema:
         average = AveragedModel(
@@ -108,10 +135,23 @@ def state_of(
         model,
         optimiser_for(recipe, model),
         log,
-        forward=torch.compile(model) if recipe.compile else model,
+        forward=_forward(recipe, model, device, rank),
         scaler=GradScaler(device.type, enabled=recipe.amp == "fp16"),
         average=average,
     )
+
+
+def _forward(
+    recipe: Recipe, model: nn.Module, device: torch.device, rank: Rank
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    shared: nn.Module = model
+    if rank.world > 1:
+        from torch.nn.parallel import DistributedDataParallel
+
+        shared = DistributedDataParallel(
+            model, device_ids=[rank.local] if device.type == "cuda" else None
+        )
+    return torch.compile(shared) if recipe.compile else shared
 
 
 def optimiser_for(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:

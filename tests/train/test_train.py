@@ -11,13 +11,14 @@ import pytest
 import torch
 
 from alignkit.errors import MissingDependency, TrainingError, WorkspaceError
+from alignkit.load.experiment import Augment
 from alignkit.numerics import gpu_present
 from alignkit.preprocess import Normalise
 from alignkit.record import Epoch
 from alignkit.train import read_log
-from alignkit.train.fit import learning_rate
 from alignkit.train.images import Source, TrainingImages, batch_bounds, tensor_normaliser
 from alignkit.train.models import build_model
+from alignkit.train.step import learning_rate
 from alignkit.workspace import Workspace
 from tests.training_case import RECIPE, SIDE, digits_case
 
@@ -225,10 +226,11 @@ def test_batches_are_normalised_to_the_same_bits_as_numpy():
     normalise = Normalise((0.1, 0.4, 0.9), (0.2, 0.25, 0.3))
     source = Source(case.prepared.pixels, case.prepared.rows, normalise)
     images = TrainingImages((source,), case.samples.labels, case.samples.ids)
-    plain = RECIPE.augment.model_copy(update={"flip": 0.0, "crop": 0})
+    plain = RECIPE.model_copy(update={"augment": Augment()})
     cpu = torch.device("cpu")
     seen = {}
-    for batch, labels in images.epoch(seed=0, epoch=0, batch_size=7, augment=plain, device=cpu):
+    bounds = batch_bounds(len(images), 7)
+    for batch, labels in images.epoch(seed=0, epoch=0, recipe=plain, device=cpu, bounds=bounds):
         assert batch.is_contiguous(memory_format=torch.channels_last)
         seen.update(
             {

@@ -1,0 +1,91 @@
+"""How good an epoch's weights are, on training images that were held out of the training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from alignkit.rank import Rank
+from alignkit.train.step import lowered
+
+if TYPE_CHECKING:
+    from alignkit.load.experiment import Recipe
+    from alignkit.train.images import TrainingImages
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Answers on a set of images."""
+
+    loss: float
+    """Mean cross entropy."""
+    labels: list[int]
+    predicted: list[int]
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right answers."""
+        right = sum(a == b for a, b in zip(self.labels, self.predicted, strict=True))
+        return right / len(self.labels)
+
+    def better_than(self, accuracy: float, loss: float) -> bool:
+        """More right answers; of as many, the smaller loss."""
+        return (self.accuracy, -self.loss) > (accuracy, -loss)
+
+
+def score(
+    model: nn.Module, images: TrainingImages, recipe: Recipe, device: torch.device, rank: Rank
+) -> Score:
+    """Every image once, unchanged, along the first path; each rank answers every n-th batch.
+
+    ``model`` has the buffers of rank 0 afterwards, on every rank.
+    """
+    rank.spread(model.buffers())
+    model.eval()
+    answers: list[tuple[float, list[int], list[int]]] = []
+    with torch.inference_mode(), lowered(recipe, device):
+        for batch, labels in images.plain(recipe, device, rank.share):
+            logits = model(batch).float()
+            loss = nn.functional.cross_entropy(logits, labels, reduction="sum")
+            answers.append((float(loss), labels.tolist(), logits.argmax(1).tolist()))
+    model.train()
+    dealt = rank.gather(answers)
+    every = [part for parts in dealt for part in parts]
+    return Score(
+        math.fsum(loss for loss, _, _ in every) / len(images),
+        [label for _, labels, _ in every for label in labels],
+        [answer for _, _, answers in every for answer in answers],
+    )
+
+
+def classification(
+    labels: Sequence[int], predicted: Sequence[int], classes: Sequence[str]
+) -> dict[str, Any]:
+    """scikit-learn's ``classification_report`` as a mapping.
+
+    What has no value, the precision of a class that was never predicted, is ``None``.
+    """
+    from sklearn.metrics import classification_report
+
+    report = classification_report(
+        labels,
+        predicted,
+        labels=range(len(classes)),
+        target_names=list(classes),
+        output_dict=True,
+        zero_division=math.nan,
+    )
+    cleared: dict[str, Any] = _without_nan(report)
+    return cleared
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nan(each) for name, each in value.items()}
+    number = float(value)
+    return None if math.isnan(number) else number

@@ -1,0 +1,87 @@
+"""One step of a training: forward, backward, update; and the schedule of its rate."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from alignkit.load.experiment import Recipe
+    from alignkit.train.state import TrainingState
+
+
+def take_step(
+    state: TrainingState,
+    batch: torch.Tensor,
+    targets: torch.Tensor,
+    *,
+    rate: float,
+    weight: float,
+    recipe: Recipe,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Update the weights by one batch; gives the mean loss and the (n, classes) logits.
+
+    ``weight`` is what this rank's mean loss counts, where DDP averages the gradients of ranks with
+    unequal shares of a batch: the share's size over the mean size, 1 for a process alone.
+    """
+    for group in state.optimiser.param_groups:
+        group["lr"] = rate
+    with lowered(recipe, batch.device):
+        logits = state.forward(batch)
+        loss = nn.functional.cross_entropy(
+            logits.float(), targets, label_smoothing=recipe.label_smoothing
+        )
+    state.optimiser.zero_grad()
+    state.scaler.scale(loss * weight).backward()  # type: ignore[no-untyped-call]
+    if recipe.clip_norm is not None:
+        state.scaler.unscale_(state.optimiser)
+        nn.utils.clip_grad_norm_(state.model.parameters(), recipe.clip_norm)
+    state.scaler.step(state.optimiser)
+    state.scaler.update()
+    if state.average is not None:
+        state.average.update_parameters(state.model)
+    return loss.detach(), logits.detach()
+
+
+def lowered(recipe: Recipe, device: torch.device) -> torch.autocast:
+    """The forward pass in the recipe's ``amp`` precision."""
+    dtype = torch.float16 if recipe.amp == "fp16" else torch.bfloat16
+    return torch.autocast(device.type, dtype=dtype, enabled=recipe.amp != "off")
+
+
+def learning_rate(recipe: Recipe, step: int, steps: int) -> float:
+    """The rate of one step of all: the schedule's, less during warm-up.
+
+    ``constant``; ``cosine``, half a wave from the recipe's rate down to 0; ``step``, a tenth after
+    every ``step_epochs``. The first step of a warm-up of n steps has 1/n of the rate.
+    """
+    rate = recipe.learning_rate
+    if recipe.schedule == "cosine":
+        rate = recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * step / steps))
+    elif recipe.schedule == "step":
+        epoch = step * recipe.epochs // steps
+        rate = recipe.learning_rate * 0.1 ** (epoch // recipe.step_epochs)
+    warm = recipe.warm_up * steps / recipe.epochs
+    return rate * min(1.0, (step + 1) / warm) if warm else rate
+
+
+def not_finite(losses: torch.Tensor, model: nn.Module, recipe: Recipe, epoch: int) -> str:
+    """Which loss or weight is infinite or not a number, and what to do; empty if none is."""
+    advice = (
+        f"lower train.learning_rate (now {recipe.learning_rate:g}) or check the 'normalise' of "
+        "the path; no model was stored"
+    )
+    broken = torch.nonzero(~torch.isfinite(losses))
+    if len(broken):
+        batch = int(broken[0])
+        return (
+            f"the loss became {float(losses[batch])} in epoch {epoch + 1}, "
+            f"batch {batch + 1} of {len(losses)}; {advice}"
+        )
+    for name, weights in model.state_dict().items():
+        if not bool(torch.isfinite(weights).all()):
+            return f"{name} is not finite after epoch {epoch + 1}; {advice}"
+    return ""

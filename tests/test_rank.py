@@ -1,0 +1,184 @@
+"""Several processes under the real torchrun: the same images, the same cells, and a rank that dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DistributedSampler
+
+from alignkit.errors import RankError
+from alignkit.predictions import Predictions
+from alignkit.rank import ALONE, Rank, this_rank
+from alignkit.record import read_record
+from alignkit.train.images import Source, TrainingImages, batch_bounds
+from tests.test_run import differences, settled
+from tests.training_case import RECIPE, digits_case
+
+TINY = """
+name: tiny
+data: {{name: digits-on-photos, train: 48, eval: 30, seed: 0}}
+preprocess:
+  opencv: {{decode: opencv, resize: {{name: opencv, size: 32}}}}
+  pillow: {{decode: pillow, resize: {{name: pillow, size: 32}}}}
+train: {{model: small-cnn, epochs: {epochs}, seeds: [0], batch_size: 16, {more}augment: {{flip: 0.5, crop: 2}}}}
+evaluate: {{backends: [torch], resamples: 200, batch_size: 7}}
+gate: {{informational: true}}
+report: {{worst: 0}}
+"""
+
+
+def write_tiny(folder: Path, epochs: int = 1, more: str = "") -> Path:
+    file = folder / "tiny.yaml"
+    file.write_text(TINY.format(epochs=epochs, more=more))
+    return file
+
+
+def torchrun(file: Path, reports: Path) -> list[str]:
+    line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    run = ["-m", "alignkit", "run", str(file), "--reports", str(reports)]
+    return [*line, *run, "--no-open", "--progress", "plain"]
+
+
+def finished(file: Path, reports: Path) -> tuple[subprocess.CompletedProcess, Path]:
+    done = subprocess.run(
+        torchrun(file, reports), check=False, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    (record,) = reports.glob("tiny/*/record.json")
+    return done, record.parent
+
+
+def logs(reports: Path) -> list[dict]:
+    return [json.loads(file.read_text()) for file in reports.glob(".cache/trainings/*/log.json")]
+
+
+def test_two_processes_train_predict_and_write_once(tmp_path):
+    done, folder = finished(write_tiny(tmp_path), tmp_path / "reports")
+    assert done.stdout.count("report  ") == 1
+    assert done.stderr.count("prepare opencv train: 48 of 48") == 1
+    record = read_record(folder)
+    assert {cell.state for cell in record.cells} == {"measured"}
+    assert all(control.passed for control in record.controls)
+    assert [log["ranks"] for log in logs(tmp_path / "reports")] == [2, 2]
+    assert [training.ranks for training in record.trainings] == [2, 2]
+    for cell in record.cells:
+        predictions = Predictions.from_parquet(folder / cell.predictions.path)
+        assert len(set(predictions.ids)) == len(predictions.ids) == 30
+
+
+def images(count: int = 47) -> TrainingImages:
+    case = digits_case(count=count)
+    source = Source(case.prepared.pixels, case.prepared.rows, case.training.preprocess.normalise)
+    return TrainingImages((source,), case.samples.labels, case.samples.ids)
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_an_image_looks_the_same_whichever_rank_sees_it_and_is_seen_once(world):
+    data, cpu = images(), torch.device("cpu")
+    bounds = batch_bounds(len(data), 16, least=2 * world)
+
+    def epoch(share: slice) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        given = data.epoch(seed=1, epoch=3, recipe=RECIPE, device=cpu, bounds=bounds, share=share)
+        return list(given)
+
+    whole = epoch(slice(None))
+    shares = [epoch(Rank(number, world, number).share) for number in range(world)]
+    for step, (batch, labels) in enumerate(whole):
+        joined, known = torch.empty_like(batch), torch.empty_like(labels)
+        for number, share in enumerate(shares):
+            joined[number::world], known[number::world] = share[step]
+        assert torch.equal(joined, batch)
+        assert torch.equal(known, labels)
+
+
+def test_ranks_share_an_epoch_as_distributed_sampler_deals_it():
+    order = np.arange(48)
+    bounds = batch_bounds(48, 16, least=4)
+    for number in (0, 1):
+        sampler = DistributedSampler(order, num_replicas=2, rank=number, shuffle=False)
+        share = Rank(number, 2, number).share
+        dealt = [place for start, stop in bounds for place in order[start:stop][share]]
+        assert dealt == list(sampler)
+
+
+def test_no_rank_is_left_with_fewer_than_two_images():
+    for count in range(8, 60):
+        for start, stop in batch_bounds(count, 8, least=6):
+            assert all(len(range(start, stop)[Rank(n, 3, n).share]) >= 2 for n in range(3))
+
+
+def test_a_process_alone_is_rank_0_of_1(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    assert this_rank() == ALONE
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert this_rank() == Rank(3, 8, 1)
+
+
+def test_what_one_rank_cannot_explain_ends_the_group():
+    with pytest.raises(RankError, match=r"rank 1 of 2 cannot go on.*the same command continues"), \
+            Rank(1, 2, 1).in_step():  # fmt: skip
+        raise RuntimeError("Connection closed by peer")
+    with pytest.raises(RuntimeError, match="closed"), ALONE.in_step():
+        raise RuntimeError("closed")
+
+
+def pid_of_rank(number: int, parent: int) -> int:
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            status = (folder / "status").read_text()
+            environment = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if f"PPid:\t{parent}\n" in status and f"RANK={number}".encode() in environment:
+            return int(folder.name)
+    raise AssertionError(f"no rank {number}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_killed_rank_is_told_and_the_same_command_ends_with_the_same_record(tmp_path, killed):
+    file, reports = write_tiny(tmp_path, epochs=6), tmp_path / "killed"
+    _, straight = finished(file, tmp_path / "straight")
+    process = subprocess.Popen(
+        torchrun(file, reports), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 200
+    while not list(reports.glob(".cache/unfinished/trainings-*/state.pt")):
+        assert process.poll() is None, "the run ended before it could be disturbed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.kill(pid_of_rank(killed, process.pid), signal.SIGKILL)
+    _, told = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert f"rank {1 - killed} of 2" in told
+    assert "the same command continues" in told
+    assert list(reports.glob(".cache/unfinished/trainings-*/state.pt"))
+    _, resumed = finished(file, reports)
+    assert any(log["resumed_after"] for log in logs(reports))
+    ended, wanted = settled(read_record(resumed)), settled(read_record(straight))
+    assert differences(ended, wanted) == []
+
+
+@pytest.mark.slow
+def test_a_nan_loss_on_ranks_is_a_failed_cell_and_the_group_goes_on(tmp_path):
+    more = "optimiser: sgd, learning_rate: 1.0e+30, "
+    done = subprocess.run(
+        torchrun(write_tiny(tmp_path, more=more), tmp_path / "reports"),
+        check=False, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    (record,) = (tmp_path / "reports").glob("tiny/*/record.json")
+    reasons = {training.reason for training in read_record(record.parent).trainings}
+    assert all("the loss became" in reason for reason in reasons)
+    assert "exitcode  : 3" in done.stderr
