@@ -38,6 +38,9 @@ class TorchBackend:
     device: Literal["cpu", "cuda"] = "cpu"
     channels_last: bool = True
     """Memory format of weights and inputs; it decides which convolution kernels run."""
+    ceil_mode: bool = False
+    """Round the sizes that max-pooling gives up, not down, as some runtimes do: a noise of SysNoise
+    (Wang et al., MLSys 2023). A model is trained without."""
 
     def impossible(self, precision: Precision) -> str:
         """Why the precision cannot run here; empty if it can."""
@@ -51,6 +54,7 @@ class TorchBackend:
         """Load the weights and verify the precision; raises `BackendError` if it differs."""
         import torch
 
+        from alignkit.backends.torch_pools import round_pools_up
         from alignkit.numerics import available_threads, require_device
         from alignkit.train.models import load_model
 
@@ -58,10 +62,14 @@ class TorchBackend:
         if reason := self.impossible(precision):
             raise BackendError(f"torch {precision}: {reason}")
         layout = torch.channels_last if self.channels_last else torch.contiguous_format
-        model = load_model(checkpoint).to(device, getattr(torch, NARROW.get(precision, "float32")))
+        model = load_model(checkpoint)
+        pools = round_pools_up(model, checkpoint) if self.ceil_mode else ""
+        model = model.to(device, getattr(torch, NARROW.get(precision, "float32")))
         model = model.to(memory_format=layout)  # type: ignore[call-overload]
         session = TorchSession(model, device, layout, precision, available_threads())
         session.verify(checkpoint.height, checkpoint.width)
+        if pools:
+            session.observed["max-pooling"] = pools
         return session
 
     def version(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from alignkit.progress import seconds_in_words
 
 if TYPE_CHECKING:
     from alignkit.forecast import Forecast, Outlook
+    from alignkit.memory import Memory
     from alignkit.plan import Plan
 
 NOT_MEASURED = "not measured yet on this machine"
@@ -51,6 +53,8 @@ def plan(
 
 
 def _as_text(planned: Plan, expected: Forecast) -> str:
+    from alignkit.memory import memory
+
     experiment = planned.experiment
     trainings = [("training", "state", ""), *map(_row, expected.trainings)]
     return "\n".join(
@@ -66,6 +70,7 @@ def _as_text(planned: Plan, expected: Forecast) -> str:
             f"cells      {_counted(expected.cells)}",
             f"time       {_time(expected)}",
             f"disk       {_disk(expected)}",
+            f"memory     {_memory(memory(planned))}",
         ]
     )
 
@@ -116,7 +121,24 @@ def _disk(expected: Forecast) -> str:
     return f"about {size / 1e6:.1f} MB for trainings and cells" if size else "none"
 
 
+def _memory(needed: Memory) -> str:
+    parts = (
+        f"at most {_megabytes(needed.workers)} in workers, {_megabytes(needed.batch)} a batch, "
+        f"{_megabytes(needed.caches)} of prepared pixels (files, mapped)"
+    )
+    if needed.available is None:
+        return f"{parts}; this system does not say what is available"
+    there = f"{parts}; {_megabytes(needed.available)} available"
+    return there if needed.fits else f"{there}: pixels are read from disk again in every epoch"
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
+
+
 def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
+    from alignkit.memory import memory
+
     return {
         "name": planned.experiment.name,
         "file": str(planned.experiment.file),
@@ -126,6 +148,7 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "cells": [_outlook_json(each) for each in expected.cells],
         "seconds": expected.estimate.seconds,
         "bytes": expected.estimate.bytes,
+        "memory": asdict(memory(planned)),
         "reason": NOT_MEASURED if expected.estimate.seconds is None else "",
     }
 

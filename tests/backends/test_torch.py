@@ -4,8 +4,10 @@ import torch
 
 from alignkit.backends import torch as torch_backend
 from alignkit.backends.torch import TorchBackend
+from alignkit.checkpoint import Checkpoint
 from alignkit.errors import BackendError
 from alignkit.numerics import float32_precision, named_arithmetic, observed_float32, reproducible
+from alignkit.train.models import build_model
 from tests.backends.model import trained_model
 
 
@@ -83,3 +85,37 @@ def test_reproducible_keeps_outer_generators_still():
         assert torch.are_deterministic_algorithms_enabled()
     assert torch.equal(torch.rand(1), expected)
     assert observed_float32(torch.device("cpu")) == "ieee"
+
+
+def pooled(height: int) -> torch.nn.Module:
+    torch.manual_seed(0)
+    return build_model("small-cnn", 10, height, height).eval()
+
+
+@pytest.mark.parametrize(("side", "larger"), [(36, 2), (32, 0)])
+def test_ceil_mode_is_the_model_with_every_max_pool_rounded_up(tmp_path, side, larger):
+    model = pooled(side)
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    checkpoint = Checkpoint("small-cnn", 10, side, side, tmp_path / "weights.pt", "key")
+    batch = np.random.default_rng(0).standard_normal((3, 3, side, side)).astype(np.float32)
+    floor = TorchBackend().open(checkpoint, None, "fp32").predict(batch)
+    session = TorchBackend(ceil_mode=True).open(checkpoint, None, "fp32")
+    ceil = session.predict(batch)
+    told = f"ceil mode; {larger} of 4 layers give another size by it"
+    assert session.effective()["max-pooling"] == told
+    values = torch.from_numpy(batch)
+    for layer in model:
+        if isinstance(layer, torch.nn.MaxPool2d):
+            values = torch.nn.functional.max_pool2d(values, 2, ceil_mode=True)
+        else:
+            values = layer(values)
+    assert np.allclose(ceil, values.detach().numpy(), atol=1e-5)
+    assert np.array_equal(ceil, floor) is (larger == 0)
+
+
+def test_ceil_mode_of_a_model_without_max_pooling_is_refused(tmp_path):
+    model = build_model("mobilenet_v2", 4, 32, 32)
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    checkpoint = Checkpoint("mobilenet_v2", 4, 32, 32, tmp_path / "weights.pt", "key")
+    with pytest.raises(BackendError, match="mobilenet_v2 has no max-pooling layer"):
+        TorchBackend(ceil_mode=True).open(checkpoint, None, "fp32")
