@@ -67,7 +67,9 @@ def test_two_processes_train_predict_and_write_once(tmp_path):
     assert done.stderr.count("prepare opencv train: 48 of 48") == 1
     record = read_record(folder)
     assert {cell.state for cell in record.cells} == {"measured"}
-    assert all(control.passed for control in record.controls)
+    # one epoch teaches nothing, and the record says so
+    failed = {control.name for control in record.controls if not control.passed}
+    assert failed <= {"the reference models learned"}
     assert [log["ranks"] for log in logs(tmp_path / "reports")] == [2, 2]
     assert [training.ranks for training in record.trainings] == [2, 2]
     for cell in record.cells:
