@@ -317,7 +317,7 @@ def _run_session(
         file = model_file(to_run[0], checkpoint, sets, workspace)
         with (
             open_session(runtime, checkpoint, file) as session,
-            shared_session(rank, runtime, checkpoint, file),
+            shared_session(rank, session, runtime, checkpoint, file),
         ):
             for evaluation in to_run:
                 one = partial(predict_one, evaluation, checkpoint, session, sets, plan, workspace)
