@@ -124,7 +124,7 @@ def train_models(
     plan: Plan, sets: Sets, workspace: Workspace, progress: Progress, rank: Rank = ALONE
 ) -> tuple[Trained, ...]:
     """Every training of the plan, on the images that every usable path decoded."""
-    usable = [sets.usable(path.name, "train") for path in plan.experiment.paths]
+    usable = (sets.usable(path.name, "train") for path in plan.experiment.paths)
     decoded = [prepared.rows >= 0 for prepared in usable if prepared is not None]
     indices = np.flatnonzero(np.logical_and.reduce(decoded)) if decoded else np.zeros(0, np.int64)
     return tuple(
@@ -148,16 +148,13 @@ def _train(
     if training.skipped:
         return Skipped(training.skipped)
     if (given := training.given) is not None:
-        size = training.preprocess.size
-        return attempt(lambda: given.checkpoint(sets.evaluation.classes, size))
-    for path in training.paths:
-        if unusable := sets.unusable(path.name):
-            return unusable
-    prepared, *others = (sets.usable(path.name, "train") for path in training.paths)
-    assert prepared is not None
+        return attempt(lambda: given.checkpoint(sets.evaluation.classes, training.preprocess.size))
+    if found := next(filter(None, (sets.unusable(path.name) for path in training.paths)), None):
+        return found
+    usable = (sets.usable(path.name, "train") for path in training.paths)
+    prepared, *others = (each for each in usable if each is not None)
     recipe = plan.experiment.content.train
-    detail = f"{training.row} seed {training.seed}"
-    with progress.stage("train", recipe.epochs, detail) as stage:
+    with progress.stage("train", recipe.epochs, training.label.removeprefix("train ")) as stage:
         return attempt(
             lambda: train(
                 training,
@@ -169,7 +166,7 @@ def _train(
                 classes=sets.train.classes,
                 workspace=workspace,
                 progress=lambda epoch: stage.advance(),  # noqa: ARG005 - one step an epoch
-                others=[each for each in others if each is not None],
+                others=others,
                 rank=rank,
             )
         )
@@ -396,10 +393,8 @@ def compare_paths(
     for candidate in plan.experiment.paths[1:]:
         if sets.usable(reference.name, "eval") and sets.usable(candidate.name, "eval"):
             detail = f"{reference.name} with {candidate.name}"
-            with progress.stage("compare", len(sets.evaluation), detail) as stage:
-                compared.append(
-                    compare_stored(
-                        reference, candidate, sets.evaluation, workspace, advancing(stage)
-                    )
-                )
+            images = sets.evaluation
+            with progress.stage("compare", len(images), detail) as stage:
+                told = advancing(stage)
+                compared.append(compare_stored(reference, candidate, images, workspace, told))
     return tuple(compared)
