@@ -128,9 +128,8 @@ def train_models(
     decoded = [prepared.rows >= 0 for prepared in usable if prepared is not None]
     indices = np.flatnonzero(np.logical_and.reduce(decoded)) if decoded else np.zeros(0, np.int64)
     return tuple(
-        Trained(training, ended, len(indices))
-        for training in plan.trainings
-        for ended in (_train(training, plan, sets, indices, workspace, progress, rank),)
+        Trained(each, _train(each, plan, sets, indices, workspace, progress, rank), len(indices))
+        for each in plan.trainings
     )
 
 
@@ -149,8 +148,9 @@ def _train(
         return Skipped(training.skipped)
     if (given := training.given) is not None:
         return attempt(lambda: given.checkpoint(sets.evaluation.classes, training.preprocess.size))
-    if found := next(filter(None, (sets.unusable(path.name) for path in training.paths)), None):
-        return found
+    for path in training.paths:
+        if unusable := sets.unusable(path.name):
+            return unusable
     usable = (sets.usable(path.name, "train") for path in training.paths)
     prepared, *others = (each for each in usable if each is not None)
     recipe = plan.experiment.content.train

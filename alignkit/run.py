@@ -37,8 +37,8 @@ def run_experiment(
     """Do everything a plan holds and write its record; returns it and the run's folder.
 
     A run whose record is whole is not done again, unless ``fresh``. Rank 0 of a group calls it, and
-    the others `Rank.follow`. Raises `WorkspaceError` if
-    another process holds the folder or it cannot be written, and `DataError` for unusable data.
+    the others `Rank.follow`. Raises `WorkspaceError` if another process holds the folder or it
+    cannot be written, and `DataError` for unusable data.
     Images without labels are compared and judged as `alignkit gate` does it.
     """
     if not experiment.content.labelled:

@@ -148,11 +148,19 @@ def pid_of_rank(number: int, parent: int) -> int:
     raise AssertionError(f"no rank {number}")
 
 
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory) -> Path:
+    """The folder of an undisturbed run."""
+    folder = tmp_path_factory.mktemp("straight")
+    return finished(write_tiny(folder, epochs=6), folder / "reports")[1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [0, 1])
-def test_a_killed_rank_is_told_and_the_same_command_ends_with_the_same_record(tmp_path, killed):
+def test_a_killed_rank_is_told_and_the_same_command_ends_with_the_same_record(
+    tmp_path, straight, killed
+):
     file, reports = write_tiny(tmp_path, epochs=6), tmp_path / "killed"
-    _, straight = finished(file, tmp_path / "straight")
     process = subprocess.Popen(
         torchrun(file, reports), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
