@@ -153,6 +153,8 @@ class Plan:
     """Seed by seed, reference path first."""
     evaluations: tuple[Evaluation, ...]
     pairs: tuple[MatchedPair, ...]
+    ranks: int = 1
+    """Processes that train together."""
 
     @property
     def key(self) -> str:
@@ -191,7 +193,7 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
         for training in trainings
         for evaluation in _row_evaluations(training, runtimes, experiment, fingerprint)
     )
-    return Plan(experiment, fingerprint, trainings, evaluations, _pairs(trainings))
+    return Plan(experiment, fingerprint, trainings, evaluations, _pairs(trainings), ranks)
 
 
 def _trainings(experiment: Experiment, fingerprint: str, ranks: int) -> tuple[Training, ...]:

@@ -9,13 +9,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import DistributedSampler
 
+from alignkit.advise import advised_plan
 from alignkit.errors import RankError
+from alignkit.load import load_experiment
+from alignkit.plan import make_plan
 from alignkit.predictions import Predictions
 from alignkit.rank import ALONE, Rank, this_rank
 from alignkit.record import read_record
@@ -126,6 +130,13 @@ def test_a_process_alone_is_rank_0_of_1(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "8")
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert this_rank() == Rank(3, 8, 1)
+
+
+def test_an_advised_path_is_trained_by_as_many_ranks_as_the_path_it_is_matched_with(tmp_path):
+    plan = make_plan(load_experiment(write_tiny(tmp_path), []), ranks=2)
+    path = "nearer: {decode: opencv, resize: {name: opencv, size: 32, interpolation: area}}"
+    whole = advised_plan(plan, [SimpleNamespace(advised="nearer", yaml=path, change="training")])
+    assert [each.parts["ranks"] for each in whole.trainings] == [2, 2, 2]
 
 
 def test_what_one_rank_cannot_explain_ends_the_group():

@@ -63,7 +63,7 @@ def advised_plan(plan: Plan, advice: Sequence[AdviceFacts]) -> Plan:
     content = plan.experiment.content
     paths = {**content.preprocess, **options}
     more = replace(plan.experiment, content=content.model_copy(update={"preprocess": paths}))
-    whole = make_plan(more)
+    whole = make_plan(more, ranks=plan.ranks)
     served_only = {each.advised for each in advice if each.change == "serving"}
     return replace(
         whole,
