@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from alignkit.datasets.files import choose, image_files, read_image
 from alignkit.datasets.hashes import content_hashes
-from alignkit.errors import ConfigError, DataError
+from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Images:
     def evaluation(self) -> Samples:
         """The images in sorted order, each once; their ids are paths below what all have in common.
 
-        Raises `DataError` if there is none, or one cannot be read.
+        Raises `NothingCompared` if there is none, `DataError` if one cannot be read.
         """
         from alignkit.samples import Samples
 
@@ -82,7 +82,7 @@ class Images:
             folder = Path(os.path.commonpath([file.parent for file in files])) if files else Path()
             names = [file.relative_to(folder).as_posix() for file in files]
         if not names:
-            raise DataError(f"no images in {', '.join(str(each) for each in given)}")
+            raise NothingCompared(f"no images in {', '.join(str(each) for each in given)}")
         if self.limit is not None:
             names = sorted(choose(names, self.limit, self.seed))
         return folder, tuple(names)

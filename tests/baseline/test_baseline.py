@@ -84,6 +84,15 @@ def test_a_cut_file_is_damaged(written):
         read_baseline(written)
 
 
+def test_a_file_cut_anywhere_is_refused_and_left_as_it_is(written):
+    whole = written.read_bytes()
+    for size in range(len(whole) - 1):  # the last byte is the line end, which says nothing
+        written.write_bytes(whole[:size])
+        with pytest.raises(BaselineError, match="damaged"):
+            read_baseline(written)
+        assert written.read_bytes() == whole[:size]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from alignkit.datasets.images import Images
-from alignkit.errors import ConfigError, DataError
+from alignkit.errors import ConfigError, DataError, NothingCompared
 
 
 @pytest.fixture
@@ -66,9 +66,9 @@ def test_nothing_to_take_is_explained(tmp_path):
     with pytest.raises(DataError, match="does not exist"):
         Images(tmp_path / "absent").evaluation()
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="no images in"):
+    with pytest.raises(NothingCompared, match="no images in"):
         Images(tmp_path / "empty").evaluation()
-    with pytest.raises(DataError, match="no images in"):
+    with pytest.raises(NothingCompared, match="no images in"):
         Images((tmp_path / "empty", tmp_path / "empty")).evaluation()
     with pytest.raises(ConfigError, match="name a folder"):
         Images(())
