@@ -220,6 +220,12 @@ def _merged(
                 f"{change.path} {change.image} {change.stage} was changed by another approval "
                 "meanwhile; run the gate again and review what is left"
             )
+    for measured in metrics:
+        if before.metrics.get(measured.new.key) != measured.old:
+            raise BaselineError(
+                f"the metrics of {' '.join(measured.new.key)} were changed by another approval "
+                "meanwhile; run the gate again and review what is left"
+            )
     return Baseline(
         _merged_head(before, now, lines),
         before.lines | {change.key: change.new for change in lines},

@@ -4,8 +4,8 @@ import multiprocessing
 
 import pytest
 
-from alignkit.baseline import find_baseline
-from alignkit.baseline.approval import approve, changes, read_approvals
+from alignkit.baseline import Baseline, find_baseline
+from alignkit.baseline.approval import approve, changes, metric_changes, read_approvals
 from alignkit.errors import BaselineError, ConfigError
 from tests.baseline.test_baseline import HERE, baseline, line
 
@@ -70,6 +70,23 @@ def test_a_line_that_another_approval_changed_meanwhile_is_not_overwritten(folde
         approve(folder, mine, late, reason="mine")
     assert find_baseline(folder, HERE).lines["serving", "a.jpg", "decode"].sha256 == "2" * 64
     assert [each.reason for each in read_approvals(folder)].count("mine") == 0
+
+
+def test_metrics_that_another_approval_changed_meanwhile_are_not_overwritten(folder):
+    seen = find_baseline(folder, HERE)
+    mine, theirs = measured(seen, 0.25), measured(seen, 0.75)
+    late = metric_changes(seen, mine)
+    approve(folder, theirs, (), metric_changes(seen, theirs), reason="theirs")
+    with pytest.raises(BaselineError, match="metrics of a b torch fp32 were changed by another"):
+        approve(folder, mine, (), late, reason="mine")
+    (kept,) = find_baseline(folder, HERE).metrics.values()
+    assert kept.metrics["top1"] == 0.75
+
+
+def measured(before, top1):
+    (line,) = baseline().metrics.values()
+    line = line.model_copy(update={"metrics": {"top1": top1}})
+    return Baseline(before.head, dict(before.lines), {line.key: line})
 
 
 def _approve_one(folder, number):
