@@ -55,6 +55,7 @@ class Decoder(Protocol):
         ...
 
 
+NVIMGCODEC = ("nvidia-nvimgcodec-cu13", "nvidia-nvimgcodec-cu12")
 DALI = ("nvidia-dali-cuda130", "nvidia-dali-cuda120")
 
 DECODERS = {
@@ -97,7 +98,7 @@ DECODERS = {
     ),
     "nvimgcodec": Plugin(
         "alignkit.decoders.nvimgcodec:NvImageCodecDecoder",
-        distributions=("nvidia-nvimgcodec-cu13", "nvidia-nvimgcodec-cu12"),
+        distributions=NVIMGCODEC,
         module="nvidia.nvimgcodec",
         extra="nvimgcodec",
         summary="nvImageCodec's CPU backends",
@@ -130,5 +131,13 @@ DECODERS = {
         extra="dali",
         gpu=True,
         summary="NVIDIA DALI mixed: nvJPEG, nearest chroma by default",
+    ),
+    "nvimgcodec-gpu": Plugin(
+        "alignkit.decoders.nvimgcodec:NvImageCodecGPUDecoder",
+        distributions=NVIMGCODEC,
+        module="nvidia.nvimgcodec",
+        extra="nvimgcodec",
+        gpu=True,
+        summary="nvImageCodec on CUDA or the JPEG engine: nvJPEG, smooth chroma by default",
     ),
 }

@@ -1,4 +1,6 @@
-"""nvImageCodec, restricted to its CPU backends.
+"""nvImageCodec: restricted to its CPU backends, or to those of a GPU.
+
+On the CPU (``nvimgcodec``):
 
 - JPEG, JPEG 2000, TIFF, PNG, BMP, PNM and WebP.
 - EXIF: ignored; the image is not turned.
@@ -11,17 +13,24 @@
 
 With ``fancy_upsampling`` off it equals simplejpeg with ``chroma: nearest``, bit for bit. Whether
 either equals nvJPEG has not been measured.
+
+On the GPU (``nvimgcodec-gpu``): nvJPEG for JPEG files, on CUDA's cores or the JPEG engine that some
+GPUs have, with smooth chroma by default, other than in DALI and torchvision. The CPU's backends are
+not allowed, so what the GPU cannot decode is ``failed``. EXIF: ignored; ICC profile: ignored.
+**Not yet run on hardware.**
 """
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from alignkit.decoders import Decoded
 
 _of_this_thread = threading.local()
+ENGINES = {"cuda": ("GPU_ONLY", "HYBRID_CPU_GPU"), "hardware": ("HW_GPU_ONLY",)}
+"""``nvimgcodec.BackendKind`` by name; hybrid: Huffman codes on the CPU, the rest on the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,36 +46,79 @@ class NvImageCodecDecoder:
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode one image on the CPU."""
-        import numpy as np
-        from nvidia import nvimgcodec
-
-        parameters = nvimgcodec.DecodeParams(apply_exif_orientation=False)
-        try:
-            image = self._decoder().decode(nvimgcodec.CodeStream(encoded), params=parameters)
-        except RuntimeError as error:
-            return Decoded("failed", reason=str(error).strip())
-        if image is None:
-            return Decoded("failed", reason="nvImageCodec gave no image; its reason is on stderr")
-        return Decoded("ok", np.array(image))
+        return _decoded(encoded, self)
 
     def version(self) -> str:
         """``nvimgcodec 0.9.0``."""
+        return _version()
+
+    def build(self) -> Any:
+        """A decoder of the library."""
         from nvidia import nvimgcodec
 
-        return f"nvimgcodec {nvimgcodec.__version__}"
+        return nvimgcodec.Decoder(
+            device_id=nvimgcodec.NVIMGCODEC_DEVICE_CPU_ONLY,
+            max_num_cpu_threads=1,
+            # without this it looks for a GPU, and gives nothing where there is none
+            backends=_backends("CPU_ONLY"),
+            options=f":fancy_upsampling={self.fancy_upsampling:d} :fast_idct={self.fast_idct:d}",
+        )
 
-    def _decoder(self) -> Any:
-        """One a thread: a decoder that two threads call at once loses images."""
+
+@dataclass(frozen=True, slots=True)
+class NvImageCodecGPUDecoder:
+    """``nvimgcodec.Decoder`` on the current GPU, copied back. Not yet run on hardware."""
+
+    orients: ClassVar[bool] = False
+
+    fancy_upsampling: bool = True
+    """Smooth chroma, or repeated samples."""
+    engine: Literal["cuda", "hardware"] = "cuda"
+
+    def decode(self, encoded: bytes) -> Decoded:
+        """Decode one image on the GPU."""
+        return _decoded(encoded, self)
+
+    def version(self) -> str:
+        """``nvimgcodec 0.9.0``."""
+        return _version()
+
+    def build(self) -> Any:
+        """A decoder of the library."""
         from nvidia import nvimgcodec
 
-        built: dict[Any, Any] = vars(_of_this_thread).setdefault("decoders", {})
-        if self not in built:
-            built[self] = nvimgcodec.Decoder(
-                device_id=nvimgcodec.NVIMGCODEC_DEVICE_CPU_ONLY,
-                max_num_cpu_threads=1,
-                # without this it looks for a GPU, and gives nothing where there is none
-                backends=[nvimgcodec.Backend(nvimgcodec.BackendKind.CPU_ONLY)],
-                options=f":fancy_upsampling={self.fancy_upsampling:d} "
-                f":fast_idct={self.fast_idct:d}",
-            )
-        return built[self]
+        return nvimgcodec.Decoder(
+            max_num_cpu_threads=1,
+            backends=_backends(*ENGINES[self.engine]),
+            options=f":fancy_upsampling={self.fancy_upsampling:d}",
+        )
+
+
+def _decoded(encoded: bytes, ours: NvImageCodecDecoder | NvImageCodecGPUDecoder) -> Decoded:
+    import numpy as np
+    from nvidia import nvimgcodec
+
+    # one a thread: a decoder that two threads call at once loses images
+    built: dict[Any, Any] = vars(_of_this_thread).setdefault("decoders", {})
+    if ours not in built:
+        built[ours] = ours.build()
+    parameters = nvimgcodec.DecodeParams(apply_exif_orientation=False)
+    try:
+        image = built[ours].decode(nvimgcodec.CodeStream(encoded), params=parameters)
+    except RuntimeError as error:
+        return Decoded("failed", reason=str(error).strip())
+    if image is None:
+        return Decoded("failed", reason="nvImageCodec gave no image; its reason is on stderr")
+    return Decoded("ok", np.array(image.cpu()))
+
+
+def _backends(*kinds: str) -> list[Any]:
+    from nvidia import nvimgcodec
+
+    return [nvimgcodec.Backend(getattr(nvimgcodec.BackendKind, kind)) for kind in kinds]
+
+
+def _version() -> str:
+    from nvidia import nvimgcodec
+
+    return f"nvimgcodec {nvimgcodec.__version__}"
