@@ -281,7 +281,7 @@ def _training(
 
 def _runtimes(experiment: Experiment) -> list[Runtime]:
     from alignkit.backends import BACKENDS
-    from alignkit.plugins import find_plugin
+    from alignkit.plugins import UNPROVEN, find_plugin
 
     runtimes = []
     for option in experiment.content.evaluate.backends:
@@ -291,6 +291,8 @@ def _runtimes(experiment: Experiment) -> list[Runtime]:
         name = " ".join((option.name, *options))
         for precision in option.precision:
             reason = plugin.missing() or backend.impossible(precision)
+            if reason and plugin.unproven:
+                reason += f" ({option.name} is {UNPROVEN})"
             version = plugin.version()
             runtimes.append(Runtime(name, backend, precision, version, reason, option.builds))
     if all(each.backend.own_path for each in runtimes):

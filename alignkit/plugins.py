@@ -21,6 +21,10 @@ NO_GPU = "needs an NVIDIA GPU, and this machine has none"
 """Part of every reason that a GPU would remove."""
 
 
+UNPROVEN = "not yet run on hardware"
+"""Of an adapter written after its library's documentation, which no GPU has run yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plugin:
     """Where a plugin's class lies and which distribution its numbers depend on."""
@@ -36,6 +40,8 @@ class Plugin:
     """The extra of alignkit that installs it; empty if the base install does."""
     gpu: bool = False
     """Needs an NVIDIA GPU."""
+    unproven: bool = False
+    """`UNPROVEN`: told wherever the plugin is listed, and in the record."""
     summary: str = ""
     """One line for `alignkit list`."""
 
@@ -55,6 +61,8 @@ class Plugin:
 
     def missing(self) -> str:
         """Why this plugin cannot run here, with the fix; empty if it can."""
+        if self.gpu and not gpu_present():  # first: what needs one need not be installed here
+            return NO_GPU
         if self.module and not _importable(self.module):
             fix = (
                 f"alignkit[{self.extra}]"
@@ -62,8 +70,6 @@ class Plugin:
                 else (self.distributions or (self.module,))[0]
             )
             return f"{self.module} is not installed: pip install '{fix}'"
-        if self.gpu and not gpu_present():
-            return NO_GPU
         return ""
 
     def require(self, name: str) -> None:

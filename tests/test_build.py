@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from alignkit.backends import Builder, CalibrationSet
+from alignkit.backends.onnx_graph import half_precision
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
-from alignkit.backends.onnxruntime_start import half_precision
 from alignkit.build import (
     Calibration,
     Source,

@@ -168,4 +168,13 @@ BACKENDS = {
         extra="openvino",
         summary="OpenVINO on the CPU; fp32, bf16, fp16, each verified",
     ),
+    "tensorrt": Plugin(
+        "alignkit.backends.tensorrt:TensorRTBackend",
+        distributions=("tensorrt", "tensorrt-cu13", "tensorrt-cu12"),
+        module="tensorrt",
+        extra="tensorrt",
+        gpu=True,
+        unproven=True,
+        summary="TensorRT 10 or 11 engines, strongly typed; fp32, tf32, fp16",
+    ),
 }

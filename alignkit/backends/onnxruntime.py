@@ -72,7 +72,8 @@ class ONNXRuntimeBackend:
         Raises `MissingDependency` if the provider does not start, `BackendError` if the runtime
         cannot run the model in this precision.
         """
-        from alignkit.backends.onnxruntime_start import Start, half_precision, require_no_crash
+        from alignkit.backends.onnx_graph import half_precision
+        from alignkit.backends.onnxruntime_start import Start, require_no_crash
         from alignkit.build import read_calibration
         from alignkit.numerics import available_threads
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from alignkit.backends.onnx_graph import products
 from alignkit.backends.onnxruntime_kernels import Kernels, kernels_in
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.numerics import named_arithmetic
@@ -79,7 +80,7 @@ class Start:
         """``ieee``, ``tf32`` or ``bf16``: what float32 products and convolutions compute in."""
         import numpy as np
 
-        session = self.session(_products())
+        session = self.session(products())
         names = [each.name for each in session.get_inputs()]
 
         def survives(value: float) -> bool:
@@ -109,37 +110,3 @@ def require_no_crash(graph: bytes, level: str) -> None:
             f"ONNX Runtime crashes ({signal.Signals(-tried.returncode).name}) while it optimises "
             "this model in fp16 for the CPU; set 'optimisation: basic' for this backend"
         )
-
-
-def half_precision(onnx: Path) -> bytes:
-    """The graph with float16 weights and edges, and float32 inputs and outputs."""
-    from onnx import load
-    from onnxruntime.transformers.float16 import convert_float_to_float16
-
-    converted: bytes = convert_float_to_float16(load(onnx), keep_io_types=True).SerializeToString()
-    return converted
-
-
-def _products() -> bytes:
-    """A graph that multiplies a matrix and convolves an image with the identity."""
-    import numpy as np
-    from onnx import TensorProto, helper, numpy_helper
-
-    def edge(name: str, *shape: int) -> Any:
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-
-    identity = np.eye(64, dtype=np.float32)
-    weights = {"identity": identity, "kernel": identity[:, :, None, None]}
-    graph = helper.make_graph(
-        [
-            helper.make_node("MatMul", ["matrix", "identity"], ["product"]),
-            helper.make_node("Conv", ["image", "kernel"], ["convolved"]),
-        ],
-        "products",
-        [edge("matrix", 1024, 64), edge("image", 1, 64, 32, 32)],
-        [edge("product", 1024, 64), edge("convolved", 1, 64, 32, 32)],
-        [numpy_helper.from_array(value, name) for name, value in weights.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    serialised: bytes = model.SerializeToString()
-    return serialised

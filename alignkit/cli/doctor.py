@@ -11,6 +11,7 @@ import typer
 from alignkit.cli.arguments import Json
 from alignkit.columns import columns
 from alignkit.errors import ExitCode
+from alignkit.plugins import UNPROVEN
 
 if TYPE_CHECKING:
     from alignkit.plugins import Plugin
@@ -34,6 +35,7 @@ def doctor(as_json: Json = False) -> None:
             "environment": found.model_dump(),
             "self_test": [asdict(each) | {"passed": each.passed} for each in tested],
             "plugins": {name: plugin.missing() for name, plugin in plugins.items()},
+            "unproven": [name for name, plugin in plugins.items() if plugin.unproven],
         }
         print(json.dumps(document, indent=1))
     else:
@@ -81,6 +83,8 @@ def _self_test(tested: list[DecoderCheck]) -> str:
 def _missing(plugins: dict[str, Plugin]) -> str:
     rows = [(name, plugin.missing()) for name, plugin in plugins.items() if plugin.missing()]
     usable = f"plugins\n  {len(plugins) - len(rows)} of {len(plugins)} usable"
+    if unproven := [name for name, plugin in plugins.items() if plugin.unproven]:
+        usable += f"\n  {UNPROVEN}: {', '.join(unproven)}"
     return f"{usable}\n{columns(rows, indent='  ')}" if rows else usable
 
 

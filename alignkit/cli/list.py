@@ -16,7 +16,7 @@ from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
 from alignkit.errors import ConfigError
 from alignkit.outputs import OUTPUTS
-from alignkit.plugins import Plugin, did_you_mean
+from alignkit.plugins import UNPROVEN, Plugin, did_you_mean
 from alignkit.presets import PRESETS, calibration
 from alignkit.resizers import RESIZERS
 from alignkit.train.models import MODELS, model_version
@@ -34,6 +34,13 @@ class Listed:
     """Why it is not usable, with the fix."""
     source: str = ""
     """Where a preset's settings come from."""
+    note: str = ""
+    """Said of it whether it is usable or not: ``not yet run on hardware``."""
+
+    @property
+    def told(self) -> str:
+        """Its summary, or why it is not usable, with the note."""
+        return "; ".join(each for each in (self.why or self.summary, self.note) if each)
 
 
 def list_plugins(
@@ -59,9 +66,7 @@ def _as_text(family: str, listed: list[Listed], *, brief: bool) -> str:
     if brief and family == "models":
         return f"models\n  small-cnn and {len(listed) - 1} of torchvision: alignkit list models"
     words = {True: "usable", False: "not usable"}
-    rows = [
-        (each.name, words[each.usable], each.version, each.why or each.summary) for each in listed
-    ]
+    rows = [(each.name, words[each.usable], each.version, each.told) for each in listed]
     lines = columns(rows, indent="  ").splitlines()
     if not brief:
         sources = [f"\n    from {each.source}" if each.source else "" for each in listed]
@@ -71,9 +76,20 @@ def _as_text(family: str, listed: list[Listed], *, brief: bool) -> str:
 
 def _plugins(table: dict[str, Plugin]) -> list[Listed]:
     return [
-        Listed(name, not plugin.missing(), plugin.version(), plugin.summary, plugin.missing())
+        Listed(
+            name,
+            not plugin.missing(),
+            plugin.version(),
+            plugin.summary,
+            plugin.missing(),
+            note=_note(plugin),
+        )
         for name, plugin in table.items()
     ]
+
+
+def _note(plugin: Plugin) -> str:
+    return UNPROVEN if plugin.unproven else ""
 
 
 def _backends() -> list[Listed]:
@@ -81,12 +97,13 @@ def _backends() -> list[Listed]:
     listed = []
     for name, plugin in BACKENDS.items():
         missing = plugin.missing()
-        listed.append(Listed(name, not missing, plugin.version(), plugin.summary, missing))
+        version, note = plugin.version(), _note(plugin)
+        listed.append(Listed(name, not missing, version, plugin.summary, missing, note=note))
         backend = plugin.load()()
         for precision in get_args(Precision):
             reason = missing or backend.impossible(precision)
             label = f"{name} {precision}"
-            listed.append(Listed(label, not reason, plugin.version(), "", reason))
+            listed.append(Listed(label, not reason, version, "", reason, note=note))
     return listed
 
 

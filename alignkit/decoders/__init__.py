@@ -115,6 +115,7 @@ DECODERS = {
         distributions=("torchvision",),
         module="torchvision",
         gpu=True,
+        unproven=True,
         summary="torchvision.io.decode_jpeg on CUDA: nvJPEG, nearest chroma",
     ),
     "torchpipe-cuda": Plugin(
@@ -122,6 +123,7 @@ DECODERS = {
         distributions=("torchpipe",),
         module="torchpipe",
         gpu=True,
+        unproven=True,
         summary="torchpipe DecodeTensor: nvJPEG, nearest chroma",
     ),
     "dali-gpu": Plugin(
@@ -130,6 +132,7 @@ DECODERS = {
         module="nvidia.dali",
         extra="dali",
         gpu=True,
+        unproven=True,
         summary="NVIDIA DALI mixed: nvJPEG, nearest chroma by default",
     ),
     "nvimgcodec-gpu": Plugin(

@@ -78,6 +78,7 @@ RESIZERS = {
         distributions=("torchvision",),
         module="torchvision",
         gpu=True,
+        unproven=True,
         summary="transforms.v2.functional.resize on a CUDA tensor",
     ),
     "torchpipe-cuda": Plugin(
@@ -85,6 +86,7 @@ RESIZERS = {
         distributions=("torchpipe",),
         module="torchpipe",
         gpu=True,
+        unproven=True,
         summary="ResizeTensor on a CUDA tensor; align_corners, unrounded float32",
     ),
     "dali-gpu": Plugin(
@@ -93,6 +95,7 @@ RESIZERS = {
         module="nvidia.dali",
         extra="dali",
         gpu=True,
+        unproven=True,
         summary="NVIDIA DALI's resize on the GPU; uint8, antialiased",
     ),
     "cvcuda": Plugin(
@@ -101,6 +104,7 @@ RESIZERS = {
         module="cvcuda",
         extra="cvcuda",
         gpu=True,
+        unproven=True,
         summary="CV-CUDA's resize; uint8",
     ),
 }

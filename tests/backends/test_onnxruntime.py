@@ -10,9 +10,10 @@ import torch
 from onnx import TensorProto
 
 from alignkit.backends import onnxruntime_start
+from alignkit.backends.onnx_graph import half_precision
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.onnxruntime_kernels import Kernels, kernels_in
-from alignkit.backends.onnxruntime_start import Start, half_precision, require_no_crash
+from alignkit.backends.onnxruntime_start import Start, require_no_crash
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.train.models import build_model
 from tests.backends.model import trained_model

@@ -1,0 +1,44 @@
+"""ONNX graphs that several runtimes are handed, besides the exported one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def half_precision(onnx: Path) -> bytes:
+    """The graph with float16 weights and edges, and float32 inputs and outputs."""
+    from onnx import load
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    converted: bytes = convert_float_to_float16(load(onnx), keep_io_types=True).SerializeToString()
+    return converted
+
+
+def products() -> bytes:
+    """A graph that multiplies a matrix and convolves an image with the identity, in float32.
+
+    ``matrix`` is (1024, 64), ``image`` (1, 64, 32, 32): what `alignkit.numerics.named_arithmetic`
+    is asked with, of a runtime.
+    """
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+
+    def edge(name: str, *shape: int) -> Any:
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    identity = np.eye(64, dtype=np.float32)
+    weights = {"identity": identity, "kernel": identity[:, :, None, None]}
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["matrix", "identity"], ["product"]),
+            helper.make_node("Conv", ["image", "kernel"], ["convolved"]),
+        ],
+        "products",
+        [edge("matrix", 1024, 64), edge("image", 1, 64, 32, 32)],
+        [edge("product", 1024, 64), edge("convolved", 1, 64, 32, 32)],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    serialised: bytes = model.SerializeToString()
+    return serialised

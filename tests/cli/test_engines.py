@@ -1,0 +1,66 @@
+"""Backends that need a GPU, on a machine that has none: shown, skipped, counted as missing."""
+
+import json
+
+import pytest
+
+from alignkit.errors import ExitCode
+from alignkit.plugins import UNPROVEN, gpu_present
+
+pytestmark = pytest.mark.skipif(gpu_present(), reason="of a machine without an NVIDIA GPU")
+EXPERIMENT = """
+name: engines
+data: {name: digits-on-photos, train: 40, eval: 20}
+preprocess:
+  a: {decode: pillow, resize: {name: pillow, size: 32}}
+  b: {decode: opencv, resize: {name: opencv, size: 32}}
+train: {epochs: 1}
+evaluate:
+  backends: [torch, {name: tensorrt, precision: [fp32, fp16], batch: [1, 50, 50]}]
+  batch_size: 50
+"""
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    (tmp_path / "engines.yaml").write_text(EXPERIMENT)
+    return tmp_path / "engines.yaml"
+
+
+def test_a_plan_shows_them_skipped_and_that_no_gpu_has_run_them(alignkit, experiment):
+    text = " ".join(alignkit("plan", str(experiment)).out.split())
+    assert "NVIDIA GPU" in text
+    assert f"tensorrt is {UNPROVEN}" in text
+
+
+def test_options_are_checked_without_the_library(alignkit, experiment):
+    experiment.write_text(EXPERIMENT.replace("[1, 50, 50]", "[50, 1, 50]"))
+    refused = alignkit("plan", str(experiment))
+    assert refused.code == ExitCode.USAGE
+    assert "smallest, usual, greatest" in refused.err
+
+
+@pytest.mark.slow
+def test_a_run_records_their_reason_and_ends_as_one_that_misses_a_backend(alignkit, experiment):
+    told = alignkit("run", str(experiment), "--no-open")
+    assert told.code == ExitCode.MISSING
+    (record,) = experiment.parent.glob("reports/**/record.json")
+    cells = json.loads(record.read_text())["cells"]
+    skipped = [each for each in cells if each["backend"].startswith("tensorrt")]
+    assert len(skipped) == 8
+    assert all(each["state"] == "skipped" and UNPROVEN in each["reason"] for each in skipped)
+    assert all(each["state"] == "measured" for each in cells if each not in skipped)
+
+
+def test_lists_and_doctor_mark_what_no_gpu_has_run(alignkit):
+    listed = json.loads(alignkit("list", "backends", "--json").out)["backends"]
+    notes = {each["name"]: each["note"] for each in listed}
+    assert notes["tensorrt fp16"] == UNPROVEN
+    assert notes["onnxruntime"] == ""
+    (line,) = [
+        line for line in alignkit("list", "backends").out.splitlines() if "tensorrt fp16" in line
+    ]
+    assert line.endswith(UNPROVEN)
+    told = alignkit("doctor").out
+    assert f"{UNPROVEN}: decoder torchvision-cuda, " in told
+    assert "backend tensorrt" in json.loads(alignkit("doctor", "--json").out)["unproven"]
