@@ -1,22 +1,20 @@
-# What `alignkit.backends.tensorrt*` use of TensorRT's Python API, the same in 10.16 and 11.4: its
-# wheels are not installable where alignkit is checked, and carry no types.
+# What `alignkit.backends.tensorrt*` use of TensorRT's Python API, the same in 10.16 and 11.4 (by
+# the bindings' own docstrings): its wheels need a GPU's machine to install, and carry no types.
 from collections.abc import Sequence
 from enum import Enum
-from typing import ClassVar
 
 __version__: str
 
 class ILogger:
-    Severity: ClassVar[type[Severity]]
+    class Severity(Enum):
+        INTERNAL_ERROR = 0
+        ERROR = 1
+        WARNING = 2
+        INFO = 3
+        VERBOSE = 4
+
     def __init__(self) -> None: ...
     def log(self, severity: Severity, msg: str) -> None: ...
-
-class Severity(Enum):
-    INTERNAL_ERROR = 0
-    ERROR = 1
-    WARNING = 2
-    INFO = 3
-    VERBOSE = 4
 
 class NetworkDefinitionCreationFlag(Enum):
     STRONGLY_TYPED = 1  # 0 in 11, where it is always on

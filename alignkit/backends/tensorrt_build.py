@@ -92,7 +92,7 @@ def messages() -> Any:
             super().__init__()
             self.errors: list[str] = []
 
-        def log(self, severity: tensorrt.Severity, msg: str) -> None:
+        def log(self, severity: tensorrt.ILogger.Severity, msg: str) -> None:
             if severity in (severities.INTERNAL_ERROR, severities.ERROR):
                 self.errors.append(msg)
 
