@@ -159,7 +159,7 @@ BACKENDS = {
         "alignkit.backends.onnxruntime:ONNXRuntimeBackend",
         distributions=("onnxruntime-gpu", "onnxruntime"),
         module="onnxruntime",
-        summary="ONNX Runtime; CPU or CUDA provider; fp32, fp16",
+        summary="ONNX Runtime; CPU, CUDA or TensorRT provider; fp32, tf32, fp16, int8",
     ),
     "openvino": Plugin(
         "alignkit.backends.openvino:OpenVINOBackend",

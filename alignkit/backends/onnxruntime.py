@@ -1,33 +1,42 @@
-"""ONNX Runtime, on the CPU or the CUDA provider.
+"""ONNX Runtime, on the CPU, the CUDA or the TensorRT provider.
+
+A provider that cannot start, or that hands a node to another, is refused: by itself the library
+would compute on the CPU and say so on its log alone.
 
 fp32 runs the exported graph with TF32 off; tf32 is an arm of its own, on a GPU. fp16 converts every
 weight and edge of the graph to float16 and keeps float32 inputs and outputs. The CPU provider has
 few float16 kernels: it casts back and computes in float32, so that rounded weights are most of what
-is left of fp16. ``effective`` names the kernels that ran and their types, read from the runtime's
-own profile of one image. int8 is its static quantisation, for the CPU provider.
+is left of fp16. ``effective`` names the kernels that ran, their types and each node's provider,
+read from the runtime's own profile of one image. int8 is its static quantisation, on the CPU.
+
+The TensorRT provider computes in TF32 unless the environment sets ``NVIDIA_TF32_OVERRIDE=0``; it
+has no option for it. fp16 is refused there: nothing tells what its engines compute in.
+**Neither the CUDA nor the TensorRT provider has run on hardware yet.**
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from alignkit.backends import BACKENDS, CalibrationSet, Choice
+from alignkit.backends.onnxruntime_provider import (
+    LEVELS,
+    PROVIDERS,
+    provider_options,
+    why_impossible,
+)
 from alignkit.errors import BackendError, MissingDependency
-from alignkit.plugins import gpu_present
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from alignkit.arrays import Batch, Logits
     from alignkit.backends import Precision
+    from alignkit.backends.onnxruntime_session import ONNXRuntimeSession
     from alignkit.build import Source
     from alignkit.checkpoint import Checkpoint
-
-PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-LEVELS = {"all": "ORT_ENABLE_ALL", "basic": "ORT_ENABLE_BASIC", "disabled": "ORT_DISABLE_ALL"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +47,9 @@ class ONNXRuntimeBackend:
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "int8")
     live: ClassVar[bool] = False
     own_path: ClassVar[str] = ""
-    provider: Literal["cpu", "cuda"] = "cpu"
-    optimisation: Literal["all", "basic", "disabled"] = "all"
-    """Graph optimisation: ``all`` also changes layouts and fuses with approximations."""
+    provider: Literal["cpu", "cuda", "tensorrt"] = "cpu"
+    optimisation: Literal["all", "extended", "basic", "disabled"] = "all"
+    """Graph optimisation: ``extended`` also fuses, ``all`` also changes layouts."""
 
     calibration_images: Annotated[int, Field(ge=1, le=100_000)] = 300
     calibration_choice: Choice = "balanced"
@@ -51,18 +60,7 @@ class ONNXRuntimeBackend:
             return (
                 f"{precision} is not a precision of ONNX Runtime; {', '.join(self.precisions)} are"
             )
-        if precision == "int8" and self.provider != "cpu":
-            return "int8 kernels are those of the CPU provider"
-        if precision == "int8" and self.optimisation != "all":
-            return (
-                "int8 kernels are made by fusing, at 'optimisation: all'; below it every layer "
-                "computes in float32"
-            )
-        if precision == "tf32" and self.provider == "cpu":
-            return "tf32 is the arithmetic of NVIDIA GPUs; a CPU has none"
-        if self.provider == "cuda" and not gpu_present():
-            return "the CUDA provider needs an NVIDIA GPU, and this machine has none"
-        return ""
+        return why_impossible(precision, self.provider, self.optimisation)
 
     def open(
         self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision
@@ -73,6 +71,7 @@ class ONNXRuntimeBackend:
         cannot run the model in this precision.
         """
         from alignkit.backends.onnx_graph import half_precision
+        from alignkit.backends.onnxruntime_session import ONNXRuntimeSession
         from alignkit.backends.onnxruntime_start import Start, require_no_crash
         from alignkit.build import read_calibration
         from alignkit.numerics import available_threads
@@ -88,10 +87,15 @@ class ONNXRuntimeBackend:
         if precision == "fp16" and self.provider == "cpu":
             require_no_crash(graph, level)
         provider = PROVIDERS[self.provider]
-        start = Start(provider, self.provider_options(precision), level, available_threads())
+        start = Start(
+            provider, provider_options(self.provider, precision), level, available_threads()
+        )
         arithmetic = start.arithmetic()
         if arithmetic != ("tf32" if precision == "tf32" else "ieee"):
-            raise BackendError(f"onnxruntime {precision}: products are computed in {arithmetic}")
+            fix = "; set NVIDIA_TF32_OVERRIDE=0" if self.provider == "tensorrt" else ""
+            raise BackendError(
+                f"onnxruntime {precision}: products are computed in {arithmetic}{fix}"
+            )
         session, kernels = start.profiled_session(graph, (checkpoint.height, checkpoint.width))
         kernels.require(provider, precision)
         observed = {
@@ -121,39 +125,8 @@ class ONNXRuntimeBackend:
         assert source.calibration is not None
         quantise(source.onnx, source.calibration.images(), folder)
 
-    def provider_options(self, precision: Precision) -> dict[str, str]:
-        """What a provider is told; CUDA's defaults are TF32 and kernels chosen by timing."""
-        if self.provider == "cpu":
-            return {}
-        return {
-            "use_tf32": "1" if precision == "tf32" else "0",
-            "cudnn_conv_algo_search": "HEURISTIC",
-        }
-
     def version(self) -> str:
         """``onnxruntime 1.31.1, CPUExecutionProvider``."""
         import onnxruntime
 
         return f"onnxruntime {onnxruntime.__version__}, {PROVIDERS[self.provider]}"
-
-
-@dataclass(slots=True, eq=False)
-class ONNXRuntimeSession:
-    """A graph loaded in one provider."""
-
-    session: Any
-    observed: dict[str, str] = field(default_factory=dict)
-
-    def predict(self, batch: Batch) -> Logits:
-        """(samples, 3, height, width) float32 → (samples, classes) float32."""
-        assert self.session is not None, "the session is closed"
-        logits: Logits = self.session.run(None, {self.session.get_inputs()[0].name: batch})[0]
-        return logits
-
-    def effective(self) -> dict[str, str]:
-        """What really ran."""
-        return dict(self.observed)
-
-    def close(self) -> None:
-        """Free the runtime's memory."""
-        self.session = None

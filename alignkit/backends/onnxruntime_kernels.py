@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import BackendError
@@ -27,6 +27,8 @@ class Kernels:
 
     counts: Counter[tuple[str, str, str]]
     """(operator, provider, type) → nodes; of a ``Cast`` the type it writes."""
+    assigned: Counter[str] = field(default_factory=Counter)
+    """Provider → nodes, those that compute shapes included."""
 
     def require(self, provider: str, precision: Precision) -> None:
         """Raise `BackendError` if another provider computed, or in another type."""
@@ -61,7 +63,8 @@ class Kernels:
             rounded = "weights and some activations are" if casts["float16"] else "weights are"
             found["float16"] = f"storage only: {rounded} rounded to it, every kernel is float32's"
         to_each = ", ".join(f"{count} to {kind}" for kind, count in sorted(casts.items()))
-        return {**found, "casts": to_each or "none"}
+        placed = ", ".join(f"{count} on {who}" for who, count in sorted(self.assigned.items()))
+        return {**found, "casts": to_each or "none", "nodes": placed}
 
     def _computing_in(self, kind: str) -> Counter[str]:
         nodes = Counter[str]()
@@ -77,17 +80,18 @@ def kernels_in(events: Iterable[dict[str, Any]]) -> Kernels:
     Single numbers (an attention's scale, from a shape) are left out: every provider leaves the
     arithmetic of shapes to the CPU.
     """
-    counts = Counter[tuple[str, str, str]]()
+    counts, assigned = Counter[tuple[str, str, str]](), Counter[str]()
     for event in events:
         if event.get("cat") != "Node" or not event["name"].endswith("_kernel_time"):
             continue
         facts = event["args"]
+        assigned[facts["provider"]] += 1
         written = _tensors(facts["output_type_shape"])
         if any(math.prod(shape) > 1 for shape in written.values()):
             read = {} if facts["op_name"] == "Cast" else _tensors(facts["input_type_shape"])
             kinds = sorted({*written, *read}, key=NARROWEST.index)
             counts[facts["op_name"], facts["provider"], kinds[0]] += 1
-    return Kernels(counts)
+    return Kernels(counts, assigned)
 
 
 def _tensors(tensors: list[dict[str, list[int]]]) -> dict[str, list[int]]:

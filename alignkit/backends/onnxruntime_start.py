@@ -45,8 +45,8 @@ class Start:
         """
         import onnxruntime
 
-        if self.provider == "CUDAExecutionProvider":
-            onnxruntime.preload_dlls()  # from the nvidia-* wheels that torch brings
+        if self.provider != "CPUExecutionProvider":
+            onnxruntime.preload_dlls()  # CUDA and cuDNN, from the nvidia-* wheels that torch brings
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.threads
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, self.level)
@@ -58,11 +58,12 @@ class Start:
         try:
             session = onnxruntime.InferenceSession(graph, options, providers, enable_fallback=0)
         except Exception as error:
-            raise BackendError(f"ONNX Runtime cannot load the graph: {error}") from error
+            raise BackendError(f"{self.provider} cannot load the graph: {error}") from error
         if session.get_providers()[0] != self.provider:
             raise MissingDependency(
-                f"{self.provider} did not start; check that the CUDA and cuDNN libraries that "
-                f"onnxruntime {onnxruntime.__version__} was built for are installed"
+                f"{self.provider} did not start, and ONNX Runtime would compute on the CPU; "
+                "check that the CUDA, cuDNN and TensorRT libraries that onnxruntime "
+                f"{onnxruntime.__version__} was built for are installed"
             )
         return session
 

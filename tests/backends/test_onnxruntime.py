@@ -13,13 +13,16 @@ from alignkit.backends import onnxruntime_start
 from alignkit.backends.onnx_graph import half_precision
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.onnxruntime_kernels import Kernels, kernels_in
+from alignkit.backends.onnxruntime_provider import provider_options
 from alignkit.backends.onnxruntime_start import Start, require_no_crash
 from alignkit.errors import BackendError, MissingDependency
+from alignkit.plugins import gpu_present
 from alignkit.train.models import build_model
 from tests.backends.model import trained_model
 
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
+TENSORRT = "TensorrtExecutionProvider"
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +42,32 @@ def test_the_graph_is_needed(model):
         ONNXRuntimeBackend().open(model.checkpoint, None, "fp32")
 
 
-def test_the_cuda_provider_never_falls_back_to_the_cpu(model, monkeypatch):
-    backend = ONNXRuntimeBackend(provider="cuda")
-    if reason := backend.impossible("fp32"):
-        assert "GPU" in reason
-        with pytest.raises(MissingDependency, match="GPU"):
-            backend.open(model.checkpoint, model.onnx, "fp32")
-        # as on a machine whose driver is there and whose CUDA libraries are not
-        monkeypatch.setattr("alignkit.backends.onnxruntime.gpu_present", lambda: True)
-        with pytest.raises((MissingDependency, BackendError)):
-            backend.open(model.checkpoint, model.onnx, "fp32")
+@pytest.mark.parametrize(("provider", "name"), [("cuda", CUDA), ("tensorrt", TENSORRT)])
+def test_without_a_gpu_a_provider_is_impossible_and_does_not_open(model, provider, name):
+    backend = ONNXRuntimeBackend(provider=provider)
+    if gpu_present():
+        pytest.skip("of a machine without an NVIDIA GPU")
+    assert backend.impossible("fp32") == f"{name} needs an NVIDIA GPU, and this machine has none"
+    with pytest.raises(MissingDependency, match=f"{name} needs an NVIDIA GPU"):
+        backend.open(model.checkpoint, model.onnx, "fp32")
+
+
+@pytest.mark.filterwarnings("ignore:Specified provider:UserWarning")  # of a build for the CPU alone
+def test_where_the_library_falls_back_the_backend_refuses(model, monkeypatch):
+    """As on a machine with a driver and without CUDA's libraries."""
+    import onnxruntime
+
+    if gpu_present():
+        pytest.skip("of a machine without an NVIDIA GPU")
+    alone = onnxruntime.InferenceSession(model.onnx.read_bytes(), providers=[CUDA])
+    assert alone.get_providers() == [CPU]
+    monkeypatch.setattr("alignkit.backends.onnxruntime_provider.gpu_present", lambda: True)
+    with pytest.raises(MissingDependency, match=f"{CUDA} did not start.*would compute on the CPU"):
+        ONNXRuntimeBackend(provider="cuda").open(model.checkpoint, model.onnx, "fp32")
+
+
+def test_fp16_that_nothing_could_verify_is_refused():
+    assert "cannot be verified" in ONNXRuntimeBackend(provider="tensorrt").impossible("fp16")
 
 
 def test_half_precision_keeps_float32_at_both_ends_and_rounds_every_weight(model):
@@ -78,12 +97,15 @@ def test_fewer_optimisations_leave_more_nodes(model):
         return int(effective(model, optimisation=level)["float32 kernels"].partition(":")[0])
 
     assert nodes("all") < nodes("basic")
+    assert nodes("extended") < nodes("basic")
 
 
 def test_cuda_is_told_to_leave_tf32_off_but_for_the_tf32_arm():
-    options = ONNXRuntimeBackend(provider="cuda").provider_options
-    assert options("fp32")["use_tf32"] == options("fp16")["use_tf32"] == "0"
-    assert options("tf32")["use_tf32"] == "1"
+    def told(precision):
+        return provider_options("cuda", precision)["use_tf32"]
+
+    assert told("fp32") == told("fp16") == "0"
+    assert told("tf32") == "1"
 
 
 def node(operator, provider, reads, writes, shape=(1, 8)):
@@ -114,7 +136,9 @@ def test_the_arithmetic_of_shapes_may_lie_on_the_cpu():
         node("Sqrt", CPU, "float", "float", shape=()),
         {"cat": "Session", "name": "model_run"},
     ]
-    kernels_in(events).require(CUDA, "fp32")
+    kernels = kernels_in(events)
+    kernels.require(CUDA, "fp32")
+    assert kernels.facts("fp32")["nodes"] == f"2 on {CPU}, 1 on {CUDA}"
 
 
 def test_a_narrow_node_in_fp32_is_refused():
@@ -124,7 +148,7 @@ def test_a_narrow_node_in_fp32_is_refused():
 
 def test_true_fp16_kernels_are_told_from_storage():
     facts = kernels_in([node("Conv", CUDA, "float16", "float16")] * 2).facts("fp16")
-    assert facts == {"float16 kernels": "2: Conv", "casts": "none"}
+    assert facts == {"float16 kernels": "2: Conv", "casts": "none", "nodes": f"2 on {CUDA}"}
     mixed = [node("Conv", CPU, "float", "float"), node("Cast", CPU, "float", "float16")]
     assert "some activations" in kernels_in(mixed).facts("fp16")["float16"]
     assert isinstance(kernels_in([]), Kernels)

@@ -16,7 +16,10 @@ preprocess:
   b: {decode: opencv, resize: {name: opencv, size: 32}}
 train: {epochs: 1}
 evaluate:
-  backends: [torch, {name: tensorrt, precision: [fp32, fp16], batch: [1, 50, 50]}]
+  backends:
+    - torch
+    - {name: tensorrt, precision: [fp32, fp16], batch: [1, 50, 50]}
+    - {name: onnxruntime, provider: cuda}
   batch_size: 50
 """
 
@@ -42,15 +45,24 @@ def test_options_are_checked_without_the_library(alignkit, experiment):
 
 
 @pytest.mark.slow
-def test_a_run_records_their_reason_and_ends_as_one_that_misses_a_backend(alignkit, experiment):
+def test_what_cannot_run_is_skipped_and_what_would_fall_back_fails(
+    alignkit, experiment, monkeypatch
+):
+    """As on a machine that has a driver, and not the libraries of CUDA."""
+    monkeypatch.setattr("alignkit.backends.onnxruntime_provider.gpu_present", lambda: True)
     told = alignkit("run", str(experiment), "--no-open")
-    assert told.code == ExitCode.MISSING
+    assert told.code == ExitCode.CRASHED
     (record,) = experiment.parent.glob("reports/**/record.json")
     cells = json.loads(record.read_text())["cells"]
-    skipped = [each for each in cells if each["backend"].startswith("tensorrt")]
-    assert {each["precision"] for each in skipped} == {"fp32", "fp16"}
-    assert all(each["state"] == "skipped" and UNPROVEN in each["reason"] for each in skipped)
-    assert all(each["state"] == "measured" for each in cells if each not in skipped)
+    by_backend = {
+        name: [each for each in cells if each["backend"].startswith(name)]
+        for name in ("torch", "tensorrt", "onnxruntime provider=cuda")
+    }
+    states = {name: {each["state"] for each in held} for name, held in by_backend.items()}
+    assert [*states.values()] == [{"measured"}, {"skipped"}, {"failed"}]
+    assert all(UNPROVEN in each["reason"] for each in by_backend["tensorrt"])
+    for cell in by_backend["onnxruntime provider=cuda"]:
+        assert "would compute on the CPU" in cell["reason"]
 
 
 def test_lists_and_doctor_mark_what_no_gpu_has_run(alignkit):
