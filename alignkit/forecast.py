@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
+from alignkit.attribution import PlannedAttribution, planned_attributions
 from alignkit.plan import Evaluation, Plan, Training
 from alignkit.workspace import Finished, Workspace, changed_parts
 
@@ -16,9 +17,9 @@ State = Literal["cached", "to run", "impossible"]
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """One training or cell, and what a run would do about it."""
+    """One piece of work, and what a run would do about it."""
 
-    work: Training | Evaluation
+    work: Training | Evaluation | PlannedAttribution
     state: State
     reason: str = ""
     """Why it is impossible, or what differs from what is stored under its name."""
@@ -42,32 +43,40 @@ class Forecast:
 
     trainings: tuple[Outlook, ...]
     cells: tuple[Outlook, ...]
+    attributions: tuple[Outlook, ...]
+    """Of the drift along each path, in all runtimes together."""
     estimate: Estimate
-    """Of trainings and cells to run; preparing images and comparing come on top."""
+    """Of these; preparing and comparing images come on top, and what ``advise`` adds."""
 
 
 def forecast(plan: Plan, workspace: Workspace) -> Forecast:
-    """Look up every training and cell of a plan; nothing is made and no image is read."""
+    """Look up all work of a plan; nothing is made and no image is read."""
     trained, predicted = workspace.finished("trainings"), workspace.finished("cells")
     trainings = _outlooks([each for each in plan.trainings if each.given is None], trained)
     cells = _outlooks(plan.evaluations, predicted)
+    attributed = workspace.finished("comparisons")
+    attributions = _outlooks(planned_attributions(plan), attributed)
     images, _ = plan.experiment.content.data.counts()
     estimate = Estimate(0.0, 0)
     for training in _to_run(trainings):
         estimate += _training_estimate(training.parts, images, trained)
     for cell in _to_run(cells):
         estimate += _cell_estimate(cell, predicted, trained)
-    return Forecast(trainings, cells, estimate)
+    for attribution in _to_run(attributions):
+        estimate += _attribution_estimate(attribution, attributed)
+    return Forecast(trainings, cells, attributions, estimate)
 
 
 def _outlooks(
-    works: Sequence[Training] | Sequence[Evaluation], finished: Sequence[Finished]
+    works: Sequence[Training | Evaluation | PlannedAttribution], finished: Sequence[Finished]
 ) -> tuple[Outlook, ...]:
     stored = {each.folder.name for each in finished}
     return tuple(_outlook(work, work.key in stored, finished) for work in works)
 
 
-def _outlook(work: Training | Evaluation, stored: bool, finished: Sequence[Finished]) -> Outlook:
+def _outlook(
+    work: Training | Evaluation | PlannedAttribution, stored: bool, finished: Sequence[Finished]
+) -> Outlook:
     if stored:
         return Outlook(work, "cached")
     if work.skipped:
@@ -109,6 +118,21 @@ def _cell_estimate(
         same_runtime = each.parts["runtime"] == cell.parts["runtime"]
         if model and same_runtime and (*_speed_class(model), model["data"]) == wanted:
             alike.append(each)
+    seconds = [each.seconds for each in alike if each.seconds is not None]
+    if not seconds:
+        return Estimate(None, None)
+    return Estimate(median(seconds), int(median(each.bytes() for each in alike)))
+
+
+def _attribution_estimate(wanted: PlannedAttribution, attributed: Sequence[Finished]) -> Estimate:
+    """Of the same images, paths and runtimes, with as many models."""
+    alike = [
+        each
+        for each in attributed
+        if each.label == wanted.label
+        and all(each.parts[name] == wanted.parts[name] for name in ("samples", "paths", "runtimes"))
+        and len(each.parts["models"]) == len(wanted.models)
+    ]
     seconds = [each.seconds for each in alike if each.seconds is not None]
     if not seconds:
         return Estimate(None, None)

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from alignkit.attribution import planned_attributions
 from alignkit.forecast import Estimate, forecast
 from alignkit.load import load_experiment
 from alignkit.plan import Plan, make_plan
-from alignkit.workspace import Workspace
+from alignkit.workspace import Workspace, content_key
 from tests.test_plan import YAML
 
 
@@ -33,6 +34,14 @@ def keep_training(workspace, training, *, rates=(100.0,), **parts) -> None:
 def keep_cell(workspace, cell, key=None) -> None:
     with workspace.store("cells", key or cell.key, cell.parts, cell.label) as folder:
         (folder / "logits").write_bytes(b"x" * 1000)
+
+
+def keep_attributions(workspace, plan, **parts) -> None:
+    for each in planned_attributions(plan):
+        changed = each.parts | parts
+        key = content_key(changed)
+        with workspace.store("comparisons", key, changed, each.label) as folder:
+            (folder / "attributions.json").write_text("[]")
 
 
 def test_without_finished_work_all_is_to_run_and_no_time_is_known(plan, workspace):
@@ -61,6 +70,7 @@ def test_trainings_are_timed_by_the_median_speed_of_the_same_model_and_size(plan
     keep_training(workspace, plan.trainings[0], rates=(50.0, 100.0, 5000.0))
     for cell in plan.evaluations:
         keep_cell(workspace, cell)
+    keep_attributions(workspace, plan)
     estimate = forecast(plan, workspace).estimate
     assert estimate.seconds == pytest.approx(3 * 4 * 40 / 100)  # trainings, epochs, images
     assert estimate.bytes > 0
@@ -83,6 +93,7 @@ def test_cells_are_timed_by_cells_of_the_same_runtime_model_and_data(plan, works
     assert forecast(plan, workspace).estimate.seconds is None
     for cell in runtimes.values():
         keep_cell(workspace, cell)
+    keep_attributions(workspace, plan)
     estimate = forecast(plan, workspace).estimate
     assert 0 <= estimate.seconds < 60
     assert estimate.bytes > 1000
@@ -93,4 +104,28 @@ def test_when_all_is_cached_nothing_is_to_be_done(plan, workspace):
         keep_training(workspace, training)
     for cell in plan.evaluations:
         keep_cell(workspace, cell)
+    keep_attributions(workspace, plan)
     assert forecast(plan, workspace).estimate == Estimate(0.0, 0)
+
+
+def test_an_attribution_says_what_it_will_mix(plan, workspace):
+    (outlook,) = forecast(plan, workspace).attributions
+    assert outlook.state == "to run"
+    assert outlook.work.factors == ("decode", "orient", "resize")
+    assert outlook.work.wanted == 8
+
+
+def test_attributions_are_timed_by_those_of_the_same_images_paths_and_number_of_models(
+    plan, workspace
+):
+    for training in plan.trainings:
+        keep_training(workspace, training)
+    for cell in plan.evaluations:
+        keep_cell(workspace, cell)
+    keep_attributions(workspace, plan, models=["one"])
+    assert forecast(plan, workspace).estimate.seconds is None
+    keep_attributions(workspace, plan, models=["other", "weights"])
+    expected = forecast(plan, workspace)
+    assert expected.attributions[0].state == "to run"
+    assert expected.attributions[0].reason == "models"
+    assert 0 <= expected.estimate.seconds < 60

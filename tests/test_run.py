@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from alignkit.forecast import forecast
 from alignkit.load import load_experiment
+from alignkit.plan import make_plan
 from alignkit.progress import NoProgress
 from alignkit.record import RunRecord, read_record
 from alignkit.run import run_experiment
@@ -125,6 +127,13 @@ def test_a_second_run_does_nothing_and_gives_the_same_record(finished, tmp_path)
     again, where = run(file, folder.parents[1])
     assert where == folder
     assert again == record
+
+
+def test_what_a_run_attributed_is_cached_for_the_plan(finished, tmp_path):
+    experiment = load_experiment(write_small(tmp_path, seeds="[0, 1]"))
+    reports = finished[1].parents[1]
+    outlooks = forecast(make_plan(experiment), Workspace(reports)).attributions
+    assert [each.state for each in outlooks] == ["cached"]
 
 
 def test_identical_paths_differ_in_nothing(tmp_path):

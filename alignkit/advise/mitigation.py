@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alignkit.attribute.hybrid import differing_stages
+from alignkit.hybrid import differing_stages
 from alignkit.matrix import drift_facts, predictions_of
 from alignkit.record import (
     AdviceFacts,

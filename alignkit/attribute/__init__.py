@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from alignkit.attribute.hybrid import Taken, make_hybrids
 from alignkit.attribute.mixture_metrics import METRICS, Metric, metric_values, why_absent
 from alignkit.attribute.mixtures import Observed, Sessions, labels_of, observe
-from alignkit.attribute.shapley import FACTORIAL_LIMIT, interaction, mixtures, shares
+from alignkit.attribute.shapley import interaction, shares
 from alignkit.compare.bootstrap import RESAMPLES
+from alignkit.hybrid import FACTORIAL_LIMIT, Taken, make_hybrids, mixtures
 from alignkit.metrics import FloatArray
 from alignkit.statistics import Estimate, percentile_interval
 

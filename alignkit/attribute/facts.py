@@ -42,6 +42,23 @@ def attribution_facts(
     return tuple(rows)
 
 
+def not_attributed(reference: str, candidate: str, reason: str) -> AttributionFacts:
+    """The row of two paths that cannot be mixed on these images."""
+    nothing = record.Estimate(value=None, low=None, high=None, reason=reason)
+    return AttributionFacts(
+        reference=reference,
+        candidate=candidate,
+        metric="pixels",
+        unit=unit_of("pixels"),
+        method="shapley",
+        images=0,
+        interaction=nothing,
+        total=nothing,
+        sentence=f"{NAMES['pixels']}: {reason}",
+        reason=reason,
+    )
+
+
 def _facts(
     found: PathAttribution, attribution: Attribution, backend: str, precision: str
 ) -> AttributionFacts:

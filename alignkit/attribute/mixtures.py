@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.attribute.hybrid import Hybrids, LeftOut, Taken
 from alignkit.errors import NothingCompared
+from alignkit.hybrid import Hybrids, LeftOut, Taken
 from alignkit.metrics import predicted_classes
 
 if TYPE_CHECKING:

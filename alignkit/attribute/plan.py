@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alignkit.attribute.runs import Row, Runtime, attribute_stored
+from alignkit.attribute.facts import not_attributed
+from alignkit.attribute.runs import Models, attribute_stored
+from alignkit.attribution import PlannedAttribution, Runtime
 from alignkit.backends import FileSession
 from alignkit.cell import Measured
+from alignkit.errors import NothingCompared
 from alignkit.execute import model_file
 from alignkit.predict import open_session
 from alignkit.progress import Progress, advancing
@@ -35,26 +39,41 @@ def attribute_paths(
 
     ``checkpoints`` maps a training's planned key to its model.
     """
-    reference = plan.experiment.reference
     row = _row(plan, checkpoints, predicted, sets, workspace)
-    found: tuple[AttributionFacts, ...] = ()
     if row is None:
-        return found
+        return ()
+    found: tuple[AttributionFacts, ...] = ()
     for candidate in plan.experiment.paths[1:]:
         if not sets.usable(candidate.name, "eval"):
             continue
-        detail = f"{reference.name} to {candidate.name}"
+        planned = PlannedAttribution(
+            plan.experiment.reference,
+            candidate,
+            sets.evaluation.fingerprint,
+            row.models,
+            row.runtimes,
+            plan.experiment.content.evaluate.resamples,
+        )
+        detail = f"{planned.reference.name} to {candidate.name}"
         with progress.stage("attribute", len(sets.evaluation), detail) as stage:
-            found += attribute_stored(
-                reference,
-                candidate,
-                sets.evaluation,
-                row,
-                workspace,
-                resamples=plan.experiment.content.evaluate.resamples,
-                progress=advancing(stage),
-            )
+            try:
+                found += attribute_stored(
+                    planned, sets.evaluation, row.opened, workspace, progress=advancing(stage)
+                )
+            except NothingCompared as error:
+                found += (not_attributed(planned.reference.name, candidate.name, str(error)),)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The models to attribute the drift of."""
+
+    models: tuple[str, ...]
+    """Key of each model's training."""
+    runtimes: tuple[Runtime, ...]
+    """The reference runtime first."""
+    opened: Callable[[], AbstractContextManager[Models]]
 
 
 def _row(
@@ -63,7 +82,7 @@ def _row(
     predicted: Sequence[Predicted],
     sets: Sets,
     workspace: Workspace,
-) -> Row | None:
+) -> _Row | None:
     """The reference path's models that predicted, in the runtimes all of them ran in, if any."""
     reference = plan.experiment.reference.name
     rows = [each.row for each in plan.trainings if is_row_of(each.row, reference)]
@@ -100,5 +119,4 @@ def _row(
                 for key, runtimes in ran.items()
             ]
 
-    keys = tuple(checkpoints[key].key for key in ran)
-    return Row(keys, tuple(shared), opened)
+    return _Row(tuple(ran), tuple(shared), opened)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from alignkit.attribute import (
@@ -19,78 +19,53 @@ from alignkit.attribute import (
     measure,
 )
 from alignkit.attribute.facts import attribution_facts
-from alignkit.attribute.hybrid import Hybrids, Taken, make_hybrids
 from alignkit.attribute.mixture_metrics import Metric
 from alignkit.attribute.mixtures import Predicts, Sessions, observe
-from alignkit.attribute.shapley import mixtures
 from alignkit.attribute.switches import attribute_decode
+from alignkit.attribution import PlannedAttribution, Runtime
+from alignkit.cell import Skipped
 from alignkit.compare.bootstrap import RESAMPLES
+from alignkit.hybrid import Hybrids, Taken, make_hybrids, mixtures
 from alignkit.record import AttributionFacts
-from alignkit.workspace import Workspace, code_version, content_key
+from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess
     from alignkit.samples import Samples
 
-Runtime: TypeAlias = tuple[str, str]
-"""(backend, precision)."""
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with (images done, of)."""
-CODE = (
-    "attribute",
-    "compare/bootstrap.py",
-    "metrics.py",
-    "preprocess.py",
-    "exif.py",
-    "statistics.py",
-    "decode",
-    "decoders",
-    "resizers",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Models trained on the reference path, as they can be opened."""
-
-    keys: tuple[str, ...]
-    """Content hash of each model, one a seed."""
-    runtimes: tuple[Runtime, ...]
-    """The reference runtime first."""
-    open: Callable[[], AbstractContextManager[Sequence[Mapping[Runtime, Predicts]]]]
-    """Every model in every runtime; asked for only where nothing is stored."""
+Models: TypeAlias = Sequence[Mapping[Runtime, Predicts]]
+"""Each model, one a seed, in every runtime."""
 
 
 def attribute_stored(
-    reference: Preprocess,
-    candidate: Preprocess,
+    planned: PlannedAttribution,
     samples: Samples,
-    row: Row,
+    opened: Callable[[], AbstractContextManager[Models]],
     workspace: Workspace,
     *,
-    resamples: int = RESAMPLES,
     progress: Progress | None = None,
 ) -> tuple[AttributionFacts, ...]:
-    """`attribute_runs`, or what is stored of it under its content hash."""
-    parts = {
-        "samples": samples.fingerprint,
-        "paths": [[path.name, path.identity(), path.versions()] for path in (reference, candidate)],
-        "models": list(row.keys),
-        "runtimes": [list(runtime) for runtime in row.runtimes],
-        "resamples": resamples,
-        "code": code_version(*CODE),
-    }
-    key = content_key(parts)
-    folder = workspace.stored("comparisons", key)
+    """`attribute_runs`, or what is stored of it under its content hash.
+
+    ``opened`` gives the planned models in the planned runtimes; it is asked for only where nothing
+    is stored.
+    """
+    folder = workspace.stored("comparisons", planned.key)
     if folder is not None:
         stored = json.loads((folder / "attributions.json").read_text())
         return tuple(AttributionFacts.model_validate(each) for each in stored)
-    with row.open() as models:
+    store = workspace.store("comparisons", planned.key, planned.parts, planned.label)
+    with store as filling, opened() as models:
         facts = attribute_runs(
-            reference, candidate, samples, models, resamples=resamples, progress=progress
+            planned.reference,
+            planned.candidate,
+            samples,
+            models,
+            resamples=planned.resamples,
+            progress=progress,
         )
-    label = f"attribute {reference.name} to {candidate.name}"
-    with workspace.store("comparisons", key, parts, label) as filling:
         content = json.dumps([each.model_dump(mode="json") for each in facts])
         (filling / "attributions.json").write_text(content)
     return facts
@@ -100,7 +75,7 @@ def attribute_runs(
     reference: Preprocess,
     candidate: Preprocess,
     samples: Samples,
-    models: Sequence[Mapping[Runtime, Predicts]],
+    models: Models,
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -131,15 +106,24 @@ def attribute_runs(
     )
     rows: tuple[AttributionFacts, ...] = ()
     if hybrids.factors:
-        pixels = values.attributions(hybrids.factors)["pixels"]
         inside = attribute_decode(reference, candidate, samples, resamples=resamples)
+        pixels: dict[Metric, Attribution] = {
+            "pixels": values.attributions(hybrids.factors)["pixels"]
+        }
         rows = attribution_facts(
-            replace(whole, metrics={"pixels": pixels}),
+            replace(whole, metrics=pixels, notes=(*whole.notes, *_unmixed(hybrids, inside))),
             inside_decode=inside if isinstance(inside, PathAttribution) else None,
         )
     for runtime in runtimes:
         rows += _rows(whole, values, hybrids, runtime, runtimes[0])
     return rows
+
+
+def _unmixed(hybrids: Hybrids, inside: PathAttribution | Skipped) -> tuple[str, ...]:
+    """Why decode is one factor, where it is."""
+    if "decode" not in hybrids.factors or isinstance(inside, PathAttribution):
+        return ()
+    return (f"inside decode: {inside.reason}",)
 
 
 def _sessions(model: Mapping[Runtime, Predicts]) -> Sessions:

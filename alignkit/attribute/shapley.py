@@ -14,21 +14,10 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.attribute.hybrid import Taken, all_mixtures
+from alignkit.hybrid import FACTORIAL_LIMIT, Taken, all_mixtures
 
 Values: TypeAlias = npt.NDArray[np.float64]
 """(…): a mixture's value, or its value in each of many resamples."""
-
-FACTORIAL_LIMIT = 4
-"""Factors up to which every subset is computed: 16 mixtures."""
-
-
-def mixtures(factors: Sequence[str]) -> tuple[Taken, ...]:
-    """The mixtures to compute: every subset for few factors, else none, each alone, and all."""
-    if len(factors) <= FACTORIAL_LIMIT:
-        return all_mixtures(factors)
-    singles = (frozenset({factor}) for factor in factors)
-    return (frozenset(), *singles, frozenset(factors))
 
 
 def shares(factors: Sequence[str], values: Mapping[Taken, Values]) -> dict[str, Values]:

@@ -31,7 +31,10 @@ def plan(
     reports: Reports = Path("reports"),
     as_json: Json = False,
 ) -> None:
-    """Show every training and cell: cached, to run and why, or impossible and why. Runs nothing."""
+    """Show every training, cell and attribution: cached, to run and why, or impossible and why.
+
+    Runs nothing.
+    """
     from alignkit.forecast import forecast
     from alignkit.load import load_experiment
     from alignkit.plan import make_plan
@@ -66,8 +69,11 @@ def _as_text(planned: Plan, expected: Forecast) -> str:
             "",
             columns(_cell_rows(expected.cells), indent="  "),
             "",
+            *_attribution_table(planned, expected),
             f"trainings  {_counted(expected.trainings)}",
             f"cells      {_counted(expected.cells)}",
+            *_counted_attributions(expected),
+            *_advice(planned),
             f"time       {_time(expected)}",
             f"disk       {_disk(expected)}",
             f"memory     {_memory(memory(planned))}",
@@ -102,6 +108,37 @@ def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
     return rows
 
 
+def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
+    """What each attribution mixes, and how often; empty where there is none."""
+    from alignkit.attribution import PlannedAttribution
+
+    _, images = planned.experiment.content.data.counts()
+    rows: list[tuple[str, ...]] = [("attribution", "state", "mixtures", "images", "swapped", "")]
+    for outlook in expected.attributions:
+        work = outlook.work
+        assert isinstance(work, PlannedAttribution)
+        stages = ", ".join(work.factors) or "no stage differs"
+        rows.append(
+            (work.label, outlook.state, f"{work.wanted}", f"{images}", stages, _reason(outlook))
+        )
+    return [columns(rows, indent="  "), ""] if len(rows) > 1 else []
+
+
+def _counted_attributions(expected: Forecast) -> list[str]:
+    found = expected.attributions
+    return [f"attributed {_counted(found)}"] if found else []
+
+
+def _advice(planned: Plan) -> list[str]:
+    """What ``advise`` adds; the path it finds is not known before the run."""
+    advise = planned.experiment.content.advise
+    if advise is None:
+        return []
+    paths = ", ".join(advise.served_by or [each.name for each in planned.experiment.paths[1:]])
+    trains = " trainings and" if advise.change == "training" else ""
+    return [f"advice     a search for {paths}; each advised path adds{trains} cells to the above"]
+
+
 def _counted(outlooks: Sequence[Outlook]) -> str:
     counts = Counter(outlook.state for outlook in outlooks)
     return ", ".join(f"{number} {state}" for state, number in counts.items())
@@ -111,14 +148,18 @@ def _time(expected: Forecast) -> str:
     seconds = expected.estimate.seconds
     if seconds is None:
         return NOT_MEASURED
-    return f"about {seconds_in_words(seconds)} for trainings and cells" if seconds else "none"
+    return (
+        f"about {seconds_in_words(seconds)} for trainings, cells and attribution"
+        if seconds
+        else "none"
+    )
 
 
 def _disk(expected: Forecast) -> str:
     size = expected.estimate.bytes
     if size is None:
         return NOT_MEASURED
-    return f"about {size / 1e6:.1f} MB for trainings and cells" if size else "none"
+    return f"about {size / 1e6:.1f} MB for all of these" if size else "none"
 
 
 def _memory(needed: Memory) -> str:
@@ -146,6 +187,7 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "data": planned.fingerprint,
         "trainings": [_outlook_json(each) for each in expected.trainings],
         "cells": [_outlook_json(each) for each in expected.cells],
+        "attributions": [_attribution_json(each) for each in expected.attributions],
         "seconds": expected.estimate.seconds,
         "bytes": expected.estimate.bytes,
         "memory": asdict(memory(planned)),
@@ -156,3 +198,11 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
 def _outlook_json(outlook: Outlook) -> dict[str, str]:
     work = outlook.work
     return {"label": work.label, "key": work.key, "state": outlook.state, "reason": outlook.reason}
+
+
+def _attribution_json(outlook: Outlook) -> dict[str, Any]:
+    from alignkit.attribution import PlannedAttribution
+
+    work = outlook.work
+    assert isinstance(work, PlannedAttribution)
+    return {**_outlook_json(outlook), "factors": [*work.factors], "mixtures": work.wanted}

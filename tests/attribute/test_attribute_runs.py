@@ -7,7 +7,8 @@ import pytest
 
 from alignkit.attribute import attribute
 from alignkit.attribute.facts import attribution_facts
-from alignkit.attribute.runs import Row, attribute_runs, attribute_stored
+from alignkit.attribute.runs import attribute_runs, attribute_stored
+from alignkit.attribution import PlannedAttribution
 from alignkit.workspace import Workspace
 from tests.attribute.test_attribute import ONE_RUNTIME, Projection
 from tests.stacks import REFERENCE, changed, turned_photos
@@ -78,10 +79,11 @@ def test_stored_rows_are_not_computed_again(tmp_path):
         yield [{TORCH: ONE_RUNTIME[frozenset()]}]
 
     def rows(key: str):
-        row = Row((key,), (TORCH,), sessions)
-        return attribute_stored(
-            REFERENCE, changed("resize"), turned_photos(), row, Workspace(tmp_path), resamples=200
+        samples = turned_photos()
+        planned = PlannedAttribution(
+            REFERENCE, changed("resize"), samples.fingerprint, (key,), (TORCH,), 200
         )
+        return attribute_stored(planned, samples, sessions, Workspace(tmp_path))
 
     assert rows("a") == rows("a")
     assert len(opened) == 1

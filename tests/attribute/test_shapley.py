@@ -5,8 +5,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from alignkit.attribute.hybrid import all_mixtures
-from alignkit.attribute.shapley import interaction, mixtures, shapley, shares
+from alignkit.attribute.shapley import interaction, shapley, shares
+from alignkit.hybrid import all_mixtures, mixtures
 
 
 def random_game(factors: str, seed: int = 0) -> dict:

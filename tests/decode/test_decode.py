@@ -2,9 +2,9 @@
 
 import pytest
 
-from alignkit.attribute.hybrid import LeftOut, make_hybrids
 from alignkit.decode import MAX_PIXELS, decode
 from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.hybrid import LeftOut, make_hybrids
 from alignkit.load.preprocess_option import PreprocessOption
 from alignkit.match.configurations import Configuration, Geometry
 from alignkit.match.text import stage_block

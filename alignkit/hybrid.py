@@ -12,7 +12,7 @@ followed by ``orient: exif``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Taken: TypeAlias = frozenset[str]
 """The factors a hybrid takes from the candidate."""
+FACTORIAL_LIMIT = 4
+"""Factors up to which every subset is computed: 16 mixtures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +82,12 @@ class Hybrids:
                 source, stage = values[taken & before], level.variants[taken & level.factors]
                 computation = (id(source), id(stage))
                 if computation not in outputs:
-                    outputs[computation] = self._apply(level.stage, stage, source, encoded)
+                    outputs[computation] = self.apply(level.stage, stage, source, encoded)
                 step[taken] = outputs[computation]
             values = _equal_ones_shared(step) if level.factors else step
         return {taken: values[taken & decided] for taken in wanted}
 
-    def _apply(self, name: StageName, stage: Any, source: Any, encoded: bytes) -> Any:
+    def apply(self, name: StageName, stage: Any, source: Any, encoded: bytes) -> Any:
         """Run one stage on what the stages before it gave."""
         if name == "decode":
             return _decoded(stage, encoded, self.max_pixels)
@@ -145,6 +147,14 @@ def all_mixtures(factors: Iterable[str]) -> tuple[Taken, ...]:
         for size in range(len(listed) + 1)
         for chosen in combinations(listed, size)
     )
+
+
+def mixtures(factors: Sequence[str]) -> tuple[Taken, ...]:
+    """The mixtures to compute: every subset for few factors, else none, each alone, and all."""
+    if len(factors) <= FACTORIAL_LIMIT:
+        return all_mixtures(factors)
+    singles = (frozenset({factor}) for factor in factors)
+    return (frozenset(), *singles, frozenset(factors))
 
 
 def _stages(path: Preprocess) -> dict[StageName, Any]:

@@ -7,12 +7,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from alignkit.attribute.hybrid import LeftOut, all_mixtures, differing_stages, make_hybrids
 from alignkit.decoders import Decoded
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
 from alignkit.errors import ConfigError
+from alignkit.hybrid import Hybrids, LeftOut, all_mixtures, differing_stages, make_hybrids
 from alignkit.preprocess import Crop, Orient, Preprocess, Quantise, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 from tests.photos import TURNED
@@ -145,3 +145,15 @@ def test_work_hybrids_share_is_done_once(names, resizes, monkeypatch):
     assert len(made) == 8
     assert Counting.counts == {left: 1, right: 1}
     assert done.total() == resizes  # equal pixels are resized once for both decoders
+
+
+def test_the_whole_factorial_runs_each_stage_once_for_each_input_it_can_have(monkeypatch):
+    done = Counter()
+    plain = Hybrids.apply
+    monkeypatch.setattr(Hybrids, "apply", lambda *given: done.update([given[1]]) or plain(*given))
+    hybrids = make_hybrids(REFERENCE, changed("decode", "resize", "quantise", "colour"))
+    made = hybrids.tensors(turned_photos().read(1), all_mixtures(hybrids.factors))
+    assert len({id(tensor) for tensor in made.values()}) == len(made) == 16
+    assert done == {
+        "decode": 2, "orient": 2, "resize": 4, "crop": 4, "quantise": 8, "colour": 16, "normalise": 16,
+    }  # fmt: skip
