@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, DistributedSampler
 
 from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.errors import ConfigError
+from alignkit.errors import ConfigError, DataError
 from alignkit.loader import EncodedImages, MixedLoader, collate_encoded
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
@@ -63,6 +63,63 @@ def test_draws_change_with_the_epoch_and_come_back_with_it():
     assert taken(MixedLoader(batches(), CPU, GPU, seed=1)) != first
 
 
+def samples() -> Samples:
+    return Samples(
+        ids=tuple(f"photo-{number}" for number in range(30)),
+        labels=tuple(range(30)),
+        classes=tuple(map(str, range(30))),
+        read=IMAGES.__getitem__,
+        fingerprint="",
+    )
+
+
+def loaded(workers: int = 0, ranks: int = 1) -> list[MixedLoader]:
+    """Each rank's loader over shuffled samples."""
+
+    def one(rank: int) -> MixedLoader:
+        data = EncodedImages(samples())
+        inner = DataLoader(
+            data, batch_size=8, collate_fn=collate_encoded, num_workers=workers,
+            sampler=DistributedSampler(data, num_replicas=ranks, rank=rank),
+            multiprocessing_context="fork" if workers else None,
+        )  # fmt: skip
+        return MixedLoader(inner, CPU, GPU)
+
+    return [one(rank) for rank in range(ranks)]
+
+
+def drawn_by_id(loaders: list[MixedLoader], epoch: int) -> dict[str, str]:
+    found = {}
+    for loader in loaders:
+        loader.set_epoch(epoch)
+        for batch in loader:
+            found |= zip(batch.ids, batch.paths, strict=True)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker processes")
+def test_an_images_path_is_the_same_for_1_and_4_workers_1_and_2_ranks_and_after_a_resume():
+    wanted = drawn_by_id(loaded(), epoch=2)
+    assert len(wanted) == 30
+    assert drawn_by_id(loaded(workers=1), epoch=2) == wanted
+    assert drawn_by_id(loaded(workers=4), epoch=2) == wanted
+    assert drawn_by_id(loaded(ranks=2), epoch=2) == wanted
+    resumed = loaded()
+    drawn_by_id(resumed, epoch=1)
+    assert {each: path for batch in resumed[0] for each, path in
+            zip(batch.ids, batch.paths, strict=True)} == wanted  # fmt: skip
+
+
+def test_a_distributed_sampler_is_told_the_epoch():
+    # defect 5: without set_epoch every epoch has the order of the first
+    (loader,) = loaded()
+    orders = [[each for batch in loader for each in batch.ids] for _ in range(2)]
+    assert sorted(orders[0]) == sorted(orders[1])
+    assert orders[0] != orders[1]
+    loader.set_epoch(0)
+    assert [each for batch in loader for each in batch.ids] == orders[0]
+
+
 def test_per_batch_every_image_of_a_batch_takes_one_path():
     drawn = [batch.paths for batch in MixedLoader(batches(2), CPU, GPU, per="batch")]
     assert all(len(set(paths)) == 1 for paths in drawn)
@@ -74,13 +131,14 @@ def test_a_share_of_none_or_all_is_exact(share, path):
     assert {*taken(MixedLoader(batches(), CPU, GPU, share=share)).values()} == {path}
 
 
-def test_a_broken_image_is_named_and_its_batch_is_kept():
+def test_a_broken_image_is_named_and_logged_and_its_batch_is_kept(caplog):
     broken = [b"no image", *IMAGES[1:4]]
     (batch,) = MixedLoader([(broken, [0, 1, 2, 3])], CPU, GPU)
     assert batch.labels.tolist() == [1, 2, 3]
     assert batch.images.shape == (3, 3, 32, 32)
     (failed,) = batch.failed
-    assert (failed.position, failed.outcome) == (0, "failed")
+    assert (failed.position, failed.outcome, failed.id) == (0, "failed", "image-0")
+    assert "batch 1 is without image-0" in caplog.text
 
 
 def test_a_batch_of_broken_images_alone_is_empty_and_not_missing():
@@ -116,24 +174,26 @@ def test_an_unrounded_path_stays_unrounded_through_a_transform():
     assert not torch.allclose(levels, levels.round(), atol=1e-3)
 
 
-def test_a_data_loader_with_workers_gives_what_one_without_does():
-    samples = Samples(
-        tuple(map(str, range(30))), tuple(range(30)), tuple(map(str, range(30))),
-        IMAGES.__getitem__, "",
-    )  # fmt: skip
+def test_what_a_transform_raises_names_the_image():
+    def broken(image: torch.Tensor, seed: int) -> torch.Tensor:
+        raise ZeroDivisionError
 
-    def drawn(workers: int):
-        inner = DataLoader(
-            EncodedImages(samples), batch_size=8, collate_fn=collate_encoded, num_workers=workers,
-            multiprocessing_context="fork" if workers else None,
-        )  # fmt: skip
-        loader = MixedLoader(inner, CPU, GPU)
-        assert len(loader) == 4
-        return [(batch.images, batch.paths) for batch in loader]
+    with pytest.raises(ZeroDivisionError) as caught:
+        list(MixedLoader(batches(), CPU, GPU, transform=broken))
+    assert "the transform on image-" in caught.value.__notes__[0]
 
-    for (one, paths), (other, others) in zip(drawn(0), drawn(2), strict=True):
-        assert torch.equal(one, other)
-        assert paths == others
+
+def test_decoded_images_are_refused_with_what_to_change():
+    with pytest.raises(DataError, match=r"batch 1, image 1 is Tensor.*let the data set read files"):
+        next(iter(MixedLoader([(torch.zeros(2, 3, 8, 8), [0, 1])], CPU, GPU)))
+    with pytest.raises(DataError, match="batch 1 has 2 and 1 of"):
+        next(iter(MixedLoader([(IMAGES[:2], [0])], CPU, GPU)))
+
+
+def test_a_data_loaders_own_collation_will_do():
+    inner = DataLoader([(image, number) for number, image in enumerate(IMAGES)], batch_size=8)
+    assert taken(MixedLoader(inner, CPU, GPU)) == taken(MixedLoader(batches(), CPU, GPU))
+    assert len(MixedLoader(inner, CPU, GPU)) == 4
 
 
 def test_validation_takes_one_path_and_changes_nothing():
@@ -156,7 +216,7 @@ def test_a_loop_that_stops_early_leaves_no_thread_behind():
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"share": 1.5}, "share"), ({"ahead": 0}, "ahead")],
+    [({"share": 1.5}, "share"), ({"ahead": 0}, "ahead"), ({"per": "image"}, "per")],
 )
 def test_what_cannot_be_is_refused(options, said):
     with pytest.raises(ConfigError, match=said):

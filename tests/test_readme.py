@@ -79,3 +79,19 @@ def test_the_test_command_is_where_the_ci_script_looks_for_it():
     marked = TEXT[TEXT.index("<!-- tests -->") :].splitlines()
     assert marked[1] == "```console"
     assert marked[2] == 'python -m pip install ".[dev]" && python -m pytest -m "not slow"'
+
+
+def test_the_training_loop_it_shows_runs_and_sees_every_image_each_epoch():
+    (shown,) = [block for kind, block in BLOCKS if kind == "python" and "MixedLoader" in block]
+    small = shown.replace(
+        'quickstart.yaml")', 'quickstart.yaml"), ("data.train=30", "data.eval=20")'
+    )
+    seen = []
+    names = {
+        "epochs": 2,
+        "augment": lambda image, seed: image.flip(-1) if seed % 2 else image,
+        "train_step": lambda images, labels: seen.append((tuple(images.shape), len(labels))),
+    }
+    exec(small, names)
+    assert seen == [((30, 3, 48, 48), 30)] * 2
+    assert sum(len(labels) for _, labels in names["check"]) == 20

@@ -1,0 +1,262 @@
+"""`MixedLoader`: batches for your own training loop, each image prepared by one of two paths.
+
+It wraps any iterable of batches of encoded images, a `torch.utils.data.DataLoader` or a list. Which
+path an image takes follows from (seed, epoch, image) alone, never from threads, workers or ranks;
+batches come in the order of the wrapped loader, a bounded number ahead. An image that a path does
+not decode is left out of its batch, logged, and named in ``Batch.failed``; its batch is not lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from alignkit.errors import ConfigError
+from alignkit.loader.encoded import Encoded, EncodedImages, checked, collate_encoded
+from alignkit.numerics import usable_cpus
+from alignkit.prepare import prepare_one
+from alignkit.train.augment import words
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import torch
+
+    from alignkit.arrays import Pixels
+    from alignkit.loader.upload import Upload, Uploaded
+    from alignkit.preprocess import Preprocess
+
+__all__ = ["Batch", "Encoded", "EncodedImages", "FailedImage", "MixedLoader", "collate_encoded"]
+
+Transform = Callable[["torch.Tensor", int], "torch.Tensor"]
+"""(3, h, w), 0..255 as the path gives it, before it is normalised; and a seed for its draws. →
+(3, h', w')."""
+
+logger = logging.getLogger(__name__)
+
+
+class FailedImage(NamedTuple):
+    """An image that is not in its batch."""
+
+    position: int
+    """In the batch of the wrapped loader."""
+    path: str
+    outcome: str
+    reason: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a `MixedLoader` gives; iterating gives ``images, labels``."""
+
+    images: torch.Tensor
+    """(n, 3, h, w) float32, normalised."""
+    labels: torch.Tensor
+    """(n,) int64."""
+    paths: tuple[str, ...]
+    """(n,) which path each image took."""
+    ids: tuple[str, ...] = ()
+    """(n,)"""
+    failed: tuple[FailedImage, ...] = ()
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        yield from (self.images, self.labels)
+
+
+@dataclass(slots=True)
+class MixedLoader:
+    """A drop-in for the loop ``for images, labels in loader``.
+
+    Raises `ConfigError` for options that cannot be, `DataError` for batches that hold no encoded
+    images, and what a transform raises, with the image's name as a note.
+    """
+
+    batches: Iterable[Any]
+    """Each an `Encoded`, or a pair or triple like it; see `collate_encoded`."""
+    first: Preprocess
+    second: Preprocess
+    share: float = 0.5
+    """Of the images, or batches, that ``first`` prepares: torchpipe's ``cpu_percentage``."""
+    per: Literal["sample", "batch"] = "sample"
+    seed: int = 0
+    transform: Transform | None = None
+    """Of the images of both paths, so that the two stay matched."""
+    second_transform: Transform | None = None
+    """Of the second path's alone, where it is to differ."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Of the batches. On ``cuda`` bytes are sent, and normalised there, on a stream of its own."""
+    ahead: int = 4
+    """Batches that are prepared before they are asked for."""
+    threads: int = 0
+    """That prepare images; 0 is one for each CPU this process may use."""
+    epoch: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ConfigError(f"share: {self.share}; between 0 (all second) and 1 (all first)")
+        if self.per not in ("sample", "batch"):
+            raise ConfigError(f"per: {self.per!r}; 'sample' or 'batch'")
+        if self.ahead < 1:
+            raise ConfigError(f"ahead: {self.ahead}; 1 batch or more")
+        if self.first.size != self.second.size:
+            raise ConfigError(
+                f"{self.first.name} gives {self.first.size}, {self.second.name} "
+                f"{self.second.size}: one batch takes one size"
+            )
+        for path in (self.first, self.second):
+            if reason := path.missing():
+                raise ConfigError(f"{path.name}: {reason}")
+
+    def __len__(self) -> int:
+        if not isinstance(self.batches, Sized):
+            raise TypeError("the wrapped loader has no length")
+        return len(self.batches)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Which epoch comes next; each iteration to the end counts one up by itself."""
+        self.epoch = epoch
+
+    def reset(self) -> None:
+        """Nothing is left over between epochs; here for loops written for torchpipe's wrapper."""
+
+    def prep_for_val(self, batches: Iterable[Any], path: Preprocess) -> MixedLoader:
+        """The same for validation: every image along ``path``, nothing random."""
+        return replace(
+            self, batches=batches, first=path, second=path, share=1.0,
+            transform=None, second_transform=None,
+        )  # fmt: skip
+
+    def __iter__(self) -> Iterator[Batch]:
+        from alignkit.loader.upload import Upload
+
+        sampler = getattr(self.batches, "sampler", None)
+        if sampler is not None and hasattr(
+            sampler, "set_epoch"
+        ):  # without, a DistributedSampler repeats one order
+            sampler.set_epoch(self.epoch)
+        upload = Upload(self.device, (self.first, self.second))
+        pending: deque[Future[_Done]] = deque()
+        seen = 0
+        with _pools(self.threads or usable_cpus()) as (pool, sender):
+            for number, given in enumerate(self.batches):
+                drawn = self._draw(number, seen, checked(given, number + 1))
+                jobs = [pool.submit(self._one, upload, *each) for each in drawn.jobs()]
+                pending.append(sender.submit(_sent, drawn, jobs, upload))
+                seen += len(jobs)
+                if len(pending) > self.ahead:
+                    yield self._batch(pending.popleft().result())
+            while pending:
+                yield self._batch(pending.popleft().result())
+        self.epoch += 1
+
+    def _draw(self, number: int, seen: int, encoded: Encoded) -> _Drawn:
+        count = len(encoded.images)
+        ids = encoded.ids or [f"image-{seen + position}" for position in range(count)]
+        drawn = words(f"loader:{self.seed}:{self.epoch}", ids, 2)
+        chosen = drawn[:, 0]
+        if self.per == "batch":
+            chosen = words(f"loader-batch:{self.seed}:{self.epoch}", [str(number)], 1)[0].repeat(
+                count
+            )
+        seconds = (chosen >> 11) * 2.0**-53 >= self.share
+        return _Drawn(
+            number, encoded, ids, seconds.astype(int).tolist(), (drawn[:, 1] >> 1).tolist()
+        )
+
+    def _one(self, upload: Upload, encoded: bytes, path: int, seed: int, name: str) -> _Prepared:
+        outcome, pixels = prepare_one(name, encoded, (self.first, self.second)[path])
+        transform = self.second_transform or self.transform if path else self.transform
+        if pixels is None:
+            return _Prepared(outcome.outcome, outcome.reason, None)
+        if transform is not None:
+            try:
+                pixels = _changed(transform, pixels, seed)
+            except Exception as error:
+                error.add_note(f"raised by the transform on {name}, seed {seed}")
+                raise
+        return _Prepared(outcome.outcome, outcome.reason, upload.ready(pixels, path))
+
+    def _batch(self, done: _Done) -> Batch:
+        names = (self.first.name, self.second.name)
+        drawn, images = done.drawn, done.images
+        kept = [place for place, each in enumerate(images) if each.image is not None]
+        failed = tuple(
+            FailedImage(
+                place, names[drawn.paths[place]], each.outcome, each.reason, drawn.ids[place]
+            )
+            for place, each in enumerate(images)
+            if each.image is None
+        )
+        for each in failed:
+            logger.warning(
+                "batch %d is without %s: %s, %s: %s", drawn.number + 1, each.id, each.path,
+                each.outcome, each.reason,
+            )  # fmt: skip
+        tensors = done.sent.arrived()
+        paths = tuple(names[drawn.paths[place]] for place in kept)
+        return Batch(*tensors, paths, tuple(drawn.ids[place] for place in kept), failed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """One batch, and what was drawn for it."""
+
+    number: int
+    encoded: Encoded
+    ids: Sequence[str]
+    paths: Sequence[int]
+    """0: first, 1: second."""
+    seeds: Sequence[int]
+
+    def jobs(self) -> Iterator[tuple[bytes, int, int, str]]:
+        return zip(self.encoded.images, self.paths, self.seeds, self.ids, strict=True)
+
+
+class _Prepared(NamedTuple):
+    outcome: str
+    reason: str
+    image: npt.NDArray[Any] | None
+
+
+class _Done(NamedTuple):
+    drawn: _Drawn
+    images: Sequence[_Prepared]
+    sent: Uploaded
+
+
+def _sent(drawn: _Drawn, jobs: Sequence[Future[_Prepared]], upload: Upload) -> _Done:
+    images = [job.result() for job in jobs]
+    kept = [place for place, each in enumerate(images) if each.image is not None]
+    sent = upload.send(
+        [each.image for each in images if each.image is not None],
+        [drawn.paths[place] for place in kept],
+        [drawn.encoded.labels[place] for place in kept],
+    )
+    return _Done(drawn, images, sent)
+
+
+@contextmanager
+def _pools(threads: int) -> Iterator[tuple[ThreadPoolExecutor, ThreadPoolExecutor]]:
+    """Threads that prepare images, and one that sends batches in order; both end with the block."""
+    pool = ThreadPoolExecutor(threads, "mixed-loader")
+    sender = ThreadPoolExecutor(1, "mixed-loader-sender")
+    try:
+        yield pool, sender
+    finally:
+        sender.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(wait=True, cancel_futures=True)
+        sender.shutdown(wait=True)
+
+
+def _changed(transform: Transform, pixels: Pixels, seed: int) -> Pixels:
+    """(h, w, 3), of any size; a float path is never cut to ``uint8``."""
+    import numpy as np
+    import torch
+
+    given = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1)
+    return transform(given, seed).permute(1, 2, 0).contiguous().numpy()

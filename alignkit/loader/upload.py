@@ -1,0 +1,89 @@
+"""The last step of a batch, one after the other in a thread of its own: stack, and send."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from alignkit.numerics import require_device
+from alignkit.train.images import tensor_normaliser
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Pixels
+    from alignkit.preprocess import Preprocess
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """Tensors on their way to the device."""
+
+    images: torch.Tensor
+    labels: torch.Tensor
+    ready: torch.cuda.Event | None
+
+    def arrived(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Images and labels; what the caller's stream does from here on begins after they came."""
+        if self.ready is not None:
+            stream = torch.cuda.current_stream(self.images.device)
+            stream.wait_event(self.ready)
+            for each in (self.images, self.labels):
+                each.record_stream(stream)  # their memory was taken on the loader's stream
+        return self.images, self.labels
+
+
+class Upload:
+    """Normalises: on the CPU image by image, by tables; on a GPU by batch, where bytes travel."""
+
+    def __init__(self, device: Literal["cpu", "cuda"], paths: Sequence[Preprocess]) -> None:
+        self.device = require_device(device)
+        self._paths = paths
+        self._cuda = self.device.type == "cuda"
+        self._stream = torch.cuda.Stream(self.device) if self._cuda else None  # type: ignore[no-untyped-call]
+        self._normalise = [tensor_normaliser(each.normalise, self.device) for each in paths]
+
+    def ready(self, pixels: Pixels, path: int) -> npt.NDArray[Any]:
+        """One image as `send` takes it; runs in the threads that prepare images."""
+        return np.ascontiguousarray(pixels) if self._cuda else self._paths[path].normalise(pixels)
+
+    def send(
+        self, images: Sequence[npt.NDArray[Any]], paths: Sequence[int], labels: Sequence[int]
+    ) -> Uploaded:
+        """(n, 3, h, w) float32, normalised, and (n,) int64; all work on the loader's own stream."""
+        numbers = torch.tensor([int(label) for label in labels], dtype=torch.int64)
+        if not images:
+            height, width = self._paths[0].size
+            blank = torch.zeros(0, 3, height, width, device=self.device)
+            return Uploaded(blank, numbers.to(self.device), None)
+        if not self._cuda:
+            return Uploaded(torch.from_numpy(np.stack(images)), numbers, None)
+        with torch.cuda.stream(self._stream):
+            batch = self._normalised(images, np.asarray(paths))
+            target = self._moved(numbers)
+            return Uploaded(batch, target, torch.cuda.current_stream(self.device).record_event())
+
+    def _normalised(
+        self, images: Sequence[npt.NDArray[Any]], paths: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
+        """Each path's images together, then put back in order."""
+        places = [np.flatnonzero(paths == path) for path in range(len(self._paths))]
+        parts = [
+            normalise(
+                self._moved(torch.from_numpy(np.stack([images[each] for each in own.tolist()])))
+                .permute(0, 3, 1, 2)
+                .contiguous()
+            )
+            for own, normalise in zip(places, self._normalise, strict=True)
+            if len(own)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        back = self._moved(torch.from_numpy(np.concatenate(places).argsort()))
+        return torch.cat(parts)[back]
+
+    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.pin_memory().to(self.device, non_blocking=True)
