@@ -17,6 +17,7 @@ from alignkit.environment import environment
 from alignkit.facts import coverage_facts, data_facts, path_facts, training_facts
 from alignkit.gate import judge
 from alignkit.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
+from alignkit.published import published_facts
 from alignkit.record import (
     AdviceFacts,
     Artifact,
@@ -71,6 +72,8 @@ def assemble_record(
     coverage = tuple(comparison.coverage for comparison in compared)
     paths = _paths(experiment)
     advised = {each.advised for each in advice if each.advised}
+    floors = floor_facts(predicted)
+    curves = size_curves(predicted, matrix, trainings, resamples=resamples)
     verdict = judge(
         experiment.content.gate,
         matrix=_without(advised, matrix),
@@ -100,7 +103,7 @@ def assemble_record(
         trainings=trainings,
         cells=cells,
         matrix=matrix,
-        noise_floor=floor_facts(predicted),
+        noise_floor=floors,
         controls=controls,
         pixels=pixels,
         worst=_worst(plan, folder, sets, predicted, compared),
@@ -110,7 +113,10 @@ def assemble_record(
         advice=check_advice(advice, outcomes, resamples=resamples),
         coverage_diffs=coverage,
         images=tuple(_image_table(comparison, folder) for comparison in compared),
-        training_sizes=size_curves(predicted, matrix, trainings, resamples=resamples),
+        training_sizes=curves,
+        published=published_facts(
+            experiment.content.published, matrix=matrix, floors=floors, curves=curves
+        ),
     )
 
 

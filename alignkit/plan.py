@@ -168,6 +168,7 @@ class Plan:
                 "evaluate": content.evaluate.resamples,
                 "builds": [evaluation.runtime.builds for evaluation in self.evaluations],
                 "report": content.report.worst,
+                "published": content.published and content.published.model_dump(mode="json"),
                 "advise": content.advise and content.advise.model_dump(mode="json"),
                 "code": code_version(
                     "."

@@ -26,6 +26,7 @@ from alignkit.record import (
     NoiseFloor,
     PathFacts,
     PixelStage,
+    PublishedFacts,
     RunRecord,
     SizeCurve,
     Verdict,
@@ -88,6 +89,8 @@ class Results(_Read):
     matrix: tuple[MatrixEntry, ...] | None = None
     noise_floor: tuple[NoiseFloor, ...] | None = None
     training_sizes: tuple[SizeCurve, ...] | None = None
+    published: PublishedFacts | None = None
+    """Figures of others; nothing else in this document holds any."""
     attributions: tuple[AttributionFacts, ...] | None = None
     flipped: tuple[FlippedFacts, ...] | None = None
     advice: tuple[AdviceFacts, ...] | None = None
@@ -97,7 +100,7 @@ class Results(_Read):
 OF_RECORD = (
     "question", "key", "started", "seconds", "partial", "environment", "data", "paths", "coverage",
     "coverage_diffs", "controls", "pixels", "matrix", "noise_floor", "training_sizes",
-    "attributions", "flipped", "advice", "baseline",
+    "published", "attributions", "flipped", "advice", "baseline",
 )  # fmt: skip
 
 

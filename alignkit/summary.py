@@ -9,6 +9,7 @@ from alignkit.record import DriftFacts, MatrixEntry, RunRecord
 from alignkit.report.advice_view import advice_sentence
 from alignkit.report.matrix_view import ALPHA, significance
 from alignkit.report.numerals import count, interval, percent, points
+from alignkit.report.published_view import published_label, tally
 
 SHOWN = 16
 """Rows; with all else, fewer than 30 lines."""
@@ -24,6 +25,7 @@ def summary(record: RunRecord, page: Path) -> str:
         *_matrix(record),
         "",
         *(f"advice    {advice_sentence(each)}" for each in record.advice[:3]),
+        *_published(record),
         *_controls(record),
         f"report  {page}",
     ]
@@ -75,6 +77,12 @@ def _row(entry: MatrixEntry) -> tuple[str, str, str, str, str, str]:
 
 def _significant(drift: DriftFacts) -> bool:
     return drift.holm.get("recall.macro", 1.0) < ALPHA
+
+
+def _published(record: RunRecord) -> list[str]:
+    if record.published is None:
+        return []
+    return [f"{published_label(record.published)}: {tally(record.published)}"]
 
 
 def _controls(record: RunRecord) -> list[str]:

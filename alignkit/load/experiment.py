@@ -40,6 +40,7 @@ from alignkit.load.option import (
     wrong,
 )
 from alignkit.load.preprocess_option import PreprocessOption
+from alignkit.load.published_option import Published, unplaced
 from alignkit.load.rule_place import misplaced
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Preprocess
@@ -236,6 +237,8 @@ class ExperimentFile(BaseModel):
     gate: Gate = Gate()
     advise: AdviseOption | None = None
     report: ReportOption = ReportOption()
+    published: Published | None = None
+    """A table from elsewhere, shown beside what is measured here."""
 
     @field_validator("preprocess")
     @classmethod
@@ -286,13 +289,16 @@ class ExperimentFile(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _gate_fits(self) -> Self:
+    def _names_fit(self) -> Self:
+        backends = tuple(backend.name for backend in self.evaluate.backends)
         lines = misplaced(
             self.gate,
             paths=tuple(self.preprocess),
-            backends=tuple(backend.name for backend in self.evaluate.backends),
+            backends=backends,
             labelled=self.labelled,
         )
+        if self.published:
+            lines += unplaced(self.published, paths=self.preprocess, backends=backends)
         refuse("ExperimentFile", lines)
         return self
 

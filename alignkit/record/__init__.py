@@ -39,6 +39,7 @@ from alignkit.record.circumstances import DataFacts, Environment
 from alignkit.record.measured import GroupFacts, LatencyFacts
 from alignkit.record.path import Coverage, CoverageDiff, NotDecoded, PathFacts, StageFacts
 from alignkit.record.pixels import ImageTableFacts, PixelStage, PlaneStage, WorstImage
+from alignkit.record.published import Claim, PublishedFacts, PublishedRow
 from alignkit.record.stored import Artifact, Count, Estimate, State, Stored, VerdictState
 from alignkit.record.training import Epoch, TrainingFacts
 from alignkit.record.training_size import SizeCurve, SizePoint
@@ -55,6 +56,7 @@ __all__ = [
     "BatchCheck",
     "BuildSpread",
     "Cell",
+    "Claim",
     "ClassCounts",
     "ClassDrift",
     "Control",
@@ -80,6 +82,8 @@ __all__ = [
     "PathFacts",
     "PixelStage",
     "PlaneStage",
+    "PublishedFacts",
+    "PublishedRow",
     "RuleOutcome",
     "RunRecord",
     "ShareFacts",
@@ -146,6 +150,8 @@ class RunRecord(Stored):
     latencies: tuple[LatencyFacts, ...] = ()
     training_sizes: tuple[SizeCurve, ...] = ()
     """Of entries that were measured with several shares of the training images."""
+    published: PublishedFacts | None = None
+    """A table from elsewhere that the experiment names."""
 
 
 def write_record(record: RunRecord, folder: Path) -> Path:

@@ -14,28 +14,33 @@ Reading = Literal[
 class PublishedRow(Stored):
     """One published row, and the entry of the matrix it corresponds to."""
 
+    training: str
+    """As published."""
+    inference: str
+    """As published."""
     trained_with: str
     """As the matrix names its row: with the share of the data."""
     evaluated_with: str
     backend: str
+    """Empty where the row was not part of this run and names none."""
     precision: str
     metrics: dict[str, float]
     """Published; fractions."""
     measured: dict[str, float | None]
-    """Here; ``null`` with ``reason``."""
+    """Here, mean over seeds; ``null`` with ``reason``."""
     reason: str = ""
 
 
 class Claim(Stored):
-    """A difference between two published rows, read against the same difference here."""
+    """A difference of published figures, read against the same difference here."""
 
     words: str
     metric: str
     published: float
-    """Difference of the two published figures; no interval was published with them."""
+    """Candidate less reference; no interval was published with it."""
     measured: Estimate
     floor: float | None
-    """What another seed alone does to the row's metric here; of two rows the greater."""
+    """What another seed alone does to the metric of the row here; of two rows the greater."""
     reading: Reading
     why: str
 
@@ -46,5 +51,9 @@ class PublishedFacts(Stored):
     source: str
     label: str
     """Of the circumstances, e.g. ``internal data set, 3080 Ti``; shown with every figure."""
+    note: str = ""
+    """What is not known of it, or differs here."""
     rows: tuple[PublishedRow, ...]
     claims: tuple[Claim, ...]
+    """Each row against the published row served as trained; then, where models were trained on
+    several shares of the data, how much greater that change is with fewer images."""

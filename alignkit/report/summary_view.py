@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from alignkit.record import Estimate, MatrixEntry, RunRecord
+from alignkit.record import Estimate, MatrixEntry, PublishedFacts, RunRecord
 from alignkit.report.advice_view import advice_sentence
 from alignkit.report.coverage_view import coverage_words
 from alignkit.report.flipped_view import flipped_sentences
 from alignkit.report.matrix_view import significance
 from alignkit.report.names import Names
 from alignkit.report.numerals import DASH, count, interval, percent, plain, points, shorten
+from alignkit.report.published_view import published_label, tally
 from alignkit.report.stage_view import stage_sections
 from alignkit.report.training_size_view import across_paths, size_sentence
 from alignkit.report.verdict_view import SEVERITY, WORDS, verdict_view
@@ -77,6 +78,8 @@ def summary_view(record: RunRecord) -> SummaryView:
 
 def _sections(record: RunRecord, names: Names) -> Iterable[Section]:
     yield _matrix(record, names)
+    if record.published:
+        yield _published(record.published)
     if across_paths(record, "churn"):
         yield _sizes(record, names)
     if record.verdict.rules:
@@ -177,6 +180,22 @@ def _rules(record: RunRecord, names: Names) -> Section:
     headers = ("Outcome", "Rule", "Observed", "Trained with", "Evaluated with", "Runtime")
     words = "" if rows else "Every rule passed."
     return _table("Rules that did not pass", words, headers, rows, text=6)
+
+
+def _published(facts: PublishedFacts) -> Section:
+    rows = [
+        (
+            claim.words,
+            claim.metric,
+            points(claim.published),
+            _change(claim.measured),
+            claim.reading,
+        )
+        for claim in facts.claims
+    ]
+    headers = ("Difference", "Metric", f"{published_label(facts)}, pp", "Here, pp", "Reading")
+    words = " ".join(filter(None, (f"Source: {facts.source}.", facts.note, tally(facts))))
+    return _table("Beside the published table", words, headers, rows, text=2)
 
 
 def _sizes(record: RunRecord, names: Names) -> Section:

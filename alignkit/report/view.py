@@ -17,6 +17,7 @@ from alignkit.report.matrix_view import EDGES, MatrixView, matrix_views
 from alignkit.report.names import Names, PathName
 from alignkit.report.numerals import duration
 from alignkit.report.numeric_view import numeric_table, sessions_table
+from alignkit.report.published_view import PublishedSection, published_section
 from alignkit.report.run_view import controls_table, data_table, environment_tables, paths_table
 from alignkit.report.stage_view import StageSection, stage_sections
 from alignkit.report.table import Table
@@ -48,6 +49,7 @@ class ReportView:
     sessions: Table | None
     failures: tuple[Failure, ...]
     causes: tuple[AttributionSection, ...]
+    published: PublishedSection | None
     sizes: tuple[SizeSection, ...]
     stages: tuple[StageSection, ...]
     flipped: tuple[FlippedSection, ...]
@@ -92,6 +94,7 @@ def report_view(record: RunRecord) -> ReportView:
         sessions=sessions_table(record, names),
         failures=failures(record, names),
         causes=attribution_sections(record, names),
+        published=published_section(record, names),
         sizes=size_sections(record, names),
         stages=stages,
         flipped=flipped_sections(record, names),

@@ -1,0 +1,63 @@
+"""Published figures on the page, in the summary and on the terminal: always named as such."""
+
+from pathlib import Path
+
+import html5lib
+
+from alignkit.load.published_option import Published
+from alignkit.published import published_facts
+from alignkit.report.names import Names
+from alignkit.report.published_view import published_section, tally
+from alignkit.report.summary_view import summary_view
+from alignkit.results import results_from_record
+from alignkit.summary import summary
+
+LABEL = "published, internal data set, 3080 Ti"
+
+
+def with_published(record):
+    def row(inference, path, recall, **options):
+        return {"training": "cpu decode", "inference": inference, "trained_with": "opencv",
+                "evaluated_with": path, "metrics": {"recall.macro": recall}} | options  # fmt: skip
+
+    rows = (row("cpu decode", "opencv", 0.9476), row("<b>gpu</b> decode", "torchpipe-gpu", 0.9509),
+            row("gpu, 5 %", "opencv", 0.8856, fraction=0.05))  # fmt: skip
+    published = Published(source="torchpipe", label="internal data set, 3080 Ti", rows=rows)
+    facts = published_facts(
+        published, matrix=record.matrix, floors=record.noise_floor, curves=record.training_sizes
+    )
+    return record.model_copy(update={"published": facts})
+
+
+def test_published_columns_say_whose_they_are_and_stand_apart(record):
+    section = published_section(with_published(record), Names(record.paths))
+    assert [(group.text, group.span) for group in section.rows.groups] == [
+        (LABEL, 3), ("measured here", 3),
+    ]  # fmt: skip
+    first = [shown.text.replace("\N{NO-BREAK SPACE}", " ") for shown in section.rows.rows[0].cells]
+    assert first[2] == "94.76 %"
+    assert first[5] != first[2]
+    assert section.rows.rows[2].cells[5].mark
+    assert "not part of this run" in [note.text for note in section.rows.notes]
+
+
+def test_no_published_figure_is_in_the_matrix(record, rendered):
+    folder = rendered(with_published(record))
+    page = (folder / "index.html").read_text()
+    html5lib.HTMLParser(strict=True).parse(page)
+    start, end = page.index('id="published"'), page.index('id="stages"')
+    assert "94.76" in page[start:end]
+    assert "94.76" not in page[:start] + page[end:]
+    assert "<b>gpu</b>" not in page
+    assert LABEL in page[start:end]
+
+
+def test_the_summaries_name_the_source_and_count_the_readings(record):
+    published = with_published(record)
+    told = tally(published.published)
+    assert told.startswith("Of 1\N{NO-BREAK SPACE}published difference 1 ")
+    assert f"{LABEL}: {told}" in summary(published, Path("index.html")).splitlines()
+    (section,) = [each for each in summary_view(published).sections if "published" in each.title]
+    assert any(LABEL in header for header in section.headers)
+    assert "Source: torchpipe." in section.words
+    assert results_from_record(published).published == published.published
