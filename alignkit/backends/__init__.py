@@ -153,7 +153,7 @@ BACKENDS = {
         "alignkit.backends.torch:TorchBackend",
         distributions=("torch",),
         module="torch",
-        summary="PyTorch eager; fp32 (TF32 off), bf16, fp16",
+        summary="PyTorch, eager or compiled; fp32 (TF32 off), tf32, bf16, fp16",
     ),
     "onnxruntime": Plugin(
         "alignkit.backends.onnxruntime:ONNXRuntimeBackend",

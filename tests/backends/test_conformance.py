@@ -11,6 +11,7 @@ import torch
 from alignkit.backends import BACKENDS, Precision
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.openvino import OpenVINOBackend
+from alignkit.backends.tensorrt import TensorRTBackend
 from alignkit.backends.torch import TorchBackend
 from alignkit.errors import AlignkitError
 from tests.backends.model import trained_model
@@ -24,7 +25,9 @@ VARIANTS = [
     ONNXRuntimeBackend(optimisation="disabled"),
     TorchBackend(device="cuda"),
     ONNXRuntimeBackend(provider="cuda"),
+    ONNXRuntimeBackend(provider="tensorrt"),
     *([OpenVINOBackend()] if find_spec("openvino") else []),
+    *([] if BACKENDS["tensorrt"].missing() else [TensorRTBackend()]),
 ]
 ALL = [(backend, precision) for backend in VARIANTS for precision in PRECISIONS]
 POSSIBLE = [each for each in ALL if not each[0].impossible(each[1])]

@@ -60,6 +60,50 @@ def test_fp16_differs_from_float32_with_rounded_weights(model):
     assert not np.array_equal(rounded.predict(model.batch), narrow)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_compiled_module_agrees_with_the_eager_one_and_proves_that_it_was_compiled(
+    model, precision
+):
+    backend = TorchBackend(compile=True)
+    if reason := backend.impossible(precision):
+        pytest.skip(reason)
+    eager = model.predict(TorchBackend(), precision)
+    session = model.open(backend, precision)
+    logits = session.predict(model.batch)
+    told = session.effective()
+    session.close()
+    tolerance = {"fp32": 1e-5, "bf16": 2e-2}[precision]
+    assert np.abs(logits - eager).max() <= tolerance * np.abs(eager).max()
+    assert told["compiled graphs"] == "2, one a batch size"  # of one image, and of all
+    assert int(told["compiled operations"]) >= len(list(session_layers(model)))
+
+
+def session_layers(model):
+    module = build_model(model.checkpoint.model, 10, 32, 32)
+    return (each for each in module.modules() if next(each.children(), None) is None)
+
+
+def test_a_graph_that_breaks_is_refused_and_not_run_eagerly(monkeypatch, model):
+    """Before any kernel is generated, so that no compiler is needed."""
+    monkeypatch.setattr("alignkit.backends.torch.missing_compiler", lambda device: "")
+
+    def forward(self, each):
+        torch._dynamo.graph_break()
+        return torch.flatten(each, 1)
+
+    monkeypatch.setattr(torch.nn.Flatten, "forward", forward)
+    with pytest.raises(BackendError, match=r"torch\.compile: Unsupported"):
+        TorchBackend(compile=True).open(model.checkpoint, None, "fp32")
+
+
+def test_without_a_compiler_compiling_is_impossible(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    reason = TorchBackend(compile=True).impossible("fp32")
+    assert "no C++ compiler 'no-such-compiler'" in reason
+    assert not TorchBackend().impossible("fp32")
+
+
 @pytest.mark.parametrize(("bits", "name"), [(23, "ieee"), (10, "tf32"), (7, "bf16")])
 def test_the_probe_names_arithmetic_by_its_mantissa(bits, name):
     assert named_arithmetic(lambda value: round(value * 2**bits) / 2**bits == value) == name
