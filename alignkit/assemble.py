@@ -90,7 +90,7 @@ def assemble_record(
         name=experiment.name,
         question=experiment.question,
         key=key,
-        command=command(experiment),
+        command=command(experiment, plan.cells),
         yaml=experiment.text,
         overrides=experiment.overrides,
         started=started.isoformat(timespec="seconds"),
@@ -128,10 +128,11 @@ def _without(advised: set[str], matrix: tuple[MatrixEntry, ...]) -> tuple[Matrix
     )
 
 
-def command(experiment: Experiment) -> str:
-    """The shell line that runs the experiment again."""
+def command(experiment: Experiment, cells: Sequence[str] = ()) -> str:
+    """The shell line that runs the experiment again, or these cells of it."""
     overrides = [word for each in experiment.overrides for word in ("--set", each)]
-    return shlex.join(["alignkit", "run", str(experiment.file), *overrides])
+    narrowed = [word for each in cells for word in ("--cell", each)]
+    return shlex.join(["alignkit", "run", str(experiment.file), *overrides, *narrowed])
 
 
 def _paths(experiment: Experiment) -> tuple[PathFacts, ...]:

@@ -155,4 +155,5 @@ def data_facts(plan: Plan, sets: Sets) -> DataFacts:
         classes=sets.evaluation.classes,
         fingerprint=plan.fingerprint,
         version=data.version(),
+        notes=tuple(data.notes()),
     )

@@ -12,7 +12,7 @@ from alignkit.given import Given
 from alignkit.load.experiment import Experiment, Recipe
 from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess import Preprocess, stage_identity
-from alignkit.row import FULL, row_name
+from alignkit.row import FULL, cell_name, row_name
 from alignkit.workspace import code_version, content_key, file_sha256
 
 TRAINING_CODE = (
@@ -134,6 +134,12 @@ class Evaluation:
         return content_key(self.parts)
 
     @property
+    def cell(self) -> str:
+        """What ``--cell`` calls it, and every seed's of its place in the matrix."""
+        runtime = self.runtime
+        return cell_name(self.training.row, self.evaluated_with, runtime.name, runtime.precision)
+
+    @property
     def label(self) -> str:
         """In words, the same whatever the options are."""
         return (
@@ -155,6 +161,8 @@ class Plan:
     pairs: tuple[MatchedPair, ...]
     ranks: int = 1
     """Processes that train together."""
+    cells: tuple[str, ...] = ()
+    """The cells it was narrowed to; empty if it is whole."""
 
     @property
     def key(self) -> str:

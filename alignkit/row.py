@@ -1,4 +1,4 @@
-"""The name of a matrix row: what its models were trained with, besides the seed."""
+"""The names of a matrix row, what its models were trained with besides the seed, and of a cell."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ def row_name(paths: Sequence[str], fraction: float = FULL, model: str = "") -> s
     if fraction != FULL:
         notes.append(f"{100 * fraction:g} %")
     return "+".join(paths) + (f" ({', '.join(notes)})" if notes else "")
+
+
+def cell_name(trained_with: str, evaluated_with: str, backend: str, precision: str) -> str:
+    """A place in the matrix, on the command line and in the report.
+
+    >>> cell_name("opencv (5 %)", "pillow", "torch", "bf16")
+    'opencv (5 %)/pillow/torch/bf16'
+    """
+    return f"{trained_with}/{evaluated_with}/{backend}/{precision}"
 
 
 def is_row_of(row: str, path: str) -> bool:

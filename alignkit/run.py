@@ -8,6 +8,7 @@ after.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from alignkit.assemble import assemble_record
 from alignkit.attribute.flipped import flipped_kinds
 from alignkit.attribute.plan import attribute_paths
 from alignkit.cell import Measured
+from alignkit.choose import choose_cells
+from alignkit.errors import ConfigError
 from alignkit.execute import compare_paths, predict_cells, prepare_sets, train_models
 from alignkit.load.experiment import Experiment
 from alignkit.plan import Plan, make_plan
@@ -32,21 +35,25 @@ def run_experiment(
     *,
     progress: Progress,
     fresh: bool = False,
+    cells: Sequence[str] = (),
     rank: Rank = ALONE,
 ) -> tuple[RunRecord, Path]:
     """Do everything a plan holds and write its record; returns it and the run's folder.
 
-    A run whose record is whole is not done again, unless ``fresh``. Rank 0 of a group calls it, and
-    the others `Rank.follow`. Raises `WorkspaceError` if another process holds the folder or it
-    cannot be written, and `DataError` for unusable data.
+    A run whose record is whole is not done again, unless ``fresh``. ``cells`` narrows the plan to
+    these. Rank 0 of a group calls it, and the others `Rank.follow`. Raises `WorkspaceError` if
+    another process holds the folder or it cannot be written, `DataError` for unusable data, and
+    `ConfigError` for a cell that is none of the plan's.
     Images without labels are compared and judged as `alignkit gate` does it.
     """
+    if cells and not experiment.content.labelled:
+        raise ConfigError("--cell: images without labels make no cells; leave it out")
     if not experiment.content.labelled:
         from alignkit.gate.check import check
 
         checked = check(experiment, workspace, baselines=None, as_run=True, progress=progress)
         return checked.record, checked.folder
-    plan = make_plan(experiment, ranks=rank.world)
+    plan = choose_cells(make_plan(experiment, ranks=rank.world), cells)
     folder = workspace.run_folder(experiment.name, plan.key)
     with workspace.lock(folder):
         if fresh:
@@ -64,7 +71,7 @@ def carry_out(
 ) -> RunRecord:
     """The stages: values in, values out."""
     started, clock = datetime.now(UTC), time.monotonic()
-    advice = advise(plan, workspace, progress)
+    advice = () if plan.cells else advise(plan, workspace, progress)
     whole = advised_plan(plan, advice)
     sets = prepare_sets(whole, workspace, progress)
     trained = train_models(whole, sets, workspace, progress, rank)

@@ -17,6 +17,15 @@ Overrides = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
+Cells = Annotated[
+    list[str],
+    typer.Option(
+        "--cell",
+        metavar="TRAINED/EVALUATED/BACKEND/PRECISION",
+        help="Only this cell and what it is compared with; repeatable.",
+        show_default=False,
+    ),
+]
 Reports = Annotated[
     Path, typer.Option("--reports", metavar="DIR", help="Where runs and finished work are kept.")
 ]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from alignkit.cli.arguments import Quiet
+from alignkit.cli.arguments import Overrides, Quiet
+from alignkit.errors import ConfigError
 from alignkit.progress import Mode, progress_for
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ def diff(
         Path | None,
         typer.Option(metavar="FILE.yaml", help="An experiment file to take paths or data from."),
     ] = None,
+    overrides: Overrides = [],  # noqa: B006
+    only: Annotated[
+        list[str],
+        typer.Option(metavar="IMAGE", help="Only this one, by the name it is told by; repeatable."),
+    ] = [],  # noqa: B006
     out: Annotated[
         list[str],
         typer.Option(metavar="KIND=PATH", help="json=FILE or html=DIR; repeatable."),
@@ -99,9 +105,9 @@ def diff(
     outputs = outputs_of(out)
     if config is None and images and [path.suffix for path in images] in YAML:
         config, images = images[0], None
-    experiment = _experiment(config)
+    experiment = _experiment(config, overrides)
     entries = experiment.content.preprocess if experiment else {}
-    samples, source = samples_of(images or [], experiment, limit)
+    samples, source = samples_of(images or [], experiment, limit, only)
     request = DiffRequest(
         paths=named_paths(preprocess, size=size, entries=entries, max_pixels=max_pixels),
         samples=samples,
@@ -122,9 +128,11 @@ def diff(
     raise typer.Exit(exit_code(record, fail_on_coverage=fail_on_coverage))
 
 
-def _experiment(config: Path | None) -> Experiment | None:
+def _experiment(config: Path | None, overrides: list[str]) -> Experiment | None:
     if config is None:
+        if overrides:
+            raise ConfigError("--set changes values of a --config file; name one")
         return None
     from alignkit.load import load_experiment
 
-    return load_experiment(config)
+    return load_experiment(config, overrides)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from alignkit.cli.arguments import Files, Json, Overrides, Reports
+from alignkit.cli.arguments import Cells, Files, Json, Overrides, Reports
 from alignkit.cli.tell import tell
 from alignkit.columns import columns
 from alignkit.errors import AlignkitError, worst
@@ -28,6 +28,7 @@ NOT_MEASURED = "not measured yet on this machine"
 def plan(
     files: Files,
     overrides: Overrides = [],  # noqa: B006 - typer copies it
+    cells: Cells = [],  # noqa: B006
     reports: Reports = Path("reports"),
     as_json: Json = False,
 ) -> None:
@@ -35,6 +36,7 @@ def plan(
 
     Runs nothing.
     """
+    from alignkit.choose import choose_cells
     from alignkit.forecast import forecast
     from alignkit.load import load_experiment
     from alignkit.plan import make_plan
@@ -44,7 +46,7 @@ def plan(
     told = []
     for file in files:
         try:
-            planned = make_plan(load_experiment(file, overrides))
+            planned = choose_cells(make_plan(load_experiment(file, overrides)), cells)
             told.append((planned, forecast(planned, Workspace(reports))))
         except AlignkitError as error:
             codes.append(tell(error, file))

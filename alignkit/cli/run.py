@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alignkit.cli.arguments import (
+    Cells,
     Files,
     Images,
     MaxReportSize,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 def run(
     files: Files,
     overrides: Overrides = [],  # noqa: B006 - typer copies it
+    cells: Cells = [],  # noqa: B006
     reports: Reports = Path("reports"),
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Do finished work of these experiments again.")
@@ -67,7 +69,7 @@ def run(
             raise typer.Exit(_follow(rank))
         experiments, codes = _loaded(files, overrides)
         display = progress_for("none" if quiet else progress)
-        job = _Job(Path(reports), display, fresh, wanted, open_, rank)
+        job = _Job(Path(reports), display, fresh, cells, wanted, open_, rank)
         for experiment in experiments:
             codes.append(_run_one(experiment, job))
             if codes[-1] == ExitCode.INTERRUPTED:
@@ -83,6 +85,7 @@ class _Job:
     reports: Path
     progress: Progress
     fresh: bool
+    cells: list[str]
     wanted: Form
     open: bool | None
     rank: Rank
@@ -121,6 +124,7 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
             Workspace(job.reports),
             progress=job.progress,
             fresh=job.fresh,
+            cells=job.cells,
             rank=job.rank,
         )
         written = write_report(folder, job.wanted)

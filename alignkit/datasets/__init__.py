@@ -12,6 +12,7 @@ The contract every data set keeps, and the conformance tests check:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from alignkit.plugins import Plugin
@@ -44,6 +45,10 @@ class Dataset(Protocol):
 
     def version(self) -> str:
         """What besides the options the samples depend on, in words."""
+        ...
+
+    def notes(self) -> Iterable[str]:
+        """What is no error but should be known of the data; shown in the report."""
         ...
 
 

@@ -74,6 +74,10 @@ class DigitsOnPhotos:
         """``scikit-learn 1.8.0, numpy 2.4.1, pillow 12.0.0``."""
         return ", ".join(Plugin("", distributions=(name,)).version() for name in LIBRARIES)
 
+    def notes(self) -> tuple[str, ...]:
+        """Nothing that should be known besides."""
+        return ()
+
     def _count(self, split: Split) -> int:
         return self.train if split == "train" else self.eval
 

@@ -71,6 +71,10 @@ class Images:
         """Nothing but the files decides."""
         return "the files as they are"
 
+    def notes(self) -> tuple[str, ...]:
+        """Nothing that should be known besides."""
+        return ()
+
     def _found(self) -> tuple[Path, tuple[str, ...]]:
         """The folder that holds all images, and their paths below it."""
         given = (self.root,) if isinstance(self.root, Path) else self.root

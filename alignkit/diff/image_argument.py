@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +20,16 @@ SHOWN = 3
 
 
 def samples_of(
-    given: Sequence[Path], experiment: Experiment | None, limit: int | None = None
+    given: Sequence[Path],
+    experiment: Experiment | None,
+    limit: int | None = None,
+    only: Sequence[str] = (),
 ) -> tuple[Samples, str]:
     """The images, and what they are in words; without a path the evaluation data of an experiment.
 
-    Names in a list are relative to its folder. Raises `ConfigError` if nothing is named,
-    `DataError` if there is no image or a file cannot be read.
+    Names in a list are relative to its folder; ``only`` names the ids to keep. Raises `ConfigError`
+    if nothing is named or an id is unknown, `DataError` if there is no image or a file cannot be
+    read.
     """
     from alignkit.datasets.files import choose
     from alignkit.datasets.images import Images
@@ -32,14 +37,26 @@ def samples_of(
     if given:
         roots = tuple(path for each in given for path in _expanded(each))
         images = Images(roots[0] if len(roots) == 1 else roots, limit=limit)
-        return images.evaluation(), _in_words(given)
+        return _only(images.evaluation(), only), _in_words(given)
     if experiment is None:
         raise ConfigError("name a folder of images, or a --config file with data")
     samples = experiment.content.data.evaluation()
     if limit is not None and limit < len(samples):
         chosen = choose(samples.ids, limit, seed=0)
         samples = samples.take([n for n, name in enumerate(samples.ids) if name in chosen])
-    return samples, f"the data of {experiment.file}"
+    return _only(samples, only), f"the data of {experiment.file}"
+
+
+def _only(samples: Samples, names: Sequence[str]) -> Samples:
+    if not names:
+        return samples
+    places = {name: place for place, name in enumerate(samples.ids)}
+    for name in names:
+        if name not in places:
+            near = get_close_matches(name, places, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"--only {name}: none of the {len(samples)} images{hint}")
+    return samples.take([places[name] for name in dict.fromkeys(names)])
 
 
 def _expanded(given: Path) -> list[Path]:

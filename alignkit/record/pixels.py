@@ -78,6 +78,9 @@ class WorstImage(Stored):
     """min(|candidate − reference| · amplification, 255)."""
     pixels: Artifact | None = None
     """Both sides' exact values, as a script that the page's viewer loads."""
+    width: Count = 0
+    """Of all three, in pixels; 0 in records that did not keep it."""
+    height: Count = 0
 
 
 class ImageTableFacts(Stored):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from alignkit.compare_runs.comparison import RunComparison
 
-ASSETS = ("report.css", "report.js", "report.js.LICENSES")
+ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
 
 
 def render_comparison(made: RunComparison, folder: Path) -> Path:

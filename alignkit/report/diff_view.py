@@ -113,7 +113,7 @@ def diff_view(record: DiffRecord) -> DiffView:
             StressSection(each.name, each.encoder, _stages(each.pairs, names))
             for each in record.stress
         ),
-        worst=worst_groups(record.worst, names),
+        worst=worst_groups(record.worst, names, record.command),
         paths_table=paths_table(record.paths, names),
         data=_data(record),
         environment=_environment(record),

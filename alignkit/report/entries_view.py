@@ -17,6 +17,7 @@ from alignkit.report.numerals import (
     points,
     significant,
 )
+from alignkit.report.reproduce import cell_option
 from alignkit.report.table import Column, Notes, Row, Shown, Table, number_columns, text_columns
 
 PLACE = text_columns("Trained with", "Evaluated with", "Runtime")
@@ -37,7 +38,10 @@ def entries_table(record: RunRecord, names: Names) -> Table:
     """Each matrix entry with all of its numbers."""
     notes = Notes()
     rows = tuple(
-        Row((*_place(entry, names), *_joined(entry, notes)), id=entry_id(index))
+        Row(
+            (*_place(entry, names), *_joined(entry, notes), Shown(cell_option(entry))),
+            id=entry_id(index),
+        )
         for index, entry in enumerate(record.matrix)
     )
     columns = (
@@ -47,6 +51,7 @@ def entries_table(record: RunRecord, names: Names) -> Table:
             "Right → wrong", "Wrong → right", "Wrong → wrong", "McNemar p", "Holm p, macro recall",
             "Detectable Δ top-1", "Logits max |Δ|", "Logits mean |Δ|", "Cosine", "Non-finite",
         ),
+        Column("To run it alone"),
     )  # fmt: skip
     return Table("All comparisons, seeds joined", columns, rows, notes=notes.all())
 

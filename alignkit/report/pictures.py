@@ -54,6 +54,8 @@ def write_worst(
         label=label,
         stage=stage,
         max_abs=float(distance.max(initial=0.0)),
+        width=a.shape[1],
+        height=a.shape[0],
         mean_abs=float(distance.mean()) if distance.size else 0.0,
         flipped=flipped,
         amplification=amplification,

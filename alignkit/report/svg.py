@@ -110,7 +110,7 @@ def dot_plot(
     for _, first, second in rows:
         ends += [end for each in (first, second) if each for end in (each.low, each.high)]
     marks = nice_ticks(min(ends), max(ends))
-    left, right, top, step = 112.0, 16.0, 14.0, 26.0
+    left, right, top, step = 122.0, 16.0, 14.0, 26.0
     width, bottom = 560.0, 34.0
     scale = (width - left - right) / max(marks[-1] - marks[0], 1e-9)
 

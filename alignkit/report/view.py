@@ -102,7 +102,7 @@ def report_view(record: RunRecord) -> ReportView:
         baseline=baseline_view(record, names),
         coverage=coverage_words(record.coverage, names),
         coverage_tables=coverage_tables(record.coverage, record.coverage_diffs, names),
-        worst=worst_groups(record.worst, names),
+        worst=worst_groups(record.worst, names, record.command),
         classes=class_sections(record, names),
         trainings=training_sections(record, names),
         training_table=training_table(record, names),

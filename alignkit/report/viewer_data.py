@@ -14,6 +14,7 @@ from alignkit.record import Artifact, Cell, MatrixEntry, RunRecord
 from alignkit.report.image_order import ImageOrder
 from alignkit.report.names import Names
 from alignkit.report.packing import pack, script
+from alignkit.report.reproduce import cell_command, image_command
 from alignkit.row import paths_of
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
         },
         "comparisons": _comparisons(record, read, aligned),
         "stored": _stored(record),
+        "commands": _image_commands(record),
     }
 
 
@@ -87,6 +89,7 @@ def _comparisons(
                 "title": f"{trained} → {evaluated}, {entry.backend} {entry.precision}",
                 "pair": _pair(paths_of(entry.trained_with)[0], entry.evaluated_with, measured),
                 "seeds": seeds,
+                "command": cell_command(record.command, entry),
             }
         )
     return found
@@ -118,6 +121,13 @@ def _stored(record: RunRecord) -> list[dict[str, Any]]:
         for image in record.worst
         if image.pixels
     ]
+
+
+def _image_commands(record: RunRecord) -> dict[str, str]:
+    """Pair of paths → the command for one image, up to the image's name."""
+    pairs = [(each.reference, each.candidate) for each in record.images]
+    pairs += [(each.reference, each.candidate) for each in record.worst]
+    return {pair_name(*pair): image_command(record.command, *pair) for pair in pairs}
 
 
 def _table(artifact: Artifact, folder: Path) -> ImageTable:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from alignkit.record import WorstImage
 from alignkit.report.names import Names, PathName
 from alignkit.report.numerals import MINUS, TIMES, significant
+from alignkit.report.reproduce import image_command
 from alignkit.report.viewer_data import pair_name
 
 
@@ -30,6 +31,11 @@ class WorstCard:
     """Whether predictions of it could flip."""
     flipped: str
     pictures: tuple[Picture, ...]
+    width: int
+    """Of each picture, in pixels; 0 if it was not written down."""
+    height: int
+    command: str
+    """Compares the two paths on this image; empty if no command does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +49,10 @@ class WorstGroup:
     cards: tuple[WorstCard, ...]
 
 
-def worst_groups(images: Sequence[WorstImage], names: Names) -> tuple[WorstGroup, ...]:
-    """The worst images, grouped by pair of paths, in the record's order."""
+def worst_groups(
+    images: Sequence[WorstImage], names: Names, command: str
+) -> tuple[WorstGroup, ...]:
+    """The worst images, grouped by pair of paths, in the record's order; ``command`` made them."""
     groups: dict[tuple[str, str], list[WorstImage]] = {}
     for image in images:
         groups.setdefault((image.reference, image.candidate), []).append(image)
@@ -53,13 +61,13 @@ def worst_groups(images: Sequence[WorstImage], names: Names) -> tuple[WorstGroup
             names.of(reference),
             names.of(candidate),
             pair_name(reference, candidate),
-            tuple(map(_card, some)),
+            tuple(_card(image, command) for image in some),
         )
         for (reference, candidate), some in groups.items()
     )
 
 
-def _card(image: WorstImage) -> WorstCard:
+def _card(image: WorstImage, command: str) -> WorstCard:
     factor = f"{TIMES}{image.amplification:g}"
     difference = f"|B {MINUS} A| {factor}"
     return WorstCard(
@@ -68,6 +76,9 @@ def _card(image: WorstImage) -> WorstCard:
         + f"after {image.stage} · max {significant(image.max_abs)} · mean {image.mean_abs:.2f}",
         labelled=bool(image.label),
         flipped=image.flipped,
+        width=image.width,
+        height=image.height,
+        command=image_command(command, image.reference, image.candidate, image.id),
         pictures=(
             Picture(
                 image.a.path, f"A {image.reference}", f"{image.id} as {image.reference} gives it"

@@ -24,7 +24,7 @@ def runs(monkeypatch, tmp_path, record) -> dict:
     outcomes: dict = {}
     done: list = []
 
-    def run_experiment(experiment, workspace, *, progress, fresh=False, rank=None):
+    def run_experiment(experiment, workspace, *, progress, fresh=False, cells=(), rank=None):
         done.append((experiment.name, workspace.root, fresh))
         outcome = outcomes.get(experiment.name, 0)
         if isinstance(outcome, BaseException):

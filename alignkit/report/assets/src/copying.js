@@ -40,7 +40,10 @@ export const markdown = (table) => {
   return [head, head.replace(/[^|]+/g, " --- "), ...rows].join("\n");
 };
 
-function button(name, content) {
+// As a POSIX shell takes it for one word.
+export const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'"'"'`)}'`);
+
+export function button(name, content) {
   const made = document.createElement("button");
   made.type = "button";
   made.textContent = name;

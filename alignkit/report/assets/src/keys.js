@@ -30,6 +30,7 @@ const KEYS = {
   b: (view, act) => act.hold(true),
   " ": (view, act) => act.hold(true),
   y: (view, act) => act.copy(),
+  r: (view, act) => act.reproduce(),
   "?": (view, act) => act.help(),
 };
 
@@ -46,6 +47,7 @@ export const HELP = [
   [".  ,", "divider or opacity up, down"],
   ["g", "grid: none, 8×8, 16×16"],
   ["y", "copy the link to this view"],
+  ["r", "copy the command that compares this image"],
   ["Esc", "close"],
 ];
 

@@ -3,6 +3,7 @@
 import { h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import htm from "htm";
+import { button } from "./copying.js";
 
 const html = htm.bind(h);
 const ROW = 34; // px, as the style sheet has it
@@ -16,7 +17,7 @@ const NUMERIC = new Set(["max", "mean", "ssim", "margin"]);
 const DECIMALS = { max: 1, mean: 3, ssim: 4, margin: 2 };
 export const FLIPS = { lost: "right → wrong", gained: "wrong → right", moved: "wrong → wrong" };
 
-export function List({ run, view, rows, shown, fault, go, open }) {
+export function List({ run, view, comparison, rows, shown, fault, go, open }) {
   const set = (change) => go({ ...view, ...change });
   const groups = Map.groupBy ? [...Map.groupBy(run.comparisons, (each) => each.trained)] : grouped(run.comparisons);
   return html`<div class="list">
@@ -27,11 +28,19 @@ export function List({ run, view, rows, shown, fault, go, open }) {
       </select></label>
       <label class="query">Filter <input id="query" type="search" spellcheck=${false} placeholder="flip:lost class:7 max>8"
         value=${view.q} onInput=${(e) => set({ q: e.target.value })} aria-describedby="query-help"/></label>
+      ${comparison.command && html`<${CopyCommand} text=${comparison.command}/>`}
       <output>${fault || `${shown.length} of ${rows.length} images`}</output>
     </div>
     <p id="query-help" class="hint">Terms: flip:yes, no, lost, gained or moved · class:, was:, predicted: · max, mean, ssim, margin, seeds compared with a number (max${">"}8) · pixels:yes · any word of the file name · ! turns a term round · key / comes here, key w opens the worst image</p>
     <${Rows} shown=${shown} view=${view} set=${set} open=${open} run=${run}/>
   </div>`;
+}
+
+// Runs the comparison alone.
+function CopyCommand({ text }) {
+  const holder = useRef();
+  useEffect(() => holder.current.replaceChildren(button("Copy command", () => text)), [text]);
+  return html`<span ref=${holder}></span>`;
 }
 
 function grouped(comparisons) {

@@ -46,7 +46,7 @@ function App({ run }) {
   const close = () => go({ ...view, page: "images" });
   const row = comparison?.pair === view.pair ? rows.find((each) => each.id === view.id) : undefined;
   return html`
-    ${comparison && html`<${List} run=${run} view=${{ ...view, cell: String(comparison.entry) }} rows=${rows} shown=${shown} fault=${fault} go=${(next) => go({ ...next, page: "images" })} open=${open}/>`}
+    ${comparison && html`<${List} run=${run} comparison=${comparison} view=${{ ...view, cell: String(comparison.entry) }} rows=${rows} shown=${shown} fault=${fault} go=${(next) => go({ ...next, page: "images" })} open=${open}/>`}
     ${view.page === "image" && html`<${Viewer} run=${run} view=${view} row=${row} neighbour=${neighbour} go=${go} close=${close}/>`}`;
 }
 

@@ -4,6 +4,7 @@ import { h } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import htm from "htm";
 import { MOST_ZOOM, centreOf, draw, masked, pixelAt, written, zoomOf } from "./canvas.js";
+import { quoted } from "./copying.js";
 import { HELP, command } from "./keys.js";
 import { CHANNELS, GAINS, probe, statistics, worstBlocks } from "./pixels.js";
 import { ladder } from "./rows.js";
@@ -30,6 +31,7 @@ export function Viewer({ run, view: asked, row, neighbour, go, close }) {
   const dialog = useRef();
   const canvas = useRef();
   const lit = useBlink(view, held);
+  const repeat = run.commands[view.pair] && run.commands[view.pair] + quoted(view.id);
   const blocks = pair ? blocksOf(pair, view.ch) : [];
 
   useEffect(() => {
@@ -57,7 +59,8 @@ export function Viewer({ run, view: asked, row, neighbour, go, close }) {
     image: (step) => neighbour(step),
     hold: setHeld,
     help: () => setHelp(true),
-    copy: () => copy(location.href, setSaid),
+    copy: () => copy("Link", location.href, setSaid),
+    reproduce: () => repeat && copy("Command", repeat, setSaid),
   };
   const onKey = (event) => {
     if (help || !pair) return;
@@ -73,6 +76,7 @@ export function Viewer({ run, view: asked, row, neighbour, go, close }) {
       <${Button} onClick=${() => act.image(-1)} label="Previous" hint="k"/>
       <${Button} onClick=${() => act.image(1)} label="Next" hint="j"/>
       <${Button} onClick=${act.copy} label="Copy link" hint="y"/>
+      ${repeat && html`<${Button} onClick=${act.reproduce} label="Copy command" hint="r"/>`}
       <${Button} onClick=${act.help} label="Keys" hint="?"/>
       <${Button} onClick=${() => dialog.current.close()} label="Close" hint="Esc"/>
     </header>
@@ -249,9 +253,9 @@ function useResize(canvas, redraw) {
   }, []);
 }
 
-function copy(text, say) {
+function copy(what, text, say) {
   navigator.clipboard.writeText(text).then(
-    () => say("Link copied"),
-    () => say(`The browser does not allow copying; the address is ${text}`),
+    () => say(`${what} copied`),
+    () => say(`The browser does not allow copying; it is ${text}`),
   );
 }
