@@ -67,7 +67,7 @@ def assemble_record(
     resamples = experiment.content.evaluate.resamples
     cells = cell_facts(predicted, folder, resamples=resamples)
     matrix = matrix_facts(predicted, resamples=resamples)
-    trainings = tuple(training_facts(each) for each in trained)
+    trainings = tuple(training_facts(each, folder) for each in trained)
     pixels = tuple(stage for comparison in compared for stage in comparison.stages)
     coverage = tuple(comparison.coverage for comparison in compared)
     paths = _paths(experiment)

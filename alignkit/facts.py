@@ -10,6 +10,7 @@ from alignkit.datasets import DATASETS
 from alignkit.plugins import name_of
 from alignkit.preprocess import STAGES, Preprocess, StageName, stage_identity
 from alignkit.record import (
+    Artifact,
     Coverage,
     DataFacts,
     Epoch,
@@ -21,6 +22,8 @@ from alignkit.record import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from alignkit.cell import Ended
     from alignkit.execute import Sets, Trained
     from alignkit.plan import Plan
@@ -116,18 +119,21 @@ def coverage_facts(plan: Plan, sets: Sets) -> tuple[Coverage, ...]:
     return tuple(rows)
 
 
-def training_facts(trained: Trained) -> TrainingFacts:
-    """A training's log, or why there is none."""
+def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
+    """A training's log, or why there is none; files of it are written into ``folder``."""
     from alignkit.train import read_log
+    from alignkit.train.logged import write_logs
 
     state, reason, _ = state_of(trained.ended)
     epochs: tuple[Epoch, ...] = ()
+    files: tuple[Artifact, ...] = ()
     key, images, ranks, held_out, kept = trained.training.key, trained.images, 1, 0, None
     if isinstance(trained.ended, Measured) and trained.training.given is None:
         log = read_log(trained.ended.value)
         epochs, images = tuple(Epoch(**epoch) for epoch in log["epochs"]), log["images"]
         ranks, held_out, kept = log["ranks"], log["held_out"], log["kept_epoch"]
         key = trained.ended.value.key
+        files = write_logs(trained.ended.value, trained.training, epochs, folder)
     return TrainingFacts(
         preprocess=trained.training.row,
         seed=trained.training.seed,
@@ -140,6 +146,7 @@ def training_facts(trained: Trained) -> TrainingFacts:
         ranks=ranks,
         held_out=held_out,
         kept_epoch=kept,
+        files=files,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from alignkit.record.stored import Count, State, Stored
+from alignkit.record.stored import Artifact, Count, State, Stored
 
 
 class Epoch(Stored):
@@ -38,3 +38,5 @@ class TrainingFacts(Stored):
     """Training images that were scored on and not trained on."""
     kept_epoch: int | None = None
     """Whose weights are the model."""
+    files: tuple[Artifact, ...] = ()
+    """Its log as CSV, and scikit-learn's classification report of every epoch."""
