@@ -20,6 +20,7 @@ from alignkit.checkpoint import Checkpoint
 from alignkit.compare.comparison import Comparison, compare_stored
 from alignkit.datasets import Split
 from alignkit.export import export_onnx
+from alignkit.given.onnx_file import in_one_file
 from alignkit.inputs import Tensors
 from alignkit.plan import Evaluation, Plan, Training
 from alignkit.predict import (
@@ -349,7 +350,7 @@ def model_source(
     own = evaluation.training.preprocess
     calibration = calibration_of(wanted, own, sets.train, workspace) if wanted else None
     if checkpoint.format == "onnx":
-        return Source(checkpoint, checkpoint.weights, calibration)
+        return Source(checkpoint, in_one_file(checkpoint.weights, workspace), calibration)
     prepared = sets.usable(evaluation.preprocess.name, "eval")
     assert prepared is not None
     chosen = np.flatnonzero(prepared.rows >= 0)[:EXPORT_CHECKED]

@@ -34,9 +34,14 @@ def size_curves(
 ) -> tuple[SizeCurve, ...]:
     """A curve for each metric and each entry that was measured at two shares of the data or more.
 
-    Entries belong together by path, evaluation path and runtime.
+    Entries belong together by path, evaluation path and runtime. Models that were given, not
+    trained here, have no size.
     """
-    images = {each.preprocess: each.images for each in trainings if each.state == "measured"}
+    images = {
+        each.preprocess: each.images
+        for each in trainings
+        if each.state == "measured" and each.images
+    }
     groups: dict[Place, list[MatrixEntry]] = {}
     for entry in matrix:
         if entry.drift is not None and entry.trained_with in images:

@@ -17,10 +17,13 @@ from alignkit.errors import AlignkitError, BackendError, ConfigError, DataError
 from alignkit.export import export_onnx
 from alignkit.given import Given
 from alignkit.given.files import quiet_torchscript
+from alignkit.given.onnx_file import in_one_file
 from alignkit.load import load_experiment
 from alignkit.plan import make_plan
 from alignkit.predict import open_session
 from alignkit.progress import NoProgress
+from alignkit.report.form import Form
+from alignkit.report.write import write_report
 from alignkit.run import run_experiment
 from alignkit.train.models import build_model, load_model
 from alignkit.workspace import Workspace
@@ -155,8 +158,71 @@ def test_shapes_that_do_not_fit_are_told(files, tmp_path):
     for dimension, size in zip(dimensions, (1, 32, 32, 3), strict=True):
         dimension.dim_value = size
     onnx.save(graph, tmp_path / "last.onnx")
+    dimensions[0].dim_value = 2
+    for dimension, size in zip(dimensions[1:], (3, 32, 32), strict=True):
+        dimension.dim_value = size
+    onnx.save(graph, tmp_path / "two.onnx")
+    with pytest.raises(BackendError, match="batches of exactly 2; export it with a free first"):
+        Given("mine", "onnx", tmp_path / "two.onnx").checkpoint(DIGITS, (32, 32))
     with pytest.raises(BackendError, match="channels last"):
         Given("mine", "onnx", tmp_path / "last.onnx").checkpoint(DIGITS, (32, 32))
+
+
+@pytest.fixture
+def in_two_files(files, tmp_path) -> Path:
+    """The graph with its weights beside it, as newer exporters write it."""
+    import onnx
+
+    file = tmp_path / "theirs" / "two.onnx"
+    file.parent.mkdir()
+    onnx.save(
+        onnx.load(files["onnx"]), file, save_as_external_data=True, location="two.data",
+        size_threshold=0,
+    )  # fmt: skip
+    return file
+
+
+def test_weights_beside_a_graph_are_found_wherever_alignkit_is_started(in_two_files, tmp_path):
+    workspace = Workspace(tmp_path)
+    whole = in_one_file(in_two_files, workspace)
+    assert in_one_file(in_two_files, workspace) == whole
+    found = ONNXRuntimeBackend().open(checkpoint("onnx", in_two_files), whole, "fp32")
+    expected = trained_model().predict(ONNXRuntimeBackend(), "fp32")
+    assert np.array_equal(found.predict(trained_model().batch), expected)
+
+
+def test_weights_beside_a_graph_belong_to_its_key(in_two_files):
+    before = checkpoint("onnx", in_two_files).key
+    weights = bytearray(in_two_files.with_name("two.data").read_bytes())
+    weights[100] ^= 1
+    in_two_files.with_name("two.data").write_bytes(weights)
+    assert checkpoint("onnx", in_two_files).key != before
+
+
+def test_weights_that_are_missing_or_too_many_are_told(in_two_files, tmp_path, monkeypatch):
+    monkeypatch.setattr("alignkit.given.onnx_file.LARGEST", 1000)
+    with pytest.raises(DataError, match="GiB of weights; backends take graphs of one file"):
+        in_one_file(in_two_files, Workspace(tmp_path))
+    in_two_files.with_name("two.data").unlink()
+    with pytest.raises(DataError, match=r"keeps its weights in two\.data, which is not beside it"):
+        checkpoint("onnx", in_two_files)
+
+
+def test_a_state_dict_of_another_model_says_how_it_differs(files, tmp_path):
+    weights = torch.load(files["weights"])
+    first, *_, last = weights
+    wrapped = {f"module.{name}": each for name, each in weights.items()}
+    short = {name: each for name, each in weights.items() if name != first}
+    shaped = {**weights, last: torch.zeros(12)}
+    for given, message in (
+        (wrapped, r"missing .*; its names begin with 'module\.': save the state_dict of the"),
+        (short, rf"with 10 classes: 1 tensors missing \({first}\)$"),
+        (shaped, rf"1 of another shape \({last} is 12, the model's 10\)$"),
+        ([1, 2], "it holds a list$"),
+    ):
+        torch.save(given, tmp_path / "theirs.pt")
+        with pytest.raises(DataError, match=message):
+            load_model(checkpoint("weights", tmp_path / "theirs.pt", model="small-cnn"))
 
 
 @pytest.mark.parametrize(
@@ -198,3 +264,27 @@ def test_a_run_with_an_onnx_file_trains_nothing_and_measures_every_cell_it_can(f
     assert all(held.values())
     assert record.verdict.sentence.startswith("No conclusion can be drawn: 'the reference models")
     assert {row.split for row in record.coverage} == {"eval"}
+
+
+def test_models_of_several_kinds_are_measured_on_one_path_and_shown(files, tmp_path):
+    file = tmp_path / "own.yaml"
+    kinds = {"torchscript": "torchscript", "exported": "exported", "onnx": "onnx"}
+    models = [f"{{name: {name}, {kind}: {files[kind]}, preprocess: opencv}}"
+              for name, kind in kinds.items()]  # fmt: skip
+    models.append(
+        f"{{name: weights, weights: {files['weights']}, model: small-cnn, preprocess: pillow}}"
+    )
+    file.write_text(OWN.format(models=f"[{', '.join(models)}]"))
+    experiment = load_experiment(file, ["evaluate.backends=[onnxruntime]"])
+    workspace = Workspace(tmp_path / "reports")
+    record, folder = run_experiment(experiment, workspace, progress=NoProgress())
+    assert {cell.state for cell in record.cells} == {"measured"}
+    drift = {each.trained_with: each.drift for each in record.matrix if not each.aligned}
+    assert set(drift) == {*(f"opencv (model {name})" for name in kinds), "pillow (model weights)"}
+    same = [drift[f"opencv (model {name})"] for name in kinds]
+    counts = {(each.n, each.right_to_wrong, each.wrong_to_right) for each in same}
+    assert len(counts) == 1  # it is one model
+    assert record.training_sizes == ()  # nothing was trained: several models are no shares of data
+    write_report(folder, Form())
+    page = (folder / "index.html").read_text()
+    assert all(f"model {name}" in page for name in kinds)

@@ -62,17 +62,17 @@ def _as_text(planned: Plan, expected: Forecast) -> str:
 
     experiment = planned.experiment
     trainings = [("training", "state", ""), *map(_row, expected.trainings)]
+    trained = ["", columns(trainings, indent="  ")] if expected.trainings else []
     return "\n".join(
         [
             f"{experiment.name}  {experiment.file}",
             *([experiment.question] if experiment.question else []),
-            "",
-            columns(trainings, indent="  "),
+            *trained,
             "",
             columns(_cell_rows(expected.cells), indent="  "),
             "",
             *_attribution_table(planned, expected),
-            f"trainings  {_counted(expected.trainings)}",
+            f"trainings  {_counted(expected.trainings) or 'none'}",
             f"cells      {_counted(expected.cells)}",
             *_counted_attributions(expected),
             *_advice(planned),

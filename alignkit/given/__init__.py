@@ -29,19 +29,28 @@ class Given:
     def parts(self) -> dict[str, Any]:
         """What its outputs depend on, without the machine's path to it.
 
-        Raises `ConfigError` if there is no such file.
+        Raises `ConfigError` if there is no such file, `DataError` if an ONNX file is none or lacks
+        the weights beside it.
         """
         if not self.file.is_file():
             raise ConfigError(
                 f"model {self.name}: no file {self.file}; paths are relative to where alignkit is "
                 "started"
             )
-        return {
+        parts: dict[str, Any] = {
             "file": file_sha256(self.file),
             "format": self.format,
             "model": self.model,
             "classes": list(self.classes),
         }
+        if self.format == "onnx" and (beside := self._weights_beside()):
+            parts["weights beside it"] = beside
+        return parts
+
+    def _weights_beside(self) -> dict[str, str]:
+        from alignkit.given.onnx_file import weights_beside
+
+        return weights_beside(self.file)
 
     def unsuitable(self, backend: str, *, needs_onnx: bool) -> str:
         """Why a backend cannot run this kind of file; empty if it can."""

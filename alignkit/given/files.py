@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,35 @@ def read_weights(file: Path, what: str) -> Any:
     keys = NESTED if isinstance(stored, dict) else ()
     nested = (stored[key] for key in keys if isinstance(stored.get(key), dict))
     return next(nested, stored)
+
+
+def misfit(own: Mapping[str, Any], given: Any) -> str:
+    """In words, why a ``state_dict`` is not that of a module whose own is ``own``."""
+    if not isinstance(given, Mapping):
+        return f"it holds a {type(given).__name__}"
+    missing = [name for name in own if name not in given]
+    surplus = [str(name) for name in given if name not in own]
+    shapes = [
+        f"{name} is {_shape(given[name])}, the model's {_shape(own[name])}"
+        for name in own
+        if name in given and _shape(given[name]) != _shape(own[name])
+    ]
+    told = [f"{len(missing)} tensors missing ({_some(missing)})"] if missing else []
+    told += [f"{len(surplus)} not the model's ({_some(surplus)})"] if surplus else []
+    told += [f"{len(shapes)} of another shape ({_some(shapes)})"] if shapes else []
+    wrapped = next((name for name in missing if any(s.endswith(f".{name}") for s in surplus)), "")
+    if wrapped:
+        prefix = next(s for s in surplus if s.endswith(f".{wrapped}")).removesuffix(wrapped)
+        told.append(f"its names begin with {prefix!r}: save the state_dict of the module inside")
+    return "; ".join(told)
+
+
+def _shape(tensor: Any) -> str:
+    return "x".join(map(str, getattr(tensor, "shape", ()))) or "one value"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
 
 
 def load_graph(file: Path, kind: str) -> nn.Module:

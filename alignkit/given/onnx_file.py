@@ -1,4 +1,8 @@
-"""An ONNX file the user brings: whether its input and output fit the data."""
+"""An ONNX file the user brings: whether its input and output fit the data, and all it consists of.
+
+Exporters may keep the weights in files beside it. Backends are handed the bytes of one file, so
+such a graph is put together once.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,59 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.errors import BackendError, DataError
+from alignkit.workspace import Workspace, content_key, file_sha256
+
+LARGEST = 2**31
+"""Bytes of weights in one file: protobuf's limit for a message."""
+
+
+def weights_beside(file: Path) -> dict[str, str]:
+    """Name → SHA-256 of each file the graph keeps weights in; empty if it holds its own.
+
+    Raises `DataError` if it is no ONNX file, or one of them is not there.
+    """
+    found: dict[str, str] = {}
+    for each in _read(file).graph.initializer:
+        location = next((fact.value for fact in each.external_data if fact.key == "location"), "")
+        if not location or location in found:
+            continue
+        beside = file.parent / location
+        if not beside.is_file():
+            raise DataError(
+                f"{file} keeps its weights in {location}, which is not beside it; move both "
+                "together"
+            )
+        found[location] = file_sha256(beside)
+    return found
+
+
+def in_one_file(file: Path, workspace: Workspace) -> Path:
+    """The file, or where its weights lie beside it, one stored with all of them.
+
+    Raises `DataError` if they are more than one file can hold, or cannot be read.
+    """
+    import onnx
+
+    beside = weights_beside(file)
+    if not beside:
+        return file
+    size = sum((file.parent / each).stat().st_size for each in beside)
+    if size > LARGEST:
+        raise DataError(
+            f"{file} has {size / 2**30:.1f} GiB of weights; backends take graphs of one file, "
+            f"which holds at most {LARGEST / 2**30:g} GiB"
+        )
+    parts = {"graph": file_sha256(file), "weights": beside}
+    key = content_key(parts)
+    if (stored := workspace.intact("exports", key)) is None:
+        with workspace.store("exports", key, parts, f"put {file.name} together") as folder:
+            try:
+                onnx.save(onnx.load(file), folder / "model.onnx")
+            except Exception as error:
+                raise DataError(f"{file}: its weights cannot be read ({error})") from error
+        stored = workspace.intact("exports", key)
+    assert stored is not None
+    return stored / "model.onnx"
 
 
 def require_shapes(file: Path, *, classes: int, height: int, width: int) -> None:
@@ -16,10 +73,7 @@ def require_shapes(file: Path, *, classes: int, height: int, width: int) -> None
     """
     import onnx
 
-    try:
-        graph = onnx.load(file, load_external_data=False).graph
-    except Exception as error:
-        raise DataError(f"{file} is no ONNX file ({error})") from error
+    graph = _read(file).graph
     weights = {each.name for each in graph.initializer}
     inputs = [each for each in graph.input if each.name not in weights]
     if len(inputs) != 1 or not graph.output:
@@ -37,6 +91,16 @@ def require_shapes(file: Path, *, classes: int, height: int, width: int) -> None
         )
 
 
+def _read(file: Path) -> Any:
+    """The graph without the weights beside it."""
+    import onnx
+
+    try:
+        return onnx.load(file, load_external_data=False)
+    except Exception as error:
+        raise DataError(f"{file} is no ONNX file ({error})") from error
+
+
 def _require_input(file: Path, taken: list[int | None], size: tuple[int, int]) -> None:
     wanted = (3, *size)
     if len(taken) == 4 and taken[3] == 3 and taken[1] != 3:
@@ -51,9 +115,10 @@ def _require_input(file: Path, taken: list[int | None], size: tuple[int, int]) -
             f"{file} takes inputs of {_told(taken)}, and the path gives "
             f"{_told([None, *wanted])}; change the path's size, or export the model again"
         )
-    if taken[0] not in (None, 1):
+    if taken[0] is not None:
         raise BackendError(
-            f"{file} takes batches of exactly {taken[0]}; export it with a free first dimension"
+            f"{file} takes batches of exactly {taken[0]}; export it with a free first dimension "
+            "(torch.onnx.export: dynamic_shapes, or dynamic_axes)"
         )
 
 

@@ -170,7 +170,7 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
     """
     import torch
 
-    from alignkit.given.files import load_graph, read_weights
+    from alignkit.given.files import load_graph, misfit, read_weights
 
     if checkpoint.format == "onnx":
         raise DataError(f"{checkpoint.weights} is an ONNX file, which torch does not run")
@@ -186,6 +186,6 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
     except (RuntimeError, TypeError) as error:
         raise DataError(
             f"{checkpoint.weights} holds no weights of {checkpoint.model} with "
-            f"{checkpoint.classes} classes ({error})"
+            f"{checkpoint.classes} classes: {misfit(model.state_dict(), weights) or error}"
         ) from error
     return model.eval()
