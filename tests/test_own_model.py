@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from pathlib import Path
@@ -96,16 +97,19 @@ def test_a_function_of_the_users_builds_the_module(files, tmp_path, monkeypatch)
         build_model("no_such_module:build", 10, 32, 32)
 
 
-def test_a_pickle_that_would_run_code_is_refused_and_runs_nothing(tmp_path):
+@pytest.mark.parametrize("call", [Path.touch, os.system])  # torch names the two differently
+def test_a_pickle_that_would_run_code_is_refused_and_runs_nothing(tmp_path, call):
+    argument = tmp_path / "executed" if call is Path.touch else f"touch {tmp_path}/executed"
+
     class Malicious:
         def __reduce__(self):
-            return (Path.touch, (tmp_path / "executed",))
+            return call, (argument,)
 
     file = tmp_path / "weights.pt"
     file.write_bytes(pickle.dumps(Malicious(), protocol=2))
     torch.save({"state_dict": Malicious()}, tmp_path / "zipped.pt")
     for each in (file, tmp_path / "zipped.pt"):
-        with pytest.raises(DataError, match=r"refused.*state_dict|holds no weights"):
+        with pytest.raises(DataError, match=r"refused: .*state_dict\(\), FILE\)$"):
             load_model(checkpoint("weights", each, model="small-cnn"))
     assert not (tmp_path / "executed").exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ def read_weights(file: Path, what: str) -> Any:
     try:
         stored = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        if "Unsupported global" in str(error) or "Unsupported class" in str(error):
+        if re.search("unsupported (global|class)", str(error), re.IGNORECASE):
             raise DataError(
                 f"{file} was refused: it is a pickle that would run code or build objects other "
                 "than tensors; save the weights alone, torch.save(model.state_dict(), FILE)"
