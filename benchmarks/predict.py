@@ -1,0 +1,128 @@
+"""What an evaluation costs beside a bare loop over the same session with the same batches.
+
+`predict` adds to the loop: reading and normalising the batches, their hash, the first images asked
+again one at a time, and the file it writes. The bare loop is handed the batches as they are in
+memory. Both take turns; only their ratio means something. Target: 1.15.
+
+    python benchmarks/predict.py [--backend NAME] [--images N] [--batch N] [--size N] [--repeats N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+from prepare import bundled_photos
+
+from alignkit.backends import Session
+from alignkit.cell import Measured
+from alignkit.execute import model_source, predict_one, prepare_sets, train_models
+from alignkit.load import load_experiment
+from alignkit.plan import make_plan
+from alignkit.predict import open_session
+from alignkit.progress import NoProgress
+from alignkit.train.models import build_model
+from alignkit.workspace import Workspace
+
+MODEL = "resnet18"
+EXPERIMENT = """
+name: predict
+data: {{name: folder, root: "{root}/data"}}
+preprocess:
+  opencv: {{decode: opencv, resize: {{name: opencv, size: {size}}}}}
+  pillow: {{preset: pillow-train, size: {size}}}
+models: [{{name: mine, weights: "{root}/mine.pt", model: {model}, preprocess: opencv}}]
+evaluate: {{backends: [{backend}], batch_size: {batch}}}
+"""
+
+
+def write_experiment(root: Path, options: argparse.Namespace) -> Path:
+    """Two classes of images, random weights, and the file that names them."""
+    for index, encoded in enumerate(bundled_photos(options.images + 2)):
+        split = "eval" if index < options.images else "train"  # which must not be empty
+        file = root / "data" / split / "ab"[index % 2] / f"{index:05}.jpg"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(encoded)
+    torch.manual_seed(0)
+    torch.save(build_model(MODEL, 2, options.size, options.size).state_dict(), root / "mine.pt")
+    file = root / "predict.yaml"
+    text = EXPERIMENT.format(
+        root=root, model=MODEL, size=options.size, backend=options.backend, batch=options.batch
+    )
+    file.write_text(text)
+    return file
+
+
+def timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Print the seconds of both, and their ratio."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--backend", default="onnxruntime")
+    parser.add_argument("--images", type=int, default=512)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--size", type=int, default=224)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        measure(Path(folder), options)
+
+
+def measure(root: Path, options: argparse.Namespace) -> None:
+    """One session, used by both in turn."""
+    plan = make_plan(load_experiment(write_experiment(root, options)))
+    workspace, silent = Workspace(root / "reports"), NoProgress()
+    sets = prepare_sets(plan, workspace, silent)
+    [trained] = train_models(plan, sets, workspace, silent)
+    assert isinstance(trained.ended, Measured)
+    checkpoint = trained.ended.value
+    cell = plan.evaluations[0]
+    prepared = sets.usable(cell.preprocess.name, "eval")
+    assert prepared is not None
+    rows = np.flatnonzero(prepared.rows >= 0)
+    parts = np.split(rows, range(options.batch, len(rows), options.batch))
+    batches = [prepared.batch(each, cell.preprocess.normalise) for each in parts]
+    onnx = model_source(cell, checkpoint, sets, workspace).onnx
+    with open_session(cell.runtime, checkpoint, onnx) as opened:
+        session = cast("Session", opened)
+
+        def loop() -> None:
+            for batch in batches:
+                session.predict(batch)
+
+        bare, whole = [], []
+        for repeat in range(options.repeats):
+            fresh = Workspace(root / str(repeat))  # nothing is stored there
+            bare.append(timed(loop))
+            whole.append(
+                timed(lambda to=fresh: predict_one(cell, checkpoint, opened, sets, plan, to))
+            )
+    report(options, len(rows), bare, whole)
+
+
+def report(options: argparse.Namespace, images: int, bare: list[float], whole: list[float]) -> None:
+    ratios = sorted(each / base for base, each in zip(bare, whole, strict=True))
+    load = os.getloadavg()[0]
+    print(
+        f"{MODEL} in {options.backend}, {images} images of {options.size} px, batches of "
+        f"{options.batch}, {os.cpu_count()} cores, load {load:.1f}"
+    )
+    print(f"bare loop   {statistics.median(bare):.2f} s  ({min(bare):.2f} to {max(bare):.2f})")
+    print(f"evaluation  {statistics.median(whole):.2f} s  ({min(whole):.2f} to {max(whole):.2f})")
+    print(f"ratio       {statistics.median(ratios):.3f}  ({ratios[0]:.3f} to {ratios[-1]:.3f})")
+
+
+if __name__ == "__main__":
+    main()
