@@ -44,7 +44,6 @@ from alignkit.workspace import Workspace
 EXPORT_CHECKED = 16
 """Real images an ONNX export is checked with."""
 
-
 Ways: TypeAlias = dict[tuple[str, Split], Ended[Prepared]]
 """(path, split) → what it decoded and resized to."""
 
