@@ -14,6 +14,7 @@ import typer
 
 from alignkit import __version__
 from alignkit.cli.baseline import app as baseline
+from alignkit.cli.bisect import bisect
 from alignkit.cli.calibrate import calibrate
 from alignkit.cli.check import check
 from alignkit.cli.compare import compare
@@ -45,6 +46,7 @@ app.command()(run)
 app.command()(plan)
 app.command()(check)
 app.command()(diff)
+app.command()(bisect)
 app.add_typer(gate)
 app.command()(review)
 app.add_typer(baseline)

@@ -36,38 +36,21 @@ def controls_table(record: RunRecord) -> Table | None:
 
 def paths_table(paths: Sequence[PathFacts], names: Names) -> Table:
     """Every stage of every path with the code that ran."""
-    rows = tuple(row for path in paths for row in _path_rows(path, names))
+    rows = tuple(row for path in paths for row in _path_rows(path, names.short(path.name)))
     columns = text_columns("Path", "Stage", "What it does", "Options", "Library that ran")
-    return Table("Preprocessing paths, the reference first", columns, rows)
+    notes = [f"{path.name}: {note}." for path in paths if (note := names.of(path.name).note)]
+    caption = " ".join(["Preprocessing paths, the reference first.", *notes])
+    return Table(caption if notes else caption.removesuffix("."), columns, rows)
 
 
-def _path_rows(path: PathFacts, names: Names) -> list[Row]:
-    known = names.of(path.name)
-    title = f"{known.name}: {known.note}" if known.note else known.name
-    if path.skipped:
-        return [
-            Row(
-                (
-                    Shown(title),
-                    Shown("all"),
-                    Shown(f"skipped: {path.skipped}"),
-                    Shown(""),
-                    Shown(""),
-                )
-            )
-        ]
-    return [
-        Row(
-            (
-                Shown(title),
-                Shown(stage.stage),
-                Shown(stage.label),
-                Shown(_options(stage.options)),
-                Shown(stage.version or "alignkit"),
-            )
-        )
+def _path_rows(path: PathFacts, name: str) -> list[Row]:
+    told = [
+        (stage.stage, stage.label, _options(stage.options), stage.version or "alignkit")
         for stage in path.stages
     ]
+    if path.skipped:
+        told = [("all", f"skipped: {path.skipped}", "", "")]
+    return [Row(tuple(map(Shown, (name, *cells)))) for cells in told]
 
 
 def data_table(record: RunRecord) -> Table:

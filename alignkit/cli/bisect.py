@@ -1,0 +1,182 @@
+"""`alignkit bisect`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from alignkit.cli.arguments import Json, Overrides, Quiet, Reports
+from alignkit.errors import ConfigError
+from alignkit.progress import Mode, Progress, advancing, progress_for
+
+if TYPE_CHECKING:
+    from alignkit.bisect.cell import Sides
+
+
+def bisect(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="Experiment file: bisect one of its cells.", show_default=False),
+    ] = None,
+    cell: Annotated[
+        str,
+        typer.Option(
+            metavar="TRAINED|EVALUATED|BACKEND|PRECISION",
+            help="Of the experiment; by default the first in another runtime.",
+            show_default=False,
+        ),
+    ] = "",
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.onnx", help="Without an experiment.", show_default=False),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.onnx",
+            help="Compare --model with this graph of the same tensors.",
+            show_default=False,
+        ),
+    ] = None,
+    images: Annotated[
+        list[Path],
+        typer.Option(metavar="DIR", help="Folders or files; repeatable.", show_default=False),
+    ] = [],  # noqa: B006 - typer copies it
+    preprocess: Annotated[
+        str, typer.Option(metavar="P", help="A preset, or FILE.yaml:PATH, for --images.")
+    ] = "opencv-train",
+    size: Annotated[
+        int | None, typer.Option(min=1, help="Side of the input, if the graph leaves it open.")
+    ] = None,
+    reference: Annotated[
+        str,
+        typer.Option(
+            metavar="RUNTIME",
+            help="E.g. 'onnxruntime optimisation=disabled fp32'; for a cell its row's reference.",
+            show_default=False,
+        ),
+    ] = "",
+    candidate: Annotated[
+        str,
+        typer.Option(
+            metavar="RUNTIME", help="For --model; 'onnxruntime fp16'.", show_default=False
+        ),
+    ] = "",
+    count: Annotated[int, typer.Option(min=1, help="Images to run.")] = 8,
+    tolerance: Annotated[
+        float,
+        typer.Option(min=0, help="Of max |Δ| as a share of the layer's greatest value."),
+    ] = 1e-3,
+    overrides: Overrides = [],  # noqa: B006
+    reports: Reports = Path("reports"),
+    as_json: Json = False,
+    out: Annotated[
+        list[str], typer.Option(metavar="json=PATH", help="Write the result.", show_default=False)
+    ] = [],  # noqa: B006
+    progress: Annotated[Mode, typer.Option(help="auto, plain or none.")] = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Find the first layer of a model at which two runtimes, or two graphs, part.
+
+    Exit codes: 0 compared, whatever was found · 2 usage · 4 a runtime is missing · 5 nothing was
+    compared.
+    """
+    from alignkit.bisect import bisect as compare
+    from alignkit.bisect.text import as_text
+    from alignkit.workspace import write_atomically
+
+    files = [_json_path(each) for each in out]
+    display = progress_for("none" if quiet else progress)
+    if (file is None) == (model is None):
+        raise ConfigError("give an experiment file, or --model FILE.onnx with --images DIR")
+    if file is not None:
+        if against or candidate or images:
+            raise ConfigError("--against, --candidate and --images go with --model, not a file")
+        sides = _of_cell(file, overrides, cell, reference, count, reports, display)
+    else:
+        assert model is not None
+        sides = _of_files(model, against, images, preprocess, reference, candidate, count, size)
+    with display.stage("bisect", len(sides.layers), sides.model) as stage:
+        found = compare(
+            sides.reference,
+            sides.candidate,
+            sides.layers,
+            model=sides.model,
+            images=sides.images,
+            tolerance=tolerance,
+            command=shlex.join(["alignkit", *sys.argv[1:]]),
+            progress=advancing(stage),
+        )
+    document = found.model_dump_json(indent=1)
+    print(document if as_json else as_text(found))
+    for path in files:
+        write_atomically(path, document + "\n")
+
+
+def _of_cell(
+    file: Path,
+    overrides: list[str],
+    cell: str,
+    reference: str,
+    count: int,
+    reports: Path,
+    display: Progress,
+) -> Sides:
+    from alignkit.bisect.cell import sides_of_cell
+    from alignkit.bisect.runtime import runtime_named
+    from alignkit.load import load_experiment
+    from alignkit.workspace import Workspace
+
+    return sides_of_cell(
+        load_experiment(file, overrides),
+        cell,
+        reference=runtime_named(reference) if reference else None,
+        count=count,
+        workspace=Workspace(reports),
+        progress=display,
+    )
+
+
+def _of_files(
+    model: Path,
+    against: Path | None,
+    images: list[Path],
+    preprocess: str,
+    reference: str,
+    candidate: str,
+    count: int,
+    size: int | None,
+) -> Sides:
+    from alignkit.bisect.files import sides_of_files
+    from alignkit.bisect.runtime import runtime_named
+
+    if not images:
+        raise ConfigError("--model needs --images DIR: layers are compared on real images")
+    for each in filter(None, (model, against)):
+        if not each.is_file():
+            raise ConfigError(f"{each} is no file; give an exported model, FILE.onnx")
+    return sides_of_files(
+        model,
+        against,
+        images,
+        preprocess,
+        reference=runtime_named(reference or "onnxruntime fp32"),
+        # two graphs are compared in one runtime, unless another is asked for
+        candidate=runtime_named(candidate or ("onnxruntime fp32" if against else FP16)),
+        count=count,
+        size=size,
+    )
+
+
+FP16 = "onnxruntime fp16"
+
+
+def _json_path(given: str) -> Path:
+    kind, _, path = given.partition("=")
+    if kind != "json" or not path:
+        raise ConfigError(f"--out {given}: expected json=PATH")
+    return Path(path)
