@@ -60,14 +60,11 @@ def quickstart(session: nox.Session) -> None:
 
 @nox.session
 def gpu(session: nox.Session) -> None:
-    """The tests that need an NVIDIA GPU, and the surrogates' distance to what they stand in for.
+    """All that only a GPU can tell, into reports/gpu: tests, surrogates, decoders, a matrix.
 
-    Without a GPU both are skipped, and told so.
+    Arguments are those of benchmarks/gpu.py. Without a GPU it fails, and says so.
     """
     if not (Path("/dev/nvidia0").exists() or any(Path("/proc/driver/nvidia").glob("gpus/*"))):
-        session.skip("this machine has no NVIDIA GPU: nothing was tested")
+        session.error("this machine has no NVIDIA GPU: nothing was tested")
     session.install(".[dev]")
-    session.run("python", "-m", "pytest", "-m", "gpu", *session.posargs)
-    # 4: a stack's library is not of the base install; all others are measured
-    kept = ("--out", "alignkit/calibration", "--residuals", "reports/residuals")
-    session.run("alignkit", "calibrate", *kept, success_codes=[0, 4])
+    session.run("python", "benchmarks/gpu.py", "reports/gpu", *session.posargs)

@@ -141,6 +141,7 @@ DECODERS = {
         module="nvidia.nvimgcodec",
         extra="nvimgcodec",
         gpu=True,
+        unproven=True,
         summary="nvImageCodec on CUDA or the JPEG engine: nvJPEG, smooth chroma by default",
     ),
 }
