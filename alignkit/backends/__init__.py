@@ -168,6 +168,14 @@ BACKENDS = {
         extra="openvino",
         summary="OpenVINO on the CPU; fp32, bf16, fp16, each verified",
     ),
+    "torchpipe": Plugin(
+        "alignkit.backends.torchpipe:TorchpipeBackend",
+        distributions=("torchpipe",),
+        module="torchpipe",
+        gpu=True,
+        unproven=True,
+        summary="torchpipe's TensorrtTensor behind its own decoder; is sent files",
+    ),
     "tensorrt": Plugin(
         "alignkit.backends.tensorrt:TensorRTBackend",
         distributions=("tensorrt", "tensorrt-cu13", "tensorrt-cu12"),
