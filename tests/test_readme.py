@@ -37,7 +37,8 @@ def test_every_command_and_its_options_exist(command):
 @pytest.mark.parametrize("option", sorted(set(re.findall(r"`(--[a-z-]+)", TEXT))))
 def test_every_option_that_is_mentioned_exists(option):
     helps = [
-        CliRunner().invoke(app, [name, "--help"]).output for name in ("run", "plan", "list", "gate")
+        CliRunner().invoke(app, [name, "--help"]).output
+        for name in ("run", "plan", "list", "diff", "gate")
     ]
     assert any(option in told for told in helps)
 
