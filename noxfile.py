@@ -66,5 +66,5 @@ def gpu(session: nox.Session) -> None:
     """
     if not (Path("/dev/nvidia0").exists() or any(Path("/proc/driver/nvidia").glob("gpus/*"))):
         session.error("this machine has no NVIDIA GPU: nothing was tested")
-    session.install(".[dev]")
+    session.install(".[dev,dali,nvimgcodec,tensorrt]")
     session.run("python", "benchmarks/gpu.py", "reports/gpu", *session.posargs)
