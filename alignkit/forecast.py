@@ -9,17 +9,19 @@ from statistics import median
 from typing import Any, Literal
 
 from alignkit.attribution import PlannedAttribution, planned_attributions
+from alignkit.pixel_comparison import PixelComparison
 from alignkit.plan import Evaluation, Plan, Training
 from alignkit.workspace import Finished, Workspace, changed_parts
 
 State = Literal["cached", "to run", "impossible"]
+Work = Training | Evaluation | PlannedAttribution | PixelComparison
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """One piece of work, and what a run would do about it."""
 
-    work: Training | Evaluation | PlannedAttribution
+    work: Work
     state: State
     reason: str = ""
     """Why it is impossible, or what differs from what is stored under its name."""
@@ -47,6 +49,10 @@ class Forecast:
     """Of the drift along each path, in all runtimes together."""
     estimate: Estimate
     """Of these; preparing and comparing images come on top, and what ``advise`` adds."""
+    comparisons: tuple[Outlook, ...]
+    """Of pixels, the reference path with each other."""
+    comparing: Estimate
+    """Of the comparisons."""
 
 
 def forecast(plan: Plan, workspace: Workspace) -> Forecast:
@@ -54,8 +60,9 @@ def forecast(plan: Plan, workspace: Workspace) -> Forecast:
     trained, predicted = workspace.finished("trainings"), workspace.finished("cells")
     trainings = _outlooks([each for each in plan.trainings if each.given is None], trained)
     cells = _outlooks(plan.evaluations, predicted)
-    attributed = workspace.finished("comparisons")
-    attributions = _outlooks(planned_attributions(plan), attributed)
+    compared = workspace.finished("comparisons")
+    attributions = _outlooks(planned_attributions(plan), compared)
+    comparisons = _outlooks(plan.comparisons, compared)
     images, _ = plan.experiment.content.data.counts()
     estimate = Estimate(0.0, 0)
     for training in _to_run(trainings):
@@ -63,20 +70,19 @@ def forecast(plan: Plan, workspace: Workspace) -> Forecast:
     for cell in _to_run(cells):
         estimate += _cell_estimate(cell, predicted, trained)
     for attribution in _to_run(attributions):
-        estimate += _attribution_estimate(attribution, attributed)
-    return Forecast(trainings, cells, attributions, estimate)
+        estimate += _attribution_estimate(attribution, compared)
+    comparing = Estimate(0.0, 0)
+    for comparison in _to_run(comparisons):
+        comparing += _comparison_estimate(comparison, compared)
+    return Forecast(trainings, cells, attributions, estimate, comparisons, comparing)
 
 
-def _outlooks(
-    works: Sequence[Training | Evaluation | PlannedAttribution], finished: Sequence[Finished]
-) -> tuple[Outlook, ...]:
+def _outlooks(works: Sequence[Work], finished: Sequence[Finished]) -> tuple[Outlook, ...]:
     stored = {each.folder.name for each in finished}
     return tuple(_outlook(work, work.key in stored, finished) for work in works)
 
 
-def _outlook(
-    work: Training | Evaluation | PlannedAttribution, stored: bool, finished: Sequence[Finished]
-) -> Outlook:
+def _outlook(work: Work, stored: bool, finished: Sequence[Finished]) -> Outlook:
     if stored:
         return Outlook(work, "cached")
     if work.skipped:
@@ -133,6 +139,17 @@ def _attribution_estimate(wanted: PlannedAttribution, attributed: Sequence[Finis
         and all(each.parts[name] == wanted.parts[name] for name in ("samples", "paths", "runtimes"))
         and len(each.parts["models"]) == len(wanted.models)
     ]
+    return _median(alike)
+
+
+def _comparison_estimate(comparison: PixelComparison, compared: Sequence[Finished]) -> Estimate:
+    """By comparisons of the same images, whatever their paths were."""
+    kind = comparison.parts.keys()
+    alike = [each for each in compared if each.parts.keys() == kind]
+    return _median([each for each in alike if each.parts["samples"] == comparison.images])
+
+
+def _median(alike: Sequence[Finished]) -> Estimate:
     seconds = [each.seconds for each in alike if each.seconds is not None]
     if not seconds:
         return Estimate(None, None)

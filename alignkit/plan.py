@@ -10,6 +10,7 @@ from alignkit.backends import Backend, Builder, Precision
 from alignkit.errors import ConfigError
 from alignkit.given import Given
 from alignkit.load.experiment import Experiment, Recipe
+from alignkit.pixel_comparison import PixelComparison
 from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.row import FULL, cell_name, row_name
@@ -159,6 +160,7 @@ class Plan:
     """Seed by seed, reference path first."""
     evaluations: tuple[Evaluation, ...]
     pairs: tuple[MatchedPair, ...]
+    comparisons: tuple[PixelComparison, ...]
     ranks: int = 1
     """Processes that train together."""
     cells: tuple[str, ...] = ()
@@ -193,8 +195,9 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     """
     content = experiment.content
     fingerprint = content.data.fingerprint()
+    comparisons = _comparisons(experiment)
     if not content.labelled:  # a pixel gate
-        return Plan(experiment, fingerprint, (), (), ())
+        return Plan(experiment, fingerprint, (), (), (), comparisons)
     trainings = _given(experiment) if content.models else _trainings(experiment, fingerprint, ranks)
     runtimes = _runtimes(experiment)
     evaluations = tuple(
@@ -202,7 +205,14 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
         for training in trainings
         for evaluation in _row_evaluations(training, runtimes, experiment, fingerprint)
     )
-    return Plan(experiment, fingerprint, trainings, evaluations, _pairs(trainings), ranks)
+    pairs = _pairs(trainings)
+    return Plan(experiment, fingerprint, trainings, evaluations, pairs, comparisons, ranks)
+
+
+def _comparisons(experiment: Experiment) -> tuple[PixelComparison, ...]:
+    reference, *candidates = experiment.paths
+    images = experiment.content.data.fingerprint("eval")
+    return tuple(PixelComparison(reference, candidate, images) for candidate in candidates)
 
 
 def _trainings(experiment: Experiment, fingerprint: str, ranks: int) -> tuple[Training, ...]:

@@ -15,10 +15,11 @@ from alignkit.cli.arguments import Cells, Files, Json, Overrides, Reports
 from alignkit.cli.tell import tell
 from alignkit.columns import columns
 from alignkit.errors import AlignkitError, worst
+from alignkit.gate.rule import PIXEL_RULES
 from alignkit.progress import seconds_in_words
 
 if TYPE_CHECKING:
-    from alignkit.forecast import Forecast, Outlook
+    from alignkit.forecast import Estimate, Forecast, Outlook
     from alignkit.memory import Memory
     from alignkit.plan import Plan
 
@@ -32,9 +33,10 @@ def plan(
     reports: Reports = Path("reports"),
     as_json: Json = False,
 ) -> None:
-    """Show every training, cell and attribution: cached, to run and why, or impossible and why.
+    """Show what a run would do, and do nothing.
 
-    Runs nothing.
+    Every training, cell, attribution and comparison of pixels: cached, to run and why, or
+    impossible and why.
     """
     from alignkit.choose import choose_cells
     from alignkit.forecast import forecast
@@ -58,29 +60,50 @@ def plan(
 
 
 def _as_text(planned: Plan, expected: Forecast) -> str:
-    from alignkit.memory import memory
-
     experiment = planned.experiment
-    trainings = [("training", "state", ""), *map(_row, expected.trainings)]
-    trained = ["", columns(trainings, indent="  ")] if expected.trainings else []
+    compared = [("pixels", "state", ""), *map(_row, expected.comparisons)]
     return "\n".join(
         [
             f"{experiment.name}  {experiment.file}",
             *([experiment.question] if experiment.question else []),
-            *trained,
-            "",
-            columns(_cell_rows(expected.cells), indent="  "),
-            "",
-            *_attribution_table(planned, expected),
-            f"trainings  {_counted(expected.trainings) or 'none'}",
-            f"cells      {_counted(expected.cells)}",
-            *_counted_attributions(expected),
-            *_advice(planned),
-            f"time       {_time(expected)}",
-            f"disk       {_disk(expected)}",
-            f"memory     {_memory(memory(planned))}",
+            *(["", columns(compared, indent="  ")] if expected.comparisons else []),
+            *(_models(planned, expected) if planned.evaluations else _pixels(planned, expected)),
         ]
     )
+
+
+def _pixels(planned: Plan, expected: Forecast) -> list[str]:
+    """Of a gate without models."""
+    content = planned.experiment.content
+    _, images = content.data.counts()
+    rules = sum(len(rule.expanded()) for rule in content.gate.rules or PIXEL_RULES)
+    return [
+        "",
+        f"images     {images}",
+        f"rules      {rules}",
+        f"time       {_time(expected.comparing, 'the comparisons')}",
+        f"disk       {_disk(expected.comparing, 'the comparisons')}",
+    ]
+
+
+def _models(planned: Plan, expected: Forecast) -> list[str]:
+    from alignkit.memory import memory
+
+    trainings = [("training", "state", ""), *map(_row, expected.trainings)]
+    return [
+        *(["", columns(trainings, indent="  ")] if expected.trainings else []),
+        "",
+        columns(_cell_rows(expected.cells), indent="  "),
+        "",
+        *_attribution_table(planned, expected),
+        f"trainings  {_counted(expected.trainings) or 'none'}",
+        f"cells      {_counted(expected.cells)}",
+        *_counted_attributions(expected),
+        *_advice(planned),
+        f"time       {_time(expected.estimate, 'trainings, cells and attribution')}",
+        f"disk       {_disk(expected.estimate, 'all of these')}",
+        f"memory     {_memory(memory(planned))}",
+    ]
 
 
 def _row(outlook: Outlook) -> tuple[str, str, str]:
@@ -146,22 +169,16 @@ def _counted(outlooks: Sequence[Outlook]) -> str:
     return ", ".join(f"{number} {state}" for state, number in counts.items())
 
 
-def _time(expected: Forecast) -> str:
-    seconds = expected.estimate.seconds
-    if seconds is None:
+def _time(estimate: Estimate, work: str) -> str:
+    if estimate.seconds is None:
         return NOT_MEASURED
-    return (
-        f"about {seconds_in_words(seconds)} for trainings, cells and attribution"
-        if seconds
-        else "none"
-    )
+    return f"about {seconds_in_words(estimate.seconds)} for {work}" if estimate.seconds else "none"
 
 
-def _disk(expected: Forecast) -> str:
-    size = expected.estimate.bytes
-    if size is None:
+def _disk(estimate: Estimate, work: str) -> str:
+    if estimate.bytes is None:
         return NOT_MEASURED
-    return f"about {size / 1e6:.1f} MB for all of these" if size else "none"
+    return f"about {estimate.bytes / 1e6:.1f} MB for {work}" if estimate.bytes else "none"
 
 
 def _memory(needed: Memory) -> str:
@@ -182,6 +199,7 @@ def _megabytes(size: int) -> str:
 def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
     from alignkit.memory import memory
 
+    estimate = expected.estimate if planned.evaluations else expected.comparing
     return {
         "name": planned.experiment.name,
         "file": str(planned.experiment.file),
@@ -190,10 +208,11 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "trainings": [_outlook_json(each) for each in expected.trainings],
         "cells": [_outlook_json(each) for each in expected.cells],
         "attributions": [_attribution_json(each) for each in expected.attributions],
-        "seconds": expected.estimate.seconds,
-        "bytes": expected.estimate.bytes,
+        "comparisons": [_outlook_json(each) for each in expected.comparisons],
+        "seconds": estimate.seconds,
+        "bytes": estimate.bytes,
         "memory": asdict(memory(planned)),
-        "reason": NOT_MEASURED if expected.estimate.seconds is None else "",
+        "reason": NOT_MEASURED if estimate.seconds is None else "",
     }
 
 

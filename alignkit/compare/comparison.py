@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from alignkit.compare import StageDiffs, compare_preprocess
 from alignkit.compare.image_table import write_image_table
 from alignkit.compare.pixel_facts import coverage_diff, pixel_stages
-from alignkit.plan import pixel_identity
-from alignkit.preprocess import Preprocess, stage_identity
+from alignkit.pixel_comparison import PixelComparison
+from alignkit.preprocess import Preprocess
 from alignkit.record import CoverageDiff, PixelStage, WorstImage
 from alignkit.report.pictures import write_worst
 from alignkit.samples import Samples
-from alignkit.workspace import Workspace, code_version, content_key
+from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
     from alignkit.prepare import Prepared
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 IMAGES = "images.parquet"
 RANKED = 200
 """Images kept in the ranking: as many as a report may show."""
-CODE = ("compare", "preprocess.py", "exif.py", "decode", "decoders", "resizers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +48,17 @@ def compare_stored(
     progress: Callable[[int, int], None],
 ) -> Comparison:
     """Compare two paths over ``samples``, or give what is stored."""
-    parts = {
-        "samples": samples.fingerprint,
-        "reference": _identity(reference),
-        "candidate": _identity(candidate),
-        "code": code_version(*CODE),
-    }
-    key = content_key(parts)
+    planned = PixelComparison(reference, candidate, samples.fingerprint)
+    key = planned.key
     folder = workspace.stored("comparisons", key)
     if folder is None:
-        diffs = compare_preprocess(reference, candidate, samples, progress=progress)
-        label = f"compare {reference.name} with {candidate.name}"
-        with workspace.store("comparisons", key, parts, label) as filling:
+        with workspace.store("comparisons", key, planned.parts, planned.label) as filling:
+            diffs = compare_preprocess(reference, candidate, samples, progress=progress)
             write_image_table(diffs.rows, filling / IMAGES)
             (filling / "comparison.json").write_text(json.dumps(_content(diffs)))
         folder = workspace.stored("comparisons", key)
         assert folder is not None
     return _comparison(folder, reference.name, candidate.name)
-
-
-def _identity(path: Preprocess) -> dict[str, Any]:
-    return {**pixel_identity(path), "normalise": stage_identity(path.normalise)}
 
 
 def _content(diffs: StageDiffs) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pytest
 from alignkit.load import load_experiment
 from alignkit.plan import make_plan
 from alignkit.workspace import Workspace
+from tests.gate_case import PATHS, make_case
 
 
 def store(reports, file, *, seconds: float = 2.0, **parts) -> None:
@@ -63,6 +64,29 @@ def test_what_cannot_run_is_impossible_with_its_reason(alignkit, file, tmp_path)
     impossible = [each for each in document["cells"] if each["state"] == "impossible"]
     assert len(impossible) == 8
     assert all("tf32" in each["label"] and each["reason"] for each in impossible)
+
+
+def test_a_gate_without_models_plans_its_comparisons(alignkit, tmp_path, monkeypatch):
+    monkeypatch.setattr("alignkit.plugins.gpu_present", lambda: False)
+    case = make_case(tmp_path)
+    paths = PATHS + "  cuda: {decode: torchvision-cuda, resize: {name: opencv, size: 32}}\n"
+    file = case.write("{preset: decode}", paths=paths, also="allow_missing: gpu")
+    told = alignkit("plan", file, "--reports", case.reports)
+    assert told.code == 0
+    assert "compare pillow with opencv  to run" in told.out
+    assert "compare pillow with cuda    impossible  needs an NVIDIA GPU" in told.out
+    assert "images     5\nrules      3\ntime       not measured yet on this machine" in told.out
+    assert "training" not in told.out
+
+    assert alignkit("gate", file, "--reports", case.reports, "-q", "--no-report").code == 0
+    told = alignkit("plan", file, "--reports", case.reports)
+    assert "compare pillow with opencv  cached" in told.out
+    assert "time       none" in told.out
+    area = ("--set", "preprocess.opencv.resize.interpolation=area")
+    (document,) = json.loads(alignkit("plan", file, *area, "--reports", case.reports, "--json").out)
+    (changed, _) = document["comparisons"]
+    assert (changed["state"], changed["reason"]) == ("to run", "candidate")
+    assert document["seconds"] > 0
 
 
 def test_several_files_are_planned_even_if_one_is_wrong(alignkit, file, tmp_path):
