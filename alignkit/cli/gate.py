@@ -40,6 +40,13 @@ def gate(
             "changed since the approval.",
         ),
     ] = False,
+    fail_fast: Annotated[
+        bool,
+        typer.Option(
+            "--fail-fast",
+            help="End with the first path whose pixels fail, before any model is trained.",
+        ),
+    ] = False,
     shard: Annotated[
         str | None,
         typer.Option(
@@ -89,6 +96,7 @@ def gate(
         report=report,
         changed_only=changed_only,
         shard=Shard.parse(shard) if shard else None,
+        fail_fast=fail_fast,
         against=against.parent if against and against.is_file() else against,
     )
     result = run_gate(run, progress_for("none" if quiet else progress))

@@ -24,6 +24,7 @@ from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
 from alignkit.errors import BaselineError, ConfigError
 from alignkit.gate import judge
 from alignkit.gate.evidence import BASELINE
+from alignkit.gate.fail_fast import first_failure
 from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
 from alignkit.gate.rule import Rule
 from alignkit.load.experiment import Experiment
@@ -53,6 +54,7 @@ def check(
     changed_only: bool = False,
     against: Path | None = None,
     as_run: bool = False,
+    fail_fast: bool = False,
     progress: Progress,
 ) -> Checked:
     """Measure what the rules ask for, with the self-test, and judge it.
@@ -61,12 +63,18 @@ def check(
     ``changed_only`` takes paths that nothing can have changed since their approval as they were.
     ``against`` is the folder of a run that takes the baseline's place. ``as_run`` leaves rules
     against a baseline to the gate and keeps what a later ``against`` needs for them.
+    ``fail_fast`` ends with the first path whose pixels fail, before models and baselines.
     Raises `BaselineError` if a rule needs a baseline that is not there, `NothingCompared` if no
     image was left, and what a run raises.
     """
     folder = baseline_folder(experiment, baselines)
     # before any work: what is missing costs seconds
     approved = None if as_run else approved_baseline(experiment, folder, against)
+    if fail_fast:
+        early = first_failure(experiment, workspace, rule_lines(experiment), progress)
+        if early is not None:
+            write_record(*early)
+            return Checked(*early)
     measure = _measured_run if experiment.content.labelled else _measured_pixels
     record, run = measure(experiment, workspace, progress)
     if against is not None and run.resolve() == against.resolve():

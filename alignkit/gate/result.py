@@ -43,6 +43,7 @@ class GateRun:
     shard: Shard | None = None
     against: Path | None = None
     """The folder of a run, in place of the baseline."""
+    fail_fast: bool = False
 
     @property
     def command(self) -> str:
@@ -50,7 +51,8 @@ class GateRun:
         sets = [word for each in self.overrides for word in ("--set", each)]
         shard = ["--shard", f"{self.shard.index}/{self.shard.count}"] if self.shard else []
         against = ["--against", str(self.against)] if self.against else []
-        return shlex.join(["alignkit", "gate", str(self.file), *sets, *shard, *against])
+        fast = ["--fail-fast"] if self.fail_fast else []
+        return shlex.join(["alignkit", "gate", str(self.file), *sets, *shard, *against, *fast])
 
 
 def run_gate(run: GateRun, progress: Progress) -> GateResult:
@@ -65,6 +67,8 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
 
             if run.against is not None:
                 raise ConfigError("--shard is judged against recorded baselines, not against runs")
+            if run.fail_fast:
+                raise ConfigError("--shard measures all of its images; leave --fail-fast out")
             return check_shard(
                 experiment, run.workspace, run.shard, baselines=run.baselines, progress=progress
             )
@@ -74,6 +78,7 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
             baselines=run.baselines,
             changed_only=run.changed_only,
             against=run.against,
+            fail_fast=run.fail_fast,
             progress=progress,
         )
         return checked, None

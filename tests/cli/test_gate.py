@@ -277,3 +277,28 @@ def test_runs_that_cannot_be_compared_with_are_refused(gate, case, before, tmp_p
     stages.unlink()
     told = gate(file, "--against", before)
     assert (told.code, "keeps no stages" in told.out) == (6, True)
+
+
+THREE = PATHS + "  area: {decode: opencv, resize: {name: opencv, size: 32, interpolation: area}}\n"
+
+
+def test_fail_fast_ends_with_the_first_path_that_drifts(gate, case, monkeypatch):
+    rules = ("{preset: strict}", "{metric: resize.mean_abs, fail: 50, path: area}")
+    file = case.write(*rules, "{metric: latency.preprocess.p50, fail: 1000}", paths=THREE)
+    told = gate(file, "--set", CHROMA, "--fail-fast")
+    assert told.code == 1
+    assert "Stopped there (--fail-fast): path area and 2 other rules not looked at." in told.out
+    assert not re.search("area against", told.out)
+    assert "3 of 3 controls hold" in told.out
+    assert "--fail-fast" in told.out.splitlines()[-1]
+
+    later = gate(file, "--fail-fast")  # opencv holds, so area is looked at
+    assert later.code == 1
+    assert "Stopped there (--fail-fast): 1 other rule not looked at." in later.out
+    assert "resize.changed  area against pillow" in later.out
+
+
+def test_fail_fast_of_what_holds_is_the_whole_gate(gate, case):
+    file = case.write("{preset: strict}")
+    assert gate(file, "--fail-fast").out.replace(" --fail-fast", "") == gate(file).out
+    assert gate(file, "--fail-fast", "--shard", "1/2").code == 2

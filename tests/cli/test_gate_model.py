@@ -79,6 +79,15 @@ def test_a_model_rule_fails_with_1_and_names_effect_and_cause(gate):
     assert re.search("^  fail +logits.max_abs", told.out, re.MULTILINE)
 
 
+def test_fail_fast_trains_nothing_where_pixels_drift_already(gate, reports):
+    known = set(reports.glob(".cache/trainings/*"))
+    strict = "gate.rules=[{preset: strict}, {metric: churn, fail: 0.5}]"
+    told = gate(strict, "train.epochs=7", more=("--fail-fast",))
+    assert told.code == 1
+    assert "Stopped there (--fail-fast): 1 other rule not looked at." in told.out
+    assert set(reports.glob(".cache/trainings/*")) == known
+
+
 def test_a_class_that_is_not_there_is_a_mistake(gate):
     told = gate("gate.rules.0={metric: 'recall[eleven]', fail: 0.1}")
     assert told.code == 2

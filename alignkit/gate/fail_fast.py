@@ -1,0 +1,88 @@
+"""`alignkit gate --fail-fast`: pixels before models, path by path, until one drifts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from alignkit.gate import judge
+from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
+from alignkit.gate.rule import PIXEL_RULES, Rule
+from alignkit.load.experiment import Experiment
+from alignkit.progress import Progress
+from alignkit.record import RunRecord
+from alignkit.workspace import Workspace
+
+
+def first_failure(
+    experiment: Experiment, workspace: Workspace, rule_lines: tuple[int, ...], progress: Progress
+) -> tuple[RunRecord, Path] | None:
+    """The record of the reference and the first path whose pixels fail a rule, and where it goes.
+
+    ``None`` if no path does. What was compared is kept, so that the whole gate does not compare it
+    again.
+    """
+    samples = experiment.content.data.evaluation()
+    for candidate in experiment.paths[1:]:
+        pair, lines = _pair(experiment, candidate.name, rule_lines)
+        if not lines:
+            continue
+        compared = compare_pixels(pair, samples, workspace, progress)
+        record = pixel_record(
+            pair,
+            samples,
+            tuple(stage for each in compared for stage in each.stages),
+            tuple(each.coverage for each in compared),
+            self_test_controls(experiment.reference, samples),
+        )
+        verdict = judge(
+            pair.content.gate,
+            pixels=record.pixels,
+            coverage=record.coverage_diffs,
+            controls=record.controls,
+            paths=record.paths,
+            lines=lines,
+        )
+        if verdict.state == "fail":
+            told = f"{verdict.sentence} {_left_out(experiment, candidate.name, len(lines))}"
+            judged = verdict.model_copy(update={"sentence": told})
+            folder = workspace.run_folder(experiment.name, record.key)
+            return record.model_copy(update={"verdict": judged}), folder
+    return None
+
+
+def _pair(
+    experiment: Experiment, candidate: str, rule_lines: tuple[int, ...]
+) -> tuple[Experiment, tuple[int, ...]]:
+    """The experiment with one candidate and the rules that its pixels alone decide, with lines."""
+    content = experiment.content
+    rules = _rules(experiment)
+    placed = zip(rules, rule_lines or [0] * len(rules), strict=True)
+    kept = [(rule, line) for rule, line in placed if _decided(rule, candidate)]
+    names = (experiment.reference.name, candidate)
+    gate = content.gate.model_copy(update={"rules": tuple(rule for rule, _ in kept)})
+    paths = {name: content.preprocess[name] for name in names}
+    alone = content.model_copy(update={"preprocess": paths, "gate": gate})
+    return replace(experiment, content=alone), tuple(line for _, line in kept)
+
+
+def _rules(experiment: Experiment) -> tuple[Rule, ...]:
+    content = experiment.content
+    return content.gate.rules or (() if content.labelled else PIXEL_RULES)
+
+
+def _decided(rule: Rule, candidate: str) -> bool:
+    of_pixels = all(each.measured.kind in ("pixel", "coverage") for each in rule.expanded())
+    own = rule.against == "reference" and rule.path in (None, candidate)
+    return of_pixels and own and rule.where is None
+
+
+def _left_out(experiment: Experiment, failed: str, judged: int) -> str:
+    names = [path.name for path in experiment.paths]
+    later = names[names.index(failed) + 1 :]
+    rules = len(_rules(experiment)) - judged
+    left = [f"path{'s' * (len(later) > 1)} {', '.join(later)}"] if later else []
+    left += [f"{rules} other rule{'s' * (rules > 1)}"] if rules else []
+    if not left:
+        return "Nothing was left out (--fail-fast)."
+    return f"Stopped there (--fail-fast): {' and '.join(left)} not looked at."
