@@ -34,7 +34,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def slow(session: nox.Session) -> None:
-    """The tests that train or kill a run."""
+    """The tests that train, kill a run, or upgrade a library in environments of their own."""
     session.install(".[dev]")
     session.run("python", "-m", "pytest", "-m", "slow and not browser", *session.posargs)
 
