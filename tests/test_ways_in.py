@@ -81,6 +81,47 @@ def test_the_action_passes_and_its_switches_reach_the_command(run_action, case):
     assert "::error" in done.stdout
 
 
+def test_the_action_compares_with_another_run_if_given_one(run_action, case):
+    case.write("{preset: strict, against: baseline}")
+    done, outputs = run_action(config="gate.yaml", report="none", against="main run")
+    assert (done.returncode, outputs["exit-code"]) == (6, "6")
+    assert "no record.json in main run" in done.stdout
+
+
+GH = """\
+#!/usr/bin/env bash
+echo "$MARK $*" >> calls
+case "$*" in *--jq*) cat known ;; *) cp alignkit-reports/comment.md posted ;; esac
+"""
+
+
+@pytest.mark.parametrize(("known", "call"), [
+    ("", "api --silent repos/me/it/issues/7/comments"),
+    ("41\n42\n", "api --silent --method PATCH repos/me/it/issues/comments/41"),
+])  # fmt: skip
+def test_the_action_keeps_one_comment_on_a_pull_request(action, tmp_path, known, call):
+    """The command `gh` is played by a script that notes how it was called."""
+    (step,) = [step for step in action["runs"]["steps"] if step.get("id") == "comment"]
+    assert step["if"].startswith("always() && inputs.comment == 'true'")
+    for name, text in (
+        ("gh", GH),
+        ("known", known),
+        ("alignkit-reports/summary.md", "## ❌ red\n"),
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "gh").chmod(0o755)
+    done = shell(
+        f'PATH="$PWD:$PATH"\n{step["run"]}', tmp_path,
+        GITHUB_REPOSITORY="me/it", PULL_REQUEST="7", MARK="<!-- alignkit gate a.yaml -->",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    asked, told = (tmp_path / "calls").read_text().splitlines()
+    assert "api --paginate repos/me/it/issues/7/comments --jq" in asked
+    assert f"{call} --field body=@alignkit-reports/comment.md" in told
+    assert (tmp_path / "posted").read_text() == "<!-- alignkit gate a.yaml -->\n## ❌ red\n"
+
+
 def test_inputs_of_the_action_are_never_run_as_shell(run_action, action, case):
     case.write("{preset: strict}")
     done, _ = run_action(config="gate.yaml", set='name=$(touch "hacked")`touch hacked`')
