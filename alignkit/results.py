@@ -137,7 +137,7 @@ def results_from_gate(result: GateResult) -> Results:
             )
             for each in result.findings
         ),
-        pending=len(result.pending.lines) if result.pending else 0,
+        pending=result.pending.count if result.pending else 0,
         report=str(result.page) if result.page else None,
         **(_measured(result.record) if result.record else {}),
     )

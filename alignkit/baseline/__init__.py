@@ -115,6 +115,11 @@ class Baseline:
     metrics: dict[tuple[str, str, str, str], MetricLine] = field(default_factory=dict)
 
     @property
+    def count(self) -> int:
+        """Lines after the head."""
+        return len(self.lines) + len(self.metrics)
+
+    @property
     def fingerprint(self) -> str:
         """Of the environment."""
         return environment_fingerprint(self.head.environment)

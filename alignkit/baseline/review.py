@@ -7,12 +7,12 @@ terminal nothing is asked: the commands that decide are printed.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from alignkit.baseline import Baseline
-from alignkit.baseline.approval import LineChange
+from alignkit.baseline.approval import LineChange, MetricChange
 from alignkit.baseline.pending import ChangeGroup
 from alignkit.columns import columns
 
@@ -110,6 +110,28 @@ def cause_of(group: ChangeGroup, approved: Baseline | None, pending: Baseline) -
     if approved is None:
         return "nothing was approved before"
     return changes_of_stage(approved.head, pending.head, group.path, group.stage)
+
+
+def model_lines(metrics: Sequence[MetricChange], file: Path) -> Iterator[str]:
+    """What models predict otherwise, and the shell line that approves it; none if nothing."""
+    for change in metrics:
+        old, new = change.old.metrics if change.old else {}, change.new.metrics
+        told = [
+            f"{name} {_share(old.get(name))} → {_share(new.get(name))}"
+            for name in ("top1", "recall.macro")
+        ]
+        trained_with, evaluated_with, backend, precision = change.new.key
+        where = (
+            f"trained with {trained_with}, served with {evaluated_with} in {backend} {precision}"
+        )
+        yield f"# {where}: predictions changed; {', '.join(told)}"
+    if metrics:
+        words = ["alignkit", "baseline", "approve", str(file), "--models", "--reason", "…"]
+        yield shlex.join(words)
+
+
+def _share(value: float | None) -> str:
+    return "none" if value is None else f"{100 * value:.2f} %"
 
 
 def commands(groups: list[ChangeGroup], file: Path) -> Iterator[str]:

@@ -136,6 +136,9 @@ def approve(
     image: Annotated[
         str | None, typer.Option(help="Only images that match this pattern, e.g. 'cats/*'.")
     ] = None,
+    models: Annotated[
+        bool, typer.Option("--models", help="Only what models predict, and no pixels.")
+    ] = False,
     pending: Annotated[
         Path | None,
         typer.Option("--from", help="Pending lines of another machine (--out pending=)."),
@@ -155,6 +158,10 @@ def approve(
         path=path,
         stage=stage,
         image=image,
+        models=models,
         reason=reason,
     )
-    print(f"approved {len(approval.lines)} lines of {approval.fingerprint}: {approval.reason}")
+    entries = len(approval.metrics)
+    of_models = f" and {entries} entr{'y' if entries == 1 else 'ies'} of models" if entries else ""
+    where = f"of {approval.fingerprint}: {approval.reason}"
+    print(f"approved {len(approval.lines)} lines{of_models} {where}")

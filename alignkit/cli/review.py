@@ -25,7 +25,7 @@ def review(
 
     Without a terminal, prints the commands that approve them and changes nothing. Refused in CI.
     """
-    from alignkit.baseline.review import commands, headline, walk
+    from alignkit.baseline.review import commands, headline, model_lines, walk
     from alignkit.gate.decide import Undecided, settle
     from alignkit.load import load_experiment
 
@@ -33,7 +33,7 @@ def review(
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         for group in waiting.groups:
             print(f"# {headline(group)}; {waiting.cause(group)}")
-        print("\n".join(commands(waiting.groups, file)))
+        print("\n".join([*commands(waiting.groups, file), *model_lines(waiting.metrics(), file)]))
         return
     decided = walk(
         waiting.groups,
@@ -46,6 +46,8 @@ def review(
         reason = str(typer.prompt("reason"))
     approval = settle(waiting, decided, reason=reason or "")
     print(f"approved {len(approval.lines) if approval else 0} lines")
+    for line in model_lines(waiting.metrics(), file):
+        print(line)
 
 
 def _show(page: Path | None) -> None:

@@ -71,6 +71,10 @@ class Undecided:
         """What else changed of the group's stage."""
         return cause_of(group, self.approved, self.pending)
 
+    def metrics(self, path: str | None = None) -> tuple[MetricChange, ...]:
+        """Pending entries of models evaluated on a path, or on all."""
+        return chosen_metrics(self.approved, self.pending, path=path)
+
 
 def approve_pending(
     experiment: Experiment,
@@ -81,16 +85,23 @@ def approve_pending(
     path: str | None,
     stage: StageName | None,
     image: str | None,
+    models: bool = False,
     reason: str,
 ) -> Approval:
-    """Approve the pending lines that match; raises `ConfigError` if none does."""
-    waiting = Undecided.of(experiment, workspace, baselines, source)
-    lines = chosen(waiting.groups, path=path, stage=stage, image=image)
+    """Approve the pending lines that match; raises `ConfigError` if none does.
+
+    ``models`` approves what models predict and no pixels.
+    """
     narrowed = stage is not None or image is not None
-    metrics = () if narrowed else chosen_metrics(waiting.approved, waiting.pending, path=path)
+    if models and narrowed:
+        raise ConfigError("--models is about no stage and no image; leave --stage and --image out")
+    waiting = Undecided.of(experiment, workspace, baselines, source)
+    lines = () if models else chosen(waiting.groups, path=path, stage=stage, image=image)
+    metrics = () if narrowed else waiting.metrics(path)
     if not lines and not metrics:
-        there = "; ".join(f"--path {each.path} --stage {each.stage}" for each in waiting.groups)
-        raise ConfigError(f"no pending change matches; there are: {there or 'none'}")
+        there = [f"--path {each.path} --stage {each.stage}" for each in waiting.groups]
+        there += ["--models"] if waiting.metrics() else []
+        raise ConfigError(f"no pending change matches; there are: {'; '.join(there) or 'none'}")
     return _approved(waiting, lines, metrics, reason)
 
 

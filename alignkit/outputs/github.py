@@ -48,7 +48,7 @@ def step_outputs(result: GateResult) -> str:
         "exit-code": str(result.exit_code),
         "worst": f"{worst.rule} of {place(worst)}" if worst else "",
         "report-path": str(result.page or ""),
-        "pending": str(len(result.pending.lines) if result.pending else 0),
+        "pending": str(result.pending.count if result.pending else 0),
     }
     return "".join(f"{name}={' '.join(value.split())}\n" for name, value in values.items())
 

@@ -81,7 +81,7 @@ def _numbers(stage: PixelStage) -> tuple[str, str, str]:
 
 def _next(result: GateResult) -> str:
     lines = [f"Again: `{result.command}`"]
-    if result.pending is not None and result.pending.lines:
+    if result.pending is not None and result.pending.count:
         lines.append(f"If the change is meant: `alignkit review {result.file}`")
     return "  \n".join(lines)
 

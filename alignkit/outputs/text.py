@@ -61,6 +61,6 @@ def _facts(result: GateResult) -> list[str]:
     if result.page is not None:
         rows.append(("report", str(result.page)))
     rows.append(("again", result.command))
-    if result.pending is not None and result.pending.lines:
+    if result.pending is not None and result.pending.count:
         rows.append(("review", f"alignkit review {result.file}"))
     return columns(rows).splitlines()

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from alignkit.baseline.approval import changes
+from alignkit.baseline import Baseline
+from alignkit.baseline.approval import changes, metric_changes
 from alignkit.baseline.pending import grouped
-from alignkit.baseline.review import KEYS, commands, headline, image_table, walk
+from alignkit.baseline.review import KEYS, commands, headline, image_table, model_lines, walk
 from tests.baseline.test_baseline import baseline, line
 
 OLD, NEW = "0" * 64, "1" * 64
@@ -74,3 +75,18 @@ def test_the_commands_approve_each_group(groups):
         "alignkit baseline approve 'my gate.yaml' --path serving --stage decode --reason '…'",
         "alignkit baseline approve 'my gate.yaml' --path serving --stage resize --reason '…'",
     ]
+
+
+def test_what_models_predict_is_told_with_the_command_that_approves_it():
+    before = baseline()
+    (line_,) = before.metrics.values()
+    after = line_.model_copy(update={"metrics": {"top1": 0.4375, "recall.macro": None}})
+    now = Baseline(before.head, metrics={after.key: after})
+    assert list(model_lines(metric_changes(before, now), Path("gate.yaml"))) == [
+        (
+            "# trained with a, served with b in torch fp32: predictions changed; "
+            "top1 50.00 % → 43.75 %, recall.macro none → none"
+        ),
+        "alignkit baseline approve gate.yaml --models --reason '…'",
+    ]
+    assert list(model_lines(metric_changes(before, before), Path("gate.yaml"))) == []

@@ -112,8 +112,23 @@ def test_metrics_are_held_against_the_baseline(gate, tmp_path):
     assert "baseline" in told.out
     assert gate(rules.replace("0.05", "0.05, path: opencv")).code == 0
     churn = "gate.rules=[{metric: churn, fail: 0.05, against: baseline}]"
-    assert gate(churn).code == 1
+    told = gate(churn)
+    assert told.code == 1
+    assert "alignkit review" in told.out
     assert gate(churn.replace("0.05", "0.05, path: opencv")).code == 0
+
+    review = gate(verb=("review",))
+    assert re.search("^# trained with .*, served with pillow in torch fp32: predictions changed; top1 ",
+                     review.out, re.MULTILINE)  # fmt: skip
+    assert "baseline approve" in review.out
+    assert "--models --reason" in review.out
+    approve = ("baseline", "approve")
+    refused = gate(verb=approve, more=("--models", "--stage", "resize", "--reason", "no"))
+    assert refused.code == 2
+    done = gate(verb=approve, more=("--models", "--reason", "a better model"))
+    assert done.code == 0, done
+    assert "approved 0 lines and 2 entries of models" in done.out
+    assert gate(churn).code == 0
 
 
 def all_wrong(packed):
