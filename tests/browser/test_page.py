@@ -1,6 +1,7 @@
 """The page in a real browser, opened from disk."""
 
 import json
+import shlex
 from csv import reader
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -108,12 +109,24 @@ def test_a_cell_leads_to_the_images_that_flipped_in_it(browser):
     assert 0 < shown <= int(lost) + int(gained) + 200
 
 
+def test_a_path_in_the_query_goes_to_a_comparison_with_it(browser):
+    count = "return /^[1-9]\\d* of 1000/.test(document.querySelector('.list output').textContent)"
+    chosen = "return document.querySelector('.list select').selectedOptions[0].text"
+    for path in ("pillow", "torchpipe-gpu"):
+        browser.open(f"#/images?q=path%3A{path}+flip%3Ayes")
+        browser.until(count)
+        assert path in browser.run(chosen)
+
+
+COPIED = (
+    "window.copied = []; Object.defineProperty(navigator, 'clipboard',"
+    " {value: {writeText: async (text) => copied.push(text)}, configurable: true})"
+)
+
+
 def test_tables_are_copied_as_csv_and_markdown(browser):
     browser.open()
-    browser.run(
-        "window.copied = []; Object.defineProperty(navigator, 'clipboard',"
-        " {value: {writeText: async (text) => copied.push(text)}, configurable: true})"
-    )
+    browser.run(COPIED)
     browser.run(
         "document.querySelectorAll('#stages .copy')[1].querySelectorAll('button').forEach(b => b.click())"
     )
@@ -138,3 +151,57 @@ def test_page_passes_an_accessibility_audit(browser, scheme, link):
         " 'best-practice']}).then(r => done(r.violations.map(v => [v.id, v.nodes.length, v.nodes[0].html])))"
     )
     assert found == []
+
+
+def test_worst_images_are_compared_in_place_without_a_script(browser):
+    browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.open("", "return true")
+        shown = (
+            "return [...document.querySelector('.card').querySelectorAll('figure')]"
+            ".map(f => getComputedStyle(f).display !== 'none')"
+        )
+        assert browser.run(shown) == [True, True, True]
+        for place, name in enumerate(("a", "b", "difference")):
+            browser.run(f"document.querySelector('#see-{name}').click()")
+            assert browser.run(shown) == [place == each for each in range(3)]
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_the_commands_of_an_image_and_of_a_cell_are_copied(browser):
+    browser.open(
+        "#/image/opencv%3Epillow/it's%20%2411.jpg?cell=9",
+        "return !!document.querySelector('.fault')",
+    )
+    browser.run(COPIED)
+    button = "[...document.querySelectorAll('{} button')].find(b => b.textContent === 'Copy command').click()"
+    browser.run(button.format(".viewer"))
+    browser.run(button.format(".list"))
+    image, cell = (shlex.split(line) for line in browser.run("return copied"))
+    assert image[:3] == ["alignkit", "diff", "--config"]
+    assert image[-6:] == [
+        "--preprocess",
+        "opencv",
+        "--preprocess",
+        "pillow",
+        "--only",
+        "it's $11.jpg",
+    ]
+    assert cell[-2:] == ["--cell", "opencv/pillow/torch/bf16"]
+
+
+def test_nothing_moves_as_pictures_load(browser):
+    browser.open()
+    sizes = browser.run(
+        "return [...document.images].map(i => [i.width > 0, i.getAttribute('width')])"
+    )
+    assert sizes
+    assert all(drawn and stated for drawn, stated in sizes)
+    browser.run("window.scrollTo(0, document.body.scrollHeight)")
+    moved = browser.driver.execute_async_script(
+        "const done = arguments[0]; let sum = 0; new PerformanceObserver(list =>"
+        " list.getEntries().forEach(e => e.hadRecentInput || (sum += e.value)))"
+        ".observe({type: 'layout-shift', buffered: true}); setTimeout(() => done(sum), 300)"
+    )
+    assert moved < 0.01

@@ -31,7 +31,7 @@ export function List({ run, view, comparison, rows, shown, fault, go, open }) {
       ${comparison.command && html`<${CopyCommand} text=${comparison.command}/>`}
       <output>${fault || `${shown.length} of ${rows.length} images`}</output>
     </div>
-    <p id="query-help" class="hint">Terms: flip:yes, no, lost, gained or moved · class:, was:, predicted: · max, mean, ssim, margin, seeds compared with a number (max${">"}8) · pixels:yes · any word of the file name · ! turns a term round · key / comes here, key w opens the worst image</p>
+    <p id="query-help" class="hint">Terms: flip:yes, no, lost, gained or moved · class:, was:, predicted: · path: goes to a comparison with that path · max, mean, ssim, margin, seeds compared with a number (max${">"}8) · pixels:yes · any word of the file name · ! turns a term round · key / comes here, key w opens the worst image</p>
     <${Rows} shown=${shown} view=${view} set=${set} open=${open} run=${run}/>
   </div>`;
 }

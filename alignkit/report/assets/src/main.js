@@ -6,7 +6,7 @@ import htm from "htm";
 import { addCopyButtons } from "./copying.js";
 import { read, write, DEFAULTS } from "./link.js";
 import { List } from "./list.js";
-import { parse } from "./query.js";
+import { parse, pathsOf } from "./query.js";
 import { open, rowsOf, sorted } from "./rows.js";
 import { Viewer } from "./viewer.js";
 
@@ -15,7 +15,7 @@ const html = htm.bind(h);
 function App({ run }) {
   const [view, setView] = useState(() => complete(run, read(location.hash)) ?? first(run));
   const [rows, setRows] = useState([]);
-  const comparison = run.comparisons.find((each) => String(each.entry) === view.cell) ?? run.comparisons.find((each) => each.pair) ?? run.comparisons[0];
+  const comparison = chosen(run, view);
 
   useEffect(() => {
     const follow = () => setView((was) => complete(run, read(location.hash)) ?? { ...was, page: "images" });
@@ -48,6 +48,15 @@ function App({ run }) {
   return html`
     ${comparison && html`<${List} run=${run} comparison=${comparison} view=${{ ...view, cell: String(comparison.entry) }} rows=${rows} shown=${shown} fault=${fault} go=${(next) => go({ ...next, page: "images" })} open=${open}/>`}
     ${view.page === "image" && html`<${Viewer} run=${run} view=${view} row=${row} neighbour=${neighbour} go=${go} close=${close}/>`}`;
+}
+
+// The comparison that was picked, unless the query asks for paths it does not hold.
+function chosen(run, view) {
+  const all = run.comparisons;
+  const picked = all.find((each) => String(each.entry) === view.cell) ?? all.find((each) => each.pair) ?? all[0];
+  const wanted = pathsOf(view.q);
+  const holds = (each) => wanted.every((name) => each.paths.includes(name));
+  return !picked || holds(picked) ? picked : (all.find(holds) ?? picked);
 }
 
 function filtered(rows, view) {

@@ -12,7 +12,9 @@ const COMPARE = {
   ":": (a, b) => a === b,
 };
 export const NUMBERS = ["max", "mean", "ssim", "margin", "seeds"];
-const TEXTS = { class: (row) => [row.label], predicted: (row) => row.after, was: (row) => row.before };
+const TEXTS = {
+  class: (row) => [row.label], predicted: (row) => row.after, was: (row) => row.before, path: (row) => row.paths,
+};
 
 const bare = (text) => text.replace(/^"|"$/g, "");
 
@@ -30,8 +32,12 @@ function term(key, sign, value) {
     if (Number.isNaN(limit)) throw new Error(`${key}${sign} takes a number`);
     return (row) => row[key] !== null && COMPARE[sign](row[key], limit);
   }
-  throw new Error(`no ${key}: use flip, class, predicted, was, pixels, ${NUMBERS.join(", ")} or a word`);
+  throw new Error(`no ${key}: use flip, class, predicted, was, path, pixels, ${NUMBERS.join(", ")} or a word`);
 }
+
+// The paths a query asks for: they choose the comparison.
+export const pathsOf = (text) =>
+  [...text.matchAll(TERM)].filter(([, not, key]) => !not && key === "path").map((found) => bare(found[4]));
 
 // Query → predicate on rows; throws an Error with a message for the user.
 export function parse(text) {

@@ -35,6 +35,7 @@ export async function rowsOf(run, comparison) {
   return run.ids.map((id, index) => ({
     id,
     index,
+    paths: comparison.paths,
     label: run.labels ? run.classes[run.labels[index]] : "",
     max: finite(max, index),
     mean: finite(mean, index),
