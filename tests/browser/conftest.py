@@ -52,6 +52,7 @@ class Browser:
     def __init__(self, driver, folder):
         self.driver, self.page = driver, (folder / "index.html").as_uri()
         self.size(1440, 900)
+        self.scheme("light")
 
     def size(self, width, height):
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
