@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import cv2
@@ -22,15 +23,19 @@ from alignkit.resizers.opencv import OpenCVResizer
 RUNS = 5
 
 
-def best(work, images: int) -> float:
-    """Images a second of the fastest of several runs, after one that is not counted."""
-    work()
-    seconds = []
-    for _ in range(RUNS):
-        began = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - began)
-    return images / min(seconds)
+def best(works: Sequence[Callable[[], None]], images: int) -> list[float]:
+    """Images a second of each one's fastest run, after one that is not counted.
+
+    They take turns, so that a busy machine slows all of them.
+    """
+    seconds: list[list[float]] = [[] for _ in works]
+    for number in range(RUNS + 1):
+        for work, taken in zip(works, seconds, strict=True):
+            began = time.perf_counter()
+            work()
+            if number:
+                taken.append(time.perf_counter() - began)
+    return [images / min(taken) for taken in seconds]
 
 
 def main() -> None:
@@ -60,9 +65,10 @@ def main() -> None:
         for _ in MixedLoader(batches, path, path, threads=threads):
             pass
 
-    alone, mixed = best(decode_alone, given.images), best(through_loader, given.images)
+    alone, mixed = best((decode_alone, through_loader), given.images)
     print(f"decode and resize alone {alone:7.0f} images/s")
     print(f"MixedLoader             {mixed:7.0f} images/s, {mixed / alone:.2f} of it")
+    print(f"load of the machine     {os.getloadavg()[0]:7.1f}, {threads} CPUs")
 
 
 if __name__ == "__main__":

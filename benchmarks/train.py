@@ -51,7 +51,7 @@ def matched(images: TrainingImages, recipe: Recipe, folder: Path) -> float:
     state.unlink(missing_ok=True)
     began = time.perf_counter()
     path = Preprocess("benchmark", OpenCVDecoder(), Resize(OpenCVResizer(), (48, 48)))
-    fit(Training(path, seed=0, parts={}), recipe, images, 10, state)
+    fit(Training(path, seed=0, parts={}), recipe, images, [*"0123456789"], state)
     return time.perf_counter() - began
 
 

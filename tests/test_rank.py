@@ -21,9 +21,12 @@ from alignkit.errors import RankError
 from alignkit.load import load_experiment
 from alignkit.plan import make_plan
 from alignkit.predictions import Predictions
+from alignkit.progress import NoProgress
 from alignkit.rank import ALONE, Rank, this_rank
 from alignkit.record import read_record
+from alignkit.run import run_experiment
 from alignkit.train.images import Source, TrainingImages, batch_bounds
+from alignkit.workspace import Workspace
 from tests.test_run import differences, settled
 from tests.training_case import RECIPE, digits_case
 
@@ -38,6 +41,9 @@ evaluate: {{backends: [torch], resamples: 200, batch_size: 7}}
 gate: {{informational: true}}
 report: {{worst: 0}}
 """
+
+
+PATHS = ("opencv", "pillow")
 
 
 def write_tiny(folder: Path, epochs: int = 1, more: str = "") -> Path:
@@ -65,7 +71,7 @@ def logs(reports: Path) -> list[dict]:
     return [json.loads(file.read_text()) for file in reports.glob(".cache/trainings/*/log.json")]
 
 
-def test_two_processes_train_predict_and_write_once(tmp_path):
+def test_two_processes_train_and_write_once_and_predict_what_one_process_does(tmp_path):
     done, folder = finished(write_tiny(tmp_path), tmp_path / "reports")
     assert done.stdout.count("report  ") == 1
     assert done.stderr.count("prepare opencv train: 48 of 48") == 1
@@ -76,9 +82,38 @@ def test_two_processes_train_predict_and_write_once(tmp_path):
     assert failed <= {"the reference models learned"}
     assert [log["ranks"] for log in logs(tmp_path / "reports")] == [2, 2]
     assert [training.ranks for training in record.trainings] == [2, 2]
-    for cell in record.cells:
-        predictions = Predictions.from_parquet(folder / cell.predictions.path)
-        assert len(set(predictions.ids)) == len(predictions.ids) == 30
+    (weights,) = (
+        file.with_name("weights.pt")
+        for file in (tmp_path / "reports").glob(".cache/trainings/*/key.json")
+        if json.loads(file.read_text())["label"] == "train opencv seed 0"
+    )
+    single = run_alone(tmp_path, weights)
+    for path in PATHS:
+        one, other = (
+            predicted(folder, "opencv", path),
+            predicted(single, "opencv (model mine)", path),
+        )
+        assert one.ids == other.ids
+        assert len(set(one.ids)) == 30
+        assert np.array_equal(one.logits, other.logits)
+
+
+def predicted(folder: Path, row: str, path: str) -> Predictions:
+    (cell,) = (
+        each for each in read_record(folder).cells
+        if (each.trained_with, each.evaluated_with) == (row, path)
+    )  # fmt: skip
+    return Predictions.from_parquet(folder / cell.predictions.path)
+
+
+def run_alone(folder: Path, weights: Path) -> Path:
+    """What one process predicts with these weights."""
+    lines = TINY.format(epochs=1, more="").replace("name: tiny", "name: alone").splitlines()
+    mine = f"models: [{{name: mine, weights: {weights}, model: small-cnn, preprocess: opencv}}]"
+    file = folder / "alone.yaml"
+    file.write_text("\n".join(mine if line.startswith("train:") else line for line in lines))
+    experiment = load_experiment(file)
+    return run_experiment(experiment, Workspace(folder / "alone"), progress=NoProgress())[1]
 
 
 def images(count: int = 47) -> TrainingImages:
