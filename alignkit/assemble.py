@@ -17,6 +17,7 @@ from alignkit.environment import environment
 from alignkit.facts import coverage_facts, data_facts, path_facts, training_facts
 from alignkit.gate import judge
 from alignkit.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
+from alignkit.mix import mix_facts
 from alignkit.published import published_facts
 from alignkit.record import (
     AdviceFacts,
@@ -114,6 +115,7 @@ def assemble_record(
         coverage_diffs=coverage,
         images=tuple(_image_table(comparison, folder) for comparison in compared),
         training_sizes=curves,
+        mixes=mix_facts(predicted, matrix, resamples=resamples),
         published=published_facts(
             experiment.content.published, matrix=matrix, floors=floors, curves=curves
         ),

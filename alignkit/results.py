@@ -23,6 +23,7 @@ from alignkit.record import (
     Environment,
     FlippedFacts,
     MatrixEntry,
+    MixFacts,
     NoiseFloor,
     PathFacts,
     PixelStage,
@@ -89,6 +90,7 @@ class Results(_Read):
     matrix: tuple[MatrixEntry, ...] | None = None
     noise_floor: tuple[NoiseFloor, ...] | None = None
     training_sizes: tuple[SizeCurve, ...] | None = None
+    mixes: tuple[MixFacts, ...] | None = None
     published: PublishedFacts | None = None
     """Figures of others; nothing else in this document holds any."""
     attributions: tuple[AttributionFacts, ...] | None = None
@@ -100,7 +102,7 @@ class Results(_Read):
 OF_RECORD = (
     "question", "key", "started", "seconds", "partial", "environment", "data", "paths", "coverage",
     "coverage_diffs", "controls", "pixels", "matrix", "noise_floor", "training_sizes",
-    "published", "attributions", "flipped", "advice", "baseline",
+    "mixes", "published", "attributions", "flipped", "advice", "baseline",
 )  # fmt: skip
 
 

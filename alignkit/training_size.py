@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
-from alignkit.cell import Measured
-from alignkit.compare.drift_change import Sides, drift_change
+from alignkit.entry_change import drift_of, entry_change
 from alignkit.record import Estimate, MatrixEntry, TrainingFacts
 from alignkit.record.training_size import DriftMetric, SizeCurve, SizePoint
 from alignkit.row import paths_of, row_name
 
 if TYPE_CHECKING:
     from alignkit.execute import Predicted
-    from alignkit.predictions import Predictions
 
 Place = tuple[str, str, str, str]
 """Row, evaluation path, backend, precision."""
@@ -48,13 +46,12 @@ def size_curves(
             path = row_name(paths_of(entry.trained_with))
             place = (path, entry.evaluated_with, entry.backend, entry.precision)
             groups.setdefault(place, []).append(entry)
-    cells = _by_place(predicted)
     curves = []
     for place, entries in groups.items():
         entries.sort(key=lambda entry: entry.fraction)
         if len(entries) > 1:
-            ends = entries[0], entries[-1]
-            changes = _changes(cells, ends, resamples)
+            most, least = entries[-1], entries[0]
+            changes = entry_change(predicted, most, least, METRICS, resamples=resamples)
             curves += [_curve(metric, place, entries, images, changes[metric])
                        for metric in METRICS]  # fmt: skip
     return tuple(curves)
@@ -79,66 +76,9 @@ def _curve(
                 fraction=entry.fraction,
                 images=images[entry.trained_with],
                 seeds=len(entry.seeds),
-                drift=_drift_of(entry, metric),
+                drift=drift_of(entry, metric),
             )
             for entry in entries
         ),
         change=change,
     )
-
-
-def _drift_of(entry: MatrixEntry, metric: DriftMetric) -> Estimate:
-    assert entry.drift is not None
-    return entry.drift.churn if metric == "churn" else entry.drift.metrics[metric]
-
-
-def _by_place(predicted: Sequence[Predicted]) -> dict[Place, dict[int, Predicted]]:
-    """What each entry's seeds predicted; the aligned cell also stands under the row alone."""
-    found: dict[Place, dict[int, Predicted]] = {}
-    for each in predicted:
-        evaluation = each.evaluation
-        row, runtime = evaluation.training.row, evaluation.runtime
-        place = (row, evaluation.evaluated_with, runtime.name, runtime.precision)
-        found.setdefault(place, {})[each.seed] = each
-        if evaluation.aligned:
-            found.setdefault(_home(row), {})[each.seed] = each
-    return found
-
-
-def _home(row: str) -> Place:
-    return (row, "", "", "")
-
-
-def _changes(
-    cells: Mapping[Place, Mapping[int, Predicted]],
-    ends: tuple[MatrixEntry, MatrixEntry],
-    resamples: int,
-) -> Mapping[str, Estimate]:
-    """Of the seeds that both ends have."""
-    least, most = ends
-    seeds = [seed for seed in least.seeds if seed in most.seeds]
-    if not seeds:
-        reason = "no seed was measured with both"
-        return dict.fromkeys(METRICS, Estimate(value=None, low=None, high=None, reason=reason))
-    before, after = (_sides(cells, each, seeds) for each in (most, least))
-    changes = drift_change(before, after, METRICS, resamples=resamples)
-    return {
-        metric: Estimate(value=each.value, low=each.low, high=each.high, reason=each.reason)
-        for metric, each in changes.items()
-    }
-
-
-def _sides(
-    cells: Mapping[Place, Mapping[int, Predicted]], entry: MatrixEntry, seeds: Sequence[int]
-) -> Sides:
-    place = (entry.trained_with, entry.evaluated_with, entry.backend, entry.precision)
-    aligned, served = cells[_home(entry.trained_with)], cells[place]
-    return (
-        [_predictions(aligned[seed]) for seed in seeds],
-        [_predictions(served[seed]) for seed in seeds],
-    )
-
-
-def _predictions(predicted: Predicted) -> Predictions:
-    assert isinstance(predicted.ended, Measured)  # a seed of an entry ran on both sides
-    return predicted.ended.value.predictions

@@ -37,6 +37,7 @@ from alignkit.record.cell import (
 )
 from alignkit.record.circumstances import DataFacts, Environment
 from alignkit.record.measured import GroupFacts, LatencyFacts
+from alignkit.record.mix import MixFacts
 from alignkit.record.path import Coverage, CoverageDiff, NotDecoded, PathFacts, StageFacts
 from alignkit.record.pixels import ImageTableFacts, PixelStage, PlaneStage, WorstImage
 from alignkit.record.published import Claim, PublishedFacts, PublishedRow
@@ -76,6 +77,7 @@ __all__ = [
     "LogitDistance",
     "MatrixEntry",
     "MitigationFacts",
+    "MixFacts",
     "NoiseFloor",
     "NotDecoded",
     "NumericDrift",
@@ -150,6 +152,8 @@ class RunRecord(Stored):
     latencies: tuple[LatencyFacts, ...] = ()
     training_sizes: tuple[SizeCurve, ...] = ()
     """Of entries that were measured with several shares of the training images."""
+    mixes: tuple[MixFacts, ...] = ()
+    """Of models trained on a mix of paths."""
     published: PublishedFacts | None = None
     """A table from elsewhere that the experiment names."""
 

@@ -10,6 +10,7 @@ from alignkit.report.advice_view import advice_sentence
 from alignkit.report.coverage_view import coverage_words
 from alignkit.report.flipped_view import flipped_sentences
 from alignkit.report.matrix_view import significance
+from alignkit.report.mix_view import mix_sentences
 from alignkit.report.names import Names
 from alignkit.report.numerals import DASH, count, interval, percent, plain, points, shorten
 from alignkit.report.published_view import published_label, tally
@@ -78,6 +79,8 @@ def summary_view(record: RunRecord) -> SummaryView:
 
 def _sections(record: RunRecord, names: Names) -> Iterable[Section]:
     yield _matrix(record, names)
+    if record.mixes:
+        yield Section("Training on a mix of paths", " ".join(mix_sentences(record, names)))
     if record.published:
         yield _published(record.published)
     if across_paths(record, "churn"):

@@ -14,6 +14,7 @@ from alignkit.report.entries_view import Failure, entries_table, failures, per_s
 from alignkit.report.flipped_view import FlippedSection, flipped_sections
 from alignkit.report.key_figures import KeyFigure, key_figures
 from alignkit.report.matrix_view import EDGES, MatrixView, matrix_views
+from alignkit.report.mix_view import MixSection, mix_section
 from alignkit.report.names import Names, PathName
 from alignkit.report.numerals import duration
 from alignkit.report.numeric_view import numeric_table, sessions_table
@@ -49,6 +50,7 @@ class ReportView:
     sessions: Table | None
     failures: tuple[Failure, ...]
     causes: tuple[AttributionSection, ...]
+    mix: MixSection | None
     published: PublishedSection | None
     sizes: tuple[SizeSection, ...]
     stages: tuple[StageSection, ...]
@@ -94,6 +96,7 @@ def report_view(record: RunRecord) -> ReportView:
         sessions=sessions_table(record, names),
         failures=failures(record, names),
         causes=attribution_sections(record, names),
+        mix=mix_section(record, names),
         published=published_section(record, names),
         sizes=size_sections(record, names),
         stages=stages,
