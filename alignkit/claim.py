@@ -53,7 +53,8 @@ def _reading(
     if nothing and published == 0:
         return "holds here", "it changes nothing here either"
     if floor is not None and abs(measured.value) <= floor:
-        return "inside the noise floor", "another seed alone does as much"
+        why = "it changes nothing here" if nothing else "another seed alone does as much"
+        return "inside the noise floor", why
     if nothing:
         return "does not hold here", "it changes nothing here"
     return _by_interval(measured, same=same)

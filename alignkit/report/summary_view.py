@@ -190,15 +190,15 @@ def _published(facts: PublishedFacts) -> Section:
         (
             claim.words,
             claim.metric,
+            claim.reading,
             points(claim.published),
             _change(claim.measured),
-            claim.reading,
         )
         for claim in facts.claims
     ]
-    headers = ("Difference", "Metric", f"{published_label(facts)}, pp", "Here, pp", "Reading")
+    headers = ("Difference", "Metric", "Reading", f"{published_label(facts)}, pp", "Here, pp")
     words = " ".join(filter(None, (f"Source: {facts.source}.", facts.note, tally(facts))))
-    return _table("Beside the published table", words, headers, rows, text=2)
+    return _table("Beside the published table", words, headers, rows, text=3)
 
 
 def _sizes(record: RunRecord, names: Names) -> Section:

@@ -1,7 +1,7 @@
 """Drift against the size of the training set: a chart with intervals, its table, and what it says.
 
-The charts show where another path served than trained, in the reference runtime; the tables every
-entry.
+The charts and the tables beside them show where another path served than trained, in the reference
+runtime; a further table shows every entry.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ class SizeSection:
     """``None`` where no other path was measured."""
     omitted: str
     """How many lines the chart leaves to the table, in words."""
-    table: Table
+    table: Table | None
+    """Of what the chart may show; ``None`` as the chart."""
+    every: Table
+    """Of every entry and runtime."""
 
 
 def size_sections(record: RunRecord, names: Names) -> tuple[SizeSection, ...]:
@@ -107,7 +110,8 @@ def _section(
         if drawn
         else None,
         omitted=f"{count(left, 'more line')} in the table only." if left else "",
-        table=_table(title, unit, curves, names),
+        table=_table(title, unit, across, names) if across else None,
+        every=_every(title, unit, curves, names),
     )
 
 
@@ -128,37 +132,59 @@ def _points(curve: SizeCurve) -> list[tuple[float, float, float, float]]:
 
 def _table(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> Table:
     notes = Notes()
-    rows = tuple(row for curve in curves for row in _rows(curve, names, notes))
+    rows = tuple(
+        Row(
+            (
+                Shown(names.short(curve.trained_with)),
+                Shown(names.short(curve.evaluated_with)),
+                Shown(images),
+                _cell(estimate, notes, share=share),
+            )
+        )
+        for curve in curves
+        for images, _, estimate, share in _lines(curve)
+    )
     columns = (
-        *text_columns("Trained with", "Evaluated with", "Runtime"),
-        *number_columns("Images", "Seeds", title, "95 % interval"),
+        *text_columns("Trained with", "Served with"),
+        *number_columns("Images", f"{title}, {unit}"),
     )
-    caption = (
-        f"{title}, {unit}, by number of training images; fewest less most: paired by seed and image"
+    return Table(f"{title} by number of training images", columns, rows, notes=notes.all())
+
+
+def _every(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> Table:
+    notes = Notes()
+    rows = tuple(
+        Row(
+            (
+                Shown(names.short(curve.trained_with)),
+                Shown(names.short(curve.evaluated_with)),
+                Shown(f"{curve.backend} {curve.precision}"),
+                Shown(images),
+                Shown(seeds),
+                _cell(estimate, notes, share=share),
+            )
+        )
+        for curve in curves
+        for images, seeds, estimate, share in _lines(curve)
     )
+    columns = (
+        *text_columns("Trained with", "Served with", "Runtime"),
+        *number_columns("Images", "Seeds", f"{title}, {unit}"),
+    )
+    caption = f"{title} by number of training images; fewest less most is paired by seed and image"
     return Table(caption, columns, rows, notes=notes.all())
 
 
-def _rows(curve: SizeCurve, names: Names, notes: Notes) -> list[Row]:
-    place = (
-        Shown(names.short(curve.trained_with)),
-        Shown(names.short(curve.evaluated_with)),
-        Shown(f"{curve.backend} {curve.precision}"),
-    )
+def _lines(curve: SizeCurve) -> list[tuple[str, str, Estimate, bool]]:
+    """(images, seeds, estimate, whether it is a share) of each point and of their change."""
     share = curve.metric == "churn"
-    rows = [
-        Row((*place, Shown(grouped(each.images)), Shown(str(each.seeds)),
-             *_cells(each.drift, notes, share=share)))
-        for each in curve.points
-    ]  # fmt: skip
-    change = _cells(curve.change, notes, share=False)
-    return [*rows, Row((*place, Shown("fewest less most"), Shown(""), *change))]
+    measured = [(grouped(each.images), str(each.seeds), each.drift, share) for each in curve.points]
+    return [*measured, ("fewest less most", "", curve.change, False)]
 
 
-def _cells(estimate: Estimate, notes: Notes, *, share: bool) -> tuple[Shown, Shown]:
+def _cell(estimate: Estimate, notes: Notes, *, share: bool) -> Shown:
     if estimate.value is None:
-        gap = notes.missing(estimate.reason)
-        return gap, gap
-    ends = interval(estimate, share=share)
+        return notes.missing(estimate.reason)
     value = f"{100 * estimate.value:.2f}" if share else points(estimate.value)
-    return Shown(value), Shown(ends) if ends else notes.missing(estimate.reason or "no interval")
+    mark = "" if estimate.low is not None else notes.mark(estimate.reason or "no interval")
+    return Shown(f"{value} {interval(estimate, share=share)}".strip(), mark=mark)
