@@ -94,7 +94,8 @@ def _written(estimate: Estimate, *, share: bool) -> str:
 def _section(
     metric: str, curves: Sequence[SizeCurve], across: Sequence[SizeCurve], names: Names
 ) -> SizeSection:
-    drawn = sorted(across, key=lambda each: -abs(each.change.value or 0.0))[:MOST_LINES]
+    most = sorted(across, key=lambda each: -abs(each.change.value or 0.0))[:MOST_LINES]
+    drawn = [each for each in across if each in most]  # a line has one colour in every chart
     left = len(across) - len(drawn)
     title = METRICS[metric] if metric == "churn" else f"Δ {METRICS[metric].lower()}"
     unit = "%" if metric == "churn" else "percentage points"
