@@ -298,7 +298,12 @@ class ExperimentFile(BaseModel):
             labelled=self.labelled,
         )
         if self.published:
-            lines += unplaced(self.published, paths=self.preprocess, backends=backends)
+            lines += unplaced(
+                self.published,
+                paths=self.preprocess,
+                backends=backends,
+                labelled=self.labelled,
+            )
         refuse("ExperimentFile", lines)
         return self
 

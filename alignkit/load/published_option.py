@@ -57,9 +57,12 @@ class Published(BaseModel):
 
 
 def unplaced(
-    published: Published, *, paths: Collection[str], backends: Sequence[str]
+    published: Published, *, paths: Collection[str], backends: Sequence[str], labelled: bool
 ) -> list[InitErrorDetails]:
     """One line for each row that could never be measured in this file."""
+    if not labelled:
+        message = "needs a model, and these images have no labels to train one with"
+        return [wrong("published", message, "published", given=published.source)]
     return [
         wrong("published", message, "published", "rows", index, key, given=getattr(row, key))
         for index, row in enumerate(published.rows)

@@ -35,3 +35,14 @@ def test_a_row_that_could_never_be_measured_is_refused_where_it_stands(tmp_path,
     with pytest.raises(ConfigError, match=r"small\.yaml:11:") as caught:
         load(tmp_path, row)
     assert told in str(caught.value)
+
+
+def test_images_without_labels_have_nothing_to_stand_beside_it(tmp_path):
+    (tmp_path / "images").mkdir()
+    file = write_small(tmp_path)
+    text = file.read_text().replace("{name: digits-on-photos, train: 60, eval: 40, seed: 0}",
+                                    "{name: images, root: images}")  # fmt: skip
+    row = f"{ROW}, metrics: {{top1: 0.9}}"
+    file.write_text(text + TABLE.format(row=row))
+    with pytest.raises(ConfigError, match="published: needs a model"):
+        load_experiment(file, ())
