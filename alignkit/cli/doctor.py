@@ -14,6 +14,7 @@ from alignkit.errors import ExitCode
 from alignkit.plugins import UNPROVEN
 
 if TYPE_CHECKING:
+    from alignkit.backends.usable import Usable
     from alignkit.plugins import Plugin
     from alignkit.record import Environment
     from alignkit.self_test import DecoderCheck
@@ -24,6 +25,7 @@ def doctor(as_json: Json = False) -> None:
 
     Exits 0 if everything of the base install works here.
     """
+    from alignkit.backends.usable import usable_backends
     from alignkit.environment import environment
     from alignkit.self_test import self_test
 
@@ -34,12 +36,14 @@ def doctor(as_json: Json = False) -> None:
         document = {
             "environment": found.model_dump(),
             "self_test": [asdict(each) | {"passed": each.passed} for each in tested],
+            "backends": [asdict(each) for each in usable_backends()],
             "plugins": {name: plugin.missing() for name, plugin in plugins.items()},
             "unproven": [name for name, plugin in plugins.items() if plugin.unproven],
         }
         print(json.dumps(document, indent=1))
     else:
-        print(_environment(found), _self_test(tested), _missing(plugins), sep="\n\n")
+        parts = (_environment(found), _self_test(tested), _backends(), _missing(plugins))
+        print(*parts, sep="\n\n")
     raise typer.Exit(_exit_code(plugins, tested))
 
 
@@ -78,6 +82,26 @@ def _self_test(tested: list[DecoderCheck]) -> str:
     rows = [("decoder", "file", "outcome", "pixels", "sha-256")]
     rows += [(t.decoder, t.kind, t.outcome, t.finding, t.sha256[:12]) for t in tested]
     return f"decoder self-test\n{columns(rows, indent='  ')}"
+
+
+def _backends() -> str:
+    """A line for each backend and device, and one for each reason that something cannot run."""
+    from alignkit.backends.usable import usable_backends
+
+    groups: dict[tuple[str, str], list[Usable]] = {}
+    for each in usable_backends():
+        groups.setdefault((each.backend, each.device), []).append(each)
+    rows = [("backend", "version", "usable", "not usable, and why")]
+    for (name, device), members in groups.items():
+        usable = ", ".join(each.precision for each in members if not each.reason)
+        reasons: dict[str, list[str]] = {}
+        for each in members:
+            if each.reason:
+                reasons.setdefault(each.reason, []).append(each.precision)
+        told = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()] or [""]
+        rows.append((f"{name} {device}", members[0].version or "none", usable or "-", told[0]))
+        rows += [("", "", "", line) for line in told[1:]]
+    return f"backends\n{columns(rows, indent='  ')}"
 
 
 def _missing(plugins: dict[str, Plugin]) -> str:

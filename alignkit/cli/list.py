@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 
-from alignkit.backends import BACKENDS, Precision
+from alignkit.backends import BACKENDS
+from alignkit.backends.usable import usable_backends
 from alignkit.cli.arguments import Json
 from alignkit.columns import columns
 from alignkit.datasets import DATASETS
@@ -93,18 +94,13 @@ def _note(plugin: Plugin) -> str:
 
 
 def _backends() -> list[Listed]:
-    """Each backend, and each of its precisions that cannot run here."""
-    listed = []
-    for name, plugin in BACKENDS.items():
-        missing = plugin.missing()
-        version, note = plugin.version(), _note(plugin)
-        listed.append(Listed(name, not missing, version, plugin.summary, missing, note=note))
-        backend = plugin.load()()
-        for precision in get_args(Precision):
-            reason = missing or backend.impossible(precision)
-            label = f"{name} {precision}"
-            listed.append(Listed(label, not reason, version, "", reason, note=note))
-    return listed
+    """Each backend, then each of its devices and precisions."""
+    listed = _plugins(BACKENDS)
+    for each in usable_backends():
+        note = _note(BACKENDS[each.backend])
+        listed.append(Listed(each.name, not each.reason, each.version, "", each.reason, note=note))
+    order = [*BACKENDS]
+    return sorted(listed, key=lambda each: order.index(each.name.partition(" ")[0]))
 
 
 def _presets() -> list[Listed]:

@@ -2,6 +2,10 @@
 
 import json
 
+import pytest
+
+from alignkit.backends import BACKENDS
+from alignkit.backends.usable import usable_backends
 from alignkit.decoders import DECODERS
 from alignkit.plugins import Plugin
 from alignkit.record import Environment
@@ -34,3 +38,26 @@ def test_a_library_of_an_extra_may_be_missing(alignkit, monkeypatch):
     plugin = Plugin("x:Y", module="no_such_library", extra="dali")
     monkeypatch.setitem(DECODERS, "other", plugin)
     assert alignkit("doctor").code == 0
+
+
+@pytest.mark.parametrize("command", ["doctor", "list"])
+def test_doctor_and_list_say_the_same_of_backends(alignkit, command):
+    expected = [(each.name, each.reason) for each in usable_backends()]
+    if command == "list":
+        document = json.loads(alignkit("list", "backends", "--json").out)["backends"]
+        told = [(each["name"], each["why"]) for each in document if each["name"] not in BACKENDS]
+    else:
+        document = json.loads(alignkit("doctor", "--json").out)["backends"]
+        parts = ("backend", "device", "precision")
+        told = [
+            (" ".join(each[part] for part in parts if each[part]), each["reason"])
+            for each in document
+        ]
+    assert told == expected
+
+
+def test_what_a_backend_can_run_is_told_and_why_not_the_rest(alignkit):
+    lines = alignkit("doctor").out.splitlines()
+    (line,) = [line for line in lines if line.startswith("  torch device=cpu ")]
+    assert "fp32" in line
+    assert line.endswith("tf32: tf32 is the arithmetic of NVIDIA GPUs; a CPU has none")
