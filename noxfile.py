@@ -52,6 +52,18 @@ def browser(session: nox.Session) -> None:
 
 
 @nox.session
+def endpoint(session: nox.Session) -> None:
+    """The kserve backend against an MLServer, which lives in an environment of its own."""
+    session.install(".[dev]")
+    home = session.create_tmp()
+    session.run("python", "-m", "venv", home)
+    install = ("-m", "pip", "install", "--quiet", "-r", "tests/endpoint/requirements.txt")
+    session.run(f"{home}/bin/python", *install, external=True)
+    served = {"ALIGNKIT_MLSERVER": f"{home}/bin/mlserver"}
+    session.run("python", "-m", "pytest", "-m", "endpoint", *session.posargs, env=served)
+
+
+@nox.session
 def quickstart(session: nox.Session) -> None:
     """The README's first command, in an environment of its own."""
     session.install(".")

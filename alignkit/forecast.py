@@ -83,7 +83,8 @@ def _outlooks(works: Sequence[Work], finished: Sequence[Finished]) -> tuple[Outl
 
 
 def _outlook(work: Work, stored: bool, finished: Sequence[Finished]) -> Outlook:
-    if stored:
+    live = isinstance(work, Evaluation) and work.runtime.backend.live
+    if stored and not live:
         return Outlook(work, "cached")
     if work.skipped:
         return Outlook(work, "impossible", work.skipped)

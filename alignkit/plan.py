@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alignkit.backends import Backend, Builder, Precision
+from alignkit.backends import Backend, Builder, Endpoint, Precision
 from alignkit.errors import ConfigError
 from alignkit.given import Given
 from alignkit.load.experiment import Experiment, Recipe
 from alignkit.pixel_comparison import PixelComparison
+from alignkit.plugins import did_you_mean
 from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.row import FULL, cell_name, row_name
@@ -110,6 +111,8 @@ class Runtime:
     skipped: str = ""
     builds: int = 1
     """Times the model is exported, built and loaded anew, to see how much builds differ."""
+    holds: Training | None = None
+    """The one model that an endpoint serves; ``None`` for a runtime that is given each model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +202,7 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     if not content.labelled:  # a pixel gate
         return Plan(experiment, fingerprint, (), (), (), comparisons)
     trainings = _given(experiment) if content.models else _trainings(experiment, fingerprint, ranks)
-    runtimes = _runtimes(experiment)
+    runtimes = _runtimes(experiment, trainings)
     evaluations = tuple(
         evaluation
         for training in trainings
@@ -298,7 +301,7 @@ def _training(
     return Training(path, seed, parts, skipped, fraction, paths if others else ())
 
 
-def _runtimes(experiment: Experiment) -> list[Runtime]:
+def _runtimes(experiment: Experiment, trainings: tuple[Training, ...]) -> list[Runtime]:
     from alignkit.backends import BACKENDS
     from alignkit.plugins import UNPROVEN, find_plugin
 
@@ -312,14 +315,30 @@ def _runtimes(experiment: Experiment) -> list[Runtime]:
             reason = plugin.missing() or backend.impossible(precision)
             if reason and plugin.unproven:
                 reason += f" ({option.name} is {UNPROVEN})"
-            version = plugin.version()
-            runtimes.append(Runtime(name, backend, precision, version, reason, option.builds))
+            version, held = plugin.version(), _held(backend, trainings)
+            runtimes.append(Runtime(name, backend, precision, version, reason, option.builds, held))
     if all(each.backend.own_path for each in runtimes):
         raise ConfigError(
             "evaluate.backends: each of these preprocesses by itself, which leaves nothing to "
             "compare with; put one first that receives the paths' images, e.g. torch"
         )
     return runtimes
+
+
+def _held(backend: Backend, trainings: tuple[Training, ...]) -> Training | None:
+    """The model that an endpoint serves: of several seeds the first."""
+    if not isinstance(backend, Endpoint):
+        return None
+    rows = {each.row: each for each in reversed(trainings)}
+    rows |= {each.given.name: each for each in trainings if each.given}
+    if not backend.serves and len({each.row for each in trainings}) == 1:
+        return trainings[0]
+    if backend.serves not in rows:
+        raise ConfigError(
+            f"evaluate.backends: an endpoint serves one model; name its row as 'serves'"
+            f"{did_you_mean(backend.serves, rows)}"
+        )
+    return rows[backend.serves]
 
 
 def _row_evaluations(
@@ -340,9 +359,18 @@ def _row_evaluations(
 
 
 def _unsuitable(training: Training, runtime: Runtime) -> str:
+    if runtime.holds is not None:
+        if runtime.holds == training:
+            return ""
+        return f"the endpoint serves {_told(runtime.holds)}, not this one"
     if training.given is None:
         return ""
     return training.given.unsuitable(runtime.name, needs_onnx=runtime.backend.needs_onnx)
+
+
+def _told(training: Training) -> str:
+    seed = "" if training.given else f" of seed {training.seed}"
+    return f"the model of {training.row}{seed}"
 
 
 def _evaluation(

@@ -148,6 +148,14 @@ class Builder(Protocol):
         ...
 
 
+@runtime_checkable
+class Endpoint(Protocol):
+    """A backend whose model lies elsewhere already: it is asked about that model's row alone."""
+
+    serves: str
+    """The row, or the name of the given model; empty where there is one only."""
+
+
 BACKENDS = {
     "torch": Plugin(
         "alignkit.backends.torch:TorchBackend",
@@ -166,7 +174,14 @@ BACKENDS = {
         distributions=("openvino",),
         module="openvino",
         extra="openvino",
-        summary="OpenVINO on the CPU; fp32, bf16, fp16, each verified",
+        summary="OpenVINO on the CPU; fp32, bf16, fp16, int8, each verified",
+    ),
+    "kserve": Plugin(
+        "alignkit.backends.kserve:KServeBackend",
+        distributions=("tritonclient",),
+        module="tritonclient",
+        extra="kserve",
+        summary="a live endpoint, by the Open Inference Protocol v2 over HTTP or gRPC",
     ),
     "torchpipe": Plugin(
         "alignkit.backends.torchpipe:TorchpipeBackend",

@@ -124,7 +124,7 @@ def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
         cell = outlook.work
         assert isinstance(cell, Evaluation)
         runtime = f"{cell.runtime.name} {cell.runtime.precision}"
-        key = (cell.training.row, cell.preprocess.name, runtime)
+        key = (cell.training.row, cell.evaluated_with, runtime)
         grouped.setdefault(key, []).append(outlook)
     rows: list[tuple[str, ...]] = [("trained with", "evaluated with", "in", "cells", "")]
     for key, same in grouped.items():

@@ -95,7 +95,9 @@ def _of_runtimes(
                 part="inference", backend=runtime.name, precision=runtime.precision,
                 reference=evaluation.aligned,
             )  # fmt: skip
+            own = "it is sent files; only runtimes that receive tensors are timed"
             reason = evaluation.skipped or _reason(model.ended)
+            reason = reason or (own if runtime.backend.own_path else "")
             if reason:
                 absent.append(facts.model_copy(update={"reason": reason}))
                 continue

@@ -1,0 +1,105 @@
+"""Endpoints in a run: beside other runtimes, misbehaving, and asked anew by the next run."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from alignkit.errors import ConfigError
+from alignkit.load import load_experiment
+from alignkit.plan import make_plan
+from alignkit.progress import NoProgress
+from alignkit.run import run_experiment
+from alignkit.workspace import Workspace
+from tests.backends.model import trained_model
+from tests.endpoint.faulty import faulty
+
+YAML = """
+name: served
+data: {{name: digits-on-photos, train: 10, eval: 30, seed: 0}}
+preprocess:
+  opencv: {{decode: opencv, resize: {{name: opencv, size: 32}}}}
+  pillow: {{preset: pillow-train, size: 32}}
+models: {models}
+evaluate:
+  backends: {backends}
+  resamples: 200
+report: {{worst: 1}}
+"""
+ONE = "[{{name: mine, onnx: {onnx}, preprocess: opencv}}]"
+TWO = ONE[:-1] + ", {{name: other, onnx: {onnx}, preprocess: pillow}}]"
+OWN = "the server's own"
+
+
+def experiment(tmp_path, *backends: str, models: str = ONE):
+    file = tmp_path / "served.yaml"
+    listed = "[" + ", ".join(("onnxruntime", *backends)) + "]"
+    file.write_text(YAML.format(models=models.format(onnx=trained_model().onnx), backends=listed))
+    return load_experiment(file)
+
+
+def run(found, tmp_path):
+    record, _ = run_experiment(found, Workspace(tmp_path / "reports"), progress=NoProgress())
+    return record
+
+
+def test_endpoints_that_misbehave_fail_their_own_cells_alone(tmp_path, monkeypatch):
+    pytest.importorskip("tritonclient.http.aio", reason="needs the extra kserve")
+    monkeypatch.setenv("ENDPOINT_TOKEN", "Bearer hunter2-hunter2")
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        down = f"http://127.0.0.1:{gone.getsockname()[1]}"
+    with faulty() as endpoint:
+        endpoint.classes = 10
+        endpoint.describe()
+        found = experiment(
+            tmp_path,
+            f"{{name: kserve, url: '{endpoint.url}', model: good, header_env: ENDPOINT_TOKEN}}",
+            f"{{name: kserve, url: '{down}', model: down, retries: 0}}",
+            f"{{name: kserve, url: '{endpoint.url}', model: unset, header_env: NO_SUCH_TOKEN}}",
+        )
+        record = run(found, tmp_path)
+        first = endpoint.inferences
+        run(found, tmp_path)
+        assert endpoint.inferences == 2 * first > 30  # what answers live is asked again
+    ended = {
+        next((word for word in ("good", "down", "unset") if word in cell.backend), cell.backend): (
+            cell
+        )
+        for cell in record.cells
+    }
+    assert {name: cell.state for name, cell in ended.items()} == {
+        "onnxruntime": "measured", "good": "measured", "down": "failed", "unset": "skipped"
+    }  # fmt: skip
+    assert {cell.evaluated_with for cell in record.cells if cell.backend != "onnxruntime"} == {OWN}
+    assert "no answer in one try: no connection" in ended["down"].reason
+    assert "NO_SUCH_TOKEN holds no header" in ended["unset"].reason
+    everything = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
+    assert b"hunter2" not in everything
+
+
+def test_an_endpoint_is_asked_about_the_row_it_serves_alone(tmp_path):
+    served = "{name: kserve, url: 'http://127.0.0.1:1', model: m, serves: other}"
+    plan = make_plan(experiment(tmp_path, served, models=TWO))
+    asked = {
+        each.training.row: each.skipped
+        for each in plan.evaluations
+        if each.runtime.name.startswith("kserve") and "not installed" not in each.skipped
+    }
+    mine = asked["opencv (model mine)"]
+    assert mine == "the endpoint serves the model of pillow (model other), not this one"
+    assert asked.get("pillow (model other)", "") == ""
+
+
+@pytest.mark.parametrize("serves", ["", ", serves: othr"])
+def test_a_row_that_is_not_named_is_asked_for(tmp_path, serves):
+    served = f"{{name: kserve, url: 'http://127.0.0.1:1', model: m{serves}}}"
+    with pytest.raises(ConfigError, match="serves one model; name its row as 'serves'; "):
+        make_plan(experiment(tmp_path, served, models=TWO))
+
+
+def test_endpoints_alone_leave_nothing_to_compare_with(tmp_path):
+    found = experiment(tmp_path)
+    served = "evaluate.backends=[{name: kserve, url: 'http://127.0.0.1:1', model: m}]"
+    with pytest.raises(ConfigError, match="put one first that receives the paths' images"):
+        make_plan(load_experiment(found.file, [served]))
