@@ -292,3 +292,20 @@ def test_models_of_several_kinds_are_measured_on_one_path_and_shown(files, tmp_p
     write_report(folder, Form())
     page = (folder / "index.html").read_text()
     assert all(f"model {name}" in page for name in kinds)
+
+
+def test_a_cell_of_a_given_model_depends_on_the_data_and_not_on_where_its_file_lies(
+    files, tmp_path
+):
+    def keys(onnx: Path, *overrides: str) -> list[str]:
+        file = tmp_path / "own.yaml"
+        file.write_text(OWN.format(models=f"[{{name: mine, onnx: {onnx}, preprocess: opencv}}]"))
+        return [each.key for each in make_plan(load_experiment(file, overrides)).evaluations]
+
+    first = keys(files["onnx"])
+    assert not {*first} & {*keys(files["onnx"], "data.seed=1")}  # other images, of the same size
+    copied = tmp_path / "copied.onnx"
+    copied.write_bytes(files["onnx"].read_bytes())
+    assert keys(copied) == first
+    copied.write_bytes(copied.read_bytes() + b"\x00")
+    assert not {*keys(copied)} & {*first}
