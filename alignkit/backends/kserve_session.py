@@ -118,7 +118,7 @@ class Endpoint:
     def effective(self) -> dict[str, str]:
         """What really ran, and how many requests it took since the session was opened."""
         told = f"{self.asking.requests}, {self.asking.again} of them sent again"
-        return {**self.observed, "requests": told}
+        return {**self.observed, "requests so far": told}
 
     def close(self) -> None:
         """Give the connections back."""

@@ -61,7 +61,7 @@ def test_answers_come_back_in_the_order_of_the_files(endpoint, images, concurren
         "platform": "test",
         "sent": "files, image, JSON",
         "compared": "logits, logits",
-        "requests": f"{2 + -(-len(FILES) // images)}, 0 of them sent again",
+        "requests so far": f"{2 + -(-len(FILES) // images)}, 0 of them sent again",
     }
 
 
@@ -86,7 +86,7 @@ def test_a_servers_error_half_of_the_time_is_asked_again_and_counted(endpoint, s
     endpoint.fault = sometimes
     logits, facts = ask(endpoint, concurrency=1)
     assert np.array_equal(logits, EXPECTED)
-    assert facts["requests"] == "11, 9 of them sent again"
+    assert facts["requests so far"] == "11, 9 of them sent again"
 
 
 def test_a_server_that_never_recovers_is_told_with_its_own_words(endpoint):
@@ -107,7 +107,7 @@ def test_an_answer_cut_off_half_way_is_asked_again(endpoint):
     endpoint.fault = lambda answer: None if endpoint.inferences == 1 else answer
     logits, facts = ask(endpoint, concurrency=1)
     assert np.array_equal(logits, EXPECTED)
-    assert facts["requests"].endswith(", 1 of them sent again")
+    assert facts["requests so far"].endswith(", 1 of them sent again")
     endpoint.fault = lambda _: None
     with pytest.raises(BackendError, match="no answer in one try: no connection"):
         ask(endpoint, FILES[:1], retries=0)

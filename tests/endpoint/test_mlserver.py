@@ -70,7 +70,7 @@ def test_tensors_give_the_logits_of_the_runtime_behind(served, model, protocol, 
     session.close()
     assert found.dtype == np.float32
     assert np.abs(found - expected).max() < 1e-4
-    assert facts["requests"] == f"{2 + -(-90 // images)}, 0 of them sent again"
+    assert facts["requests so far"] == f"{2 + -(-90 // images)}, 0 of them sent again"
     assert facts["server"] == "mlserver 1.7.1"
     assert facts["sent"] == f"tensors, image, {'bytes' if protocol == 'grpc' else 'JSON'}"
 
