@@ -306,11 +306,10 @@ def _runtimes(experiment: Experiment, trainings: tuple[Training, ...]) -> list[R
     from alignkit.plugins import UNPROVEN, find_plugin
 
     runtimes = []
-    for option in experiment.content.evaluate.backends:
+    evaluate = experiment.content.evaluate
+    for name, option in zip(evaluate.titles(), evaluate.backends, strict=True):
         plugin = find_plugin("backends", BACKENDS, option.name)
         backend = option.build()
-        options = (f"{key}={value}" for key, value in sorted((option.model_extra or {}).items()))
-        name = " ".join((option.name, *options))
         for precision in option.precision:
             reason = plugin.missing() or backend.impossible(precision)
             if reason and plugin.unproven:

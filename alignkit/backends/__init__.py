@@ -152,6 +152,8 @@ class Builder(Protocol):
 class Endpoint(Protocol):
     """A backend whose model lies elsewhere already: it is asked about that model's row alone."""
 
+    unnamed: ClassVar[frozenset[str]]
+    """Options that its column need not name: where it is, and how patiently it is asked."""
     serves: str
     """The row, or the name of the given model; empty where there is one only."""
 

@@ -13,11 +13,11 @@ import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from alignkit.backends import BACKENDS
+from alignkit.backends.kserve_client import require_address
 from alignkit.errors import ConfigError, MissingDependency
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from alignkit.backends import FileSession, Precision, Session
     from alignkit.checkpoint import Checkpoint
 
-SCHEMES = ("http", "https", "grpc", "grpcs")
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
@@ -37,6 +36,9 @@ class KServeBackend:
     needs_onnx: ClassVar[bool] = False
     precisions: ClassVar[tuple[Precision, ...]] = ("served",)
     live: ClassVar[bool] = True
+    unnamed: ClassVar[frozenset[str]] = frozenset(
+        {"url", "serves", "concurrency", "timeout", "retries", "header", "header_env"}
+    )
     url: str
     """``http://``, ``https://``, ``grpc://`` or ``grpcs://``, host and port; or ``$NAME`` of an
     environment variable that holds this: where it is not set, the cells are skipped."""
@@ -123,12 +125,3 @@ class KServeBackend:
     def headers(self) -> dict[str, str]:
         """For every request; not to be logged."""
         return {self.header: os.environ[self.header_env]} if self.header_env else {}
-
-
-def require_address(url: str, source: str) -> None:
-    """Raise `ConfigError` unless it has a scheme and a host, and no secret that would be shown."""
-    parts = urlsplit(url)
-    if parts.scheme not in SCHEMES or not parts.hostname:
-        raise ConfigError(f"{source} begins with {', '.join(f'{s}://' for s in SCHEMES)} and host")
-    if parts.username or parts.password or parts.query:
-        raise ConfigError(f"{source} holds no user, password or query; name a variable, header_env")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
+from alignkit.errors import ConfigError
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+SCHEMES = ("http", "https", "grpc", "grpcs")
 CONNECTIONS = 256
 """At most, to one endpoint."""
 
@@ -38,6 +41,15 @@ class Client(Protocol):
     async def close(self) -> None:
         """Give the connections back."""
         ...
+
+
+def require_address(url: str, source: str) -> None:
+    """Raise `ConfigError` unless it has a scheme and a host, and no secret that would be shown."""
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES or not parts.hostname:
+        raise ConfigError(f"{source} begins with {', '.join(f'{s}://' for s in SCHEMES)} and host")
+    if parts.username or parts.password or parts.query:
+        raise ConfigError(f"{source} holds no user, password or query; name a variable, header_env")
 
 
 def connect(url: str, headers: dict[str, str]) -> Client:

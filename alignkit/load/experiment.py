@@ -6,7 +6,7 @@ dataclasses. Nothing heavy is imported, so that a file is checked in millisecond
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -197,6 +197,11 @@ class BackendOption(BaseModel):
         )
         return backend
 
+    def title(self, without: Collection[str] = ()) -> str:
+        """Name and options, so that two of one kind stay apart."""
+        given = sorted((self.model_extra or {}).items())
+        return " ".join([self.name, *(f"{k}={v}" for k, v in given if k not in without)])
+
 
 class Evaluate(BaseModel):
     """``evaluate:``: what every model runs in.
@@ -211,6 +216,17 @@ class Evaluate(BaseModel):
     batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 250
     resamples: Annotated[Integer, Field(ge=200, le=100_000)] = 2000
     """Bootstrap resamples behind each interval."""
+
+    def titles(self) -> list[str]:
+        """Of each backend; an endpoint's address is named only to tell two apart."""
+        unnamed = [getattr(each.build(), "unnamed", ()) for each in self.backends]
+        pairs = zip(self.backends, unnamed, strict=True)
+        brief = [each.title(without) for each, without in pairs]
+        full = [each.title() for each in self.backends]
+        return [
+            short if brief.count(short) == 1 else long
+            for short, long in zip(brief, full, strict=True)
+        ]
 
 
 class ReportOption(BaseModel):

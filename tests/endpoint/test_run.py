@@ -91,6 +91,18 @@ def test_an_endpoint_is_asked_about_the_row_it_serves_alone(tmp_path):
     assert asked.get("pillow (model other)", "") == ""
 
 
+def test_columns_name_an_endpoints_address_only_to_tell_two_apart(tmp_path):
+    first, second = (f"{{name: kserve, url: 'http://h:{n}', model: m, retries: 3}}" for n in (1, 2))
+    names = [
+        list(dict.fromkeys(e.runtime.name for e in make_plan(experiment(tmp_path, *b)).evaluations))
+        for b in ((first,), (first, second))
+    ]
+    assert names == [
+        ["onnxruntime", "kserve model=m"],
+        ["onnxruntime", *(f"kserve model=m retries=3 url=http://h:{n}" for n in (1, 2))],
+    ]
+
+
 @pytest.mark.parametrize("serves", ["", ", serves: othr"])
 def test_a_row_that_is_not_named_is_asked_for(tmp_path, serves):
     served = f"{{name: kserve, url: 'http://127.0.0.1:1', model: m{serves}}}"
