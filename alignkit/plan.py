@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alignkit.backends import Backend, Builder, Endpoint, Precision
+from alignkit.backends import Backend, Builder, Precision
 from alignkit.errors import ConfigError
 from alignkit.given import Given
 from alignkit.load.experiment import Experiment, Recipe
 from alignkit.pixel_comparison import PixelComparison
-from alignkit.plugins import did_you_mean
 from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.row import FULL, cell_name, row_name
+from alignkit.served import not_served, served_training
 from alignkit.workspace import code_version, content_key, file_sha256
 
 TRAINING_CODE = (
@@ -314,7 +314,7 @@ def _runtimes(experiment: Experiment, trainings: tuple[Training, ...]) -> list[R
             reason = plugin.missing() or backend.impossible(precision)
             if reason and plugin.unproven:
                 reason += f" ({option.name} is {UNPROVEN})"
-            version, held = plugin.version(), _held(backend, trainings)
+            version, held = plugin.version(), served_training(backend, trainings)
             runtimes.append(Runtime(name, backend, precision, version, reason, option.builds, held))
     if all(each.backend.own_path for each in runtimes):
         raise ConfigError(
@@ -322,22 +322,6 @@ def _runtimes(experiment: Experiment, trainings: tuple[Training, ...]) -> list[R
             "compare with; put one first that receives the paths' images, e.g. torch"
         )
     return runtimes
-
-
-def _held(backend: Backend, trainings: tuple[Training, ...]) -> Training | None:
-    """The model that an endpoint serves: of several seeds the first."""
-    if not isinstance(backend, Endpoint):
-        return None
-    rows = {each.row: each for each in reversed(trainings)}
-    rows |= {each.given.name: each for each in trainings if each.given}
-    if not backend.serves and len({each.row for each in trainings}) == 1:
-        return trainings[0]
-    if backend.serves not in rows:
-        raise ConfigError(
-            f"evaluate.backends: an endpoint serves one model; name its row as 'serves'"
-            f"{did_you_mean(backend.serves, rows)}"
-        )
-    return rows[backend.serves]
 
 
 def _row_evaluations(
@@ -359,17 +343,10 @@ def _row_evaluations(
 
 def _unsuitable(training: Training, runtime: Runtime) -> str:
     if runtime.holds is not None:
-        if runtime.holds == training:
-            return ""
-        return f"the endpoint serves {_told(runtime.holds)}, not this one"
+        return "" if runtime.holds == training else not_served(runtime.holds)
     if training.given is None:
         return ""
     return training.given.unsuitable(runtime.name, needs_onnx=runtime.backend.needs_onnx)
-
-
-def _told(training: Training) -> str:
-    seed = "" if training.given else f" of seed {training.seed}"
-    return f"the model of {training.row}{seed}"
 
 
 def _evaluation(
