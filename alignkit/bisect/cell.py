@@ -11,7 +11,7 @@ from alignkit.bisect.graph import Layer, layers_of, load_graph
 from alignkit.bisect.onnx_side import ONNXSide
 from alignkit.bisect.runtime import require_followed
 from alignkit.bisect.torch_side import TorchSide
-from alignkit.cell import Measured
+from alignkit.cell import Measured, Skipped
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.execute import Sets, model_source, prepare_sets, train_models
 from alignkit.plan import Evaluation, Plan, Runtime, make_plan
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from alignkit.progress import Progress
     from alignkit.workspace import Workspace
 
-FORM = "TRAINED|EVALUATED|BACKEND|PRECISION"
+FORM = "TRAINED/EVALUATED/BACKEND/PRECISION"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +61,9 @@ def sides_of_cell(
     sets = prepare_sets(own, workspace, progress)
     [trained] = train_models(own, sets, workspace, progress)
     if not isinstance(trained.ended, Measured):
-        raise NothingCompared(f"the model of {cell or evaluation.label} is not there")
+        ended = trained.ended
+        why = ended.reason if isinstance(ended, Skipped) else ended.message
+        raise NothingCompared(f"there is no model for {evaluation.cell}: {why}")
     checkpoint = trained.ended.value
     batch = _batch(evaluation, sets, count)
     source = model_source(evaluation, checkpoint, sets, workspace)
@@ -76,28 +78,23 @@ def sides_of_cell(
 
 
 def chosen_cell(plan: Plan, cell: str) -> Evaluation:
-    """The evaluation that ``TRAINED|EVALUATED|BACKEND|PRECISION`` names, of the first seed."""
+    """The evaluation that ``TRAINED/EVALUATED/BACKEND/PRECISION`` names, of the first seed."""
     followed = {
-        _named(each): each
+        each.cell: each
         for each in reversed(plan.evaluations)
         if each.runtime.backend.needs_onnx and not each.aligned and not each.runtime.backend.live
     }
     if cell in followed:
         return followed[cell]
-    known = [*dict.fromkeys(map(_named, plan.evaluations))]
+    known = [*dict.fromkeys(each.cell for each in plan.evaluations)]
     if cell in known:
-        evaluation = next(each for each in plan.evaluations if _named(each) == cell)
+        evaluation = next(each for each in plan.evaluations if each.cell == cell)
         require_followed(evaluation.runtime.name, needs_onnx=evaluation.runtime.backend.needs_onnx)
         raise ConfigError(f"--cell {cell!r} is in the reference runtime; name another runtime's")
     if cell or not followed:
         listed = "\n  ".join(reversed(followed)) or "none: no other backend runs an ONNX graph"
         raise ConfigError(f"--cell {cell!r}: write it as {FORM}; there are\n  {listed}")
     return [*followed.values()][-1]
-
-
-def _named(each: Evaluation) -> str:
-    runtime = each.runtime
-    return f"{each.training.row}|{each.preprocess.name}|{runtime.name}|{runtime.precision}"
 
 
 def _batch(evaluation: Evaluation, sets: Sets, count: int) -> Batch:

@@ -25,7 +25,7 @@ def bisect(
     cell: Annotated[
         str,
         typer.Option(
-            metavar="TRAINED|EVALUATED|BACKEND|PRECISION",
+            metavar="TRAINED/EVALUATED/BACKEND/PRECISION",
             help="Of the experiment; by default the first in another runtime.",
             show_default=False,
         ),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+import torch
 
 from alignkit.bisect.graph import cut, layers_of, load_graph
 from tests.backends.model import trained_model
@@ -51,16 +52,26 @@ def test_a_cell_of_an_experiment_has_torch_as_its_reference(alignkit, file, tmp_
     evaluate = "evaluate.backends=[torch, onnxruntime]"
     arguments = ("bisect", file, "--set", evaluate, "--set", "train.seeds=[0]",
                  "--reports", tmp_path / "reports", "-q")  # fmt: skip
-    told = alignkit(*arguments, "--cell", "opencv|pillow|onnxruntime|fp32")
+    told = alignkit(*arguments, "--cell", "opencv/pillow/onnxruntime/fp32")
     assert told.code == 0
     assert "train opencv seed 0 on pillow" in told.out
     assert "torch fp32 against onnxruntime fp32" in told.out
     assert "no layer differs by more than 0.001" in told.out
-    told = alignkit(*arguments, "--cell", "opencv|pillow|torch|fp32")
+    told = alignkit(*arguments, "--cell", "opencv/pillow/torch/fp32")
     assert (told.code, "bisect follows the layers" in told.err) == (2, True)
-    told = alignkit(*arguments, "--cell", "opencv|pilow|onnxruntime|fp32")
+    told = alignkit(*arguments, "--cell", "opencv/pilow/onnxruntime/fp32")
     assert told.code == 2
-    assert "opencv|pillow|onnxruntime|fp32" in told.err
+    assert "opencv/pillow/onnxruntime/fp32" in told.err
+
+
+def test_a_model_that_cannot_be_had_says_why(alignkit, file, tmp_path):
+    torch.save({"other": torch.zeros(1)}, tmp_path / "other.pt")
+    model = f"{{name: m, weights: {tmp_path}/other.pt, model: small-cnn, preprocess: opencv}}"
+    text = re.sub(r"(?m)^train:.*\n(?: .*\n)*", f"models: [{model}]\n", file.read_text())
+    file.write_text(text)
+    told = alignkit("bisect", file, "--set", "evaluate.backends=[torch, onnxruntime]", "-q",
+                    "--reports", tmp_path / "reports")  # fmt: skip
+    assert (told.code, "1 not the model's (other)" in told.err) == (2, True)
 
 
 @pytest.mark.parametrize(
