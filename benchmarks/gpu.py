@@ -5,7 +5,7 @@
 **Not yet run on hardware.** Needs an NVIDIA GPU and exits 4 without one. Each step is a command of
 its own, whose output is kept in OUT, so that one that fails stops no other:
 
-- the tests marked gpu;
+- the tests marked gpu, and the checks that every plugin goes through, now of those of the GPU too;
 - real decoders on the GPU against Pillow, stage by stage, and images a second of each decoder;
 - every surrogate's distance to the stack it stands in for;
 - experiments/gpu.yaml: paths, precisions and engines of a GPU in one matrix, with latencies;
@@ -79,7 +79,9 @@ def steps(out: Path, images: Path | None, data: Path | None) -> Iterator[Step]:
     """The commands, each writing into ``out``."""
     judged = (ExitCode.PASS, ExitCode.DRIFT, ExitCode.INCONCLUSIVE)
     probe = (str(images),) if images else ("--config", "experiments/gpu.yaml")
-    yield Step("tests", (sys.executable, "-m", "pytest", "-m", "gpu", "-rs"))
+    pytest = (sys.executable, "-m", "pytest", "-rs")
+    yield Step("tests", (*pytest, "-m", "gpu"))
+    yield Step("conformance", (*pytest, "tests/backends", "tests/decoders", "tests/resizers"))
     for name, stack in REAL.items():
         stacks = ("--preprocess", "pillow-train", "--preprocess", stack)
         wanted = ("--planes", "full", "--out", f"json={out / f'diff-{name}.json'}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import warnings
 from dataclasses import dataclass, field
+from importlib import metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,10 +22,22 @@ def missing_compiler(device: Literal["cpu", "cuda"]) -> str:
     """Why inductor cannot generate kernels for a device; empty if it can."""
     if device == "cuda":
         return "" if find_spec("triton") else "compile: triton is not installed: pip install triton"
-    compiler = os.environ.get("CXX", "g++")
-    if shutil.which(compiler):
+    if shutil.which(_compiler()):
         return ""
-    return f"compile: there is no C++ compiler {compiler!r}: apt-get install g++, or set CXX"
+    return f"compile: there is no C++ compiler {_compiler()!r}: apt-get install g++, or set CXX"
+
+
+def _compiler() -> str:
+    return os.environ.get("CXX", "g++")
+
+
+def _generator(device: torch.device) -> str:
+    """``g++ (Debian 12.2.0-14) 12.2.0``, which decides the kernels' arithmetic; or Triton."""
+    if device.type == "cuda":
+        return f"triton {metadata.version('triton')}"
+    command = [_compiler(), "--version"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - the user's own compiler, as inductor calls it
+    return told.stdout.partition("\n")[0]
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +45,7 @@ class Compiled:
     """A module behind inductor, with the graphs it was handed."""
 
     module: nn.Module
+    device: torch.device
     graphs: list[int] = field(default_factory=list)
     """Operations of each graph, one for each size of batch; each is the whole module."""
     run: Any = field(init=False)
@@ -57,7 +72,7 @@ class Compiled:
     def facts(self) -> dict[str, str]:
         """For a report: how much was compiled, and in how many versions."""
         return {
-            "compiled by": "inductor, whole graph",
+            "compiled by": f"inductor, whole graph, {_generator(self.device)}",
             "compiled graphs": f"{len(self.graphs)}, one a batch size",
             "compiled operations": str(self.graphs[0]) if self.graphs else "none yet",
         }

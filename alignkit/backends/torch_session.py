@@ -80,7 +80,7 @@ class TorchSession:
 
         from alignkit.backends.torch_compile import Compiled
 
-        self.compiled = Compiled(self.model)
+        self.compiled = Compiled(self.model, self.device)
         self.predict(np.zeros((1, 3, height, width), np.float32))
 
     def effective(self) -> dict[str, str]:

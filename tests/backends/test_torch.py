@@ -63,8 +63,9 @@ def test_fp16_differs_from_float32_with_rounded_weights(model):
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_compiled_module_agrees_with_the_eager_one_and_proves_that_it_was_compiled(
-    model, precision
+    model, precision, monkeypatch
 ):
+    monkeypatch.delenv("CXX", raising=False)
     backend = TorchBackend(compile=True)
     if reason := backend.impossible(precision):
         pytest.skip(reason)
@@ -76,6 +77,7 @@ def test_a_compiled_module_agrees_with_the_eager_one_and_proves_that_it_was_comp
     tolerance = {"fp32": 1e-5, "bf16": 2e-2}[precision]
     assert np.abs(logits - eager).max() <= tolerance * np.abs(eager).max()
     assert told["compiled graphs"] == "2, one a batch size"  # of one image, and of all
+    assert told["compiled by"].startswith("inductor, whole graph, g++")
     assert int(told["compiled operations"]) >= len(list(session_layers(model)))
 
 
