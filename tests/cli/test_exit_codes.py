@@ -1,10 +1,12 @@
 """Every exit code of the README's table, each reached by a gate on files on disk."""
 
+import errno
 import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -103,8 +105,21 @@ def test_130_is_an_interrupt_while_an_image_is_read(case):
     file.write_text(file.read_text().replace(str(case.images), str(pipe)))
     command = [sys.executable, "-m", "alignkit", "gate", file, "-q", "--reports", case.reports]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as job:
-        with pipe.open("wb"):  # opens when the gate begins to read
-            job.send_signal(signal.SIGINT)
+        end = opened(pipe, job)
+        job.send_signal(signal.SIGINT)
+        os.close(end)
         told, _ = job.communicate(timeout=60)
     assert job.returncode == ExitCode.INTERRUPTED
     assert "interrupted" in told
+
+
+def opened(pipe, job):
+    """The writing end, once the gate reads; a gate that ends before is an error and no wait."""
+    while job.poll() is None:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # nobody reads yet
+                raise
+        time.sleep(0.02)
+    raise AssertionError(f"the gate ended with {job.returncode} before it read an image")
