@@ -124,19 +124,13 @@ def _search(
 ) -> AdviceFacts:
     from alignkit.match import match
     from alignkit.match.target import path_target
+    from alignkit.progress import advancing
 
     target = path_target(served if option.change == "training" else reference, samples)
     names, chosen = _choices(target, option)
     detail = f"{len(chosen)} configurations for {served.name}"
     with progress.stage("advise", len(samples), detail) as stage:
-        reached = 0
-
-        def advance(done: int, _: int) -> None:
-            nonlocal reached
-            stage.advance(done - reached)
-            reached = done
-
-        found = match(target, samples, range(len(samples)), chosen, progress=advance)
+        found = match(target, samples, range(len(samples)), chosen, progress=advancing(stage))
     if option.change == "training" and _is_among(reference, target, found):
         return AdviceFacts(served=served.name, change=option.change, reason=ALREADY)
     return _facts(served, option, found, names)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FEWEST = 5
 """Images a kind, and its complement, must have to be compared."""
+MINUS = "\N{MINUS SIGN}"
 THIRDS = ("lowest third", "middle third", "highest third")
 
 
@@ -179,13 +180,14 @@ def _sentence(each: Subgroup) -> str:
     low, high = each.difference.low, each.difference.high
     known = low is not None and high is not None
     ends = f" [{100 * low:+.1f}, {100 * high:+.1f}] pp" if known else ""  # type: ignore[operator]
+    ends = ends.replace("-", MINUS)
     more = "more" if each.churn > each.elsewhere else "less"
     return (
-        f"{each.dimension} {each.kind}: {100 * each.churn:.1f} % of predictions change, {more} "
+        f"{each.dimension} ({each.kind}): {100 * each.churn:.1f} % of predictions change, {more} "
         f"than the {100 * each.elsewhere:.1f} % elsewhere ({each.images} images; difference{ends}, "
-        f"p = {_p(each.p_adjusted)} after Holm)"
+        f"p {_p(each.p_adjusted)} after Holm)"
     )
 
 
 def _p(value: float) -> str:
-    return "below 0.001" if value < 0.001 else f"{value:.3f}"
+    return "< 0.001" if value < 0.001 else f"= {value:.3f}"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from alignkit.cli.arguments import Quiet
 from alignkit.errors import ConfigError
-from alignkit.progress import Mode, Progress, progress_for
+from alignkit.progress import Mode, Progress, advancing, progress_for
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,8 +34,9 @@ def match(
         str,
         typer.Option(
             metavar="T",
-            help="What serves: a preset, FILE.yaml[:PATH], or a folder of recorded tensors (.npy, "
-            ".npz). A live endpoint is not supported yet: record its tensors.",
+            help="What serves: a preset, FILE.yaml[:PATH], a folder of recorded tensors (.npy, "
+            ".npz), or the model of a live endpoint that preprocesses, "
+            "http://HOST:PORT/v2/models/NAME.",
         ),
     ],
     images: Annotated[
@@ -57,6 +60,22 @@ def match(
             metavar="FILE.onnx", help="Also show how many of this model's predictions change."
         ),
     ] = None,
+    tensor: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Which of an endpoint's outputs is the preprocessed image."
+        ),
+    ] = "",
+    header_env: Annotated[
+        str,
+        typer.Option(
+            metavar="VARIABLE", help="Environment variable with the endpoint's Authorization."
+        ),
+    ] = "",
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep an endpoint's tensors here, to search them again."),
+    ] = None,
     probe: Annotated[int, typer.Option(min=2, help="Images the search is made on.")] = 500,
     seed: Annotated[int, typer.Option(help="Which images are kept for the final check.")] = 0,
     out: Annotated[
@@ -72,16 +91,22 @@ def match(
     if model is not None and not model.is_file():
         raise ConfigError(f"{model} is no file; give an exported model, FILE.onnx")
     samples = Images(tuple(images)).evaluation()
-    stack, rows = _target(target, samples, size, decoders, resizers)
-    names = _names(serving=serving)
-    chosen = list(names) or _configurations(stack, decoders, resizers)
     display = progress_for("none" if quiet else progress)
-    found = _searched(stack, samples, rows, chosen, display, probe=probe, seed=seed)
-    if model is not None:
-        from alignkit.match.drift import onnx_session, with_churn
+    with ExitStack() as held:
+        if "://" in target:
+            folder = record or Path(held.enter_context(TemporaryDirectory()))
+            asked = (tensor, header_env, folder)
+            stack, rows = _endpoint(target, asked, samples, decoders, resizers, display)
+        else:
+            stack, rows = _target(target, samples, size, decoders, resizers)
+        names = _names(serving=serving)
+        chosen = list(names) or _configurations(stack, decoders, resizers)
+        found = _searched(stack, samples, rows, chosen, display, probe=probe, seed=seed)
+        if model is not None:
+            from alignkit.match.drift import onnx_session, with_churn
 
-        with onnx_session(model, stack.geometry.size) as session:
-            found = with_churn(found, stack, samples, rows, session)
+            with onnx_session(model, stack.geometry.size) as session:
+                found = with_churn(found, stack, samples, rows, session)
     _show(found, names)
     for file in files:
         from alignkit.match.text import as_json
@@ -107,14 +132,30 @@ def _target(
     from alignkit.match.recorded_target import recorded_target
     from alignkit.match.target import path_of, path_target
 
-    if given.startswith(("http://", "https://")):
-        raise ConfigError(
-            "a live endpoint cannot be asked for its tensors yet; record one .npy for each image "
-            "where it serves, and give their folder"
-        )
     if Path(given).is_dir():
         return recorded_target(Path(given), samples, decoders=decoders, resizers=resizers)
     return path_target(path_of(given, size), samples), range(len(samples))
+
+
+def _endpoint(
+    address: str,
+    asked: tuple[str, str, Path],
+    samples: Samples,
+    decoders: Sequence[str],
+    resizers: Sequence[str],
+    display: Progress,
+) -> tuple[Target, Sequence[int]]:
+    from alignkit.match.endpoint import endpoint_of, endpoint_target
+
+    tensor, header_env, folder = asked
+    endpoint = endpoint_of(address, tensor, header_env)
+    if folder.is_dir() and any(folder.iterdir()):
+        raise ConfigError(f"--record {folder} is not empty; to search its tensors, give it as T")
+    with display.stage("ask", len(samples), f"{endpoint.url} for tensors") as stage:
+        return endpoint_target(
+            endpoint, samples, folder, decoders=decoders, resizers=resizers,
+            progress=advancing(stage),
+        )  # fmt: skip
 
 
 def _names(*, serving: bool) -> Mapping[Configuration, str]:
@@ -144,14 +185,9 @@ def _searched(
     from alignkit.match import match as search
 
     with display.stage("match", len(rows), f"{len(chosen)} configurations") as stage:
-        reached = 0
-
-        def advance(done: int, _: int) -> None:
-            nonlocal reached
-            stage.advance(done - reached)
-            reached = done
-
-        return search(target, samples, rows, chosen, probe=probe, seed=seed, progress=advance)
+        return search(
+            target, samples, rows, chosen, probe=probe, seed=seed, progress=advancing(stage)
+        )
 
 
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:

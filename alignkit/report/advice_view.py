@@ -61,7 +61,8 @@ def _table(each: AdviceFacts) -> Table | None:
     notes = Notes()
     rows = tuple(_row(row, notes) for row in each.drift)
     return Table(
-        "Drift before the change, expected after it and confirmed on evaluation images, in pp",
+        "Drift before the change, expected after it and confirmed on the evaluation images; churn "
+        "in %, all else in pp",
         (*text_columns("Metric"), *number_columns("Before", "Expected", "Confirmed")),
         rows,
         notes=notes.all(),

@@ -110,7 +110,8 @@ def _table(found: Sequence[AttributionFacts]) -> Table | None:
         Group(f"{WORDS.get(each.metric, each.metric)}, {UNITS[each.unit]}", 2) for each in known
     ]
     return Table(
-        "Shares add up to the total; alone: only this factor as in the candidate",
+        "Shares add up to the total; alone: only this factor as in the candidate. Intervals are of "
+        "other images for the same models",
         (*text_columns("Cause"), *number_columns(*("Share", "Alone") * len(known))),
         tuple(rows),
         (Group("", 1), *groups),

@@ -42,7 +42,7 @@ def test_the_kind_that_flips_is_named_first_with_its_effect():
     difference = by_kind["4:2:0"].difference
     assert 0 < difference.low < difference.value < difference.high
     assert any(
-        words.startswith("subsampling 4:2:0: ") and "more than the 0.0 % elsewhere" in words
+        words.startswith("subsampling (4:2:0): ") and "more than the 0.0 % elsewhere" in words
         for words in sentences(found)
     )
 

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-import yaml
 
-from alignkit.load.preprocess_option import PreprocessOption
+from alignkit.load import load_experiment
 from alignkit.match.target import path_of
+from tests.match.preprocessing_server import preprocessing
 from tests.match.test_match import photographs
 
 ONLY = ("--decoders", "opencv", "--decoders", "simplejpeg", "--resizers", "opencv", "--quiet")
@@ -23,12 +23,16 @@ def images(tmp_path):
     return folder
 
 
-def test_the_block_to_paste_builds_the_matched_path(alignkit, images):
+def test_what_is_printed_can_be_pasted_and_is_the_matched_path(alignkit, images, tmp_path):
     told = alignkit("match", "--target", "opencv-train", "--size", 96, "--images", images, *ONLY)
     assert told.code == 0
     assert "opencv gives opencv-train's pixels on all 12 images" in told.out
-    block = yaml.safe_load(told.out[told.out.index("preprocess:") :])["preprocess"]["matched"]
-    built = PreprocessOption.model_validate(block).build("matched")
+    printed = told.out[told.out.index("preprocess:") :]
+    file = tmp_path / "pasted.yaml"
+    head = "name: pasted\ndata: {name: digits-on-photos, train: 40, eval: 20}\n"
+    file.write_text(f"{head}{printed}  other: {{preset: pillow-train, size: 96}}\n")
+    assert alignkit("check", file).code == 0
+    built = load_experiment(file).paths[0]
     assert built.identity() == path_of("opencv-train", 96).identity()
 
 
@@ -60,7 +64,7 @@ def test_serving_options_are_named_as_they_are_set(alignkit, images):
     [
         (("--target", "opencv-trian", "--size", 96), "did you mean 'opencv-train'"),
         (("--target", "opencv-train"), "--size 224"),
-        (("--target", "http://localhost:8000"), "record one .npy for each image"),
+        (("--target", "http://localhost:8000"), "names no model; give http://HOST:PORT"),
         (("--target", "opencv-train", "--size", 96, "--out", "html=x"), "expected json=PATH"),
     ],
 )
@@ -114,3 +118,30 @@ def test_a_model_that_is_not_there_is_refused_before_the_search(alignkit, images
     assert told.code == 2
     assert "is no file; give an exported model" in told.err
     assert "grey levels" not in told.out
+
+
+def test_the_serving_stack_is_found_and_checked_on_images_the_search_did_not_see(
+    alignkit, images, tmp_path
+):
+    pytest.importorskip("tritonclient.http.aio", reason="needs the extra kserve")
+    only = ("--decoders", "pillow", "--resizers", "pillow", "--resizers", "opencv", "--quiet")
+    kept, out = tmp_path / "kept", tmp_path / "found.json"
+    with preprocessing() as served:
+        address = f"{served.url}/v2/models/prepare"
+        told = alignkit(
+            "match", "--target", address, "--images", images, *only,
+            "--record", kept, "--out", f"json={out}",
+        )  # fmt: skip
+    assert told.code == 0, told.err
+    assert f"endpoint: {served.url}, prepare answered for 15 of 15" in told.out
+    assert "ImageNet mean and std" in told.out
+    found = json.loads(out.read_text())
+    best = found["ranking"][0]
+    assert best["labels"][0] == "pillow ▸ pillow"
+    assert (best["identical"], best["unseen_identical"]) == (12, 3)
+    again = alignkit("match", "--target", kept, "--images", images, *only, "--out", f"json={out}")
+    assert again.code == 0
+    assert json.loads(out.read_text())["ranking"] == found["ranking"]
+    refused = alignkit("match", "--target", address, "--images", images, "--record", kept)
+    assert refused.code == 2
+    assert "is not empty; to search its tensors, give it as T" in refused.err

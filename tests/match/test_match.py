@@ -1,6 +1,8 @@
 """The search finds what is known to be the nearest, and says how near."""
 
+from dataclasses import replace
 from functools import cache
+from textwrap import indent
 
 import numpy as np
 import pytest
@@ -9,13 +11,14 @@ from sklearn.datasets import load_sample_image
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
+from alignkit.load import load_experiment
 from alignkit.load.preprocess_option import PreprocessOption
 from alignkit.match import Match, match
 from alignkit.match.configurations import Configuration, Geometry, configurations, variants
 from alignkit.match.serving import serving_options
 from alignkit.match.target import path_of, path_target
 from alignkit.match.text import as_json, headline, label, stage_block, yaml_block
-from alignkit.preprocess import Preprocess, Resize
+from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
 from alignkit.presets import PRESETS
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
@@ -121,6 +124,28 @@ def test_the_yaml_of_every_path_builds_it_again(preset):
     path = path_of(preset, 64)
     again = PreprocessOption.model_validate(stage_block(path)).build(path.name)
     assert again.identity() == path.identity()
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        {"colour": Colour("bgr")},
+        {"normalise": Normalise((0.4, 0.5, 0.3), (1 / 255, 0.00001234, 0.2))},
+        {"resize": Resize(OpenCVResizer("area"), (90, 110), "letterbox", 0)},
+        {"resize": Resize(PillowResizer(), (110, 110), "shorter"), "crop": Crop((95, 96), "up")},
+        {"orient": Orient("exif"), "quantise": Quantise("truncate"), "max_pixels": 1_000_000},
+    ],
+    ids=["bgr", "normalise", "letterbox", "crop", "orient"],
+)
+def test_the_block_pasted_into_an_experiment_builds_the_path(stages, tmp_path):
+    path = replace(path_of("torchpipe-gpu-surrogate", 96), **stages)
+    file = tmp_path / "pasted.yaml"
+    block = indent(yaml_block(path, "matched"), "  ")
+    # written twice, as an experiment compares two paths
+    head = "name: pasted\ndata: {name: digits-on-photos, train: 40, eval: 20}\npreprocess:\n"
+    file.write_text(head + block + block.replace("matched", "again"))
+    for built in load_experiment(file).paths:
+        assert built.identity() == path.identity()
 
 
 def test_the_winner_s_yaml_gives_the_target_s_pixels():

@@ -1,0 +1,235 @@
+"""A live endpoint's preprocessed tensors: each image is sent once, and what comes back recorded.
+
+The endpoint speaks the Open Inference Protocol v2 (KServe, Triton, MLServer, Seldon) and is named
+by the address of the model that preprocesses: ``http://HOST:PORT/v2/models/NAME``, also with
+``https``, ``grpc`` or ``grpcs`` and with ``/versions/VERSION`` after it. The model is given encoded
+files, as ``BYTES`` or, as DALI's pipelines want them, as ``UINT8``. What its tensors are is found
+out as for any recorded ones, see `alignkit.match.tensor_guess`.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignkit.errors import BackendError, ConfigError, MissingDependency
+from alignkit.match.recorded_target import recorded_target
+from alignkit.plugins import Plugin
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from alignkit.backends.kserve_client import Client
+    from alignkit.backends.kserve_model import Tensor
+    from alignkit.backends.kserve_request import Asking
+    from alignkit.match.target import Target
+    from alignkit.samples import Samples
+
+ADDRESS = re.compile(
+    r"(?P<url>(?:http|grpc)s?://[^@?#]+?)/v2/models/(?P<model>[^/@?#]+)"
+    r"(?:/versions/(?P<version>[^/@?#]+))?/?"
+)
+TOGETHER = 16
+"""Images that are under way; an endpoint that answers for none of so many has failed."""
+
+
+SECONDS = 10.0
+"""For one request, from connecting to the last byte of the answer."""
+RETRIES = 2
+"""How often a request is sent again after a time-out, a lost connection or a server's error."""
+CLIENT = Plugin("", distributions=("tritonclient",), module="tritonclient", extra="kserve")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One model of one endpoint."""
+
+    url: str
+    model: str
+    version: str = ""
+    """Empty: the one that the endpoint chooses."""
+    output: str = ""
+    """The preprocessed tensor's name; empty: the only one of an image's shape."""
+    header_env: str = ""
+    """Environment variable with the value of ``Authorization``, which is never shown."""
+
+    def headers(self) -> dict[str, str]:
+        """For every request."""
+        return {"Authorization": os.environ[self.header_env]} if self.header_env else {}
+
+
+def endpoint_of(address: str, output: str = "", header_env: str = "") -> Endpoint:
+    """What an address names.
+
+    Raises `ConfigError` for an address without a model, or with a password, and
+    `MissingDependency` without tritonclient or without the environment variable ``header_env``.
+    """
+    parts = ADDRESS.fullmatch(address)
+    if parts is None:
+        raise ConfigError(
+            f"--target {address.rpartition('@')[2]} names no model; give "
+            "http://HOST:PORT/v2/models/NAME, the model being the one that preprocesses; "
+            "a password goes into a variable, --header-env"
+        )
+    if header_env and not os.environ.get(header_env):
+        raise MissingDependency(f"the environment variable {header_env} holds no header")
+    CLIENT.require("a live endpoint")
+    return Endpoint(parts["url"], parts["model"], parts["version"] or "", output, header_env)
+
+
+def endpoint_target(
+    endpoint: Endpoint,
+    samples: Samples,
+    folder: Path,
+    *,
+    decoders: Sequence[str] = (),
+    resizers: Sequence[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Target, tuple[int, ...]]:
+    """What the endpoint makes of the images, and which of them it answered for.
+
+    Its tensors are kept in the empty ``folder``. Raises as `record_endpoint` and
+    `alignkit.match.recorded_target.recorded_target` do.
+    """
+    left_out = record_endpoint(endpoint, samples, folder, progress)
+    target, rows = recorded_target(folder, samples, decoders=decoders, resizers=resizers)
+    told = f"endpoint: {endpoint.url}, {endpoint.model} answered for {len(rows)} of {len(samples)}"
+    if left_out:
+        told += f" images; the first it did not, {left_out[0][0]}: {left_out[0][1]}"
+    return replace(target, name=endpoint.model, facts=(told, *target.facts)), rows
+
+
+def record_endpoint(
+    endpoint: Endpoint,
+    samples: Samples,
+    folder: Path,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[tuple[str, str], ...]:
+    """Store the tensor of every image as ``ID.npy``; gives (id, reason) of those without one.
+
+    Raises `BackendError` if the endpoint is down, is no such model, or answers for no image of a
+    whole batch. ``progress`` is called with (images asked
+    for, of).
+    """
+    from alignkit.backends.kserve_client import connect
+    from alignkit.backends.kserve_request import Asking, Loop, secrets_of
+
+    headers, loop = endpoint.headers(), Loop()
+    asking = Asking(SECONDS, RETRIES, secrets_of(headers))
+
+    async def record() -> tuple[tuple[str, str], ...]:
+        client = connect(endpoint.url, headers)  # it belongs to the loop it is made in
+        try:
+            preprocessor = await _described(endpoint, client, asking)
+            return await preprocessor.record(samples, folder, progress)
+        finally:
+            await client.close()
+
+    try:
+        return loop.run(record())
+    finally:
+        loop.close()
+
+
+async def _described(endpoint: Endpoint, client: Client, asking: Asking) -> Preprocessor:
+    from alignkit.backends.kserve_model import chosen
+
+    await asking.ask(client.server)
+    found = await asking.ask(lambda: client.model(endpoint.model, endpoint.version))
+    given = chosen(found, "input", "")
+    if given.kind not in ("BYTES", "UINT8"):
+        raise BackendError(
+            f"{endpoint.model} takes {given.told()} as {given.name!r}, and an encoded file is "
+            "BYTES or UINT8; name the model that preprocesses"
+        )
+    return Preprocessor(endpoint, client, asking, given, _tensor_of(found, endpoint))
+
+
+def _tensor_of(found: dict[str, Any], endpoint: Endpoint) -> str:
+    """The output that is an image's tensor: the one named, or the only one of such a shape."""
+    outputs: dict[str, list[int]] = {
+        each["name"]: [int(n) for n in each["shape"]] for each in found.get("outputs") or ()
+    }
+    images = [name for name, shape in outputs.items() if len(shape) in (3, 4) and 3 in shape]
+    if endpoint.output in outputs:
+        return endpoint.output
+    if len(images) == 1 and not endpoint.output:
+        return images[0]
+    told = ", ".join(f"{name} {shape}" for name, shape in outputs.items()) or "none"
+    raise BackendError(
+        f"which output of {endpoint.model} is the preprocessed image? It has {told}; name one with "
+        "--tensor, or give the model that preprocesses, of an ensemble the first step"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessor:
+    """A model that turns files into tensors, and the way to ask it."""
+
+    endpoint: Endpoint
+    client: Client
+    asking: Asking
+    given: Tensor
+    wanted: str
+
+    async def record(
+        self, samples: Samples, folder: Path, progress: Callable[[int, int], None] | None
+    ) -> tuple[tuple[str, str], ...]:
+        """As `record_endpoint`."""
+        from alignkit.backends.kserve_request import together
+
+        left_out: list[tuple[str, str]] = []
+        for start in range(0, len(samples), TOGETHER):
+            chunk = range(start, min(start + TOGETHER, len(samples)))
+            works = [partial(self._recorded, samples, index, folder) for index in chunk]
+            reasons = await together(works, TOGETHER)
+            if all(reasons):
+                raise BackendError(f"{samples.ids[start]}: {reasons[0]}")
+            left_out += [
+                (samples.ids[index], reason)
+                for index, reason in zip(chunk, reasons, strict=True)
+                if reason
+            ]
+            if progress:
+                progress(chunk.stop, len(samples))
+        return tuple(left_out)
+
+    async def _recorded(self, samples: Samples, index: int, folder: Path) -> str:
+        """Why there is no tensor of an image; empty if there is one now."""
+        import numpy as np
+
+        try:
+            tensor = await self._tensor(samples.read(index))
+        except BackendError as error:
+            return str(error)
+        file = folder / f"{samples.ids[index]}.npy"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.save(file, tensor)
+        return ""
+
+    async def _tensor(self, encoded: bytes) -> npt.NDArray[np.generic]:
+        target = (self.endpoint.model, self.endpoint.version)
+        sent = (self.given.name, self._body(encoded), self.given.kind)
+        _, tensor = await self.asking.ask(lambda: self.client.infer(target, sent, self.wanted))
+        if tensor is None:
+            raise BackendError(f"the endpoint's answer holds no output {self.wanted!r}")
+        return tensor
+
+    def _body(self, encoded: bytes) -> npt.NDArray[Any]:
+        """One file as the model's input: with an axis of images before it, where it has one."""
+        import numpy as np
+
+        if self.given.kind == "UINT8":
+            levels = np.frombuffer(encoded, np.uint8)
+            return levels[None] if len(self.given.shape) == 2 else levels
+        # without the binary extension a tensor is JSON, which holds text only
+        body = encoded if self.client.extended else base64.b64encode(encoded)
+        array = np.array([body], object)
+        return array[None] if len(self.given.shape) == 2 else array
