@@ -9,6 +9,7 @@ from alignkit.attribute import attribute
 from alignkit.attribute.facts import attribution_facts
 from alignkit.attribute.runs import attribute_runs, attribute_stored
 from alignkit.attribution import PlannedAttribution
+from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.workspace import Workspace
 from tests.attribute.test_attribute import ONE_RUNTIME, Projection
 from tests.stacks import REFERENCE, changed, turned_photos
@@ -96,3 +97,11 @@ def test_pixels_are_attributed_with_and_without_a_model(models):
     rows = attribute_runs(REFERENCE, changed("resize"), turned_photos(), models, resamples=200)
     assert rows[0].metric == "pixels"
     assert rows[0].shares[0].factor == "resize"
+
+
+def test_why_decode_is_one_factor_stands_beside_the_pixels():
+    candidate = replace(changed("resize"), decode=OpenCVDecoder())
+    rows = attribute_runs(REFERENCE, candidate, turned_photos(), [], resamples=20)
+    assert rows[0].notes == (
+        "inside decode: the two decoders are libjpeg-turbo with the same switches",
+    )
