@@ -191,5 +191,6 @@ def _geometry(geometry: Geometry) -> str:
     if crop.size:
         half = "" if crop.half == "even" else f", odd margins {crop.half}"
         cut = f"{crop.size[0]}x{crop.size[1]}{half}"
-        return f"shorter side to {min(resize.size)}, centre crop {cut}"
+        longer = "" if resize.rounding == "down" else f", the longer rounded to {resize.rounding}"
+        return f"shorter side to {min(resize.size)}{longer}, centre crop {cut}"
     return f"{resize.fit} to {size}"

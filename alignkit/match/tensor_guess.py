@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Layout = Literal["CHW", "HWC"]
 Policy = Literal["none", "exif"]
+Side = Literal["down", "nearest"]
+Half = Literal["even", "down", "up"]
 
 IMAGES = 8
 """Images every hypothesis is tried on."""
@@ -165,9 +167,8 @@ def _tried(
     if not plain:
         return []
     best = _best(plain)
-    for half in ("down", "up") if best.geometry.crop.size else ():
-        shifted = replace(best.geometry, crop=replace(best.geometry.crop, half=half))
-        plain += _fits(layout, shifted, [Colouring(best.geometry.colour)], encoded, tensors)
+    for geometry in _roundings(best.geometry) if best.geometry.crop.size else ():
+        plain += _fits(layout, geometry, [Colouring(best.geometry.colour)], encoded, tensors)
     best = _best(plain)
     strange = colourings(best.geometry.colour)[1:]
     return plain + list(_fits(layout, best.geometry, strange, encoded, tensors))
@@ -223,6 +224,15 @@ def _geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Geometry]:
             yield Geometry(shorter, Crop(size), policy)
         for pad in PADS:
             yield Geometry(replace(plain, fit="letterbox", pad=pad), orient=policy)
+
+
+def _roundings(plain: Geometry) -> Iterator[Geometry]:
+    """Where a crop with an odd margin may begin, and how the longer side may be rounded."""
+    sides: tuple[Side, ...] = get_args(Side)
+    halves: tuple[Half, ...] = get_args(Half)
+    for side, half in [*product(sides, halves)][1:]:
+        resize, crop = replace(plain.resize, rounding=side), replace(plain.crop, half=half)
+        yield replace(plain, resize=resize, crop=crop)
 
 
 Triple: TypeAlias = tuple[float, float, float]

@@ -132,16 +132,27 @@ def test_a_round_trip_through_nv12_is_found(tmp_path):
     assert found.winner.identical == found.images
 
 
-def test_a_centre_crop_of_the_shorter_side_is_found(tmp_path):
+@pytest.mark.parametrize(
+    ("rounding", "half", "said"),
+    [
+        ("down", "even", "shorter side to 110, centre crop 96x96"),
+        (
+            "nearest",
+            "down",
+            "shorter side to 110, the longer rounded to nearest, centre crop 96x96",
+        ),
+    ],
+)
+def test_a_centre_crop_of_the_shorter_side_is_found(tmp_path, rounding, half, said):
     path = Preprocess(
         "eval",
         OpenCVDecoder(),
-        Resize(PillowResizer(), (110, 110), "shorter"),
-        crop=Crop((96, 96)),
+        Resize(PillowResizer(), (110, 110), "shorter", rounding=rounding),
+        crop=Crop((96, 96), half),
     )
     record(tmp_path, path)
     found = found_from(tmp_path)
-    assert "shorter side to 110, centre crop 96x96" in fact(found, "geometry")
+    assert said in fact(found, "geometry")
     assert found.winner.identical == found.images
 
 
