@@ -41,7 +41,10 @@ def slow(session: nox.Session) -> None:
 
 @nox.session
 def browser(session: nox.Session) -> None:
-    """The report in Chromium; needs Debian's chromium-driver. Rebuilds its script where npm is."""
+    """The report in Chromium (Debian's chromium-driver) and Firefox (firefox-esr); skips say why.
+
+    Rebuilds its script where npm is.
+    """
     session.install(".[dev]")
     if shutil.which("npm"):
         with session.chdir("alignkit/report/assets/src"):

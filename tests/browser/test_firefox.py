@@ -1,0 +1,94 @@
+"""The page in Firefox, as strict on ``file://`` as a user's: the same tests, and what may differ."""
+
+import numpy as np
+import pytest
+
+from tests.browser.firefox import Firefox, Marionette
+from tests.browser.test_list import test_order_follows_the_header as test_order
+from tests.browser.test_list import truth
+from tests.browser.test_page import AXE, VIEW
+from tests.browser.test_viewer import channel, pair, shown, to_bytes
+from tests.browser.test_viewer import (
+    test_keyboard_alone_leads_from_the_verdict_to_the_worst_block as test_keyboard,
+)
+from tests.browser.test_viewer import test_position_is_kept_across_modes as test_position
+from tests.browser.test_viewer import (
+    test_readout_names_the_values_of_the_pixel_at_the_centre as test_readout,
+)
+from tests.browser.test_viewer import test_worst_block_is_numpy_s as test_worst_block
+
+__all__ = ["pair", "test_keyboard", "test_order", "test_position", "test_readout",
+           "test_worst_block", "truth"]  # fmt: skip
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    driver = Marionette(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def browser(driver, run_folder):
+    return Firefox(driver, run_folder)
+
+
+@pytest.mark.parametrize("name", ["rgb", "cb"])
+def test_every_mode_shows_numpy_s_values(browser, pair, name):
+    a, b = (channel(values, name) for values in pair)
+    apart = b - a
+    assert np.array_equal(shown(browser, f"m=a&ch={name}"), to_bytes(a))
+    assert np.array_equal(shown(browser, f"m=b&ch={name}"), to_bytes(b))
+    for gain in (1, 32):
+        absolute, signed = (shown(browser, f"m={m}&x={gain}&ch={name}") for m in ("abs", "signed"))
+        assert np.array_equal(absolute, to_bytes(np.abs(apart) * gain))
+        assert np.array_equal(signed, to_bytes(128 + apart * gain))
+    masked = (shown(browser, f"m=mask&t=3&ch={name}") == (255, 64, 200)).all(axis=2)
+    assert np.array_equal(masked, np.abs(apart).max(axis=2) > 3)
+
+
+def test_it_is_as_strict_as_a_user_s(browser):
+    """Else the page would pass here and fail on a desk."""
+    browser.open()
+    read = browser.driver.execute_async_script(
+        "const done = arguments[0], i = document.images[0]; i.loading = 'eager';"
+        " i.decode().then(() => { const x = document.createElement('canvas').getContext('2d');"
+        " x.drawImage(i, 0, 0); try { x.getImageData(0, 0, 1, 1); done('read') }"
+        " catch (e) { done(e.name) } })"
+    )
+    assert read == "SecurityError"
+
+
+def test_nothing_is_asked_of_a_network_and_nothing_fails(browser):
+    browser.open()
+    browser.view(VIEW)
+    asked = browser.run("return performance.getEntriesByType('resource').map(e => e.name)")
+    assert all(address.startswith(("file://", "data:")) for address in asked)
+    assert browser.problems() == []
+
+
+@pytest.mark.parametrize("width", [1440, 768])
+def test_page_never_scrolls_sideways(browser, width):
+    browser.size(width, 900)
+    browser.open()
+    assert browser.run(
+        "return [innerWidth, document.documentElement.scrollWidth <= innerWidth]"
+    ) == [width, True]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_passes_an_accessibility_audit(browser, scheme):
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: npm ci in alignkit/report/assets/src")
+    browser.scheme(scheme)
+    browser.open()
+    dark = browser.run("return matchMedia('(prefers-color-scheme: dark)').matches")
+    assert dark == (scheme == "dark")
+    found = browser.driver.execute_async_script(
+        f"{AXE.read_text()};"
+        "const done = arguments[0]; axe.run(document, {runOnly: ['wcag2a', 'wcag2aa',"
+        " 'wcag21aa', 'wcag22aa', 'best-practice']}).then(r => done(r.violations.map(v => [v.id, v.nodes[0].html])))"
+    )
+    assert found == []
