@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from alignkit.errors import NothingCompared
 from alignkit.forecast import forecast
 from alignkit.load import load_experiment
 from alignkit.plan import make_plan
@@ -137,6 +138,23 @@ def test_what_a_run_attributed_is_cached_for_the_plan(finished, tmp_path):
     reports = finished[1].parents[1]
     outlooks = forecast(make_plan(experiment), Workspace(reports)).attributions
     assert [each.state for each in outlooks] == ["cached"]
+
+
+def test_paths_that_cannot_be_mixed_leave_a_reason_and_the_rest_goes_on(tmp_path, monkeypatch):
+    from alignkit.attribute import plan
+    from alignkit.report import render
+
+    def refuse(*_, **__):
+        raise NothingCompared("no image could be prepared by every mixture of the paths")
+
+    monkeypatch.setattr(plan, "attribute_stored", refuse)
+    record, folder = run(write_small(tmp_path), tmp_path / "reports")
+    (row,) = record.attributions
+    assert row.total.value is None
+    assert row.reason == "no image could be prepared by every mixture of the paths"
+    assert {cell.state for cell in record.cells} == {"measured"}
+    render(folder)
+    assert row.reason in (folder / "index.html").read_text()
 
 
 def test_identical_paths_differ_in_nothing(tmp_path):
