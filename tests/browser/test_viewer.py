@@ -175,9 +175,8 @@ def test_keyboard_alone_leads_from_the_verdict_to_the_worst_block(browser):
     browser.press("?")
     assert "next, previous worst block" in browser.text(".help")
     browser.press("\ue00c")
-    assert browser.run(
-        "return !document.querySelector('.help') && !!document.querySelector('.viewer')"
-    )
+    browser.until("return !document.querySelector('.help')")
+    assert browser.run("return !!document.querySelector('.viewer')")
     browser.press("\ue00c")
     browser.until("return !document.querySelector('.viewer')")
 
