@@ -46,6 +46,10 @@ def new_driver():
     return webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
 
 
+SHOWN = "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
+"""What a key changed is drawn by the second frame after it."""
+
+
 class Browser:
     """What the tests ask of a page."""
 
@@ -88,6 +92,7 @@ class Browser:
 
         for key in keys:
             ActionChains(self.driver).send_keys(key).perform()
+            self.driver.execute_async_script(SHOWN)
 
     def canvas(self):
         """(height, width, 3) uint8: what the viewer's canvas shows, byte for byte."""
