@@ -1,5 +1,6 @@
 """Fixtures every test file may use."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import torch
 from alignkit.plugins import gpu_present
 from tests.photos import make_jpegs
 
+# a job in a shell's background inherits that interrupts are ignored, and so would what tests start
+signal.signal(signal.SIGINT, signal.default_int_handler)
 torch.set_num_threads(1)  # tests are small; threads only fight each other
 
 

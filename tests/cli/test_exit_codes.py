@@ -105,10 +105,13 @@ def test_130_is_an_interrupt_while_an_image_is_read(case):
     file.write_text(file.read_text().replace(str(case.images), str(pipe)))
     command = [sys.executable, "-m", "alignkit", "gate", file, "-q", "--reports", case.reports]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as job:
-        end = opened(pipe, job)
-        job.send_signal(signal.SIGINT)
-        os.close(end)
-        told, _ = job.communicate(timeout=60)
+        try:
+            end = opened(pipe, job)
+            job.send_signal(signal.SIGINT)
+            os.close(end)
+            told, _ = job.communicate(timeout=60)
+        finally:
+            job.kill()
     assert job.returncode == ExitCode.INTERRUPTED
     assert "interrupted" in told
 
