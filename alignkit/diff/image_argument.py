@@ -28,8 +28,8 @@ def samples_of(
     """The images, and what they are in words; without a path the evaluation data of an experiment.
 
     Names in a list are relative to its folder; ``only`` names the ids to keep. Raises `ConfigError`
-    if nothing is named or an id is unknown, `DataError` if there is no image or a file cannot be
-    read.
+    if nothing is named or an id is unknown, `NothingCompared` if there is no image, and `DataError`
+    if a file cannot be read.
     """
     from alignkit.datasets.files import choose
     from alignkit.datasets.images import Images

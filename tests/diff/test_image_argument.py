@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from alignkit.diff.image_argument import samples_of
-from alignkit.errors import ConfigError, DataError
+from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.load import load_experiment
 from tests.photos import encoded, photo
 
@@ -45,7 +45,7 @@ def test_the_data_of_an_experiment_are_used_where_nothing_is_named(folder):
 def test_nothing_named_and_nothing_there_are_told(tmp_path):
     with pytest.raises(ConfigError, match="name a folder"):
         samples_of([], None)
-    with pytest.raises(DataError, match="no images"):
+    with pytest.raises(NothingCompared, match="no images"):
         samples_of([tmp_path], None)
     with pytest.raises(DataError, match="cannot be read"):
         samples_of([Path("missing.txt")], None)
