@@ -8,7 +8,6 @@ import typer
 
 from alignkit.cli.arguments import Files, Overrides
 from alignkit.errors import AlignkitError, worst
-from alignkit.load import load_experiment
 
 
 def check(
@@ -16,6 +15,8 @@ def check(
     overrides: Overrides = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Show every mistake in experiment files; reads no image and runs nothing."""
+    from alignkit.load import load_experiment
+
     codes = []
     for file in files:
         try:

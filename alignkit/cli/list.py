@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from alignkit.backends import BACKENDS
-from alignkit.backends.usable import usable_backends
 from alignkit.cli.arguments import Json
 from alignkit.columns import columns
 from alignkit.datasets import DATASETS
@@ -20,7 +19,6 @@ from alignkit.outputs import OUTPUTS
 from alignkit.plugins import UNPROVEN, Plugin, did_you_mean
 from alignkit.presets import PRESETS, calibration
 from alignkit.resizers import RESIZERS
-from alignkit.train.models import MODELS, model_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +93,8 @@ def _note(plugin: Plugin) -> str:
 
 def _backends() -> list[Listed]:
     """Each backend, then each of its devices and precisions."""
+    from alignkit.backends.usable import usable_backends
+
     listed = _plugins(BACKENDS)
     for each in usable_backends():
         note = _note(BACKENDS[each.backend])
@@ -116,6 +116,8 @@ def _presets() -> list[Listed]:
 
 
 def _models() -> list[Listed]:
+    from alignkit.train.models import MODELS, model_version
+
     return [Listed(name, usable=True, version=model_version(), summary="") for name in MODELS]
 
 

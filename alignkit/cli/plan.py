@@ -15,7 +15,6 @@ from alignkit.cli.arguments import Cells, Files, Json, Overrides, Reports
 from alignkit.cli.tell import tell
 from alignkit.columns import columns
 from alignkit.errors import AlignkitError, worst
-from alignkit.gate.rule import PIXEL_RULES
 from alignkit.progress import seconds_in_words
 
 if TYPE_CHECKING:
@@ -74,6 +73,8 @@ def _as_text(planned: Plan, expected: Forecast) -> str:
 
 def _pixels(planned: Plan, expected: Forecast) -> list[str]:
     """Of a gate without models."""
+    from alignkit.gate.rule import PIXEL_RULES
+
     content = planned.experiment.content
     _, images = content.data.counts()
     rules = sum(len(rule.expanded()) for rule in content.gate.rules or PIXEL_RULES)

@@ -12,15 +12,17 @@ from alignkit.load import load_experiment
 
 HEAVY = ("torch", "torchvision", "torchpipe", "cv2", "numpy", "pandas", "sklearn", "scipy", "PIL",
          "onnx", "onnxruntime", "pyarrow", "jinja2")  # fmt: skip
+FOR_A_FILE = ("pydantic", "yaml")
+"""Needed by what reads an experiment or a record, and by nothing else."""
 
 
-def imported_by(*arguments: object) -> set[str]:
-    """Heavy libraries in a process that ran the command, which must succeed."""
+def imported_by(*arguments: object, of: tuple[str, ...] = HEAVY) -> set[str]:
+    """Libraries in a process that ran the command, which must succeed."""
     code = (
         "import sys; from alignkit.cli import main\n"
         "try: main()\n"
         "except SystemExit as ended: assert not ended.code, ended.code\n"
-        f"print(*[name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
+        f"print(*[name for name in {of} if name in sys.modules], file=sys.stderr)"
     )
     command = [sys.executable, "-c", code, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -30,6 +32,10 @@ def imported_by(*arguments: object) -> set[str]:
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["list"], ["schema"]])
 def test_light_commands_import_nothing_heavy(arguments):
     assert imported_by(*arguments) == set()
+
+
+def test_the_help_loads_nothing_to_read_files_with():
+    assert imported_by("--help", of=(*HEAVY, *FOR_A_FILE)) == set()
 
 
 def test_plan_imports_nothing_heavy(file, tmp_path):
