@@ -1,0 +1,63 @@
+"""How much of an image's preparation is reading its file, and so what keeping bytes could save.
+
+CPU time of one thread, fastest of several runs; files are in the system's page cache, as they are
+whenever they are read a second time.
+
+    python benchmarks/read.py [FOLDER] [--size N] [--repeats N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+
+from alignkit.datasets.digits_on_photos import DigitsOnPhotos
+from alignkit.datasets.images import Images
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.prepare import prepare_one
+from alignkit.preprocess import Preprocess, Resize
+from alignkit.resizers.opencv import OpenCVResizer
+
+
+def microseconds(work: Callable[[int], object], images: int, repeats: int) -> float:
+    """CPU time an image, of the fastest run."""
+    taken = []
+    for _ in range(repeats):
+        began = time.process_time()
+        for index in range(images):
+            work(index)
+        taken.append(time.process_time() - began)
+    return min(taken) / images * 1e6
+
+
+def main() -> None:
+    """Read all, then decode and resize all from memory."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, nargs="?", help="of images; the bundled ones if none")
+    parser.add_argument("--size", type=int, default=224)
+    parser.add_argument("--repeats", type=int, default=7)
+    given = parser.parse_args()
+    cv2.setNumThreads(1)
+    data = Images(given.folder) if given.folder else DigitsOnPhotos()
+    samples = data.evaluation()
+    files = [samples.read(index) for index in range(len(samples))]
+    size = (given.size, given.size)
+    path = Preprocess("opencv", OpenCVDecoder(), Resize(OpenCVResizer(), size))
+    read = microseconds(samples.read, len(files), given.repeats)
+    prepared = microseconds(
+        lambda index: prepare_one(samples.ids[index], files[index], path),
+        len(files), given.repeats,
+    )  # fmt: skip
+    mean = sum(map(len, files)) / len(files) / 1e3
+    print(
+        f"{len(files)} images of {mean:.0f} kB: read {read:.0f} µs, decode and resize to "
+        f"{given.size} {prepared:.0f} µs; reading is {read / (read + prepared):.0%}"
+    )
+
+
+if __name__ == "__main__":
+    main()
