@@ -37,9 +37,10 @@ from alignkit.workspace import write_atomically
 
 if TYPE_CHECKING:
     from alignkit.compare.comparison import Comparison
-    from alignkit.execute import Predicted, Sets, Trained
+    from alignkit.execute import Sets, Trained
     from alignkit.load.experiment import Experiment
     from alignkit.plan import Plan
+    from alignkit.predict_cells import Predicted
 
 
 def assemble_record(

@@ -52,12 +52,10 @@ def calibration_of(
     chosen = training.take(calibration_indices(wanted, training))
 
     def images() -> Batch:
-        import numpy as np
-
         if not len(chosen):
             raise NothingCompared("the training split holds no image to calibrate with")
         prepared = prepare(chosen, path, workspace, split="calibration")
-        return prepared.batch(np.flatnonzero(prepared.rows >= 0), path.normalise)
+        return prepared.batch(prepared.decoded, path.normalise)
 
     parts = prepare_parts(chosen.fingerprint, path)
     key = content_key([parts, stage_identity(path.normalise)])

@@ -10,7 +10,7 @@ from alignkit.compare.drift_change import Sides, drift_change
 from alignkit.record import Estimate, MatrixEntry
 
 if TYPE_CHECKING:
-    from alignkit.execute import Predicted
+    from alignkit.predict_cells import Predicted
     from alignkit.predictions import Predictions
 
 

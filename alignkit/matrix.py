@@ -36,7 +36,7 @@ from alignkit.statistics import holm
 from alignkit.workspace import file_sha256
 
 if TYPE_CHECKING:
-    from alignkit.execute import Predicted
+    from alignkit.predict_cells import Predicted
     from alignkit.predictions import Predictions
     from alignkit.statistics import Estimate as Interval
 

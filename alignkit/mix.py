@@ -10,7 +10,7 @@ from alignkit.record import MatrixEntry, MixFacts
 from alignkit.row import paths_of, row_name
 
 if TYPE_CHECKING:
-    from alignkit.execute import Predicted
+    from alignkit.predict_cells import Predicted
 
 METRICS = get_args(MixFacts.model_fields["metric"].annotation)
 

@@ -22,9 +22,6 @@ from alignkit.record.cell import BatchCheck
 from alignkit.workspace import Workspace, content_key, write_atomically
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from alignkit.arrays import Batch, Logits
     from alignkit.backends import Session
     from alignkit.checkpoint import Checkpoint
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
     from alignkit.predictions import Predictions
     from alignkit.prepare import Prepared
     from alignkit.preprocess import Normalise
+    from alignkit.samples import Samples
 
 CHECKED_ALONE = 16
 """Images predicted again one at a time, to see what the size of a batch does."""
@@ -56,7 +54,7 @@ def open_session(
 ) -> Iterator[Session | FileSession]:
     """A model loaded in a runtime, for all its paths; freed when the block ends.
 
-    ``onnx`` is the file of `alignkit.execute.graph_of`, for backends that need it. Raises
+    ``onnx`` is the file of `alignkit.model_file`, for backends that need it. Raises
     `MissingDependency` or `BackendError` where the runtime cannot run it exactly as asked.
     """
     if runtime.skipped:
@@ -125,11 +123,8 @@ def predict(
     checkpoint: Checkpoint,
     session: Session | FileSession,
     prepared: Prepared,
+    samples: Samples,
     *,
-    labels: Sequence[int],
-    ids: Sequence[str],
-    classes: Sequence[str],
-    read: Callable[[int], bytes] | None = None,
     batch_size: int,
     workspace: Workspace,
     progress: Callable[[int, int], None] | None = None,
@@ -137,9 +132,9 @@ def predict(
 ) -> Answer:
     """Predict on every image the path decoded, and store it; or give what is stored.
 
-    ``labels`` and ``ids`` are those of all samples, and ``read`` gives their encoded bytes, for a
-    `FileSession`. ``progress`` is called with images (done, total). On rank 0 of a group it is
-    called inside `alignkit.predict_share.shared_session`. Raises `NothingCompared` if the path
+    ``prepared`` is what the path made of all ``samples``; a `FileSession` is sent their bytes.
+    ``progress`` is called with images (done, total). On rank 0 of a group `predict` is called
+    inside `alignkit.predict_share.shared_session`. Raises `NothingCompared` if the path
     decoded no image, `DataError` if the labels or the input's size are not the model's.
     """
     import numpy as np
@@ -149,21 +144,25 @@ def predict(
 
     if (stored := stored_answer(evaluation, checkpoint, workspace)) is not None:
         return stored
+    classes, decoded = samples.classes, prepared.decoded
     if len(classes) != checkpoint.classes:
         raise DataError(f"the data has {len(classes)} classes, the model {checkpoint.classes}")
-    decoded = np.flatnonzero(prepared.rows >= 0)
     if not len(decoded):
         raise NothingCompared(f"{evaluation.preprocess.name} decoded no image to evaluate")
-    inputs = _inputs(evaluation, checkpoint, session, prepared, decoded, read)
+    inputs: Inputs
+    if isinstance(session, FileSession):
+        inputs = Files(samples.read, decoded, evaluation.preprocess.normalise)
+    else:
+        inputs = tensors_of(prepared, evaluation, checkpoint)
     if isinstance(inputs, Tensors) and shares(rank, evaluation.runtime, session):
         logits = shared_logits(rank, session, inputs, checkpoint.classes, batch_size, progress)
     else:
         logits = logits_of(session, inputs, checkpoint.classes, batch_size, progress)
     predictions = Predictions(
-        ids=tuple(ids[index] for index in decoded.tolist()),
-        labels=np.asarray(labels, np.int64)[decoded],
+        ids=prepared.decoded_ids,
+        labels=np.asarray(samples.labels, np.int64)[decoded],
         logits=logits,
-        classes=tuple(classes),
+        classes=classes,
     )
     batch = check_batches(session, inputs, logits, batch_size)
     answer = Answer(predictions, session.effective(), inputs.digest(), batch)
@@ -206,19 +205,10 @@ def cell_parts(evaluation: Evaluation, checkpoint: Checkpoint) -> dict[str, Any]
     return {**evaluation.parts, "training": checkpoint.key}
 
 
-def _inputs(
-    evaluation: Evaluation,
-    checkpoint: Checkpoint,
-    session: Session | FileSession,
-    prepared: Prepared,
-    decoded: npt.NDArray[np.int64],
-    read: Callable[[int], bytes] | None,
-) -> Inputs:
-    normalise = evaluation.preprocess.normalise
-    if isinstance(session, FileSession):
-        assert read is not None
-        return Files(read, decoded, normalise)
-    return Tensors(prepared, decoded, normalise, (3, checkpoint.height, checkpoint.width))
+def tensors_of(prepared: Prepared, evaluation: Evaluation, checkpoint: Checkpoint) -> Tensors:
+    """Every image the path decoded, as the model is handed it."""
+    shape = (3, checkpoint.height, checkpoint.width)
+    return Tensors(prepared, prepared.decoded, evaluation.preprocess.normalise, shape)
 
 
 def check_batches(

@@ -73,6 +73,13 @@ class Prepared:
     """One a sample, in the samples' order."""
 
     @property
+    def decoded(self) -> npt.NDArray[np.int64]:
+        """Indices of the samples that have pixels, ascending."""
+        import numpy as np
+
+        return np.flatnonzero(self.rows >= 0)
+
+    @property
     def decoded_ids(self) -> tuple[str, ...]:
         """Ids of the samples that have pixels (``ok`` and ``corrupt``), in order."""
         return tuple(

@@ -19,9 +19,10 @@ from alignkit.attribute.plan import attribute_paths
 from alignkit.cell import Measured
 from alignkit.choose import choose_cells
 from alignkit.errors import ConfigError
-from alignkit.execute import compare_paths, predict_cells, prepare_sets, train_models
+from alignkit.execute import compare_paths, prepare_sets, train_models
 from alignkit.load.experiment import Experiment
 from alignkit.plan import Plan, make_plan
+from alignkit.predict_cells import predict_cells
 from alignkit.progress import Progress
 from alignkit.rank import ALONE, Rank
 from alignkit.record import RunRecord, read_record, write_record

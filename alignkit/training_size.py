@@ -16,7 +16,7 @@ from alignkit.record.training_size import DriftMetric, SizeCurve, SizePoint
 from alignkit.row import paths_of, row_name
 
 if TYPE_CHECKING:
-    from alignkit.execute import Predicted
+    from alignkit.predict_cells import Predicted
 
 Place = tuple[str, str, str, str]
 """Row, evaluation path, backend, precision."""

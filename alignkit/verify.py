@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from alignkit.cell import Measured
-from alignkit.execute import model_file
 from alignkit.inputs import FILES
+from alignkit.model_file import model_file
 from alignkit.predict import open_session, predict
 from alignkit.prepare import prepare
 from alignkit.preprocess import Colour, Preprocess
@@ -28,8 +28,9 @@ from alignkit.workspace import Workspace
 if TYPE_CHECKING:
     from alignkit.arrays import Image, Pixels
     from alignkit.checkpoint import Checkpoint
-    from alignkit.execute import Predicted, Sets, Trained
+    from alignkit.execute import Sets, Trained
     from alignkit.plan import Evaluation, Plan
+    from alignkit.predict_cells import Predicted
     from alignkit.predictions import Predictions
     from alignkit.progress import Progress
     from alignkit.resizers import Resizer
@@ -166,9 +167,7 @@ def predict_again(
                 checkpoint,
                 session,
                 prepared,
-                labels=chosen.labels,
-                ids=chosen.ids,
-                classes=chosen.classes,
+                chosen,
                 batch_size=size,
                 workspace=workspace,
             )

@@ -24,10 +24,11 @@ from prepare import bundled_photos
 
 from alignkit.backends import Session
 from alignkit.cell import Measured
-from alignkit.execute import model_source, predict_one, prepare_sets, train_models
+from alignkit.execute import prepare_sets, train_models
 from alignkit.load import load_experiment
+from alignkit.model_file import model_source
 from alignkit.plan import make_plan
-from alignkit.predict import open_session
+from alignkit.predict import open_session, predict
 from alignkit.progress import NoProgress
 from alignkit.train.models import build_model
 from alignkit.workspace import Workspace
@@ -89,9 +90,8 @@ def measure(root: Path, options: argparse.Namespace) -> None:
     assert isinstance(trained.ended, Measured)
     checkpoint = trained.ended.value
     cell = plan.evaluations[0]
-    prepared = sets.usable(cell.preprocess.name, "eval")
-    assert prepared is not None
-    rows = np.flatnonzero(prepared.rows >= 0)
+    prepared = sets.evaluated(cell.preprocess.name)
+    rows = prepared.decoded
     parts = np.split(rows, range(options.batch, len(rows), options.batch))
     batches = [prepared.batch(each, cell.preprocess.normalise) for each in parts]
     onnx = model_source(cell, checkpoint, sets, workspace).onnx
@@ -107,7 +107,17 @@ def measure(root: Path, options: argparse.Namespace) -> None:
             fresh = Workspace(root / str(repeat))  # nothing is stored there
             bare.append(timed(loop))
             whole.append(
-                timed(lambda to=fresh: predict_one(cell, checkpoint, opened, sets, plan, to))
+                timed(
+                    lambda to=fresh: predict(
+                        cell,
+                        checkpoint,
+                        opened,
+                        prepared,
+                        sets.evaluation,
+                        batch_size=options.batch,
+                        workspace=to,
+                    )
+                )
             )
     report(options, len(rows), bare, whole)
 

@@ -38,9 +38,7 @@ def run(case, model, root, runtime=TORCH, session=None, **changes):
     evaluation = changes.pop("evaluation", evaluation_of(case, runtime))
     arguments = {
         "prepared": case.prepared,
-        "labels": case.samples.labels,
-        "ids": case.samples.ids,
-        "classes": case.samples.classes,
+        "samples": case.samples,
         "batch_size": 25,
         "workspace": Workspace(root),
         **changes,
@@ -158,7 +156,7 @@ def test_logits_of_another_shape_or_type_are_refused(answer, case, model, tmp_pa
 
 def test_classes_and_input_size_must_be_the_models(case, model, tmp_path):
     with pytest.raises(DataError, match="has 9 classes, the model 10"):
-        run(case, model, tmp_path, classes=case.samples.classes[:9])
+        run(case, model, tmp_path, samples=replace(case.samples, classes=case.samples.classes[:9]))
     cropped = Prepared(
         case.prepared.pixels[:, 2:-2, 2:-2], case.prepared.rows, case.prepared.outcomes
     )

@@ -10,7 +10,7 @@ import pytest
 
 from alignkit.cell import Measured
 from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.execute import Predicted
+from alignkit.predict_cells import Predicted
 from alignkit.predictions import Predictions
 from alignkit.preprocess import Colour, Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer

@@ -25,8 +25,8 @@ from alignkit.record import (
 from alignkit.row import is_row_of
 
 if TYPE_CHECKING:
-    from alignkit.execute import Predicted
     from alignkit.plan import Plan
+    from alignkit.predict_cells import Predicted
     from alignkit.predictions import Predictions
 
 METRICS = ("churn", "top1", "recall.macro", "precision.macro")

@@ -13,8 +13,9 @@ from alignkit.predictions import aligned
 from alignkit.record import Estimate, FlippedFacts, SubgroupFacts
 
 if TYPE_CHECKING:
-    from alignkit.execute import Predicted, Sets
+    from alignkit.execute import Sets
     from alignkit.plan import Plan
+    from alignkit.predict_cells import Predicted
     from alignkit.predictions import Predictions
     from alignkit.progress import Progress
 
@@ -74,7 +75,7 @@ def _kinds(plan: Plan, sets: Sets) -> Mapping[str, Mapping[str, str]]:
     prepared = sets.usable(plan.experiment.reference.name, "eval")
     assert prepared is not None  # its models predicted along it
     samples = sets.evaluation
-    places: list[int] = np.flatnonzero(prepared.rows >= 0).tolist()
+    places: list[int] = prepared.decoded.tolist()
     kinds = kinds_of_images(
         (samples.read(place) for place in places),
         (prepared.pixels[prepared.rows[place]] for place in places),

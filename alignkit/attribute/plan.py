@@ -13,7 +13,7 @@ from alignkit.attribution import PlannedAttribution, Runtime
 from alignkit.backends import FileSession
 from alignkit.cell import Measured
 from alignkit.errors import NothingCompared
-from alignkit.execute import model_file
+from alignkit.model_file import model_file
 from alignkit.predict import open_session
 from alignkit.progress import Progress, advancing
 from alignkit.record import AttributionFacts
@@ -22,8 +22,9 @@ from alignkit.row import is_row_of
 if TYPE_CHECKING:
     from alignkit.attribute.mixtures import Predicts
     from alignkit.checkpoint import Checkpoint
-    from alignkit.execute import Predicted, Sets
+    from alignkit.execute import Sets
     from alignkit.plan import Evaluation, Plan
+    from alignkit.predict_cells import Predicted
     from alignkit.workspace import Workspace
 
 

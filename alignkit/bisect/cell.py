@@ -13,7 +13,8 @@ from alignkit.bisect.runtime import require_followed
 from alignkit.bisect.torch_side import TorchSide
 from alignkit.cell import Measured, Skipped
 from alignkit.errors import ConfigError, NothingCompared
-from alignkit.execute import Sets, model_source, prepare_sets, train_models
+from alignkit.execute import Sets, prepare_sets, train_models
+from alignkit.model_file import model_source
 from alignkit.plan import Evaluation, Plan, Runtime, make_plan
 
 if TYPE_CHECKING:
@@ -98,10 +99,8 @@ def chosen_cell(plan: Plan, cell: str) -> Evaluation:
 
 
 def _batch(evaluation: Evaluation, sets: Sets, count: int) -> Batch:
-    prepared = sets.usable(evaluation.preprocess.name, "eval")
-    if prepared is None:
-        raise NothingCompared(f"{evaluation.preprocess.name} could not prepare the images")
-    chosen = np.flatnonzero(prepared.rows >= 0)[:count]
+    prepared = sets.evaluated(evaluation.preprocess.name)
+    chosen = prepared.decoded[:count]
     return np.ascontiguousarray(prepared.batch(chosen, evaluation.preprocess.normalise))
 
 

@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from alignkit.errors import AlignkitError
 from alignkit.load.experiment import Experiment
 from alignkit.progress import Progress
 from alignkit.record import LatencyFacts
@@ -135,17 +134,14 @@ def _opened(
     workspace: Workspace,
     open_session: Callable[..., Any],
 ) -> tuple[Session, list[Any]]:
-    import numpy as np
 
-    from alignkit.execute import model_file
+    from alignkit.model_file import model_file
 
     checkpoint = model.ended.value
     file = model_file(evaluation, checkpoint, sets, workspace)
     session = opened.enter_context(open_session(evaluation.runtime, checkpoint, file))
-    prepared = sets.usable(evaluation.preprocess.name, "eval")
-    if prepared is None:
-        raise AlignkitError(f"{evaluation.preprocess.name} prepared no image to time inference on")
-    rows = np.flatnonzero(prepared.rows >= 0)[:IMAGES]
+    prepared = sets.evaluated(evaluation.preprocess.name)
+    rows = prepared.decoded[:IMAGES]
     normalise = evaluation.preprocess.normalise
     return session, [prepared.batch(rows[i : i + 1], normalise) for i in range(len(rows))]
 
