@@ -2,29 +2,31 @@
 then.
 
 Pillow 9.5.0 → 13.0.0 moves its bilinear resize by one level where an image is clearly taller than wide:
-3 of the 6 made here, 6 of the 61 photographs. OpenCV 4.11.0 → 5.0.0 is bit-identical on all of them in
-decode and resize.
+3 of the 6 made here, 6 of the 61 photographs. OpenCV 4.8.1 → 5.0.0 is bit-identical on all of them in
+decode and every resize.
 """
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
+from alignkit.resizers.opencv import OpenCVResizer
 from tests.photos import encoded, photo
 
 ROOT = Path(__file__).parents[1]
 BASE = ("pydantic", "pyyaml", "typer", "rich", "scipy", "platformdirs", "jinja2")
 FILE = """\
-# Does {library} still give the pixels it gave?
+# Does this library still give the pixels it gave?
 name: story
 data: {{name: images, root: {root}}}
-preprocess:
-  serving: {{decode: {library}, resize: {{name: {library}, size: 224}}}}
+preprocess: {paths}
 gate: {{rules: [{{preset: strict, against: baseline}}]}}
 """
 
@@ -88,11 +90,12 @@ def pillows(tmp_path_factory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def opencvs(tmp_path_factory) -> tuple[Path, Path]:
-    """Two Pythons, with OpenCV before and after."""
+    """Two Pythons, with OpenCV before and after; a machine that has not been renewed has NumPy 1."""
     folder = tmp_path_factory.mktemp("opencv")
+    other = ("pillow", "pyarrow")
     return (
-        environment(folder / "old", "opencv-python-headless==4.11.0.86", "numpy<2", "pillow"),
-        environment(folder / "new", "opencv-python-headless==5.0.0.93", "numpy>=2", "pillow"),
+        environment(folder / "old", "opencv-python-headless==4.8.1.78", "numpy<2", *other),
+        environment(folder / "new", "opencv-python-headless==5.0.0.93", "numpy>=2", *other),
     )
 
 
@@ -112,10 +115,15 @@ def images(tmp_path) -> Path:
 
 
 def machines(
-    tmp_path: Path, pythons: tuple[Path, Path], library: str, root: Path
+    tmp_path: Path, pythons: tuple[Path, Path], library: str, root: Path, **resizes: dict
 ) -> tuple[Machine, Machine]:
+    """Before and after; ``resizes`` gives each path its options."""
+    paths = {
+        path: {"decode": library, "resize": {"name": library, "size": 224, **options}}
+        for path, options in (resizes or {"serving": {}}).items()
+    }
     file = tmp_path / "gate.yaml"
-    file.write_text(FILE.format(library=library, root=root))
+    file.write_text(FILE.format(paths=json.dumps(paths), root=root))
     before, after = pythons
     return Machine(before, tmp_path, file), Machine(after, tmp_path, file)
 
@@ -164,7 +172,9 @@ def test_of_the_photographs_it_moves_six(tmp_path, pillows, shared_data):
 def test_an_opencv_that_moves_nothing_stays_green(tmp_path, opencvs, images, which, request):
     if which == "photographs":
         images = request.getfixturevalue("shared_data") / "photos"
-    before, after = machines(tmp_path, opencvs, "opencv", images)
+    every = get_args(get_type_hints(OpenCVResizer)["interpolation"])
+    resizes = {each: {"interpolation": each} for each in every}
+    before, after = machines(tmp_path, opencvs, "opencv", images, **resizes)
     assert before("baseline record")[0] == 0
     code, told = after("gate", ci=True)
     assert code == 0, told

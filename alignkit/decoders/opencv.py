@@ -36,14 +36,15 @@ class OpenCVDecoder:
 
         if not encoded:
             return Decoded("failed", reason="the file is empty")
-        flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
+        # and not IMREAD_COLOR_RGB, which came with OpenCV 4.11: what was approved may be older
+        flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
         try:
             image = cv2.imdecode(np.frombuffer(encoded, np.uint8), flags)
         except cv2.error as error:
             return Decoded("failed", reason=str(error).strip())
         if image is None:
             return Decoded("failed", reason="cv2.imdecode gave no image, and says no more")
-        return Decoded("ok", cast("Image", image))
+        return Decoded("ok", cast("Image", cv2.cvtColor(image, cv2.COLOR_BGR2RGB)))
 
     def version(self) -> str:
         """``opencv 5.0.0, build-libjpeg-turbo (ver 3.1.2-70)``."""
