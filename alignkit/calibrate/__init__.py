@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from alignkit.calibrate.distance import Distance, distance
 from alignkit.calibrate.probe import fingerprint, kind_of
 from alignkit.calibrate.surrogates import STAGES, Pair, Surrogate, surrogates
+from alignkit.compare.pixel_sums import PixelSums, pixel_sums
 from alignkit.decode import decode
 from alignkit.errors import RecordError
 from alignkit.report.numerals import percent
@@ -36,8 +36,8 @@ FORMAT = 1
 # 1: 2026-11, first format.
 SHIPPED = Path(__file__).resolve().parents[1] / "calibration"
 
-Measured: TypeAlias = tuple[str, "Distance | None", str]
-"""Kind of image, how far apart, and where there is no distance why."""
+Measured: TypeAlias = tuple[str, "PixelSums | None", str]
+"""Kind of image, how far apart, and where that cannot be said why."""
 
 
 def calibrate(
@@ -111,7 +111,7 @@ def _told(stage: str, measured: dict[str, Any] | None) -> tuple[str, str]:
     if most <= 1:
         return f"{stage} within {most:.2g} levels", of
     share = percent(min(each["share_within_1"] for each in kinds), 2)
-    return f"{stage} within 1 level on {share} of pixels, {most:.3g} at most", of
+    return f"{stage} within 1 level on {share} of values, {most:.3g} at most", of
 
 
 def _stored(path: Path) -> dict[str, dict[str, Any]]:
@@ -136,7 +136,7 @@ def _decoded(pair: Pair, path: Preprocess, images: Iterable[Encoded]) -> Iterato
         elif real.image.shape != ours.image.shape:
             yield kind, None, "another shape"
         else:
-            yield kind, distance(real.image, ours.image), ""
+            yield kind, pixel_sums(real.image, ours.image), ""
 
 
 def _resized(pair: Pair, path: Preprocess, images: Iterable[Encoded]) -> Iterator[Measured]:
@@ -152,21 +152,44 @@ def _resized(pair: Pair, path: Preprocess, images: Iterable[Encoded]) -> Iterato
         if real.shape != ours.shape:
             yield kind, None, "another shape"
         else:
-            yield kind, distance(real, ours), ""
+            yield kind, pixel_sums(real, ours), ""
 
 
 def _summed(measured: Iterator[Measured], advance: Any) -> dict[str, dict[str, Any]]:
-    sums: dict[str, Distance] = {}
+    sums: dict[str, PixelSums] = {}
     refused: dict[str, list[str]] = {}
     for kind, one, reason in measured:
-        sums.setdefault(kind, Distance())
         if one is None:
             refused.setdefault(kind, []).append(reason)
         else:
-            sums[kind] += one
+            sums[kind] = sums[kind] + one if kind in sums else one
         advance()
     return {
-        kind: {**sums[kind].facts(), "not_compared": len(refused.get(kind, ())),
-               "reasons": sorted(set(refused.get(kind, ())))}
-        for kind in sorted(sums)
-    }  # fmt: skip
+        kind: {
+            **_facts(sums.get(kind)),
+            "not_compared": len(refused.get(kind, ())),
+            "reasons": sorted(set(refused.get(kind, ()))),
+        }
+        for kind in sorted({*sums, *refused})
+    }
+
+
+def _facts(found: PixelSums | None) -> dict[str, Any]:
+    """Shares, mean and greatest are ``None`` where no image was compared.
+
+    Raises `ValueError` for values that are not finite: the stage that gave them is broken.
+    """
+    if found is None:
+        names = ("share_equal", "share_within_1", "mean_levels", "max_levels")
+        return {"images": 0, "images_equal": 0, "pixels": 0, **dict.fromkeys(names)}
+    if found.non_finite:
+        raise ValueError("a stage gave values that are not finite")
+    return {
+        "images": found.images,
+        "images_equal": found.identical,
+        "pixels": found.pixels,
+        "share_equal": 1 - (found.share_differing or 0.0),
+        "share_within_1": 1 - (found.share_above(1) or 0.0),
+        "mean_levels": found.mean_abs,
+        "max_levels": float(found.max_abs),
+    }
