@@ -13,6 +13,7 @@
     ├── NothingCompared          5   no image or no cell was left to compare
     ├── TrainingError            3   a training gave no usable model
     ├── RankError                3   another process of a torchrun group ended
+    ├── WorkerError              3   a process that reads images for a `MixedLoader` ended
     └── BackendError             3   a runtime could not run a model exactly as asked
 
 Anything else that is raised is a defect of alignkit and keeps its traceback.
@@ -119,6 +120,12 @@ class TrainingError(AlignkitError):
 
 class RankError(AlignkitError):
     """The processes of a torchrun group cannot go on together."""
+
+    exit_code = ExitCode.CRASHED
+
+
+class WorkerError(AlignkitError):
+    """A process that reads images for a `MixedLoader` ended."""
 
     exit_code = ExitCode.CRASHED
 

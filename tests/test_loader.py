@@ -1,12 +1,16 @@
 """The loader for your own loop: ordered, seeded, per image, and matched."""
 
+import os
+import signal
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader, DistributedSampler
 
 from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.errors import ConfigError, DataError
+from alignkit.errors import ConfigError, DataError, WorkerError
 from alignkit.loader import EncodedImages, MixedLoader, collate_encoded
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
@@ -118,6 +122,44 @@ def test_a_distributed_sampler_is_told_the_epoch():
     assert orders[0] != orders[1]
     loader.set_epoch(0)
     assert [each for batch in loader for each in batch.ids] == orders[0]
+
+
+class KillsItsReader:
+    """30 encoded images; who reads the 21st is killed, as the system does when memory runs out."""
+
+    def __init__(self, once: Path) -> None:
+        self.once = once
+
+    def __len__(self) -> int:
+        return 30
+
+    def __getitem__(self, index: int) -> tuple[bytes, int]:
+        if index == 20 and not self.once.exists():
+            self.once.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return IMAGES[index], index
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_killed_worker_is_told_with_what_to_do_and_the_same_epoch_begins_again(tmp_path, workers):
+    inner = DataLoader(
+        KillsItsReader(tmp_path / "once"), batch_size=4, num_workers=workers, timeout=60,
+        multiprocessing_context="fork",
+    )  # fmt: skip
+    loader = MixedLoader(inner, CPU, GPU)
+    with pytest.raises(WorkerError, match=r"DataLoader worker \(pid.*smaller num_workers"):
+        list(loader)
+    assert loader.epoch == 0
+    assert taken(loader) == taken(MixedLoader(batches(), CPU, GPU))
+
+
+def test_another_runtime_error_is_not_taken_for_a_killed_worker():
+    def failing():
+        yield batches()[0]
+        raise RuntimeError("out of paper")
+
+    with pytest.raises(RuntimeError, match="out of paper"):
+        list(MixedLoader(failing(), CPU, GPU))
 
 
 def test_per_batch_every_image_of_a_batch_takes_one_path():

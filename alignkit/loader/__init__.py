@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from alignkit.errors import ConfigError
 from alignkit.loader.encoded import Encoded, EncodedImages, checked, collate_encoded
+from alignkit.loader.workers import deaths_explained
 from alignkit.numerics import usable_cpus
 from alignkit.prepare import prepare_one
 from alignkit.train.augment import words
@@ -73,7 +74,8 @@ class MixedLoader:
     """A drop-in for the loop ``for images, labels in loader``.
 
     Raises `ConfigError` for options that cannot be, `DataError` for batches that hold no encoded
-    images, and what a transform raises, with the image's name as a note.
+    images, `WorkerError` when a worker process of a ``DataLoader`` is killed, and what a transform
+    raises, with the image's name as a note.
     """
 
     batches: Iterable[Any]
@@ -142,7 +144,7 @@ class MixedLoader:
         upload = Upload(self.device, (self.first, self.second))
         pending: deque[Future[_Done]] = deque()
         seen = 0
-        with _pools(self.threads or usable_cpus()) as (pool, sender):
+        with deaths_explained(), _pools(self.threads or usable_cpus()) as (pool, sender):
             for number, given in enumerate(self.batches):
                 drawn = self._draw(number, seen, checked(given, number + 1))
                 jobs = [pool.submit(self._one, upload, *each) for each in drawn.jobs()]
