@@ -88,6 +88,8 @@ def _comparisons(
                 "trained": trained,
                 "title": f"{trained} → {evaluated}, {entry.backend} {entry.precision}",
                 "pair": _pair(paths_of(entry.trained_with)[0], entry.evaluated_with, measured),
+                "backend": entry.backend,
+                "precision": entry.precision,
                 "paths": list(dict.fromkeys([*paths_of(entry.trained_with), entry.evaluated_with])),
                 "seeds": seeds,
                 "command": cell_command(record.command, entry),

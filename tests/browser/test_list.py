@@ -1,6 +1,6 @@
 """The list of all images: queries, order, size."""
 
-import time
+import json
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from alignkit.predictions import Predictions
 from alignkit.record import read_record
 from alignkit.report import render
 from tests.browser.conftest import Browser
+from tests.report.run_folder import write_long_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -117,30 +118,88 @@ def test_names_of_files_stay_text(tmp_path, driver):
     assert browser.run("return document.querySelectorAll('.rows img').length") == 0
 
 
-def test_ten_thousand_images_are_listed_at_once_and_scroll(tmp_path, driver):
-    """First paint under a second, and no frame of a scroll longer than a tenth."""
-    from tests.report.run_folder import write_long_run
+def counted(browser, query):
+    """How many rows of all comparisons a query leaves, and what is said of them."""
+    browser.open(f"#/images?q={query}")
+    browser.until("return / rows: /.test(document.querySelector('.list output').textContent)")
+    said = browser.text(".list output")
+    return int(said.split()[0]), said.split(" of ", 1)[1]
 
-    write_long_run(tmp_path, images=10_000)
-    render(tmp_path)
-    browser = Browser(driver, tmp_path)
-    started = time.monotonic()
-    browser.open()
-    browser.until("return document.querySelector('.list output').textContent.startsWith('10000')")
-    listed = time.monotonic() - started
-    paint = browser.run(
-        "return performance.getEntriesByName('first-contentful-paint')[0].startTime"
+
+def test_all_comparisons_are_one_list_that_path_backend_and_precision_filter(browser, run_folder):
+    data = (run_folder / "data" / "run.js").read_text()
+    comparisons = json.loads(data.removeprefix("self.alignkitRun=").rstrip(";\n"))["comparisons"]
+    whole = f"{1000 * len(comparisons)} rows: 1000 images in {len(comparisons)} comparisons"
+    assert counted(browser, "")[1] == whole
+    for query, kept in {
+        "path%3Apillow": lambda each: "pillow" in each["paths"],
+        "!path%3Apillow": lambda each: "pillow" not in each["paths"],
+        "path%3Apillow+path%3Aopencv": lambda each: {"pillow", "opencv"} <= set(each["paths"]),
+        "backend%3Atorch+!precision%3Afp32": lambda each: (
+            each["backend"] == "torch" and each["precision"] != "fp32"
+        ),
+    }.items():
+        assert counted(browser, query)[0] == 1000 * sum(map(kept, comparisons)), query
+
+
+def test_flips_of_all_comparisons_are_those_of_each(browser, truth):
+    found, _ = counted(
+        browser, "flip%3Ayes+backend%3Atorch+precision%3Afp32+path%3Aopencv+path%3Apillow"
     )
-    assert paint < 1000
-    assert listed < 3
-    assert browser.run("return document.querySelectorAll('.rows tbody tr').length") < 100
-    longest = browser.driver.execute_async_script(
-        "const done = arguments[0], box = document.querySelector('.rows'); let last = performance.now(),"
-        " worst = 0, n = 0; const step = (now) => { worst = Math.max(worst, now - last); last = now;"
-        " box.scrollTop += 2500; if (++n < 60) requestAnimationFrame(step); else done(worst); };"
-        " requestAnimationFrame(step);"
+    browser.open(f"#/images?cell={ENTRY + 16}&q=flip%3Ayes")  # pillow → opencv
+    browser.until(
+        "return / of 1000 images/.test(document.querySelector('.list output').textContent)"
     )
-    assert longest < 200
-    browser.run("document.querySelector('.rows').scrollTop = 1e7")
-    browser.until("return document.querySelector('.rows tbody').textContent.length > 0")
+    back = int(browser.text(".list output").split()[0])
+    assert found == (truth["flips"] > 0).sum() + back
+
+
+def test_a_row_of_all_comparisons_opens_its_own(browser, run_folder):
+    """The pixels are shared by several comparisons, the predictions are not."""
+    titles = "return [...document.querySelectorAll('.rows tbody tr:has(a)')].map(r => r.children[1].textContent)"
+    browser.open("#/images?q=pixels%3Ayes&sort=id")
+    browser.until("return document.querySelectorAll('.rows tbody a').length > 1")
+    for place, title in enumerate(browser.run(titles)[:3]):
+        browser.open("#/images?q=pixels%3Ayes&sort=id")
+        browser.until("return document.querySelectorAll('.rows tbody a').length > 1")
+        browser.run(f"document.querySelectorAll('.rows tbody a')[{place}].click()")
+        browser.until("return !!document.querySelector('.viewer aside h3 + p')")
+        assert browser.text(".viewer aside h3 + p") == title
+
+
+END = "const box = document.querySelector('.rows'); box.scrollTop = box.scrollHeight;"
+LAST = "return document.querySelector('.rows tbody tr:last-child')?.getAttribute('aria-rowindex')"
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """10,000 images in eleven comparisons."""
+    folder = tmp_path_factory.mktemp("many")
+    write_long_run(folder, images=10_000)
+    render(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("link", "rows"),
+    [("", 110_000), ("#/images?cell=4", 10_000), ("#/images?q=path%3Apillow", 40_000)],
+)
+def test_of_ten_thousand_images_those_in_sight_are_drawn(driver, many, link, rows):
+    """benchmarks/report.py says how long it takes."""
+    browser = Browser(driver, many)
+    browser.open(link)
+    browser.until(
+        f"return document.querySelector('.list output').textContent.startsWith('{rows} ')"
+    )
+    drawn = "return document.querySelectorAll('.rows tbody tr[aria-rowindex]').length"
+    assert 0 < browser.run(drawn) < 100
+    browser.run(END)
+    browser.until(f"{LAST} === '{rows + 1}'")
+    assert browser.run(drawn) < 100
+    seen = browser.run(
+        "const row = document.querySelector('.rows tbody tr:last-child').getBoundingClientRect(),"
+        " box = document.querySelector('.rows').getBoundingClientRect();"
+        " return [row.height, row.top >= box.top, row.bottom <= box.bottom + 1]"
+    )
+    assert seen == [34, True, True]
     assert browser.problems() == []

@@ -109,15 +109,6 @@ def test_a_cell_leads_to_the_images_that_flipped_in_it(browser):
     assert 0 < shown <= int(lost) + int(gained) + 200
 
 
-def test_a_path_in_the_query_goes_to_a_comparison_with_it(browser):
-    count = "return /^[1-9]\\d* of 1000/.test(document.querySelector('.list output').textContent)"
-    chosen = "return document.querySelector('.list select').selectedOptions[0].text"
-    for path in ("pillow", "torchpipe-gpu"):
-        browser.open(f"#/images?q=path%3A{path}+flip%3Ayes")
-        browser.until(count)
-        assert path in browser.run(chosen)
-
-
 COPIED = (
     "window.copied = []; Object.defineProperty(navigator, 'clipboard',"
     " {value: {writeText: async (text) => copied.push(text)}, configurable: true})"

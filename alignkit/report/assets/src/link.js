@@ -1,10 +1,10 @@
 // The address says the whole view: #/images?cell=4&q=flip:yes or
-// #/image/<pair>/<id>?cell=4&m=abs&x=32&ch=cb&z=16&c=12.5,8.5; x=0 is the amplification that suits the
-// image, z=0 the zoom that shows all of it.
+// #/image/<pair>/<id>?e=4&m=abs&x=32&ch=cb&z=16&c=12.5,8.5; cell is the comparison that the list shows (all
+// without), e that of the image; x=0 is the amplification that suits the image, z=0 the zoom that shows all of it.
 
 export const DEFAULTS = {
   cell: "", q: "", sort: "-mean",
-  m: "abs", x: 0, ch: "rgb", t: 1, g: 0, s: 50, z: 0, c: null,
+  e: "", m: "abs", x: 0, ch: "rgb", t: 1, g: 0, s: 50, z: 0, c: null,
 };
 const LIST = ["cell", "q", "sort"];
 

@@ -1,4 +1,4 @@
-// The list of all images of one comparison: filtered, sorted, only the visible rows drawn.
+// The list of the images in one comparison or in all: filtered, sorted, only the visible rows drawn.
 
 import { h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -8,31 +8,35 @@ import { button } from "./copying.js";
 const html = htm.bind(h);
 const ROW = 34; // px, as the style sheet has it
 const SPARE = 12; // rows drawn beyond each edge
+const TALLEST = 12e6; // px; Firefox lays out no element taller than 17.9 million
 
 const COLUMNS = [
-  ["id", "Image"], ["label", "Class"], ["before", "Predicted"], ["flip", "Flip"],
+  ["id", "Image"], ["title", "Comparison"], ["label", "Class"], ["before", "Predicted"], ["flip", "Flip"],
   ["max", "Max |Δ|"], ["mean", "Mean |Δ|"], ["ssim", "SSIM"], ["margin", "Margin"],
 ];
 const NUMERIC = new Set(["max", "mean", "ssim", "margin"]);
 const DECIMALS = { max: 1, mean: 3, ssim: 4, margin: 2 };
 export const FLIPS = { lost: "right → wrong", gained: "wrong → right", moved: "wrong → wrong" };
 
-export function List({ run, view, comparison, rows, shown, fault, go, open }) {
+export function List({ run, view, chosen, rows, shown, fault, go, open }) {
   const set = (change) => go({ ...view, ...change });
-  const groups = Map.groupBy ? [...Map.groupBy(run.comparisons, (each) => each.trained)] : grouped(run.comparisons);
+  const only = chosen.length === 1 ? chosen[0] : null;
+  const columns = COLUMNS.filter(([key]) => key !== "title" || !only);
+  const of = only ? "images" : `rows: ${run.ids.length} images in ${chosen.length} comparisons`;
   return html`<div class="list">
     <div class="tools">
       <label>Comparison <select value=${view.cell} onChange=${(e) => set({ cell: e.target.value })}>
-        ${groups.map(([trained, all]) => html`<optgroup label=${`trained with ${trained}`}>${all.map((each) =>
+        <option value="" selected=${!view.cell}>all ${run.comparisons.length}</option>
+        ${grouped(run.comparisons).map(([trained, all]) => html`<optgroup label=${`trained with ${trained}`}>${all.map((each) =>
           html`<option value=${each.entry} selected=${String(each.entry) === view.cell}>${each.title}</option>`)}</optgroup>`)}
       </select></label>
-      <label class="query">Filter <input id="query" type="search" spellcheck=${false} placeholder="flip:lost class:7 max>8"
+      <label class="query">Filter <input id="query" type="search" spellcheck=${false} placeholder="flip:lost path:pillow max>8"
         value=${view.q} onInput=${(e) => set({ q: e.target.value })} aria-describedby="query-help"/></label>
-      ${comparison.command && html`<${CopyCommand} text=${comparison.command}/>`}
-      <output>${fault || `${shown.length} of ${rows.length} images`}</output>
+      ${only?.command && html`<${CopyCommand} text=${only.command}/>`}
+      <output>${fault || `${shown.length} of ${rows.length} ${of}`}</output>
     </div>
-    <p id="query-help" class="hint">Terms: flip:yes, no, lost, gained or moved · class:, was:, predicted: · path: goes to a comparison with that path · max, mean, ssim, margin, seeds compared with a number (max${">"}8) · pixels:yes · any word of the file name · ! turns a term round · key / comes here, key w opens the worst image</p>
-    <${Rows} shown=${shown} view=${view} set=${set} open=${open} run=${run}/>
+    <p id="query-help" class="hint">Terms: flip:yes, no, lost, gained or moved · path:, backend:, precision: of the comparison · class:, was:, predicted: · max, mean, ssim, margin, seeds compared with a number (max${">"}8) · pixels:yes · any word of the file name · ! turns a term round · key / comes here, key w opens the worst image</p>
+    <${Table} columns=${columns} rows=${rows} shown=${shown} view=${view} set=${set} open=${open}/>
   </div>`;
 }
 
@@ -49,7 +53,7 @@ function grouped(comparisons) {
   return [...groups];
 }
 
-function Rows({ shown, view, set, open }) {
+function Table({ columns, rows, shown, view, set, open }) {
   const box = useRef();
   const [top, setTop] = useState(0);
   useEffect(() => {
@@ -57,16 +61,23 @@ function Rows({ shown, view, set, open }) {
     setTop(0);
   }, [view.cell, view.q, view.sort]);
   const height = box.current?.clientHeight ?? 480;
-  const from = Math.max(0, Math.floor(top / ROW) - SPARE);
-  const part = shown.slice(from, from + Math.ceil(height / ROW) + 2 * SPARE);
+  const whole = shown.length * ROW;
+  const tall = Math.min(whole, TALLEST);
+  const body = height - ROW;
+  // in a list that would be too tall, a pixel of the scroll bar stands for more than one of the list
+  const at = tall > body ? (top * (whole - body)) / (tall - body) : 0;
+  const from = Math.max(0, Math.floor(at / ROW) - SPARE);
+  const part = [...shown.subarray(from, from + Math.ceil(height / ROW) + 2 * SPARE)];
+  const above = top - at + from * ROW;
+  const space = (px) => px > 0 && html`<tr aria-hidden="true" style=${{ height: `${px}px` }}><td colspan=${columns.length}></td></tr>`;
   return html`<div class="rows" ref=${box} tabIndex="0" role="region" aria-label="Images" onScroll=${(e) => setTop(e.target.scrollTop)}>
     <table aria-rowcount=${shown.length + 1}>
       <caption class="hidden">Images of the comparison, with their predictions and differences</caption>
-      <thead><tr aria-rowindex="1">${COLUMNS.map(([key, name]) => html`<${Header} key=${key} name=${name} column=${key} view=${view} set=${set}/>`)}</tr></thead>
+      <thead><tr aria-rowindex="1">${columns.map(([key, name]) => html`<${Header} key=${key} name=${name} column=${key} view=${view} set=${set}/>`)}</tr></thead>
       <tbody>
-        ${from > 0 && html`<tr aria-hidden="true" style=${{ height: `${from * ROW}px` }}><td colspan=${COLUMNS.length}></td></tr>`}
-        ${part.map((row, index) => html`<tr key=${row.id} aria-rowindex=${from + index + 2}>${COLUMNS.map(([key]) => cell(row, key, open))}</tr>`)}
-        ${from + part.length < shown.length && html`<tr aria-hidden="true" style=${{ height: `${(shown.length - from - part.length) * ROW}px` }}><td colspan=${COLUMNS.length}></td></tr>`}
+        ${space(above)}
+        ${part.map((number, index) => html`<tr key=${number} aria-rowindex=${from + index + 2}>${columns.map(([key]) => cell(rows.at(number), key, open))}</tr>`)}
+        ${space(tall - above - part.length * ROW)}
       </tbody>
     </table>
   </div>`;

@@ -6,80 +6,82 @@ import htm from "htm";
 import { addCopyButtons } from "./copying.js";
 import { read, write, DEFAULTS } from "./link.js";
 import { List } from "./list.js";
-import { parse, pathsOf } from "./query.js";
-import { open, rowsOf, sorted } from "./rows.js";
+import { parse } from "./query.js";
+import { Rows, open, pictureOf, rowsOf } from "./rows.js";
 import { Viewer } from "./viewer.js";
 
 const html = htm.bind(h);
 
+const FIRST = { ...DEFAULTS, page: "images" };
+
 function App({ run }) {
-  const [view, setView] = useState(() => complete(run, read(location.hash)) ?? first(run));
-  const [rows, setRows] = useState([]);
-  const comparison = chosen(run, view);
+  const [view, setView] = useState(() => read(location.hash) ?? FIRST);
+  const [rows, setRows] = useState(() => new Rows(run, []));
+  const chosen = useMemo(() => comparisons(run, view.cell), [view.cell]);
 
   useEffect(() => {
-    const follow = () => setView((was) => complete(run, read(location.hash)) ?? { ...was, page: "images" });
+    const follow = () => setView((was) => read(location.hash) ?? { ...was, page: "images" });
     addEventListener("hashchange", follow);
     return () => removeEventListener("hashchange", follow);
   }, []);
   useEffect(() => {
     let current = true;
-    if (comparison) rowsOf(run, comparison).then((found) => current && setRows(found));
+    rowsOf(run, chosen).then((found) => current && setRows(found));
     return () => void (current = false);
-  }, [comparison]);
+  }, [chosen]);
   useEffect(() => {
     if (read(location.hash)?.page === "images") document.getElementById("images").scrollIntoView({ behavior: "instant" });
   }, []);
-  const [shown, fault] = useMemo(() => filtered(rows, view), [rows, view.q, view.sort]);
+  const sorted = useMemo(() => rows.sorted(view.sort), [rows, view.sort]);
+  const [shown, fault] = useMemo(() => filtered(rows, sorted, view.q), [rows, sorted, view.q]);
+  const row = useMemo(() => rows.of(view.pair, view.id, view.e), [rows, view.pair, view.id, view.e]);
 
   const go = (next) => {
     history.replaceState(null, "", write(next));
     setView(next);
   };
-  const open = (row) => write({ ...view, page: "image", pair: comparison.pair, id: row.id });
+  const image = ({ id, comparison }) => ({ ...view, page: "image", pair: comparison.pair, id, e: String(comparison.entry) });
   const neighbour = (step) => {
-    const kept = shown.filter((row) => row.stored);
-    const at = kept.findIndex((row) => row.id === view.id);
+    const kept = pictures(rows, shown);
+    const at = kept.findIndex((each) => each.picture === pictureOf(view.pair, view.id));
     const next = kept[at < 0 ? 0 : at + step];
-    if (next) go({ ...view, id: next.id });
+    if (next) go(image(next));
   };
   const close = () => go({ ...view, page: "images" });
-  const row = comparison?.pair === view.pair ? rows.find((each) => each.id === view.id) : undefined;
   return html`
-    ${comparison && html`<${List} run=${run} comparison=${comparison} view=${{ ...view, cell: String(comparison.entry) }} rows=${rows} shown=${shown} fault=${fault} go=${(next) => go({ ...next, page: "images" })} open=${open}/>`}
+    ${run.comparisons.length > 0 && html`<${List} run=${run} chosen=${chosen} view=${view} rows=${rows} shown=${shown} fault=${fault} go=${(next) => go({ ...next, page: "images" })} open=${(each) => write(image(each))}/>`}
     ${view.page === "image" && html`<${Viewer} run=${run} view=${view} row=${row} neighbour=${neighbour} go=${go} close=${close}/>`}`;
 }
 
-// The comparison that was picked, unless the query asks for paths it does not hold.
-function chosen(run, view) {
-  const all = run.comparisons;
-  const picked = all.find((each) => String(each.entry) === view.cell) ?? all.find((each) => each.pair) ?? all[0];
-  const wanted = pathsOf(view.q);
-  const holds = (each) => wanted.every((name) => each.paths.includes(name));
-  return !picked || holds(picked) ? picked : (all.find(holds) ?? picked);
+// The comparison of a link, or all.
+function comparisons(run, cell) {
+  const found = run.comparisons.filter((each) => String(each.entry) === cell);
+  return found.length ? found : run.comparisons;
 }
 
-function filtered(rows, view) {
+function filtered(rows, order, query) {
   try {
-    return [sorted(rows.filter(parse(view.q)), view.sort), ""];
+    const test = parse(query);
+    return [order.filter((number) => test(rows.at(number))), ""];
   } catch (error) {
-    return [[], error.message];
+    return [new Uint32Array(0), error.message];
   }
 }
 
-const first = (run) => complete(run, { ...DEFAULTS, page: "images", pair: "", id: "" });
-
-// A link to an image alone finds the comparison it belongs to.
-function complete(run, view) {
-  if (!view || view.cell || !view.pair) return view;
-  const found = run.comparisons.find((each) => each.pair === view.pair);
-  return found ? { ...view, cell: String(found.entry) } : view;
+// The rows whose pixels were kept, each picture once: several comparisons may share it.
+function pictures(rows, shown) {
+  const found = new Map();
+  for (const number of shown) {
+    const row = rows.at(number);
+    if (row.stored && !found.has(row.picture)) found.set(row.picture, row);
+  }
+  return [...found.values()];
 }
 
 function addLinks(run) {
   for (const card of document.querySelectorAll(".card[data-id]")) {
     const { pair, id } = card.dataset;
-    const target = write(complete(run, { ...DEFAULTS, page: "image", pair, id }));
+    const target = write({ ...DEFAULTS, page: "image", pair, id });
     const link = Object.assign(document.createElement("a"), { href: target, textContent: "Open in the viewer" });
     link.className = "open";
     card.append(link);

@@ -1,4 +1,4 @@
-// The list's query language: `flip:lost class:daisy max>8 !predicted:rose holiday`.
+// The list's query language: `flip:lost class:daisy path:pillow max>8 !predicted:rose holiday`.
 // All terms must hold; `!` turns one round; a bare word looks into the file name.
 
 const TERM = /(!?)(?:(\w+)(:|>=|<=|>|<|=)("[^"]*"|\S+)|("[^"]*"|\S+))/g;
@@ -11,9 +11,14 @@ const COMPARE = {
   "=": (a, b) => a === b,
   ":": (a, b) => a === b,
 };
-export const NUMBERS = ["max", "mean", "ssim", "margin", "seeds"];
+const NUMBERS = ["max", "mean", "ssim", "margin", "seeds"];
 const TEXTS = {
-  class: (row) => [row.label], predicted: (row) => row.after, was: (row) => row.before, path: (row) => row.paths,
+  class: (row) => [row.label],
+  predicted: (row) => row.after,
+  was: (row) => row.before,
+  path: (row) => row.comparison.paths,
+  backend: (row) => [row.comparison.backend],
+  precision: (row) => [row.comparison.precision],
 };
 
 const bare = (text) => text.replace(/^"|"$/g, "");
@@ -26,18 +31,14 @@ function term(key, sign, value) {
     throw new Error("flip: takes yes, no, lost, gained or moved");
   }
   if (key === "pixels") return (row) => row.stored === (value === "yes");
-  if (TEXTS[key]) return (row) => TEXTS[key](row).some((name) => name === value);
+  if (TEXTS[key]) return (row) => TEXTS[key](row).includes(value);
   if (NUMBERS.includes(key)) {
     const limit = Number(value);
     if (Number.isNaN(limit)) throw new Error(`${key}${sign} takes a number`);
     return (row) => row[key] !== null && COMPARE[sign](row[key], limit);
   }
-  throw new Error(`no ${key}: use flip, class, predicted, was, path, pixels, ${NUMBERS.join(", ")} or a word`);
+  throw new Error(`no ${key}: use flip, ${Object.keys(TEXTS).join(", ")}, pixels, ${NUMBERS.join(", ")} or a word`);
 }
-
-// The paths a query asks for: they choose the comparison.
-export const pathsOf = (text) =>
-  [...text.matchAll(TERM)].filter(([, not, key]) => !not && key === "path").map((found) => bare(found[4]));
 
 // Query → predicate on rows; throws an Error with a message for the user.
 export function parse(text) {

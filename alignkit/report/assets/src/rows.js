@@ -1,80 +1,137 @@
-// The run's packed data → rows of the list, for one comparison.
+// The run's packed data → the rows of the list: an image in a comparison each.
 
 import { unpack } from "./unpack.js";
 
 const MISSING = { uint8: 255, uint16: 65535 };
+const KINDS = ["", "lost", "gained", "moved"];
 
 // Everything that is read once.
 export async function open(run) {
   const labels = run.labels ? await unpack(run.labels) : null;
-  const stored = new Map(run.stored.map((each) => [`${each.pair}/${each.id}`, each]));
+  const stored = new Map(run.stored.map((each) => [pictureOf(each.pair, each.id), each]));
   return { ...run, labels, storedBy: stored, cache: new Map() };
 }
 
-function once(run, key, packed) {
-  if (!run.cache.has(key)) run.cache.set(key, packed ? unpack(packed) : Promise.resolve(null));
+export const pictureOf = (pair, id) => `${pair}/${id}`;
+
+function once(run, key, make) {
+  if (!run.cache.has(key)) run.cache.set(key, make());
   return run.cache.get(key);
 }
 
+const unpacked = (run, key, packed) => once(run, key, async () => (packed ? unpack(packed) : null));
 const finite = (array, index) => (array && Number.isFinite(array[index]) ? array[index] : null);
 
-// The rows of a comparison: an entry of the matrix and its pair of paths.
-export async function rowsOf(run, comparison) {
+// What is known of the images in a comparison (an entry of the matrix and its pair of paths), by column.
+async function columnsOf(run, comparison) {
   const measured = run.pixels[comparison.pair];
   const [max, mean, ssim] = await Promise.all(
-    ["max", "mean", "ssim"].map((name) => once(run, `${comparison.pair} ${name}`, measured?.[name])),
+    ["max", "mean", "ssim"].map((name) => unpacked(run, `${comparison.pair} ${name}`, measured?.[name])),
   );
   const seeds = await Promise.all(
     comparison.seeds.map(async ([before, after]) => ({
-      before: await once(run, before, run.predictions[before]),
-      after: await once(run, after, run.predictions[after]),
-      margin: await once(run, `margin ${before}`, run.margins[before]),
+      before: await unpacked(run, before, run.predictions[before]),
+      after: await unpacked(run, after, run.predictions[after]),
+      margin: await unpacked(run, `margin ${before}`, run.margins[before]),
       missing: MISSING[run.predictions[before].dtype],
     })),
   );
-  return run.ids.map((id, index) => ({
-    id,
-    index,
-    paths: comparison.paths,
-    label: run.labels ? run.classes[run.labels[index]] : "",
-    max: finite(max, index),
-    mean: finite(mean, index),
-    ssim: finite(ssim, index),
-    stored: run.storedBy.has(`${comparison.pair}/${id}`),
-    ...predicted(run, seeds, index),
-  }));
+  return { comparison, max, mean, ssim, seeds, ...flipsOf(run, seeds) };
 }
 
-function predicted(run, seeds, index) {
-  const label = run.labels?.[index];
-  const row = { before: [], after: [], flip: "", seeds: 0, margin: null };
-  const kinds = { lost: 0, gained: 0, moved: 0 };
-  for (const { before, after, margin, missing } of seeds) {
-    const [was, is] = [before[index], after[index]];
-    if (was === missing || is === missing) continue;
-    row.before.push(run.classes[was]);
-    row.after.push(run.classes[is]);
-    const gap = finite(margin, index);
-    if (gap !== null && (row.margin === null || gap < row.margin)) row.margin = gap;
-    if (was === is) continue;
-    row.seeds += 1;
-    kinds[was === label ? "lost" : is === label ? "gained" : "moved"] += 1;
+const predictedBoth = ({ before, after, missing }, index) => before[index] !== missing && after[index] !== missing;
+
+// Of every image: the kind of flip most seeds show, the seeds that flip, the least margin of any.
+function flipsOf(run, seeds) {
+  const flip = new Uint8Array(run.ids.length);
+  const flips = new Uint16Array(run.ids.length);
+  const margin = new Float32Array(run.ids.length).fill(NaN);
+  const number = [0, 0, 0, 0];
+  for (let index = 0; index < flip.length; index++) {
+    number.fill(0);
+    for (const seed of seeds) {
+      if (!predictedBoth(seed, index)) continue;
+      const [was, is, label] = [seed.before[index], seed.after[index], run.labels[index]];
+      const gap = finite(seed.margin, index);
+      if (gap !== null && !(margin[index] <= gap)) margin[index] = gap;
+      if (was !== is) number[was === label ? 1 : is === label ? 2 : 3] += 1;
+    }
+    flips[index] = number[1] + number[2] + number[3];
+    if (flips[index]) flip[index] = number.indexOf(Math.max(...number));
   }
-  const [kind, number] = Object.entries(kinds).sort((a, b) => b[1] - a[1])[0];
-  if (number) row.flip = kind;
-  return row;
+  return { flip, flips, margin };
 }
 
-// Sort key `-mean`: descending by mean; rows without the number come last.
-export function sorted(rows, key) {
-  const descending = key.startsWith("-");
-  const name = descending ? key.slice(1) : key;
-  const order = (a, b) => (typeof a === "string" ? a.localeCompare(b) : a - b);
-  return [...rows].sort((first, second) => {
-    const [a, b] = [first[name], second[name]];
-    if (a === null || b === null) return (a === null) - (b === null) || first.index - second.index;
-    return (descending ? order(b, a) : order(a, b)) || first.index - second.index;
-  });
+// A row holds no values of its own: of a hundred thousand, some dozens are looked at.
+class Row {
+  constructor(run, columns, index) {
+    Object.assign(this, { run, columns, index });
+  }
+
+  get id() { return this.run.ids[this.index]; }
+  get label() { return this.run.labels ? this.run.classes[this.run.labels[this.index]] : ""; }
+  get max() { return finite(this.columns.max, this.index); }
+  get mean() { return finite(this.columns.mean, this.index); }
+  get ssim() { return finite(this.columns.ssim, this.index); }
+  get margin() { return finite(this.columns.margin, this.index); }
+  get flip() { return KINDS[this.columns.flip[this.index]]; }
+  get seeds() { return this.columns.flips[this.index]; }
+  get before() { return this.predicted("before"); }
+  get after() { return this.predicted("after"); }
+  get comparison() { return this.columns.comparison; }
+  get title() { return this.comparison.title; }
+  get picture() { return pictureOf(this.comparison.pair, this.id); }
+  get stored() { return this.run.storedBy.has(this.picture); }
+
+  predicted(side) {
+    const known = this.columns.seeds.filter((seed) => predictedBoth(seed, this.index));
+    return known.map((seed) => this.run.classes[seed[side][this.index]]);
+  }
+}
+
+// Rows by their number: the images of the first comparison, then those of the second, and so on.
+export class Rows {
+  constructor(run, tables) {
+    Object.assign(this, { run, tables, images: run.ids.length, length: tables.length * run.ids.length });
+  }
+
+  at(number) {
+    return new Row(this.run, this.tables[Math.floor(number / this.images)], number % this.images);
+  }
+
+  // The row of an image in an entry's comparison, or else in the first that shares its pixels.
+  of(pair, id, entry) {
+    const index = this.run.ids.indexOf(id);
+    const sharing = this.tables.filter(({ comparison }) => comparison.pair === pair);
+    const table = sharing.find(({ comparison }) => String(comparison.entry) === entry) ?? sharing[0];
+    return table && index >= 0 ? new Row(this.run, table, index) : undefined;
+  }
+
+  // The numbers of the rows in an order: `-mean` is descending by mean; rows without the number come last.
+  sorted(key) {
+    const sign = key.startsWith("-") ? -1 : 1;
+    const keys = ranked(Array.from({ length: this.length }, (_, number) => this.at(number)[key.replace("-", "")]));
+    const tie = (a, b) => (a % this.images) - (b % this.images) || a - b;
+    return Uint32Array.from(keys.keys()).sort((a, b) => {
+      const [first, second] = [keys[a], keys[b]];
+      if (Number.isNaN(first) || Number.isNaN(second)) return Number.isNaN(first) - Number.isNaN(second) || tie(a, b);
+      return sign * (first - second) || tie(a, b);
+    });
+  }
+}
+
+// Values → numbers in their order, NaN for none; of words, their places in the alphabet.
+function ranked(values) {
+  if (typeof values[0] !== "string") return Float64Array.from(values, (value) => value ?? NaN);
+  const words = [...new Set(values)].sort(new Intl.Collator().compare);
+  const places = new Map(words.map((word, place) => [word, place]));
+  return Float64Array.from(values, (value) => places.get(value));
+}
+
+// The rows of a comparison, or of all.
+export async function rowsOf(run, comparisons) {
+  const tables = comparisons.map((each) => once(run, `columns ${each.entry}`, () => columnsOf(run, each)));
+  return new Rows(run, await Promise.all(tables));
 }
 
 // Per stage: max and mean of one image, for the ladder.
@@ -85,8 +142,8 @@ export async function ladder(run, pair, id) {
   return Promise.all(
     measured.stages.map(async ({ stage, max, mean }) => ({
       stage,
-      max: finite(await once(run, `${pair} ${stage} max`, max), index),
-      mean: finite(await once(run, `${pair} ${stage} mean`, mean), index),
+      max: finite(await unpacked(run, `${pair} ${stage} max`, max), index),
+      mean: finite(await unpacked(run, `${pair} ${stage} mean`, mean), index),
     })),
   );
 }

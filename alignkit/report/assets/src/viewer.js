@@ -137,7 +137,7 @@ function Facts({ run, view, pair, row, stored, blocks, block, act }) {
       <dt>Mean |Δ|</dt><dd>${found.mean.toFixed(3)}</dd>
       <dt>Pixels differing</dt><dd>${(100 * found.differing).toFixed(1)} %</dd>
       <dt>Channels</dt><dd>${LABELS[view.ch]}</dd></dl>`}
-    ${row && row.before.length > 0 && html`<h3>Predictions</h3>
+    ${row && row.before.length > 0 && html`<h3>Predictions</h3><p>${row.title}</p>
       <ul>${row.before.map((was, seed) => html`<li>${was === row.after[seed] ? `${was}, unchanged` : `${was} → ${row.after[seed]}`}</li>`)}</ul>`}
     ${!row && stored?.flipped && html`<p>Flipped: ${stored.flipped}</p>`}
     ${stages.length > 0 && html`<h3>Stage by stage</h3><table><thead><tr><th scope="col">Stage</th><th scope="col" class="n">Max</th><th scope="col" class="n">Mean</th></tr></thead>

@@ -1,0 +1,92 @@
+"""How soon the report of a run of many images is seen and answers, in headless Chromium from disk.
+
+Each repeat is a fresh browser. From its start to first paint, by the browser's own figure, and to
+the list of all rows of eleven comparisons; from a filter and from an order to the frame that
+shows them; of a scroll the longest of 120 frames, each 73 rows further; the script's memory after
+a collection. Target: first paint 1 s.
+
+    PYTHONPATH=. python benchmarks/report.py [--images N] [--repeats N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from alignkit.report import render
+from tests.browser.conftest import Browser, new_driver
+from tests.report.run_folder import write_long_run
+
+PAINT = "return performance.getEntriesByName('first-contentful-paint')[0].startTime"
+LISTED = """
+const done = arguments[0];
+const look = () => / of [1-9]\\d* rows/.test(document.querySelector('.list output')?.textContent)
+  ? requestAnimationFrame(() => done(performance.now())) : requestAnimationFrame(look);
+look();
+"""
+SHOWN = "requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - began)));"
+FILTER = f"""
+const done = arguments[0], box = document.querySelector('#query'), began = performance.now();
+box.value = 'flip:lost path:pillow mean>4';
+box.dispatchEvent(new Event('input', {{bubbles: true}}));
+{SHOWN}
+"""
+ORDER = f"""
+const done = arguments[0], began = performance.now();
+document.querySelector('.rows thead th:last-child button').click();
+{SHOWN}
+"""
+SCROLL = """
+const done = arguments[0], box = document.querySelector('.rows');
+let last = performance.now(), longest = 0, frames = 0;
+const step = (now) => {
+  longest = Math.max(longest, now - last);
+  last = now;
+  box.scrollTop += 2500;
+  if (++frames < 120) requestAnimationFrame(step);
+  else done(longest);
+};
+requestAnimationFrame(step);
+"""
+
+
+def measured(folder: Path) -> dict[str, float]:
+    """Milliseconds of each act, and megabytes."""
+    driver = new_driver()
+    try:
+        browser = Browser(driver, folder)
+        driver.get(browser.page)
+        found = {"listed": driver.execute_async_script(LISTED)}
+        found["first paint"] = browser.run(PAINT)
+        for name, script in {"scroll": SCROLL, "order": ORDER, "filter": FILTER}.items():
+            found[name] = driver.execute_async_script(script)
+        driver.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
+        used = driver.execute_cdp_cmd("Runtime.getHeapUsage", {})
+        found["memory, MB"] = (used["usedSize"] + used["backingStorageSize"]) / 1e6
+    finally:
+        driver.quit()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--images", type=int, default=10_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_long_run(folder, images=given.images)
+        render(folder)
+        files = ", ".join(
+            f"{path} {(folder / path).stat().st_size / 1e6:.2f} MB"
+            for path in ("index.html", "data/run.js")
+        )
+        print(f"{given.images} images, {11 * given.images} rows; {files}; milliseconds")
+        rounds = [measured(folder) for _ in range(given.repeats)]
+    for act in rounds[0]:
+        print(f"{act:12}", "  ".join(f"{each[act]:7.0f}" for each in rounds))
+
+
+if __name__ == "__main__":
+    main()
