@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from alignkit.backends.onnxruntime_start import Start
+from alignkit.backends.refusal import refusal
 from alignkit.errors import BackendError
 
 if TYPE_CHECKING:
@@ -19,15 +21,16 @@ def quantise(onnx: Path, images: Batch, folder: Path) -> None:
     """Write ``model.onnx``: pairs of quantise and dequantise nodes around every operator.
 
     Weights are int8 with a scale a channel, activations uint8 with the range that ``images``,
-    (n, 3, height, width) float32, gave them. Raises `BackendError` if the graph cannot be
+    (n, 3, height, width) float32, gave them. Raises `BackendError` if the graph cannot be loaded or
     quantised.
     """
     import numpy as np
-    import onnx as onnx_format
     from onnxruntime import quantization
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    name = onnx_format.load(onnx, load_external_data=False).graph.input[0].name
+    # its preprocessing logs a graph that it cannot optimise, and goes on with the unoptimised one
+    loaded = Start("CPUExecutionProvider", {}, "ORT_ENABLE_BASIC", 1).session(onnx.read_bytes())
+    name = loaded.get_inputs()[0].name
 
     class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
         rest = iter(images)
@@ -50,7 +53,7 @@ def quantise(onnx: Path, images: Batch, folder: Path) -> None:
                 weight_type=quantization.QuantType.QInt8,
             )
     except Exception as error:  # it raises bare exceptions of every kind
-        raise BackendError(f"ONNX Runtime cannot quantise the graph: {error}") from error
+        raise BackendError(f"ONNX Runtime cannot quantise the graph: {refusal(error)}") from error
     inferred.unlink()
 
 

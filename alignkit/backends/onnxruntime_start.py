@@ -13,6 +13,7 @@ from typing import Any
 
 from alignkit.backends.onnx_graph import products
 from alignkit.backends.onnxruntime_kernels import Kernels, kernels_in
+from alignkit.backends.refusal import refusal
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.numerics import named_arithmetic
 
@@ -53,12 +54,14 @@ class Start:
         options.log_severity_level = 3  # it warns of its own optimisations by default
         if profile:
             options.enable_profiling = True
+            options.log_severity_level = 4  # of a graph it refuses it would log: no profile either
             options.profile_file_prefix = str(profile)
         providers = [(self.provider, self.options)]
         try:
             session = onnxruntime.InferenceSession(graph, options, providers, enable_fallback=0)
         except Exception as error:
-            raise BackendError(f"{self.provider} cannot load the graph: {error}") from error
+            told = f"{self.provider} cannot load the graph: {refusal(error)}"
+            raise BackendError(told) from error
         if session.get_providers()[0] != self.provider:
             raise MissingDependency(
                 f"{self.provider} did not start, and ONNX Runtime would compute on the CPU; "

@@ -6,6 +6,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 from typing import TYPE_CHECKING
 
+from alignkit.backends.refusal import refusal
 from alignkit.errors import BackendError
 from alignkit.plugins import Plugin
 
@@ -33,5 +34,5 @@ def quantise(onnx: Path, images: Batch, folder: Path) -> None:
         with redirect_stdout(StringIO()):  # its progress bars; stdout is for data
             made = nncf.quantize(graph, single, subset_size=len(images))
     except (RuntimeError, nncf.ValidationError) as error:
-        raise BackendError(f"NNCF cannot quantise the graph: {error}") from error
+        raise BackendError(f"NNCF cannot quantise the graph: {refusal(error)}") from error
     openvino.save_model(made, folder / "model.xml", compress_to_fp16=False)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from alignkit.backends.openvino_precision import HINTS, executed_layers, require
+from alignkit.backends.refusal import refusal
 from alignkit.errors import BackendError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def compiled_session(file: Path, size: tuple[int, int], precision: Precision) ->
         graph.reshape([-1, 3, *size])
         compiled = core.compile_model(graph, "CPU", wanted)
     except RuntimeError as error:
-        raise BackendError(f"OpenVINO cannot compile the graph: {error}") from error
+        raise BackendError(f"OpenVINO cannot compile the graph: {refusal(error)}") from error
     layers = executed_layers(compiled)
     chosen = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     require(precision, chosen, layers)

@@ -29,8 +29,8 @@ class Given:
     def parts(self) -> dict[str, Any]:
         """What its outputs depend on, without the machine's path to it.
 
-        Raises `ConfigError` if there is no such file, `DataError` if an ONNX file is none or lacks
-        the weights beside it.
+        Raises `ConfigError` if there is no such file, `DataError` if an ONNX file lacks the weights
+        beside it.
         """
         if not self.file.is_file():
             raise ConfigError(

@@ -19,10 +19,15 @@ LARGEST = 2**31
 def weights_beside(file: Path) -> dict[str, str]:
     """Name → SHA-256 of each file the graph keeps weights in; empty if it holds its own.
 
-    Raises `DataError` if it is no ONNX file, or one of them is not there.
+    Raises `DataError` if one of them is not there. What is no ONNX file names none:
+    `require_shapes` refuses it, in its own cells.
     """
     found: dict[str, str] = {}
-    for each in _read(file).graph.initializer:
+    try:
+        graph = _read(file).graph
+    except DataError:
+        return found
+    for each in graph.initializer:
         location = next((fact.value for fact in each.external_data if fact.key == "location"), "")
         if not location or location in found:
             continue
