@@ -15,7 +15,7 @@ from alignkit.cell import Measured
 from alignkit.compare.comparison import worst_images
 from alignkit.environment import environment
 from alignkit.facts import coverage_facts, data_facts, path_facts, training_facts
-from alignkit.gate import judge
+from alignkit.gate.judge import judge
 from alignkit.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
 from alignkit.mix import mix_facts
 from alignkit.published import published_facts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import ValidationError
 
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
-from alignkit.gate import judge
+from alignkit.gate.judge import judge
 from alignkit.gate.rule import Gate, Rule
 from alignkit.preprocess import Preprocess, StageName
 from alignkit.record import CoverageDiff, Verdict

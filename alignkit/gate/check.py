@@ -22,9 +22,9 @@ from alignkit.baseline.diff import compare_with_baseline, unchanged_paths
 from alignkit.baseline.from_run import STAGES_FILE, baseline_of_run
 from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
 from alignkit.errors import BaselineError, ConfigError
-from alignkit.gate import judge
 from alignkit.gate.evidence import BASELINE
 from alignkit.gate.fail_fast import first_failure
+from alignkit.gate.judge import judge
 from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
 from alignkit.gate.rule import Rule
 from alignkit.load.experiment import Experiment

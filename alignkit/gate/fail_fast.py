@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from alignkit.gate import judge
+from alignkit.gate.judge import judge
 from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
 from alignkit.gate.rule import PIXEL_RULES, Rule
 from alignkit.load.experiment import Experiment

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from alignkit.checkpoint import Checkpoint
 from alignkit.errors import TrainingError
 from alignkit.rank import ALONE, Rank
-from alignkit.record import Epoch
 from alignkit.workspace import Workspace, content_key, write_atomically
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from alignkit.load.experiment import Recipe
     from alignkit.plan import Training
     from alignkit.prepare import Prepared
+    from alignkit.record import Epoch
     from alignkit.train.fit import Fitted
     from alignkit.train.images import TrainingImages
 
@@ -133,6 +133,8 @@ def log_csv(log: dict[str, Any]) -> str:
     """A header and a line for each epoch: loss, accuracy, learning rate, images a second."""
     import csv
     import io
+
+    from alignkit.record import Epoch
 
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=[*Epoch.model_fields], lineterminator="\n")

@@ -38,6 +38,10 @@ def test_the_help_loads_nothing_to_read_files_with():
     assert imported_by("--help", of=(*HEAVY, *FOR_A_FILE)) == set()
 
 
+def test_checking_a_file_loads_no_record(file):
+    assert imported_by("check", file, of=(*HEAVY, "alignkit.record")) == set()
+
+
 def test_plan_imports_nothing_heavy(file, tmp_path):
     load_experiment(file).content.data.fingerprint()  # as after a first run: its digits are known
     assert imported_by("plan", file, "--reports", tmp_path / "reports") == set()

@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from alignkit.gate import judge
+from alignkit.gate.judge import judge
 from alignkit.gate.rule import Gate, Rule
 from alignkit.gate.words import settled_by
 from alignkit.record import (

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from alignkit.gate import judge
 from alignkit.gate import latency as module
+from alignkit.gate.judge import judge
 from alignkit.gate.latency import slowdown
 from alignkit.gate.rule import Gate
 from alignkit.load import load_experiment

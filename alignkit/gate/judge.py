@@ -1,0 +1,339 @@
+"""Evidence, rules → Verdict.
+
+A ``warn`` or ``fail`` limit is compared with the measured value; a ``margin`` with the whole 95 %
+interval, so that too small a sample is *inconclusive* and never a pass. What could not be measured
+is an *error*, with the exit code of its reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+from alignkit.errors import ExitCode, worst
+from alignkit.gate.evidence import BASELINE, Evidence, Observed
+from alignkit.gate.observe import observe
+from alignkit.gate.rule import DEFAULT_RULES, PIXEL_RULES, Gate, Rule, Waiver
+from alignkit.gate.words import in_words, limits, sentence
+from alignkit.record import (
+    AttributionFacts,
+    BaselineFacts,
+    Cell,
+    Control,
+    CoverageDiff,
+    GroupFacts,
+    LatencyFacts,
+    MatrixEntry,
+    PathFacts,
+    PixelStage,
+    RuleOutcome,
+    Verdict,
+    VerdictState,
+)
+
+if TYPE_CHECKING:
+    from alignkit.statistics import Settling
+
+NOT_YET = Observed("", "any")
+SEVERITY: tuple[VerdictState, ...] = ("pass", "warn", "inconclusive", "fail", "error")
+
+
+def judge(
+    gate: Gate,
+    *,
+    matrix: Sequence[MatrixEntry] = (),
+    cells: Sequence[Cell] = (),
+    pixels: Sequence[PixelStage] = (),
+    controls: Sequence[Control],
+    coverage: Sequence[CoverageDiff] = (),
+    baseline: BaselineFacts | None = None,
+    paths: Sequence[PathFacts] = (),
+    attributions: Sequence[AttributionFacts] = (),
+    groups: Sequence[GroupFacts] | None = None,
+    latencies: Sequence[LatencyFacts] | None = None,
+    lines: Sequence[int] = (),
+    today: date | None = None,
+) -> Verdict:
+    """Apply every rule wherever it applies and say the outcome in one sentence.
+
+    ``paths`` begin with the reference; without them, every path that was compared counts. ``lines``
+    are those of the rules in the file, from 1. ``today`` decides which waivers hold.
+    """
+    evidence = replace(
+        _evidence(matrix, pixels, coverage, baseline, paths),
+        attributions=attributions,
+        groups=groups,
+        latencies=latencies,
+    )
+    judged = [
+        each
+        for rule, line in _placed(gate, lines, with_model=bool(matrix))
+        for each in _judged(rule, line, gate, evidence, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
+    ]
+    judged += _strangers(gate, evidence)
+    state = _worst(each.outcome.state for each in judged)
+    broken = [each for each in controls if not each.passed and each.failing == "error"]
+    doubts = [each for each in controls if not each.passed and each.failing == "inconclusive"]
+    codes = [*(each.code for each in judged), _run_code(gate, cells, matrix, broken)]
+    if doubts:
+        state = _worst([state, "inconclusive"])
+        codes.append(_inconclusive(gate))
+    code = worst(codes)
+    outcomes = tuple(each.outcome for each in judged)
+    return Verdict(
+        state="error" if broken else state,
+        sentence=sentence(outcomes, broken, doubts, evidence),
+        informational=gate.informational,
+        exit_code=int(_pardoned(code) if gate.informational else code),
+        rules=outcomes,
+    )
+
+
+def _evidence(
+    matrix: Sequence[MatrixEntry],
+    pixels: Sequence[PixelStage],
+    coverage: Sequence[CoverageDiff],
+    baseline: BaselineFacts | None,
+    paths: Sequence[PathFacts],
+) -> Evidence:
+    names = [path.name for path in paths]
+    if not names:
+        names = list(
+            dict.fromkeys(name for each in pixels for name in (each.reference, each.candidate))
+        )
+    return Evidence(
+        matrix=matrix,
+        pixels=pixels,
+        coverage=coverage,
+        baseline=baseline,
+        reference=names[0] if names else "",
+        candidates=names[1:],
+        skipped={path.name: path.skipped for path in paths if path.skipped},
+        labels={(path.name, stage.stage): stage.label for path in paths for stage in path.stages},
+    )
+
+
+def _sides(stage: PixelStage) -> tuple[str, str]:
+    return stage.reference, stage.candidate
+
+
+def _placed(gate: Gate, lines: Sequence[int], *, with_model: bool) -> list[tuple[Rule, int]]:
+    """Every rule, presets spelt out, with its line."""
+    rules = gate.rules or (DEFAULT_RULES if with_model else PIXEL_RULES)
+    numbered = zip(rules, lines or [0] * len(rules), strict=True)
+    placed = [(each, line) for rule, line in numbered for each in rule.expanded()]
+    # images that one side cannot decode are in no pixel metric: that must not go unseen
+    for against in ("reference", "baseline"):
+        of_pixels = [each for each, _ in placed if each.against == against and _sees(each)]
+        if of_pixels and all(each.metric != "coverage" for each in of_pixels):
+            placed.append((Rule(metric="coverage", fail=0.0, against=against), 0))
+    return placed
+
+
+def _sees(rule: Rule) -> bool:
+    return rule.measured.kind in ("pixel", "coverage")
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    outcome: RuleOutcome
+    code: ExitCode
+
+
+def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) -> list[_Judged]:
+    unread = _left_to_gate(rule, evidence)
+    found = []
+    for seen in [NOT_YET] if unread else observe(rule, evidence):
+        state, needed = ("inconclusive", None) if unread else _state(rule, seen)
+        code = ExitCode.PASS if unread else _code(state, seen, gate)
+        observed = unread or in_words(rule, seen)
+        if seen.missing == ExitCode.MISSING and state == "error" and gate.allows(seen.reason):
+            state, code, observed = "warn", ExitCode.PASS, f"not run: {seen.reason}"
+        waiver = _waiver(gate, rule, seen, today) if state in ("fail", "inconclusive") else None
+        if waiver:
+            state, code = "warn", ExitCode.PASS
+        outcome = RuleOutcome(
+            metric=rule.metric or "",
+            limit=limits(rule),
+            trained_with=seen.trained_with,
+            evaluated_with=seen.evaluated_with,
+            backend=seen.backend,
+            precision=seen.precision,
+            state=state,
+            observed=observed,
+            rule=rule.id,
+            cause=seen.cause,
+            needed=needed.images if needed else None,
+            needed_seeds=needed.seeds if needed else None,
+            waived=f"until {waiver.until}: {waiver.reason}" if waiver else "",
+            line=line,
+        )
+        found.append(_Judged(outcome, code))
+    return found
+
+
+def _left_to_gate(rule: Rule, evidence: Evidence) -> str:
+    """What `alignkit run` does not measure for a rule; empty if nothing is left."""
+    if rule.against == BASELINE and evidence.baseline is None:
+        return "`alignkit gate` reads the baseline"
+    if rule.where is not None and evidence.groups is None:
+        return "`alignkit gate` measures subgroups"
+    if rule.measured.kind == "latency" and evidence.latencies is None:
+        return "`alignkit gate` measures latency"
+    return ""
+
+
+def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, Settling | None]:
+    """The outcome and, if it is inconclusive, how many images or seeds would settle it."""
+    if seen.different:
+        return "fail", None
+    if seen.perfect or seen.unchanged:
+        return "pass", None
+    metric = rule.measured
+    if seen.value is None:
+        certain = seen.at_least is not None and rule.fail is not None and seen.at_least > rule.fail
+        return ("fail" if certain else "error"), None
+    if metric.kind == "latency":
+        return _of_latency(rule, seen), None
+    states: list[VerdictState] = ["pass"]
+    needed = None
+    bad = _badness(rule, seen.value)
+    for name, limit in (("warn", rule.warn), ("fail", rule.fail)):
+        if limit is not None and (bad < limit if metric.worse == "below" else bad > limit):
+            states.append(name)  # type: ignore[arg-type]  # the two names are states
+    if rule.margin is not None:
+        inside, needed = _within(rule, rule.margin, seen)
+        states.append(inside)
+    return _worst(states), needed
+
+
+def _of_latency(rule: Rule, seen: Observed) -> VerdictState:
+    """A limit is held against the whole interval: timing is never free of noise."""
+    assert seen.low is not None
+    assert seen.high is not None
+    if rule.fail is not None and seen.low > rule.fail:
+        return "fail"
+    if rule.fail is not None and seen.high > rule.fail:
+        return "inconclusive"
+    return "warn" if rule.warn is not None and seen.high > rule.warn else "pass"
+
+
+def _badness(rule: Rule, value: float) -> float:
+    if not rule.measured.signed:
+        return value
+    return {"both": abs(value), "drop": -value, "rise": value}[rule.direction]
+
+
+def _within(rule: Rule, margin: float, seen: Observed) -> tuple[VerdictState, Settling | None]:
+    """Inclusion of the 95 % interval in the margin: for both directions two one-sided tests."""
+    if seen.low is None or seen.high is None or seen.value is None:
+        return "error", None
+    low = seen.low if rule.direction != "rise" else -math.inf
+    high = seen.high if rule.direction != "drop" else math.inf
+    if rule.direction == "drop":
+        high = -math.inf if low >= -margin else seen.high
+    if rule.direction == "rise":
+        low = math.inf if high <= margin else seen.low
+    if low >= -margin and high <= margin:
+        return "pass", None
+    if seen.low > margin or seen.high < -margin:
+        return "fail", None
+    return "inconclusive", _settling(seen, abs(margin - _badness(rule, seen.value)))
+
+
+def _settling(seen: Observed, gap: float) -> Settling:
+    """Images, or seeds, at which the interval no longer holds the margin.
+
+    Neither if the value lies on the margin: no sample settles that. Where the errors of images and
+    of seeds are not told apart, the interval is taken to shrink as 1/√n.
+    """
+    from alignkit.statistics import Settling, settling
+
+    assert seen.low is not None
+    assert seen.high is not None
+    if gap < 1e-9 or not seen.n:
+        return Settling(None, None)
+    if seen.images_error is None:
+        half = (seen.high - seen.low) / 2
+        return Settling(max(seen.n + 1, math.ceil(seen.n * (half / gap) ** 2)), None)
+    return settling(
+        gap,
+        images_error=seen.images_error,
+        seeds_error=seen.seeds_error,
+        images=seen.n,
+        seeds=seen.seeds,
+    )
+
+
+def _code(state: VerdictState, seen: Observed, gate: Gate) -> ExitCode:
+    if state == "error":
+        return seen.missing
+    if state == "fail":
+        return ExitCode.DRIFT
+    return _inconclusive(gate) if state == "inconclusive" else ExitCode.PASS
+
+
+def _inconclusive(gate: Gate) -> ExitCode:
+    return ExitCode.INCONCLUSIVE if gate.on_inconclusive == "fail" else ExitCode.PASS
+
+
+def _waiver(gate: Gate, rule: Rule, seen: Observed, today: date) -> Waiver | None:
+    for waiver in gate.waive:
+        named = waiver.rule in (rule.id, rule.metric)
+        if named and waiver.path in (None, seen.evaluated_with) and today <= waiver.until:
+            return waiver
+    return None
+
+
+def _strangers(gate: Gate, evidence: Evidence) -> list[_Judged]:
+    """Images without an approved line, and approved ones that were not looked at."""
+    baseline = evidence.baseline
+    if baseline is None or not any(rule.against == BASELINE for rule in gate.rules or ()):
+        return []
+    found = []
+    for count, limit, state, code, observed in (
+        (baseline.new, "every image has an approved line", "error", ExitCode.BASELINE,
+         f"{baseline.new} have none; add them: alignkit baseline record FILE"),
+        (baseline.gone, "every approved image is looked at", "warn", ExitCode.PASS,
+         f"{baseline.gone} were not; their lines are kept"),
+    ):  # fmt: skip
+        if count:
+            outcome = RuleOutcome(
+                metric="baseline",
+                limit=limit,
+                trained_with=BASELINE,
+                evaluated_with="all",
+                backend="",
+                precision="",
+                state=state,
+                observed=observed,
+                rule="baseline",
+            )
+            found.append(_Judged(outcome, code))
+    return found
+
+
+def _worst(states: Iterable[VerdictState]) -> VerdictState:
+    return max(states, key=SEVERITY.index, default="error")
+
+
+def _run_code(
+    gate: Gate, cells: Sequence[Cell], matrix: Sequence[MatrixEntry], broken: Sequence[Control]
+) -> ExitCode:
+    """What the run itself says, whatever the rules."""
+    if broken or any(cell.state == "failed" for cell in cells):
+        return ExitCode.CRASHED
+    compared = [entry for entry in matrix if not entry.aligned]
+    if matrix and not any(entry.state == "measured" for entry in compared):
+        return ExitCode.NOTHING_COMPARED
+    if any(cell.state == "skipped" and not gate.allows(cell.reason) for cell in cells):
+        return ExitCode.MISSING
+    return ExitCode.PASS
+
+
+def _pardoned(code: ExitCode) -> ExitCode:
+    """What drift and indecision become where they may not fail a run; all else stays."""
+    return ExitCode.PASS if code in (ExitCode.DRIFT, ExitCode.INCONCLUSIVE) else code
