@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.match import Search
 from alignkit.match.colour_matrix import misread
 from alignkit.match.configurations import Configuration, Geometry, configurations
 from alignkit.match.recorded import Recorded, read_recorded
+from alignkit.match.search import Search
 from alignkit.match.target import Target
 from alignkit.match.tensor_guess import (
     Colouring,
