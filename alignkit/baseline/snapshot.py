@@ -7,7 +7,7 @@ tensor of the approved line is kept, the distance to it is measured on the way.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from alignkit.baseline import (
     LineKey,
     MetricLine,
     StageLine,
+    Triple,
     baseline_environment,
 )
 from alignkit.baseline.golden import GoldenStore, array_sha256
@@ -200,13 +201,13 @@ def _lines(
         return
     arrays: dict[StageName, Pixels | Batch] = {**taps.pixels}
     arrays["normalise"] = path.normalise(taps.last)
-    before = ""
+    before, previous = "", None
     for stage, array in arrays.items():
-        sha256 = array_sha256(array)
+        sha256 = before if array is previous else array_sha256(array)
         # a stage that does nothing has a line only to replace an approved one
         if sha256 != before or (approved and (path.name, image, stage) in approved.lines):
             yield _line(path.name, image, stage, sha256, array, taps.decoded.outcome, source), array
-        before = sha256
+        before, previous = sha256, array
 
 
 def _undecoded(path: str, image: str, decoded: Decoded, source: str) -> StageLine:
@@ -230,10 +231,7 @@ def _line(
     outcome: Outcome,
     source: str,
 ) -> StageLine:
-    import numpy as np
-
-    axes = (1, 2) if stage == "normalise" else (0, 1)
-    red, green, blue = (round(float(each), 6) for each in array.mean(axes, dtype=np.float64))
+    mean, std = _mean_and_std(array if stage == "normalise" else [array])
     return StageLine(
         path=path,
         image=image,
@@ -243,11 +241,24 @@ def _line(
         source=source if stage == "decode" else "",
         dtype=str(array.dtype),
         shape=array.shape,
-        mean=(red, green, blue),
-        std=round(float(array.std(dtype=np.float64)), 6),
+        mean=mean,
+        std=std,
         least=float(array.min()),
         greatest=float(array.max()),
     )
+
+
+def _mean_and_std(parts: Iterable[Pixels]) -> tuple[Triple, float]:
+    """Mean per channel and deviation of all values, of one image or of its three planes."""
+    import cv2
+    import numpy as np
+
+    # one pass, in exact integers for bytes; numpy's mean along two axes takes ten times as long
+    found = [cv2.meanStdDev(np.ascontiguousarray(part)) for part in parts]
+    means = np.concatenate([mean for mean, _ in found]).ravel()
+    variances = np.concatenate([std for _, std in found]) ** 2
+    red, green, blue = (round(float(each), 6) for each in means)
+    return (red, green, blue), round(float(np.sqrt(variances.mean() + means.var())), 6)
 
 
 def _distance(

@@ -13,6 +13,7 @@ from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.preprocess import Colour, Orient, Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
+from alignkit.resizers.torch import TorchResizer
 from alignkit.samples import Samples
 from tests.photos import encoded, make_jpegs, photo
 
@@ -49,6 +50,20 @@ def test_the_same_path_changes_nothing(approved, samples):
 
 def test_threads_do_not_change_a_snapshot(approved, samples):
     assert take_snapshot("small", [PATH], samples, threads=3).lines == approved.lines
+
+
+@pytest.mark.parametrize("resizer", [OpenCVResizer(), TorchResizer()])
+def test_the_statistics_of_a_line_are_those_of_its_array(samples, resizer):
+    path = replace(PATH, resize=Resize(resizer, (31, 29)), colour=Colour("bgr"))
+    lines = take_snapshot("small", [path], samples).lines
+    for index, image in enumerate(KINDS):
+        taps = path.taps(samples.read(index))
+        arrays = {**taps.pixels, "normalise": path.normalise(taps.last).transpose(1, 2, 0)}
+        for stage in ("decode", "resize", "colour", "normalise"):
+            line, array = lines["serving", image, stage], arrays[stage].astype(np.float64)
+            assert line.mean == pytest.approx(array.mean((0, 1)), abs=2e-6)
+            assert line.std == pytest.approx(array.std(), abs=2e-6)
+            assert (line.least, line.greatest) == (array.min(), array.max())
 
 
 def test_a_changed_decoder_begins_at_decode_and_is_named(approved, samples):
