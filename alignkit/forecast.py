@@ -11,10 +11,11 @@ from typing import Any, Literal
 from alignkit.attribution import PlannedAttribution, planned_attributions
 from alignkit.pixel_comparison import PixelComparison
 from alignkit.plan import Evaluation, Plan, Training
+from alignkit.preparation import Preparation, preparations
 from alignkit.workspace import Finished, Workspace, changed_parts
 
 State = Literal["cached", "to run", "impossible"]
-Work = Training | Evaluation | PlannedAttribution | PixelComparison
+Work = Training | Evaluation | PlannedAttribution | PixelComparison | Preparation
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class Forecast:
     """Of pixels, the reference path with each other."""
     comparing: Estimate
     """Of the comparisons."""
+    prepared: tuple[Outlook, ...] = ()
+    """Of each path and split."""
 
 
 def forecast(plan: Plan, workspace: Workspace) -> Forecast:
@@ -74,7 +77,8 @@ def forecast(plan: Plan, workspace: Workspace) -> Forecast:
     comparing = Estimate(0.0, 0)
     for comparison in _to_run(comparisons):
         comparing += _comparison_estimate(comparison, compared)
-    return Forecast(trainings, cells, attributions, estimate, comparisons, comparing)
+    prepared = _outlooks(preparations(plan), workspace.finished("prepared"))
+    return Forecast(trainings, cells, attributions, estimate, comparisons, comparing, prepared)
 
 
 def _outlooks(works: Sequence[Work], finished: Sequence[Finished]) -> tuple[Outlook, ...]:

@@ -121,6 +121,11 @@ def prepare_parts(samples_fingerprint: str, preprocess: Preprocess) -> dict[str,
     }
 
 
+def prepare_label(split: str, preprocess: Preprocess) -> str:
+    """What is done, in words, the same whatever the options are."""
+    return f"prepare {split} on {preprocess.name}"
+
+
 def prepare(
     samples: Samples,
     preprocess: Preprocess,
@@ -138,7 +143,7 @@ def prepare(
     """
     parts = prepare_parts(samples.fingerprint, preprocess)
     key = content_key(parts)
-    label = f"prepare {split} on {preprocess.name}"
+    label = prepare_label(split, preprocess)
     if (folder := workspace.stored("prepared", key)) is not None:
         try:
             return load_prepared(folder, samples)

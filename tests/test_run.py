@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from alignkit.errors import NothingCompared
+from alignkit.cell import Measured
+from alignkit.errors import DataError, NothingCompared
+from alignkit.execute import compare_paths, prepare_sets, train_models
 from alignkit.forecast import forecast
 from alignkit.load import load_experiment
 from alignkit.plan import make_plan
+from alignkit.predict_cells import predict_cells
 from alignkit.progress import NoProgress
 from alignkit.record import RunRecord, read_record
 from alignkit.run import run_experiment
@@ -131,6 +134,29 @@ def test_a_second_run_does_nothing_and_gives_the_same_record(finished, tmp_path)
     again, where = run(file, folder.parents[1])
     assert where == folder
     assert again == record
+
+
+def test_another_experiment_over_the_same_data_and_paths_preprocesses_nothing(
+    finished, tmp_path, monkeypatch
+):
+    _, folder = finished
+    workspace, quiet = Workspace(folder.parents[1]), NoProgress()
+    recipe = ("name=second", "train.seeds=[7]", "train.optimiser=sgd", "train.learning_rate=0.1")
+    plan = make_plan(load_experiment(write_small(tmp_path), recipe))
+    expected = forecast(plan, workspace)
+    assert [each.state for each in expected.prepared] == ["cached"] * 4  # paths × splits
+    assert {each.state for each in expected.comparisons} == {"cached"}
+    assert {each.state for each in (*expected.trainings, *expected.cells)} == {"to run"}
+
+    def refuse(*_: object) -> None:
+        raise DataError("an image was decoded")
+
+    monkeypatch.setattr("alignkit.preprocess.decode", refuse)
+    sets = prepare_sets(plan, workspace, quiet)
+    trained = train_models(plan, sets, workspace, quiet)
+    predicted = predict_cells(plan, trained, sets, workspace, quiet)
+    assert {type(each.ended) for each in (*trained, *predicted)} == {Measured}
+    assert len(compare_paths(plan, sets, workspace, quiet)) == 1
 
 
 def test_what_a_run_attributed_is_cached_for_the_plan(finished, tmp_path):

@@ -34,8 +34,8 @@ def plan(
 ) -> None:
     """Show what a run would do, and do nothing.
 
-    Every training, cell, attribution and comparison of pixels: cached, to run and why, or
-    impossible and why.
+    Every preparation, training, cell, attribution and comparison of pixels: cached, to run and why,
+    or impossible and why.
     """
     from alignkit.choose import choose_cells
     from alignkit.forecast import forecast
@@ -97,6 +97,7 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         columns(_cell_rows(expected.cells), indent="  "),
         "",
         *_attribution_table(planned, expected),
+        f"prepared   {_counted(expected.prepared)}",
         f"trainings  {_counted(expected.trainings) or 'none'}",
         f"cells      {_counted(expected.cells)}",
         *_counted_attributions(expected),
@@ -206,6 +207,7 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "file": str(planned.experiment.file),
         "key": planned.key,
         "data": planned.fingerprint,
+        "prepared": [_outlook_json(each) for each in expected.prepared],
         "trainings": [_outlook_json(each) for each in expected.trainings],
         "cells": [_outlook_json(each) for each in expected.cells],
         "attributions": [_attribution_json(each) for each in expected.attributions],
