@@ -156,6 +156,7 @@ def _cell(
         "reason": reason,
         "traceback": trace,
         "fraction": predicted.evaluation.training.fraction,
+        "unsuited": predicted.evaluation.unsuited,
     }
     if not isinstance(predicted.ended, Measured):
         return Cell(**facts)
@@ -325,6 +326,7 @@ def _matrix_entry(
         metrics=_means(ran),
         drift=None if is_aligned or not ran else drift_facts(*_sides(pairs), resamples),
         fraction=members[0].evaluation.training.fraction,
+        unsuited=all(each.evaluation.unsuited for each in members),
         numeric=numeric_facts([*zip(bases, members, strict=True)]),
         non_finite=sum(each.non_finite for each in map(predictions_of, ran) if each),
         batch=_greatest([e.ended.value.batch for e in ran if isinstance(e.ended, Measured)]),

@@ -124,6 +124,8 @@ class Evaluation:
     runtime: Runtime
     parts: dict[str, Any]
     skipped: str = ""
+    unsuited: bool = False
+    """Skipped on every machine: the backend does not run this kind of model."""
     aligned: bool = False
     """Evaluated as it was trained, in the reference runtime: what its row is compared with."""
 
@@ -374,12 +376,13 @@ def _evaluation(
             # how many images and which are options of the backend, which are in the key already
             own = training.preprocess
             parts["calibration"] = [fingerprint, pixel_identity(own), stage_identity(own.normalise)]
-    unable = training.skipped or path.missing() or _unsuitable(training, runtime)
+    unsuitable = _unsuitable(training, runtime)
     return Evaluation(
         training,
         path,
         runtime,
         parts,
-        skipped=unable or runtime.skipped,
+        skipped=unsuitable or training.skipped or path.missing() or runtime.skipped,
+        unsuited=bool(unsuitable),
         aligned=first and path.name == training.preprocess.name,
     )

@@ -255,8 +255,10 @@ def test_a_run_with_an_onnx_file_trains_nothing_and_measures_every_cell_it_can(f
     experiment = load_experiment(file)
     assert {each.row for each in make_plan(experiment).trainings} == {"opencv (model mine)"}
     record, _ = run_experiment(experiment, Workspace(tmp_path / "reports"), progress=NoProgress())
-    states = {(cell.backend, cell.state) for cell in record.cells}
-    assert states == {("torch", "skipped"), ("onnxruntime", "measured")}
+    states = {(cell.backend, cell.state, cell.unsuited) for cell in record.cells}
+    assert states == {("torch", "skipped", True), ("onnxruntime", "measured", False)}
+    assert {each.backend for each in record.matrix if each.unsuited} == {"torch"}
+    assert {rule.backend for rule in record.verdict.rules} == {"onnxruntime"}
     aligned = [cell for cell in record.cells if cell.aligned]
     assert [(cell.backend, cell.evaluated_with) for cell in aligned] == [("onnxruntime", "opencv")]
     drifted = [

@@ -329,7 +329,8 @@ def _run_code(
     compared = [entry for entry in matrix if not entry.aligned]
     if matrix and not any(entry.state == "measured" for entry in compared):
         return ExitCode.NOTHING_COMPARED
-    if any(cell.state == "skipped" and not gate.allows(cell.reason) for cell in cells):
+    missing = [cell for cell in cells if cell.state == "skipped" and not cell.unsuited]
+    if any(not gate.allows(cell.reason) for cell in missing):
         return ExitCode.MISSING
     return ExitCode.PASS
 

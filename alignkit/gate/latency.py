@@ -107,14 +107,16 @@ def _of_runtimes(
 
 
 def _first_only(plan: Plan) -> Plan:
-    """The first training, evaluated on its own path."""
+    """The first training, evaluated on its own path where its kind of model runs."""
     from dataclasses import replace
 
     first = plan.trainings[0]
     own = tuple(
         each
         for each in plan.evaluations
-        if each.training.key == first.key and each.preprocess.name == first.preprocess.name
+        if each.training.key == first.key
+        and each.preprocess.name == first.preprocess.name
+        and not each.unsuited
     )
     return replace(plan, trainings=(first,), evaluations=own, pairs=())
 

@@ -11,8 +11,8 @@ from alignkit.record import BaselineFacts, DriftFacts, MatrixEntry
 
 
 def applies(rule: Rule, entry: MatrixEntry) -> bool:
-    """Whether a rule is about an entry of the matrix."""
-    if rule.against == "reference" and entry.aligned:
+    """Whether a rule is about an entry of the matrix; about one that no machine has, none is."""
+    if entry.unsuited or (rule.against == "reference" and entry.aligned):
         return False
     return (
         rule.path in (None, entry.evaluated_with)

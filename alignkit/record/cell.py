@@ -153,6 +153,9 @@ class Cell(Stored):
     """Against the same model and path in the row's reference runtime; ``None`` for that itself."""
     builds: BuildSpread | None = None
     """Where the experiment asks for several; on the path the model was trained with."""
+    unsuited: bool = False
+    """Skipped on every machine: the backend does not run this kind of model, or the endpoint serves
+    another. Nothing is missing, and no rule applies."""
 
 
 class MatrixEntry(Stored):
@@ -179,6 +182,8 @@ class MatrixEntry(Stored):
     """Of the seed in which batch size matters most."""
     builds: BuildSpread | None = None
     """Of the seed whose builds differ most."""
+    unsuited: bool = False
+    """As `Cell.unsuited`, in every seed."""
 
 
 class NoiseFloor(Stored):

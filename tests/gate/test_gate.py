@@ -9,6 +9,7 @@ from alignkit.gate.judge import judge
 from alignkit.gate.rule import Gate, Rule
 from alignkit.gate.words import settled_by
 from alignkit.record import (
+    Cell,
     Control,
     CoverageDiff,
     DriftFacts,
@@ -117,6 +118,25 @@ def test_nan_is_an_error_with_its_reason():
     verdict = pixel_verdict(Rule(metric="decode.bias", fail=1), pixels=(broken,))
     assert (verdict.state, verdict.exit_code) == ("error", 3)
     assert "7 values are NaN" in verdict.sentence
+
+
+def test_a_cell_that_no_machine_has_is_no_missing_one_and_no_rule_applies_to_it():
+    def verdict(unsuited, **rule):
+        absent = {
+            "backend": "torch",
+            "precision": "fp32",
+            "state": "skipped",
+            "reason": "an ONNX file",
+        }
+        where = {"trained_with": "a", "evaluated_with": "b", "aligned": False, "unsuited": unsuited}
+        found = (*matrix(drift(0.0, 0.0, 0.0, n=10_000)), MatrixEntry(**where, **absent))
+        cell = Cell(**where, **absent, seed=0, key="k")
+        rules = (Rule(metric="churn", fail=0.02, **rule),)
+        return judge(Gate(rules=rules), matrix=found, cells=[cell], controls=(HELD,))
+
+    assert verdict(unsuited=False).exit_code == 4
+    assert (verdict(unsuited=True).exit_code, len(verdict(unsuited=True).rules)) == (0, 1)
+    assert verdict(unsuited=True, precision="fp16").exit_code == 5  # it applies to nothing else
 
 
 def test_a_path_that_cannot_run_here_is_missing_unless_that_is_allowed():
