@@ -39,10 +39,7 @@ def entry_change(
         return dict.fromkeys(metrics, Estimate(value=None, low=None, high=None, reason=reason))
     sides = [_sides(predicted, each, seeds) for each in (before, after)]
     changes = drift_change(sides[0], sides[1], metrics, resamples=resamples)
-    return {
-        metric: Estimate(value=each.value, low=each.low, high=each.high, reason=each.reason)
-        for metric, each in changes.items()
-    }
+    return {metric: Estimate.of(each) for metric, each in changes.items()}
 
 
 def _sides(predicted: Sequence[Predicted], entry: MatrixEntry, seeds: Sequence[int]) -> Sides:

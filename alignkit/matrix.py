@@ -11,22 +11,16 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from alignkit.cell import Measured
-from alignkit.compare import Drift, drift
 from alignkit.compare.noise_floor import noise_floor
+from alignkit.drift_facts import drift_facts, logit_facts
 from alignkit.facts import state_of
 from alignkit.metrics import METRICS, logit_distance, predicted_classes
-from alignkit.metrics import LogitDistance as Distance
 from alignkit.record import (
     Artifact,
     BatchCheck,
     BuildSpread,
     Cell,
     ClassCounts,
-    ClassDrift,
-    DriftFacts,
-    ErrorFacts,
-    Estimate,
-    LogitDistance,
     MatrixEntry,
     NoiseFloor,
     NumericDrift,
@@ -38,7 +32,6 @@ from alignkit.workspace import file_sha256
 if TYPE_CHECKING:
     from alignkit.predict_cells import Predicted
     from alignkit.predictions import Predictions
-    from alignkit.statistics import Estimate as Interval
 
 
 Checked = TypeVar("Checked", BatchCheck, BuildSpread)
@@ -210,47 +203,6 @@ def _class_counts(predictions: Predictions) -> tuple[ClassCounts, ...]:
     )
 
 
-def drift_facts(
-    reference: Sequence[Predictions], candidate: Sequence[Predictions], resamples: int
-) -> DriftFacts:
-    """`alignkit.compare.drift` as the record holds it."""
-    found = drift(reference=reference, candidate=candidate, resamples=resamples)
-    return DriftFacts(
-        n=found.n * found.seeds,
-        metrics={name: _estimate(value) for name, value in found.metrics.items()},
-        churn=_estimate(found.churn),
-        right_to_wrong=found.flips.right_to_wrong,
-        wrong_to_right=found.flips.wrong_to_right,
-        wrong_to_wrong=found.flips.wrong_to_wrong,
-        mcnemar_p=found.mcnemar_p,
-        detectable=found.detectable,
-        logits=logit_facts(found.logits),
-        classes=_class_drifts(found),
-        non_finite=found.logits.non_finite,
-        errors={
-            name: ErrorFacts(images=each.images, seeds=each.seeds)
-            for name, each in found.errors.items()
-        },
-        p_values=found.p_values,
-    )
-
-
-def logit_facts(found: Distance) -> LogitDistance:
-    """`alignkit.metrics.LogitDistance` as the record holds it."""
-    return LogitDistance(
-        max_abs=found.max_abs,
-        mean_abs=found.mean_abs,
-        cosine=found.cosine,
-        reason=found.reason,
-        p50=found.p50,
-        p99=found.p99,
-        p99_9=found.p99_9,
-        compared=found.compared,
-        inside={f"{tolerance:.0e}": count for tolerance, count in found.inside.items()},
-        same_top={str(k): count for k, count in found.same_top.items()},
-    )
-
-
 def numeric_facts(
     pairs: Sequence[tuple[Predicted | None, Predicted]],
 ) -> NumericDrift | None:
@@ -281,22 +233,6 @@ def _same_inputs(
     if left.value.inputs != right.value.inputs:
         return None
     return left.value.predictions, right.value.predictions
-
-
-def _class_drifts(found: Drift) -> tuple[ClassDrift, ...]:
-    return tuple(
-        ClassDrift(
-            name=each.name,
-            support=each.support,
-            recall=_estimate(each.recall),
-            precision=_estimate(each.precision),
-        )
-        for each in found.classes
-    )
-
-
-def _estimate(value: Interval) -> Estimate:
-    return Estimate(value=value.value, low=value.low, high=value.high, reason=value.reason)
 
 
 def _matrix_entry(

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from alignkit.drift_facts import drift_facts
 from alignkit.hybrid import differing_stages
-from alignkit.matrix import drift_facts, predictions_of
+from alignkit.matrix import predictions_of
 from alignkit.record import (
     AdviceFacts,
     AttributionFacts,

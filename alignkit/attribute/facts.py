@@ -8,7 +8,6 @@ from alignkit import record
 from alignkit.attribute import Attribution, PathAttribution
 from alignkit.attribute.mixture_metrics import Metric
 from alignkit.record import AttributionFacts, ShareFacts
-from alignkit.statistics import Estimate
 
 ROUNDING = 1e-9
 """What is left of a zero after sums of floats."""
@@ -72,23 +71,12 @@ def _facts(
         method=attribution.method,
         images=found.images,
         left_out=len(found.left_out),
-        shares=tuple(
-            ShareFacts(
-                factor=share.factor, effect=_stored(share.effect), alone=_stored(share.alone)
-            )
-            for share in attribution.shares
-        ),
-        interaction=_stored(attribution.interaction),
-        total=_stored(attribution.total),
+        shares=tuple(ShareFacts.of(share) for share in attribution.shares),
+        interaction=record.Estimate.of(attribution.interaction),
+        total=record.Estimate.of(attribution.total),
         sentence=sentence(attribution),
         notes=found.notes,
         reason=attribution.reason,
-    )
-
-
-def _stored(estimate: Estimate) -> record.Estimate:
-    return record.Estimate(
-        value=estimate.value, low=estimate.low, high=estimate.high, reason=estimate.reason
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from alignkit.attribute.subgroups import Subgroup, kinds_of_images, sentences, subgroups
 from alignkit.cell import Measured
 from alignkit.predictions import aligned
-from alignkit.record import Estimate, FlippedFacts, SubgroupFacts
+from alignkit.record import FlippedFacts, SubgroupFacts
 
 if TYPE_CHECKING:
     from alignkit.execute import Sets
@@ -118,15 +118,4 @@ def _reason(flipped: int, images: int) -> str:
 
 
 def _stored(each: Subgroup) -> SubgroupFacts:
-    difference = each.difference
-    return SubgroupFacts(
-        dimension=each.dimension,
-        kind=each.kind,
-        images=each.images,
-        churn=each.churn,
-        elsewhere=each.elsewhere,
-        difference=Estimate(value=difference.value, low=difference.low, high=difference.high),
-        p=each.p,
-        p_adjusted=each.p_adjusted,
-        sentence="".join(sentences([each])),
-    )
+    return SubgroupFacts.of(each).model_copy(update={"sentence": "".join(sentences([each]))})

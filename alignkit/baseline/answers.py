@@ -58,7 +58,7 @@ def unpack(packed: str) -> Predictions:
 def drift_since(before: Sequence[str], after: Sequence[str]) -> DriftFacts:
     """Drift of packed predictions, one pair a seed; raises as `alignkit.compare.drift`."""
     from alignkit.compare.bootstrap import RESAMPLES
-    from alignkit.matrix import drift_facts
+    from alignkit.drift_facts import drift_facts
 
     sides = [[unpack(each) for each in side] for side in (before, after)]
     facts = drift_facts(sides[0], sides[1], RESAMPLES)

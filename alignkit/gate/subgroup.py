@@ -125,7 +125,7 @@ def _entry(
     candidate: Mapping[int, Predictions],
     resamples: int,
 ) -> MatrixEntry:
-    from alignkit.matrix import drift_facts
+    from alignkit.drift_facts import drift_facts
 
     seeds = [seed for seed in entry.seeds if seed in reference and seed in candidate]
     sides = [reference[seed] for seed in seeds], [candidate[seed] for seed in seeds]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,6 +13,11 @@ Count = Annotated[int, Field(ge=0)]
 
 class Stored(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def of(cls, found: object) -> Self:
+        """What was computed, as it is stored: of equal names, and so on inside it."""
+        return cls.model_validate(found, from_attributes=True)
 
 
 class Artifact(Stored):
