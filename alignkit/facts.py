@@ -10,7 +10,6 @@ from alignkit.datasets import DATASETS
 from alignkit.plugins import name_of
 from alignkit.preprocess import STAGES, Preprocess, StageName, stage_identity
 from alignkit.record import (
-    Artifact,
     Coverage,
     DataFacts,
     Epoch,
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = 50
 """Images named in a coverage row."""
+LOGGED = ("images", "ranks", "held_out", "kept_epoch", "pretrained")
+"""Of a training's log, what the record holds as it is."""
 
 
 def state_of(ended: Ended[Any]) -> tuple[State, str, str]:
@@ -125,28 +126,21 @@ def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
     from alignkit.train.logged import write_logs
 
     state, reason, _ = state_of(trained.ended)
-    epochs: tuple[Epoch, ...] = ()
-    files: tuple[Artifact, ...] = ()
-    key, images, ranks, held_out, kept = trained.training.key, trained.images, 1, 0, None
+    logged: dict[str, Any] = {"key": trained.training.key, "images": trained.images}
     if isinstance(trained.ended, Measured) and trained.training.given is None:
-        log = read_log(trained.ended.value)
-        epochs, images = tuple(Epoch(**epoch) for epoch in log["epochs"]), log["images"]
-        ranks, held_out, kept = log["ranks"], log["held_out"], log["kept_epoch"]
-        key = trained.ended.value.key
-        files = write_logs(trained.ended.value, trained.training, epochs, folder)
+        checkpoint = trained.ended.value
+        log = read_log(checkpoint)
+        logged = {name: log[name] for name in LOGGED}
+        logged["key"] = checkpoint.key
+        logged["epochs"] = epochs = tuple(Epoch(**epoch) for epoch in log["epochs"])
+        logged["files"] = write_logs(checkpoint, trained.training, epochs, folder)
     return TrainingFacts(
         preprocess=trained.training.row,
         seed=trained.training.seed,
-        key=key,
         state=state,
         reason=reason,
-        epochs=epochs,
-        images=images,
         fraction=trained.training.fraction,
-        ranks=ranks,
-        held_out=held_out,
-        kept_epoch=kept,
-        files=files,
+        **logged,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from alignkit.backends import Backend, Builder, Precision
@@ -15,7 +14,7 @@ from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.row import FULL, cell_name, row_name
 from alignkit.served import not_served, served_training
-from alignkit.workspace import code_version, content_key, file_sha256
+from alignkit.workspace import code_version, content_key
 
 TRAINING_CODE = (
     "train",
@@ -262,13 +261,6 @@ def pixel_identity(preprocess: Preprocess) -> dict[str, Any]:
     return {"stages": stages, "versions": preprocess.versions(), "code": code_version(*PIXEL_CODE)}
 
 
-def pretrained_sha256(file: Path) -> str:
-    """Of the weights to begin with; raises `ConfigError` if there are none."""
-    if not file.is_file():
-        raise ConfigError(f"train.pretrained: there is no file {file}; give that of a state_dict")
-    return file_sha256(file)
-
-
 def _training(
     recipe: Recipe,
     paths: tuple[Preprocess, ...],
@@ -279,6 +271,7 @@ def _training(
 ) -> Training:
     from alignkit.numerics import missing_device
     from alignkit.train.models import model_version
+    from alignkit.train.pretrained import identity
 
     path, *others = paths
     parts = {
@@ -287,7 +280,7 @@ def _training(
         "normalise": stage_identity(path.normalise),
         "recipe": recipe.model_dump(mode="json", exclude=NOT_IN_KEYS),
         "seed": seed,
-        "library": model_version(),
+        "library": model_version(recipe.model),
         "code": code_version(*TRAINING_CODE),
     }
     if fraction != FULL:
@@ -295,7 +288,7 @@ def _training(
     if ranks > 1:
         parts["ranks"] = ranks
     if recipe.pretrained:
-        parts["pretrained"] = pretrained_sha256(recipe.pretrained)
+        parts["pretrained"] = identity(recipe.pretrained, recipe.model)
     if others:
         parts["mix"] = [[pixel_identity(each), stage_identity(each.normalise)] for each in others]
     reasons = [each.missing() for each in paths]

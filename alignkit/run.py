@@ -72,6 +72,7 @@ def carry_out(
 ) -> RunRecord:
     """The stages: values in, values out."""
     started, clock = datetime.now(UTC), time.monotonic()
+    _fetch_weights(plan, workspace)
     advice = () if plan.cells else advise(plan, workspace, progress)
     whole = advised_plan(plan, advice)
     sets = prepare_sets(whole, workspace, progress)
@@ -99,6 +100,16 @@ def carry_out(
         started=started,
         seconds=time.monotonic() - clock,
     )
+
+
+def _fetch_weights(plan: Plan, workspace: Workspace) -> None:
+    """Ask once for what trainings begin with, before any other work; raises if it is not here."""
+    recipe = plan.experiment.content.train
+    undone = [each for each in plan.trainings if not workspace.stored("trainings", each.key)]
+    if recipe.pretrained and undone:
+        from alignkit.train.pretrained import read_pretrained
+
+        read_pretrained(recipe.pretrained, recipe.model)
 
 
 def finished_record(plan: Plan, folder: Path) -> RunRecord | None:

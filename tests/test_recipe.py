@@ -7,11 +7,9 @@ import math
 import pytest
 import torch
 
-from alignkit.errors import ConfigError
 from alignkit.load.experiment import Recipe
 from alignkit.train import read_log
 from alignkit.train.batch_mixing import mix_batch
-from alignkit.train.models import build_model, load_pretrained
 from alignkit.train.step import learning_rate
 from tests.training_case import digits_case
 
@@ -91,22 +89,6 @@ def test_the_moving_average_is_what_is_kept(tmp_path):
     last = torch.load(plain.train(tmp_path).weights, weights_only=True)
     assert kept.keys() == last.keys()
     assert any(not torch.equal(kept[name], last[name]) for name in kept)
-
-
-def test_weights_of_a_file_begin_a_training_and_only_the_head_may_differ(tmp_path):
-    source, target = build_model("small-cnn", 7, 32, 32), build_model("small-cnn", 10, 32, 32)
-    file = tmp_path / "weights.pt"
-    torch.save(source.state_dict(), file)
-    head = target.state_dict()["18.weight"].clone()
-    load_pretrained(target, file)
-    assert torch.equal(target.state_dict()["0.weight"], source.state_dict()["0.weight"])
-    assert torch.equal(target.state_dict()["18.weight"], head)
-    torch.save({"other": torch.zeros(1)}, file)
-    with pytest.raises(ConfigError, match="another model"):
-        load_pretrained(target, file)
-    torch.save(source, file)
-    with pytest.raises(ConfigError, match="no file of weights"):
-        load_pretrained(target, file)
 
 
 def test_every_epoch_is_a_line_of_the_csv_log(tmp_path):

@@ -98,6 +98,7 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         "",
         *_attribution_table(planned, expected),
         f"prepared   {_counted(expected.prepared)}",
+        *_begin_with(planned),
         f"trainings  {_counted(expected.trainings) or 'none'}",
         f"cells      {_counted(expected.cells)}",
         *_counted_attributions(expected),
@@ -106,6 +107,12 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         f"disk       {_disk(expected.estimate, 'all of these')}",
         f"memory     {_memory(memory(planned))}",
     ]
+
+
+def _begin_with(planned: Plan) -> list[str]:
+    """The weights that trainings begin with, told without downloading them."""
+    begun = [each.parts["pretrained"] for each in planned.trainings if "pretrained" in each.parts]
+    return [f"begin with {begun[0]}"] if begun else []
 
 
 def _row(outlook: Outlook) -> tuple[str, str, str]:

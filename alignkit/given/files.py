@@ -129,11 +129,16 @@ def build_own(name: str, classes: int) -> nn.Module:
 
 def _timm(name: str, classes: int) -> nn.Module:
     try:
-        import timm
-    except ModuleNotFoundError:
-        raise MissingDependency("timm is not installed: pip install 'alignkit[timm]'") from None
-    try:
-        built: nn.Module = timm.create_model(name, pretrained=False, num_classes=classes)
+        built: nn.Module = import_timm().create_model(name, pretrained=False, num_classes=classes)
     except RuntimeError as error:
         raise ConfigError(f"timm has no model {name!r} ({error})") from error
     return built
+
+
+def import_timm() -> Any:
+    """Raises `MissingDependency` without it."""
+    try:
+        import timm
+    except ModuleNotFoundError:
+        raise MissingDependency("timm is not installed: pip install 'alignkit[timm]'") from None
+    return timm

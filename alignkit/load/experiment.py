@@ -42,9 +42,10 @@ from alignkit.load.option import (
 from alignkit.load.preprocess_option import PreprocessOption
 from alignkit.load.published_option import Published, unplaced
 from alignkit.load.rule_place import misplaced
+from alignkit.load.timm_config import unknown_timm
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Preprocess
-from alignkit.train.models import MODELS, unknown_model
+from alignkit.train.models import SCHEMA, unknown_model
 
 
 class Augment(BaseModel):
@@ -61,8 +62,8 @@ class Recipe(BaseModel):
     """``train:``: the training every path gets; only the preprocessing differs."""
 
     model_config = STRICT
-    model: Annotated[str, Field(json_schema_extra={"enum": [*MODELS]})] = "small-cnn"
-    """``small-cnn`` or the name of a torchvision classification model."""
+    model: Annotated[str, Field(json_schema_extra=SCHEMA)] = "small-cnn"
+    """``small-cnn``, the name of a torchvision classification model, or ``timm:NAME``."""
     epochs: Annotated[Integer, Field(ge=1, le=10_000)] = 8
     seeds: Annotated[tuple[Integer, ...], Field(min_length=1)] = (0, 1, 2)
     fractions: Annotated[tuple[Annotated[Number, Field(gt=0, le=1)], ...], Field(min_length=1)] = (
@@ -108,9 +109,9 @@ class Recipe(BaseModel):
     keep: Literal["last", "best"] = "last"
     """Which epoch's weights are the model. ``best`` has the most right answers on ``holdout``, and
     of as many the smallest loss; the evaluation images have no part in it."""
-    pretrained: Path | None = None
-    """File of a ``state_dict`` to begin with; read as weights only. The last layer may have another
-    number of classes, and is then drawn anew."""
+    pretrained: Annotated[str, Field(min_length=1)] | None = None
+    """Weights to begin with: a file of a ``state_dict``, with its suffix, torchvision's name
+    (``IMAGENET1K_V1``) or timm's tag. A last layer for other classes is drawn anew."""
     augment: Augment = Augment()
     device: Literal["cpu", "cuda"] = "cpu"
 
@@ -147,7 +148,9 @@ class Recipe(BaseModel):
     @field_validator("model")
     @classmethod
     def _known_model(cls, model: str) -> str:
-        if reason := unknown_model(model):
+        timm = model.startswith("timm:")
+        reason = unknown_timm(model.removeprefix("timm:")) if timm else unknown_model(model)
+        if reason:
             raise PydanticCustomError("model", "{message}", {"message": reason})
         return model
 

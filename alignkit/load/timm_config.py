@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from alignkit.errors import ConfigError
+from alignkit.given.files import import_timm
 from alignkit.load.stages import Stages
 from alignkit.plugins import did_you_mean
 
@@ -29,14 +30,12 @@ def stages_of_timm(model: str, size: int | None = None) -> Stages:
 
 
 def _data_config(model: str) -> dict[str, Any]:
-    try:
-        import timm
-        from timm.data import resolve_data_config
-    except ModuleNotFoundError:
-        raise ConfigError("timm is not installed: pip install 'alignkit[timm]'") from None
     name = model.partition(".")[0]
-    if not timm.is_model(name):
-        raise ConfigError(f"timm has no model {model!r}{_near(name, timm.list_models())}")
+    if reason := unknown_timm(name):
+        raise ConfigError(reason)
+    import timm
+    from timm.data import resolve_data_config
+
     known = timm.list_pretrained(f"{name}.*")
     if model != name and model not in known:
         raise ConfigError(f"timm has no weights {model!r}{did_you_mean(model, known)}")
@@ -46,10 +45,17 @@ def _data_config(model: str) -> dict[str, Any]:
     return config
 
 
-def _near(name: str, known: list[str]) -> str:
-    """The nearest name; timm has too many to list."""
-    hint = did_you_mean(name, known)
-    return hint if "did you mean" in hint else ""
+def unknown_timm(name: str) -> str:
+    """Why timm builds no such model, with the nearest name; empty if it does.
+
+    Raises `MissingDependency` without timm.
+    """
+    timm = import_timm()
+    known = timm.list_models()
+    if name in known:
+        return ""
+    near = did_you_mean(name, known)  # timm has too many to list
+    return f"timm has no model {name!r}{near if 'did you mean' in near else ''}"
 
 
 def _stages(config: dict[str, Any], size: int | None) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from alignkit.record.path import Coverage, CoverageDiff, NotDecoded, PathFacts, 
 from alignkit.record.pixels import ImageTableFacts, PixelStage, PlaneStage, WorstImage
 from alignkit.record.published import Claim, PublishedFacts, PublishedRow
 from alignkit.record.stored import Artifact, Count, Estimate, State, Stored, VerdictState
-from alignkit.record.training import Epoch, TrainingFacts
+from alignkit.record.training import Epoch, PretrainedFacts, TrainingFacts
 from alignkit.record.training_size import SizeCurve, SizePoint
 from alignkit.record.verdict import Control, RuleOutcome, Verdict
 
@@ -84,6 +84,7 @@ __all__ = [
     "PathFacts",
     "PixelStage",
     "PlaneStage",
+    "PretrainedFacts",
     "PublishedFacts",
     "PublishedRow",
     "RuleOutcome",

@@ -19,6 +19,17 @@ class Epoch(Stored):
     held_out_accuracy: float | None = None
 
 
+class PretrainedFacts(Stored):
+    """The weights a training began with."""
+
+    identity: str
+    """The published name and file, or the SHA-256 of the user's file."""
+    sha256: str
+    """Over names and values of the ``state_dict`` that was loaded."""
+    drawn_anew: tuple[str, ...]
+    """Tensors of the last layer, where it has other classes."""
+
+
 class TrainingFacts(Stored):
     """One training."""
 
@@ -38,5 +49,7 @@ class TrainingFacts(Stored):
     """Training images that were scored on and not trained on."""
     kept_epoch: int | None = None
     """Whose weights are the model."""
+    pretrained: PretrainedFacts | None = None
+    """None where it began with weights drawn by its seed."""
     files: tuple[Artifact, ...] = ()
     """Its log as CSV, and scikit-learn's classification report of every epoch."""

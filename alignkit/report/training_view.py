@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from alignkit.record import Epoch, RunRecord, TrainingFacts
+from alignkit.record import Epoch, PretrainedFacts, RunRecord, TrainingFacts
 from alignkit.report.names import Names, PathName
 from alignkit.report.numerals import count, grouped, percent
 from alignkit.report.svg import LinePlot, line_plot
@@ -36,8 +36,19 @@ def _section(index: int, path: PathName, trainings: list[TrainingFacts]) -> Trai
     words = [f"{count(len(trainings) - len(undone), 'model')} trained"]
     if logged:
         words.append(f"{grouped(logged[0].images)} images")
+        words += _begun(logged[0].pretrained)
     words += [f"seed {t.seed} {t.state}: {t.reason or 'no reason was recorded'}" for t in undone]
     return TrainingSection(path, ", ".join(words), _charts(index, path, logged) if logged else ())
+
+
+def _begun(pretrained: PretrainedFacts | None) -> list[str]:
+    if pretrained is None:
+        return []
+    anew = ", ".join(pretrained.drawn_anew)
+    return [
+        f"begun with {pretrained.identity}, state_dict SHA-256 {pretrained.sha256[:12]}…"
+        + (f", {anew} drawn anew for these classes" if anew else "")
+    ]
 
 
 def _charts(index: int, path: PathName, logged: list[TrainingFacts]) -> tuple[LinePlot, ...]:

@@ -150,7 +150,8 @@ def read_log(checkpoint: Checkpoint) -> dict[str, Any]:
     ``device`` and ``library`` say what it ran on; ``initial_weights`` and ``order`` are hashes that
     the two sides of a matched pair share; ``resumed_after`` lists the epochs after which it was
     continued by another process. ``held_out`` images scored it, ``kept_epoch`` is the epoch whose
-    weights these are, ``ranks`` the number of processes.
+    weights these are, ``ranks`` the number of processes. ``pretrained`` is an
+    `alignkit.record.PretrainedFacts` as a mapping, or ``None``.
     """
     log: dict[str, Any] = json.loads(checkpoint.weights.with_name("log.json").read_text())
     return log

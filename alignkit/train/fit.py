@@ -24,7 +24,8 @@ from alignkit.record import Epoch
 from alignkit.train.augment import shuffle
 from alignkit.train.batch_mixing import mix_batch, seed_of
 from alignkit.train.images import TrainingImages, batch_bounds
-from alignkit.train.models import build_model, load_pretrained, model_version
+from alignkit.train.models import build_model, model_version
+from alignkit.train.pretrained import begin_with
 from alignkit.train.score import classification, score
 from alignkit.train.state import TrainingState, read_state, state_of, weights_hash
 from alignkit.train.step import learning_rate, not_finite, take_step
@@ -94,8 +95,9 @@ def _fit(task: Task, rank: Rank, progress: Callable[[Epoch], None] | None) -> Fi
     # a continuation adds up in the same order only with as many threads as the beginning
     threads = stored["log"]["threads"] if stored else available_threads()
     with rank.in_step(), reproducible(device, threads):
-        model = rank.together(lambda: _fresh_model(task))
-        state = state_of(task.recipe, model, _log(task, model, device, rank), device, rank)
+        model, begun = rank.together(lambda: _fresh_model(task))
+        log = {**_log(task, model, device, rank), "pretrained": begun}
+        state = state_of(task.recipe, model, log, device, rank)
         if stored:
             state.resume(stored)
         for epoch in range(state.epochs_done, task.recipe.epochs):
@@ -139,12 +141,12 @@ def _require_same(stored: dict[str, Any] | None, task: Task, rank: Rank) -> None
         )
 
 
-def _fresh_model(task: Task) -> nn.Module:
+def _fresh_model(task: Task) -> tuple[nn.Module, dict[str, Any] | None]:
+    """What the training begins with, and of which published weights or file it is."""
     torch.manual_seed(seed_of(f"weights:{task.seed}"))
-    model = build_model(task.recipe.model, len(task.classes), *task.images.size)
-    if task.recipe.pretrained:
-        load_pretrained(model, task.recipe.pretrained)
-    return model
+    recipe = task.recipe
+    model = build_model(recipe.model, len(task.classes), *task.images.size)
+    return model, begin_with(model, recipe.pretrained, recipe.model) if recipe.pretrained else None
 
 
 def _log(task: Task, model: nn.Module, device: torch.device, rank: Rank) -> dict[str, Any]:
@@ -152,11 +154,11 @@ def _log(task: Task, model: nn.Module, device: torch.device, rank: Rank) -> dict
     return {
         "images": len(task.images),
         "held_out": len(task.held_out) if task.held_out else 0,
-        "library": model_version(),
+        "library": model_version(task.recipe.model),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "threads": torch.get_num_threads(),
         "ranks": rank.world,
-        "initial_weights": weights_hash(model),
+        "initial_weights": weights_hash(model.state_dict()),
         "order": hashlib.sha256(order.tobytes()).hexdigest(),
         "resumed_after": [],
         "epochs": [],

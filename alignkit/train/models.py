@@ -13,8 +13,6 @@ from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin, did_you_mean
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from torch import nn
 
     from alignkit.checkpoint import Checkpoint
@@ -42,8 +40,10 @@ TORCHVISION_MODELS = (
 """``torchvision.models.list_models(torchvision.models)``, kept as text because asking it imports
 torch; a test compares the two."""
 MODELS = ("small-cnn", *TORCHVISION_MODELS)
+SCHEMA: dict[str, Any] = {"anyOf": [{"enum": [*MODELS]}, {"pattern": "^timm:"}]}
+"""What a recipe accepts as its model, for editors."""
 OWN = re.compile(r"[A-Za-z_][\w.]*:[\w./-]+")
-"""``module:function``, or ``timm:NAME``: for weights the user brings, not for a recipe."""
+"""``module:function``, for weights the user brings, or ``timm:NAME``."""
 
 
 def unknown_model(name: str) -> str:
@@ -51,9 +51,10 @@ def unknown_model(name: str) -> str:
     return "" if name in MODELS else f"no model {name!r}{did_you_mean(name, MODELS)}"
 
 
-def model_version() -> str:
+def model_version(model: str = "") -> str:
     """The libraries that define and train a model, read without importing them."""
-    libraries = (Plugin(target="", distributions=(name,)) for name in ("torch", "torchvision"))
+    names = ("torch", "torchvision", *(["timm"] if model.startswith("timm:") else []))
+    libraries = (Plugin(target="", distributions=(name,)) for name in names)
     return ", ".join(filter(None, (library.version() for library in libraries)))
 
 
@@ -63,17 +64,15 @@ def build_model(name: str, classes: int, height: int, width: int) -> nn.Module:
     It maps (samples, 3, height, width) float32 to (samples, classes) logits. Raises `ConfigError`
     for an unknown name, and for an input size that the model's layers do not accept.
     """
-    if OWN.fullmatch(name):
-        from alignkit.given.files import build_own
-
-        return build_own(name, classes)
-    if reason := unknown_model(name):
-        raise ConfigError(reason)
     if name == "small-cnn":
         if min(height, width) < 32:
             raise ConfigError(f"small-cnn needs inputs of 32x32 or more, not {height}x{width}")
         return small_cnn(classes)
-    return _torchvision_model(name, classes, height, width)
+    if OWN.fullmatch(name) and not name.startswith("timm:"):
+        from alignkit.given.files import build_own
+
+        return build_own(name, classes)
+    return _library_model(name, classes, height, width)
 
 
 def small_cnn(classes: int, width: int = 16) -> nn.Module:
@@ -98,13 +97,13 @@ def small_cnn(classes: int, width: int = 16) -> nn.Module:
     return nn.Sequential(*layers, *head)
 
 
-def _torchvision_model(name: str, classes: int, height: int, width: int) -> nn.Module:
-    import torchvision
-
+def _library_model(name: str, classes: int, height: int, width: int) -> nn.Module:
+    """A model of timm or torchvision that is known to take inputs of this size."""
+    timm = name.startswith("timm:")
+    if not timm and (reason := unknown_model(name)):
+        raise ConfigError(reason)
     try:
-        model: nn.Module = torchvision.models.get_model(
-            name, weights=None, num_classes=classes, **_size_options(name, height, width)
-        )
+        model = _timm(name, classes) if timm else _torchvision(name, classes, height, width)
         _try_size(model, height, width)
     except (ValueError, RuntimeError, AssertionError) as error:
         reason = str(error).partition("\n")[0]
@@ -112,6 +111,22 @@ def _torchvision_model(name: str, classes: int, height: int, width: int) -> nn.M
             f"{name} does not accept inputs of {height}x{width} ({reason}); "
             "choose another model, or another size in 'resize'"
         ) from error
+    return model
+
+
+def _timm(name: str, classes: int) -> nn.Module:
+    from alignkit.given.files import build_own
+
+    return build_own(name, classes)
+
+
+def _torchvision(name: str, classes: int, height: int, width: int) -> nn.Module:
+    import torchvision
+
+    options = _size_options(name, height, width)
+    model: nn.Module = torchvision.models.get_model(
+        name, weights=None, num_classes=classes, **options
+    )
     return model
 
 
@@ -135,32 +150,6 @@ def _try_size(model: nn.Module, height: int, width: int) -> None:
     with torch.inference_mode():
         model(torch.zeros(1, 3, height, width))
     model.train()
-
-
-def load_pretrained(model: nn.Module, file: Path) -> None:
-    """Begin with the weights of a ``state_dict``; a last layer of another shape stays as drawn.
-
-    Raises `ConfigError` if the file holds no weights of this model.
-    """
-    import pickle
-
-    import torch
-
-    try:
-        given = torch.load(file, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as error:
-        raise ConfigError(f"train.pretrained: {file} is no file of weights ({error})") from error
-    own = model.state_dict()
-    if not isinstance(given, dict) or given.keys() != own.keys():
-        raise ConfigError(f"train.pretrained: {file} holds the weights of another model")
-    last = [*own][-1].rpartition(".")[0] + "."
-    fitting = {name: each for name, each in given.items() if each.shape == own[name].shape}
-    if wrong := [name for name in own if name not in fitting and not name.startswith(last)]:
-        raise ConfigError(
-            f"train.pretrained: {wrong[0]} has shape {tuple(given[wrong[0]].shape)} in {file}, "
-            f"the model's is {tuple(own[wrong[0]].shape)}"
-        )
-    model.load_state_dict(fitting, strict=False)
 
 
 def load_model(checkpoint: Checkpoint) -> nn.Module:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,12 +164,12 @@ def optimiser_for(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
 
 
-def weights_hash(model: nn.Module) -> str:
-    """SHA-256 hex over names and values of a module's ``state_dict``."""
+def weights_hash(weights: Mapping[str, torch.Tensor]) -> str:
+    """SHA-256 hex over names and values of a ``state_dict``."""
     digest = hashlib.sha256()
-    for name, each in model.state_dict().items():
+    for name, each in weights.items():
         digest.update(name.encode())
-        digest.update(each.cpu().contiguous().numpy().tobytes())
+        digest.update(each.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 
