@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -36,6 +36,8 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Triple = tuple[float, float, float]
 LineKey: TypeAlias = tuple[str, str, str]
 """(path, image, stage)."""
+Begins: TypeAlias = Mapping[str, StageName | None]
+"""Path → the first stage that can have changed since it was approved; ``None`` if none can."""
 
 
 class _Stored(BaseModel):

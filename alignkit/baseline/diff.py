@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from alignkit.baseline import Baseline, Head, LineKey, StageLine
+from alignkit.baseline import Baseline, Begins, Head, LineKey, StageLine
 from alignkit.baseline.snapshot import Snapshot
 from alignkit.preprocess import STAGES, StageName
 from alignkit.record import BaselineDrift, BaselineFacts, BaselineStage, CoverageDiff
@@ -31,15 +30,17 @@ class _Stage:
 
 
 def compare_with_baseline(
-    approved: Baseline, now: Snapshot, *, unchanged: Sequence[str] = ()
+    approved: Baseline, now: Snapshot, *, begins: Begins | None = None
 ) -> BaselineFacts:
     """Compare line by line.
 
-    ``unchanged`` names paths that were not tapped, since nothing can have changed them.
+    ``begins`` are the stages that ``now`` was tapped from; without it every path from its first.
 
     An image counts at a stage if the baseline knows the image. A stage without a line passed its
     input on unchanged, so that its hash is that of the stage before.
     """
+    begins = begins or {}
+    unchanged = tuple(path for path, begin in begins.items() if begin is None)
     known = {
         key: stages for key, stages in _arrays(approved.lines).items() if key[0] not in unchanged
     }
@@ -47,7 +48,8 @@ def compare_with_baseline(
     counted: dict[tuple[str, StageName], _Stage] = defaultdict(_Stage)
     for image, stages in current.items():
         if image in known:
-            _count(counted, image, known[image], stages)
+            begin = begins.get(image[0]) or STAGES[0]
+            _count(counted, image, known[image], stages, begin)
     return BaselineFacts(
         fingerprint=approved.fingerprint,
         new=len(current.keys() - known.keys()),
@@ -56,7 +58,8 @@ def compare_with_baseline(
             _facts(path, stage, each, approved, now) for (path, stage), each in counted.items()
         ),
         coverage=_coverage(known, current),
-        unchanged=tuple(unchanged),
+        unchanged=unchanged,
+        begins={path: begin for path, begin in begins.items() if begin and begin != STAGES[0]},
         metrics={"|".join(key): line.metrics for key, line in approved.metrics.items()},
         drifts=_drifts(approved, now),
     )
@@ -99,9 +102,10 @@ def _count(
     image: tuple[str, str],
     old: dict[StageName, StageLine],
     new: dict[StageName, StageLine],
+    begin: StageName,
 ) -> None:
     begun = False
-    for stage in STAGES:
+    for stage in STAGES[STAGES.index(begin) :]:
         before, after = old.get(stage), new.get(stage)
         if before is None or after is None:
             continue  # not tapped: the decoder turns images itself, and this is its decode stage
@@ -254,17 +258,24 @@ def _source(side: Baseline | Snapshot, key: LineKey) -> str:
     return line.source if line else ""
 
 
-def unchanged_paths(old: Head, new: Head) -> list[str]:
-    """Paths that nothing can have changed: images, alignkit's code, libraries and options are the
-    approved ones.
+def first_changes(old: Head, new: Head) -> dict[str, StageName | None]:
+    """Path → its first stage whose library or options are not the approved ones.
+
+    Other images or other code of alignkit's can change every stage.
     """
     if (old.data, old.code) != (new.data, new.code) or not new.code:
-        return []
-    return [
-        path
-        for path in new.paths
-        if (old.paths.get(path), old.versions.get(path)) == (new.paths[path], new.versions[path])
-    ]
+        return dict.fromkeys(new.paths, STAGES[0])
+    return {path: _first_change(old, new, path) for path in new.paths}
+
+
+def _first_change(old: Head, new: Head, path: str) -> StageName | None:
+    before, after = old.paths.get(path, {}), new.paths[path]
+    for stage in STAGES:
+        versions = [_version(head, path, stage) for head in (old, new)]
+        if before.get(stage) != after[stage] or versions[0] != versions[1]:
+            return stage
+    # what is no stage's own bounds what is decoded
+    return None if before == after else STAGES[0]
 
 
 def _version(head: Head, path: str, stage: StageName) -> str:
@@ -283,7 +294,7 @@ def _options(old: Head, new: Head, path: str, stage: StageName) -> list[tuple[st
 
 def _flat(options: Any, prefix: str = "") -> dict[str, str]:
     if not isinstance(options, dict):
-        return {prefix.rstrip("."): str(options)}
+        return {prefix.rstrip("."): "none" if options is None else str(options)}
     flat: dict[str, str] = {}
     for name, value in options.items():
         flat |= _flat(value, f"{prefix}{name}.")

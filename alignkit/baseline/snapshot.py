@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from alignkit.baseline import (
     Baseline,
+    Begins,
     Head,
     LineKey,
     MetricLine,
@@ -25,7 +26,7 @@ from alignkit.baseline.golden import GoldenStore, array_sha256
 from alignkit.decoders import Decoded, Outcome
 from alignkit.errors import AlignkitError
 from alignkit.numerics import usable_cpus
-from alignkit.preprocess import Preprocess, StageName
+from alignkit.preprocess import STAGES, Preprocess, StageName
 from alignkit.progress import advancing
 from alignkit.samples import Samples
 
@@ -62,12 +63,14 @@ def take_snapshot(
     approved: Baseline | None = None,
     golden: GoldenStore | None = None,
     keep: Collection[StageName] = (),
+    begins: Begins | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Snapshot:
     """Tap every path on every image.
 
-    ``keep`` are stages whose arrays go into ``golden``. Raises `MissingDependency` if a path cannot
+    ``keep`` are stages whose arrays go into ``golden``. Of a path that ``begins`` later than at
+    decode, the stages before keep their approved lines. Raises `MissingDependency` if a path cannot
     run here, `DataError` if a file cannot be read.
     """
     from concurrent.futures import ThreadPoolExecutor
@@ -75,7 +78,7 @@ def take_snapshot(
     snapshot = Snapshot(head_now(name, paths, samples))
 
     def tap(index: int) -> list[_Tapped]:
-        return list(_tap_image(paths, samples, index, approved, golden, keep))
+        return list(_tap_image(paths, samples, index, approved, golden, keep, begins or {}))
 
     with ThreadPoolExecutor(threads or usable_cpus(), "snapshot") as pool:
         for done, found in enumerate(pool.map(tap, range(len(samples))), 1):
@@ -94,18 +97,21 @@ def snapshot_of(
     run: Path | None = None,
     approved: Baseline | None = None,
     keep: Collection[StageName] = (),
-    leave_out: Collection[str] = (),
+    begins: Begins | None = None,
     samples: Samples | None = None,
     progress: Progress,
 ) -> Snapshot:
     """Tap the paths of an experiment that can run here on its evaluation images, or on ``samples``.
 
     ``folder`` is that of its baselines; ``record``, which lies in ``run``, gives the metrics and
-    predictions of a matrix; ``leave_out`` names paths that need not be tapped.
+    predictions of a matrix; ``begins`` tells from where a path must be tapped, if at all.
     """
     samples = experiment.content.data.evaluation() if samples is None else samples
+    begins = begins or {}
     usable = [
-        path for path in experiment.paths if not path.missing() and path.name not in leave_out
+        path
+        for path in experiment.paths
+        if not path.missing() and begins.get(path.name, STAGES[0]) is not None
     ]
     with progress.stage("snapshot", len(samples), "every path") as stage:
         snapshot = take_snapshot(
@@ -115,6 +121,7 @@ def snapshot_of(
             approved=approved,
             golden=GoldenStore(folder / "golden"),
             keep=keep,
+            begins=begins,
             progress=advancing(stage),
         )
     if record is not None and run is not None:
@@ -175,18 +182,25 @@ def _tap_image(
     approved: Baseline | None,
     golden: GoldenStore | None,
     keep: Collection[StageName],
+    begins: Begins,
 ) -> Iterator[_Tapped]:
     encoded, image = samples.read(index), samples.ids[index]
     source = hashlib.sha256(encoded).hexdigest()[:16]
     for path in paths:
-        for line, array in _lines(path, image, encoded, source, approved):
+        begin = begins.get(path.name) or STAGES[0]
+        for line, array in _lines(path, image, encoded, source, approved, begin):
             if golden and array is not None and line.stage in keep:
                 golden.put(array)
             yield _Tapped(line, _distance(line, array, approved, golden))
 
 
 def _lines(
-    path: Preprocess, image: str, encoded: bytes, source: str, approved: Baseline | None
+    path: Preprocess,
+    image: str,
+    encoded: bytes,
+    source: str,
+    approved: Baseline | None,
+    begin: StageName,
 ) -> Iterator[tuple[StageLine, Pixels | Batch | None]]:
     try:
         taps = path.taps(encoded)
@@ -203,9 +217,15 @@ def _lines(
     arrays["normalise"] = path.normalise(taps.last)
     before, previous = "", None
     for stage, array in arrays.items():
+        known = approved.lines.get((path.name, image, stage)) if approved else None
+        if STAGES.index(stage) < STAGES.index(begin):
+            if known and known.sha256:
+                yield known, None
+                before = known.sha256
+            continue
         sha256 = before if array is previous else array_sha256(array)
         # a stage that does nothing has a line only to replace an approved one
-        if sha256 != before or (approved and (path.name, image, stage) in approved.lines):
+        if sha256 != before or known:
             yield _line(path.name, image, stage, sha256, array, taps.decoded.outcome, source), array
         before, previous = sha256, array
 

@@ -36,8 +36,8 @@ def gate(
         bool,
         typer.Option(
             "--changed-only",
-            help="Against a baseline, look only at paths whose images, options, library or code "
-            "changed since the approval.",
+            help="Against a baseline, look only at stages that can have changed since the "
+            "approval: by their images, options, library, code, or a stage before.",
         ),
     ] = False,
     fail_fast: Annotated[

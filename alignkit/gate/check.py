@@ -13,12 +13,13 @@ from pathlib import Path
 from alignkit.baseline import (
     FOLDER,
     Baseline,
+    Begins,
     baseline_environment,
     baseline_text,
     find_baseline,
     named_baseline,
 )
-from alignkit.baseline.diff import compare_with_baseline, unchanged_paths
+from alignkit.baseline.diff import compare_with_baseline, first_changes
 from alignkit.baseline.from_run import STAGES_FILE, baseline_of_run
 from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
 from alignkit.errors import BaselineError, ConfigError
@@ -60,7 +61,7 @@ def check(
     """Measure what the rules ask for, with the self-test, and judge it.
 
     ``baselines`` is the folder of baselines, by default ``alignkit.baseline`` beside the file;
-    ``changed_only`` takes paths that nothing can have changed since their approval as they were.
+    ``changed_only`` takes stages that nothing can have changed since their approval as they were.
     ``against`` is the folder of a run that takes the baseline's place. ``as_run`` leaves rules
     against a baseline to the gate and keeps what a later ``against`` needs for them.
     ``fail_fast`` ends with the first path whose pixels fail, before models and baselines.
@@ -86,9 +87,9 @@ def check(
     now = None
     facts: BaselineFacts | None = None
     if approved is not None:
-        same = _unchanged(experiment, approved) if changed_only else []
-        now = _snapshot(experiment, folder, record, run, approved, same, progress)
-        facts = compare_with_baseline(approved, now, unchanged=same)
+        begins = _begins(experiment, approved) if changed_only else {}
+        now = _snapshot(experiment, folder, record, run, approved, begins, progress)
+        facts = compare_with_baseline(approved, now, begins=begins)
     elif as_run and rules_against_baseline(experiment):
         now = snapshot_of(experiment, folder, progress=progress)
         write_atomically(run / STAGES_FILE, baseline_text(now.as_baseline()))
@@ -103,18 +104,18 @@ def _snapshot(
     record: RunRecord,
     run: Path,
     approved: Baseline,
-    same: Sequence[str],
+    begins: Begins,
     progress: Progress,
 ) -> Snapshot:
     # the run of an experiment that trains keeps predictions and no stages
-    every = [path.name for path in experiment.paths]
+    none: Begins = dict.fromkeys(path.name for path in experiment.paths)
     return snapshot_of(
         experiment,
         folder,
         record=record,
         run=run,
         approved=approved,
-        leave_out=same if approved.lines else every,
+        begins=begins if approved.lines else none,
         progress=progress,
     )
 
@@ -175,10 +176,10 @@ def _with_measured(
     )
 
 
-def _unchanged(experiment: Experiment, approved: Baseline) -> list[str]:
+def _begins(experiment: Experiment, approved: Baseline) -> Begins:
     usable = [path for path in experiment.paths if not path.missing()]
     now = head_now(experiment.name, usable, experiment.content.data.evaluation())
-    return unchanged_paths(approved.head, now)
+    return first_changes(approved.head, now)
 
 
 def rule_lines(experiment: Experiment) -> tuple[int, ...]:

@@ -9,7 +9,9 @@ from alignkit.errors import ExitCode
 from alignkit.gate.evidence import BASELINE, Evidence, Observed
 from alignkit.gate.observe_model import applies, of_entry, since
 from alignkit.gate.rule import Rule
-from alignkit.record import BaselineStage, CoverageDiff, LatencyFacts, PixelStage
+from alignkit.gate.rule_metric import RuleMetric
+from alignkit.preprocess import STAGES
+from alignkit.record import BaselineFacts, BaselineStage, CoverageDiff, LatencyFacts, PixelStage
 
 
 def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
@@ -172,7 +174,7 @@ def _against_baseline(rule: Rule, evidence: Evidence) -> list[Observed]:
                          missing=ExitCode.BASELINE)]  # fmt: skip
     if metric.kind in ("model", "class"):
         return [since(rule, entry, baseline) for entry in evidence.matrix if applies(rule, entry)]
-    same = [path for path in baseline.unchanged if rule.path in (None, path)]
+    same = [path for path in _approved(metric, baseline) if rule.path in (None, path)]
     found = [Observed(BASELINE, path, unchanged=True) for path in same]
     if metric.kind == "coverage":
         diffs = [diff for diff in baseline.coverage if rule.path in (None, diff.candidate)]
@@ -182,6 +184,16 @@ def _against_baseline(rule: Rule, evidence: Evidence) -> list[Observed]:
         for stage in baseline.stages
         if stage.stage == metric.stage and rule.path in (None, stage.path)
     ]
+
+
+def _approved(metric: RuleMetric, baseline: BaselineFacts) -> list[str]:
+    """Paths of which the metric's stage was not looked at."""
+    early = [
+        path
+        for path, begin in baseline.begins.items()
+        if metric.stage and STAGES.index(metric.stage) < STAGES.index(begin)
+    ]
+    return [*baseline.unchanged, *early]
 
 
 def _of_baseline_stage(field: str, stage: BaselineStage) -> Observed:

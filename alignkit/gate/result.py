@@ -52,7 +52,9 @@ class GateRun:
         shard = ["--shard", f"{self.shard.index}/{self.shard.count}"] if self.shard else []
         against = ["--against", str(self.against)] if self.against else []
         fast = ["--fail-fast"] if self.fail_fast else []
-        return shlex.join(["alignkit", "gate", str(self.file), *sets, *shard, *against, *fast])
+        changed = ["--changed-only"] if self.changed_only else []
+        words = ["alignkit", "gate", str(self.file), *sets, *shard, *against, *fast, *changed]
+        return shlex.join(words)
 
 
 def run_gate(run: GateRun, progress: Progress) -> GateResult:

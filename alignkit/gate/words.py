@@ -11,6 +11,8 @@ from alignkit.report.numerals import grouped
 from alignkit.row import is_row_of, paths_of
 
 MINUS = "\N{MINUS SIGN}"
+NOTHING_CHANGED = "nothing of it changed since it was approved"
+NOT_LOOKED_AT = f"not looked at: {NOTHING_CHANGED}"
 
 
 def limits(rule: Rule) -> str:
@@ -36,8 +38,7 @@ def limits(rule: Rule) -> str:
 def in_words(rule: Rule, seen: Observed) -> str:
     """What was measured, with its interval; or why nothing was."""
     if seen.different or seen.perfect or seen.unchanged:
-        same = "not looked at: nothing of it changed since it was approved"
-        return seen.different or ("identical" if seen.perfect else same)
+        return seen.different or ("identical" if seen.perfect else NOT_LOOKED_AT)
     if seen.value is None:
         bound = "" if seen.at_least is None else _amount(seen.at_least, rule.measured.unit)
         reason = seen.reason or "not measured"
@@ -126,8 +127,10 @@ def sentence(
     if doubts:
         told = f"{_doubt(doubts[0])} {told}"
     left_out = dict(evidence.skipped)
-    for path in evidence.baseline.unchanged if evidence.baseline else ():
-        left_out[path] = "nothing of it changed since it was approved"
+    if evidence.baseline is not None:
+        left_out |= dict.fromkeys(evidence.baseline.unchanged, NOTHING_CHANGED)
+        for path, begin in evidence.baseline.begins.items():
+            left_out[f"{path} before {begin}"] = NOTHING_CHANGED
     skipped = "; ".join(f"{path}: {reason}" for path, reason in left_out.items())
     return f"{told} Not run: {skipped}." if skipped else told
 
@@ -153,10 +156,13 @@ def _of_rules(outcomes: Sequence[RuleOutcome]) -> str:
                 f"{first.evaluated_with} against {first.trained_with}: {first.observed} "
                 f"({first.limit}){cause}."
             )
-    compared = list(dict.fromkeys((each.evaluated_with, each.trained_with) for each in outcomes))
+    held = [each for each in outcomes if each.observed != NOT_LOOKED_AT]
+    if not held:
+        return f"Nothing was looked at: all {len(outcomes)} checks stand as they were approved."
+    compared = list(dict.fromkeys((each.evaluated_with, each.trained_with) for each in held))
     pairs = ", ".join(f"{candidate} against {reference}" for candidate, reference in compared[:4])
     more = f" and {len(compared) - 4} more" if len(compared) > 4 else ""
-    return f"Aligned: all {len(outcomes)} checks hold: {pairs}{more}."
+    return f"Aligned: all {len(held)} checks hold: {pairs}{more}."
 
 
 def _of_matrix(evidence: Evidence) -> str:

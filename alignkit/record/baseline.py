@@ -51,6 +51,8 @@ class BaselineFacts(Stored):
     coverage: tuple[CoverageDiff, ...] = ()
     unchanged: tuple[str, ...] = ()
     """Paths that were not looked at: images, code, libraries and options are the approved ones."""
+    begins: dict[str, str] = {}
+    """Path → the first stage that was looked at, where the same holds of those before it."""
     metrics: dict[str, dict[str, float | None]] = {}
     """``trained with|evaluated with|backend|precision`` → approved metrics."""
     drifts: dict[str, BaselineDrift] = {}
