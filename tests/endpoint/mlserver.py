@@ -32,13 +32,13 @@ class Served:
     tensors: str = "by-tensor"
 
 
-def model_settings(name: str, onnx: Path, size: int, classes: int) -> dict:
+def model_settings(name: str, onnx: Path, size: int, classes: int, ends: tuple[int, str]) -> dict:
     shapes = {"by-file": [-1], "by-tensor": [-1, 3, size, size]}
     files = name == "by-file"
     given = {"name": "image", "datatype": "BYTES" if files else "FP32", "shape": shapes[name]}
     if files:  # over HTTP files come as text
         given["parameters"] = {"content_type": "base64"}
-    extra = {"size": size, "mean": MEAN, "std": STD}
+    extra = {"size": size, "mean": MEAN, "std": STD, "ends_at": ends[0], "ends_by": ends[1]}
     return {
         "name": name,
         "platform": "onnxruntime behind Pillow" if files else "onnxruntime",
@@ -59,9 +59,18 @@ def free_ports(count: int) -> list[int]:
 
 @contextmanager
 def serving(
-    executable: str, folder: Path, onnx: Path, *, size: int, classes: int
+    executable: str,
+    folder: Path,
+    onnx: Path,
+    *,
+    size: int,
+    classes: int,
+    ends: tuple[int, str] = (0, ""),
 ) -> Iterator[Served]:
-    """An MLServer with the model behind files and behind tensors, until the block ends."""
+    """An MLServer with the model behind files and behind tensors, until the block ends.
+
+    ``ends`` is the request of a model at which it sends its own process a signal, and which.
+    """
     http, grpc, metrics = free_ports(3)
     settings = {"host": "127.0.0.1", "http_port": http, "grpc_port": grpc, "metrics_port": metrics}
     settings |= {"parallel_workers": 0, "debug": False}
@@ -69,7 +78,7 @@ def serving(
     shutil.copy(CLASSIFIER, folder)
     for name in ("by-file", "by-tensor"):
         (folder / name).mkdir()
-        described = json.dumps(model_settings(name, onnx, size, classes))
+        described = json.dumps(model_settings(name, onnx, size, classes, ends))
         (folder / name / "model-settings.json").write_text(described)
     # the tests' own PYTHONPATH would shadow the server's packages
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
@@ -85,7 +94,7 @@ def serving(
             wait_for(f"http://127.0.0.1:{http}/v2/health/ready", process, folder / "log.txt")
             yield Served(f"http://127.0.0.1:{http}", f"grpc://127.0.0.1:{grpc}")
         finally:
-            process.terminate()
+            process.kill()  # it may be stopped already
             process.wait(30)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
+from threading import Event
 
 import pytest
 
+from alignkit.backends import kserve_request
 from alignkit.errors import ConfigError
 from alignkit.load import load_experiment
 from alignkit.plan import make_plan
@@ -76,6 +79,37 @@ def test_endpoints_that_misbehave_fail_their_own_cells_alone(tmp_path, monkeypat
     assert "NO_SUCH_TOKEN holds no header" in ended["unset"].reason
     everything = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
     assert b"hunter2" not in everything
+
+
+def test_each_way_to_answer_wrongly_is_told_in_its_own_cell(tmp_path, monkeypatch):
+    pytest.importorskip("tritonclient.http.aio", reason="needs the extra kserve")
+    monkeypatch.setattr(kserve_request, "PAUSE", 0.001)
+    released = Event()
+    with ExitStack() as stack:
+        it = {name: stack.enter_context(faulty()) for name in ("busy", "html", "slow", "narrow")}
+        for each in it.values():
+            each.classes = 10
+            each.describe()
+        busy, html, slow, narrow = it.values()
+        busy.fault = lambda answer: (503, b"busy") if busy.inferences % 2 else answer
+        html.fault = lambda answer: (200, b"<html>") if html.inferences % 2 else answer
+        slow.fault = lambda answer: answer if released.wait(20) else None
+        narrow.fault = lambda answer: (200, answer[1].replace(b"[1, 10]", b"[1, 5]"))
+        backends = [
+            f"{{name: kserve, url: '{each.url}', model: {name}, concurrency: 1, "
+            f"timeout: {0.3 if name == 'slow' else 20}, retries: 1}}"
+            for name, each in it.items()
+        ]
+        cells = run(experiment(tmp_path, *backends), tmp_path).cells
+        released.set()
+    ended = {name: cell for cell in cells for name in it if f"model={name}" in cell.backend}
+    assert ended["busy"].effective["requests so far"].endswith(" of them sent again")
+    assert [ended[name].state for name in it] == ["measured", "failed", "failed", "failed"]
+    assert "the answer is not of the protocol" in ended["html"].reason
+    assert "no answer in 2 tries: nothing came within 0.3 s" in ended["slow"].reason
+    assert "not of the protocol" in ended["narrow"].reason
+    own = {cell.state for cell in cells if cell.backend == "onnxruntime"}
+    assert own == {"measured"}
 
 
 def test_an_endpoint_is_asked_about_the_row_it_serves_alone(tmp_path):
