@@ -40,6 +40,7 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
     order = ImageOrder.of(tables, read, record)
     aligned = {(cell.trained_with, cell.seed): cell for cell in record.cells if cell.aligned}
     labels = order.labels(read)
+    names = Names(record.paths)
     return {
         "ids": order.ids,
         "classes": record.data.classes,
@@ -51,8 +52,8 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
             for cell in aligned.values()
             if cell.key in read
         },
-        "comparisons": _comparisons(record, read, aligned),
-        "stored": _stored(record),
+        "comparisons": _comparisons(record, names, read, aligned),
+        "stored": _stored(record, names),
         "commands": _image_commands(record),
     }
 
@@ -63,39 +64,37 @@ def pair_name(reference: str, candidate: str) -> str:
 
 
 def _comparisons(
-    record: RunRecord, read: dict[str, Predictions], aligned: dict[tuple[str, int], Cell]
+    record: RunRecord,
+    names: Names,
+    read: dict[str, Predictions],
+    aligned: dict[tuple[str, int], Cell],
 ) -> list[dict[str, Any]]:
-    names = Names(record.paths)
-    measured = {pair_name(each.reference, each.candidate) for each in record.images}
-    cells: dict[tuple[str, str, str, str], list[Cell]] = {}
+    cells: dict[tuple[str, str, str, str], list[list[str]]] = {}
     for cell in record.cells:
-        if cell.key in read:
-            cells.setdefault(_place(cell), []).append(cell)
-    found = []
-    for index, entry in enumerate(record.matrix):
-        seeds = [
-            [aligned[cell.trained_with, cell.seed].key, cell.key]
-            for cell in cells.get(_place(entry), [])
-            if (cell.trained_with, cell.seed) in aligned
-            and aligned[cell.trained_with, cell.seed].key in read
-        ]
-        if entry.aligned or not seeds:
-            continue
-        trained, evaluated = names.short(entry.trained_with), names.short(entry.evaluated_with)
-        found.append(
-            {
-                "entry": index,
-                "trained": trained,
-                "title": f"{trained} → {evaluated}, {entry.backend} {entry.precision}",
-                "pair": _pair(paths_of(entry.trained_with)[0], entry.evaluated_with, measured),
-                "backend": entry.backend,
-                "precision": entry.precision,
-                "paths": list(dict.fromkeys([*paths_of(entry.trained_with), entry.evaluated_with])),
-                "seeds": seeds,
-                "command": cell_command(record.command, entry),
-            }
-        )
-    return found
+        reference = aligned.get((cell.trained_with, cell.seed))
+        if cell.key in read and reference and reference.key in read:
+            cells.setdefault(_place(cell), []).append([reference.key, cell.key])
+    measured = {pair_name(each.reference, each.candidate) for each in record.images}
+    return [
+        _comparison(record, names, measured, index) | {"seeds": cells[_place(entry)]}
+        for index, entry in enumerate(record.matrix)
+        if not entry.aligned and _place(entry) in cells
+    ]
+
+
+def _comparison(record: RunRecord, names: Names, measured: set[str], index: int) -> dict[str, Any]:
+    entry = record.matrix[index]
+    trained, evaluated = names.short(entry.trained_with), names.short(entry.evaluated_with)
+    return {
+        "entry": index,
+        "trained": trained,
+        "title": f"{trained} → {evaluated}, {entry.backend} {entry.precision}",
+        "backend": entry.backend,
+        "precision": entry.precision,
+        "pair": _pair(paths_of(entry.trained_with)[0], entry.evaluated_with, measured),
+        "paths": list(dict.fromkeys([*paths_of(entry.trained_with), entry.evaluated_with])),
+        "command": cell_command(record.command, entry),
+    }
 
 
 def _place(cell: Cell | MatrixEntry) -> tuple[str, str, str, str]:
@@ -108,12 +107,12 @@ def _pair(trained: str, evaluated: str, measured: set[str]) -> str:
     return next((name for name in both if name in measured), "")
 
 
-def _stored(record: RunRecord) -> list[dict[str, Any]]:
+def _stored(record: RunRecord, names: Names) -> list[dict[str, Any]]:
     return [
         {
             "pair": pair_name(image.reference, image.candidate),
-            "reference": image.reference,
-            "candidate": image.candidate,
+            "reference": names.short(image.reference),
+            "candidate": names.short(image.candidate),
             "id": image.id,
             "stage": image.stage,
             "script": image.pixels.path,

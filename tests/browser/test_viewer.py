@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import numpy as np
 import pytest
@@ -48,6 +49,10 @@ def to_bytes(values):
 def shown(browser, link):
     """The image's pixels as the canvas shows them: the middle of each enlarged pixel."""
     browser.view(f"{IMAGE}?z={ZOOM}&{link}")
+    return enlarged(browser)
+
+
+def enlarged(browser):
     canvas = browser.canvas()
     height, width = canvas.shape[:2]
     left, top = round(width / 2 - 24 * ZOOM), round(height / 2 - 24 * ZOOM)
@@ -86,7 +91,7 @@ def test_mask_counts_the_pixels_above_the_level(browser, pair, name, level):
     above = np.abs(b - a).max(axis=2) > level
     found = shown(browser, f"m=mask&t={level}&ch={name}")
     assert np.array_equal((found == (255, 64, 200)).all(axis=2), above)
-    assert browser.text(".count").startswith(f"{above.sum()} of 2304 pixels")
+    assert browser.text(".count").startswith(f"{above.sum()} of 2304 (")
 
 
 @pytest.mark.parametrize("name", ["rgb", "b", "cr"])
@@ -134,6 +139,52 @@ def test_swipe_and_side_by_side_show_both_sides(browser, pair):
     middle = canvas.shape[0] // 2 + 4
     assert np.array_equal(canvas[middle, round(half / 2) + 4], a[24, 24])
     assert np.array_equal(canvas[middle, round(half + half / 2) + 4], b[24, 24])
+
+
+@pytest.mark.parametrize("opacity", [0, 30, 100])
+@pytest.mark.parametrize("name", ["rgb", "cb"])
+def test_onion_is_b_over_a(browser, pair, name, opacity):
+    a, b = (channel(values, name) for values in pair)
+    found = shown(browser, f"m=onion&s={opacity}&ch={name}")
+    assert np.array_equal(found, to_bytes(a + (b - a) * (opacity / 100)))
+
+
+def test_blink_shows_each_side_whole(browser, pair):
+    sides = [to_bytes(values).tobytes() for values in pair]
+    link = f"{IMAGE}?z={ZOOM}&m=blink"
+    browser.view(link)
+    seen = set()
+    end = time.monotonic() + 10
+    while len(seen) < 2:
+        assert time.monotonic() < end, "one side alone was shown"
+        seen.add(sides.index(enlarged(browser).tobytes()))
+
+
+@pytest.mark.parametrize("width", [1440, 768])
+def test_the_picture_stays_where_it_is_in_every_mode(browser, width):
+    browser.size(width, 900)
+    browser.view(IMAGE)
+    browser.run("document.querySelector('.viewer canvas').focus()")
+    place = (
+        "const r = document.querySelector('.viewer canvas').getBoundingClientRect();"
+        " return [r.x, r.y, r.width, r.height]"
+    )
+    places = []
+    for key in "123456789":
+        browser.press(key)
+        places.append(browser.run(place))
+    assert places == [places[0]] * 9
+
+
+def test_a_position_outside_of_the_image_is_its_nearest_pixel(browser):
+    browser.view(f"{IMAGE}?c=999,-5&z=20")
+    assert browser.text(".readout").startswith("x 47, y 0 ")
+    assert "NaN" not in browser.text(".viewer")
+
+
+def test_a_surrogate_is_called_so(browser):
+    browser.view("#/image/opencv%3Etorchpipe-gpu/eval%2F0011.jpg")
+    assert "B torchpipe-gpu (surrogate)" in browser.text(".viewer header")
 
 
 def test_position_is_kept_across_modes(browser):

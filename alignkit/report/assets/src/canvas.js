@@ -1,16 +1,21 @@
 // Draws a pair into a canvas: every mode shares one position and zoom.
 
-import { absolute, difference, mask, picture, probe, signed, values } from "./pixels.js";
+import { absolute, between, clamp, difference, mask, picture, probe, signed, values } from "./pixels.js";
 
 export const MOST_ZOOM = 96;
 const VALUES_FROM = { 1: 34, 3: 52 }; // device pixels a pixel needs before its numbers fit, by lines
-const known = new WeakMap();
+const KEPT = 24; // of the image that is shown; each may be as large as it
+let made = { pair: null, results: new Map() };
 
-function cached(pair, key, make) {
-  if (!known.has(pair)) known.set(pair, new Map());
-  const frames = known.get(pair);
-  if (!frames.has(key)) frames.set(key, make());
-  return frames.get(key);
+// What `make` gives, made once as long as the image is shown.
+export function cached(pair, key, make) {
+  if (made.pair !== pair) made = { pair, results: new Map() };
+  const { results } = made;
+  if (!results.has(key)) {
+    if (results.size === KEPT) results.delete(results.keys().next().value);
+    results.set(key, make());
+  }
+  return results.get(key);
 }
 
 function frame(pair, key, make) {
@@ -31,10 +36,15 @@ const delta = (pair, channel) => cached(pair, `delta ${channel}`, () => differen
 export const masked = (pair, channel, level) =>
   cached(pair, `mask ${channel} ${level}`, () => mask(pair, channel, level));
 
-function differing(pair, view) {
+// What a mode makes of both sides.
+function computed(pair, view) {
   const pixels = pair.width * pair.height;
   if (view.m === "mask") {
     return frame(pair, `masked ${view.ch} ${view.t}`, () => masked(pair, view.ch, view.t).rgba);
+  }
+  if (view.m === "onion") {
+    const a = values(pair, "a", view.ch);
+    return frame(pair, `onion ${view.ch} ${view.s}`, () => picture(between(a, delta(pair, view.ch), view.s / 100), pixels));
   }
   const change = view.m === "signed" ? signed : absolute;
   return frame(pair, `${view.m} ${view.ch} ${view.x}`, () => picture(change(delta(pair, view.ch), view.x), pixels));
@@ -49,7 +59,6 @@ function panes(pair, view, width, height, lit) {
   if (lit) return [{ ...whole, image: lit === "a" ? a() : b() }];
   if (view.m === "a") return [{ ...whole, image: a() }];
   if (view.m === "b") return [{ ...whole, image: b() }];
-  if (view.m === "onion") return [{ ...whole, image: a() }, { ...whole, image: b(), alpha: view.s / 100 }];
   if (view.m === "swipe") {
     return [{ ...whole, image: a(), width: at }, { ...whole, image: b(), x: at, width: width - at }];
   }
@@ -60,7 +69,7 @@ function panes(pair, view, width, height, lit) {
       { ...whole, image: b(), x: half + 2, width: half - 2, middle: half + half / 2 },
     ];
   }
-  return [{ ...whole, image: differing(pair, view) }];
+  return [{ ...whole, image: computed(pair, view) }];
 }
 
 // Zoom that shows the whole image, in CSS pixels: a whole number where it is at least 1.
@@ -71,7 +80,12 @@ export function fit(canvas, pair, view) {
 }
 
 export const zoomOf = (canvas, pair, view) => view.z || fit(canvas, pair, view);
-export const centreOf = (pair, view) => view.c ?? [pair.width / 2, pair.height / 2];
+
+// Always within a pixel, wherever a link, a drag or a zoom would have it.
+export function centreOf(pair, view) {
+  const size = [pair.width, pair.height];
+  return view.c ? view.c.map((at, k) => clamp(at, 0.5, size[k] - 0.5)) : size.map((length) => length / 2);
+}
 
 // The image pixel under a point of the page, or null.
 export function pixelAt(canvas, pair, view, clientX, clientY) {
@@ -101,9 +115,7 @@ export function draw(canvas, pair, view, { lit = "", block = null } = {}) {
     context.beginPath();
     context.rect(pane.x, pane.y, pane.width, pane.height);
     context.clip();
-    context.globalAlpha = pane.alpha ?? 1;
     context.drawImage(pane.image, left, top, pair.width * zoom, pair.height * zoom);
-    context.globalAlpha = 1;
     const place = { left, top, zoom, pane };
     if (view.g && zoom * view.g >= 6) grid(context, pair, view.g, place);
     if (zoom >= VALUES_FROM[view.ch === "rgb" ? 3 : 1]) numbers(context, pair, view, place, lit);

@@ -2,8 +2,11 @@
 
 import { CHANNELS, GAINS } from "./pixels.js";
 
-const MODES = ["a", "b", "blink", "swipe", "onion", "side", "abs", "signed", "mask"];
-const GRIDS = [0, 8, 16];
+export const MODES = [
+  ["a", "A"], ["b", "B"], ["blink", "Blink"], ["swipe", "Swipe"], ["onion", "Onion"],
+  ["side", "Side by side"], ["abs", "|B − A|"], ["signed", "B − A"], ["mask", "Above T"],
+];
+export const GRIDS = [0, 8, 16];
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 const beside = (list, value, step) => list[Math.min(Math.max(list.indexOf(value) + step, 0), list.length - 1)];
@@ -35,17 +38,18 @@ const KEYS = {
 };
 
 export const HELP = [
-  ["1 … 9", "A, B, blink, swipe, onion, side by side, |B − A|, B − A, above T"],
+  ["1 … 9", MODES.map(([, name]) => name).join(", ")],
   ["Space or b, held", "the other side"],
   ["+  −  0", "zoom in, out, whole image"],
   ["arrows", "move by a pixel; with Shift by eight"],
+  ["drag, wheel", "move, zoom; with Shift, drag the divider"],
   ["J  K", "next, previous worst block"],
   ["j  k", "next, previous image of the list"],
   ["x  X", "amplify more, less"],
   ["c  C", "next, previous channel: RGB, R, G, B, Y, Cb, Cr"],
   ["t  T", "raise, lower the level T"],
   [".  ,", "divider or opacity up, down"],
-  ["g", "grid: none, 8×8, 16×16"],
+  ["g", "grid: none, 8×8 (a JPEG block), 16×16 (an MCU of 4:2:0), of pixels before any resize"],
   ["y", "copy the link to this view"],
   ["r", "copy the command that compares this image"],
   ["Esc", "close"],
@@ -62,7 +66,7 @@ export function command(event, view, act) {
     return true;
   }
   if (/^[1-9]$/.test(event.key)) {
-    act.set({ m: MODES[Number(event.key) - 1] });
+    act.set({ m: MODES[Number(event.key) - 1][0] });
     return true;
   }
   const found = KEYS[event.key];

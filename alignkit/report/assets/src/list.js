@@ -16,7 +16,7 @@ const COLUMNS = [
 ];
 const NUMERIC = new Set(["max", "mean", "ssim", "margin"]);
 const DECIMALS = { max: 1, mean: 3, ssim: 4, margin: 2 };
-export const FLIPS = { lost: "right → wrong", gained: "wrong → right", moved: "wrong → wrong" };
+const FLIPS = { lost: "right → wrong", gained: "wrong → right", moved: "wrong → wrong" };
 
 export function List({ run, view, chosen, rows, shown, fault, go, open }) {
   const set = (change) => go({ ...view, ...change });
@@ -26,7 +26,7 @@ export function List({ run, view, chosen, rows, shown, fault, go, open }) {
   return html`<div class="list">
     <div class="tools">
       <label>Comparison <select value=${view.cell} onChange=${(e) => set({ cell: e.target.value })}>
-        <option value="" selected=${!view.cell}>all ${run.comparisons.length}</option>
+        <option value="" selected=${!view.cell}>all ${run.comparisons.length} comparisons</option>
         ${grouped(run.comparisons).map(([trained, all]) => html`<optgroup label=${`trained with ${trained}`}>${all.map((each) =>
           html`<option value=${each.entry} selected=${String(each.entry) === view.cell}>${each.title}</option>`)}</optgroup>`)}
       </select></label>

@@ -20,7 +20,12 @@ function App({ run }) {
   const chosen = useMemo(() => comparisons(run, view.cell), [view.cell]);
 
   useEffect(() => {
-    const follow = () => setView((was) => read(location.hash) ?? { ...was, page: "images" });
+    const follow = () => {
+      const asked = read(location.hash);
+      setView((was) => asked ?? { ...was, page: "images" });
+      if (asked?.page === "images") document.getElementById("images").scrollIntoView({ behavior: "instant" });
+    };
+    follow();
     addEventListener("hashchange", follow);
     return () => removeEventListener("hashchange", follow);
   }, []);
@@ -29,9 +34,6 @@ function App({ run }) {
     rowsOf(run, chosen).then((found) => current && setRows(found));
     return () => void (current = false);
   }, [chosen]);
-  useEffect(() => {
-    if (read(location.hash)?.page === "images") document.getElementById("images").scrollIntoView({ behavior: "instant" });
-  }, []);
   const sorted = useMemo(() => rows.sorted(view.sort), [rows, view.sort]);
   const [shown, fault] = useMemo(() => filtered(rows, sorted, view.q), [rows, sorted, view.q]);
   const row = useMemo(() => rows.of(view.pair, view.id, view.e), [rows, view.pair, view.id, view.e]);
@@ -115,9 +117,6 @@ async function start() {
   const run = await open(self.alignkitRun);
   addLinks(run);
   addEventListener("keydown", pageKey);
-  addEventListener("hashchange", () => {
-    if (read(location.hash)?.page === "images") document.getElementById("images").scrollIntoView({ behavior: "instant" });
-  });
   render(html`<${App} run=${run}/>`, document.getElementById("image-list"));
 }
 

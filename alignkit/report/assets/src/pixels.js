@@ -3,7 +3,7 @@
 
 export const CHANNELS = ["rgb", "r", "g", "b", "y", "cb", "cr"];
 export const GAINS = [1, 2, 4, 8, 16, 32, 64];
-export const BLOCK = 8;
+const BLOCK = 8;
 
 // JFIF: ITU-R BT.601 over the full range, as in JPEG.
 const WEIGHTS = {
@@ -14,6 +14,8 @@ const WEIGHTS = {
   cb: [-0.168736, -0.331264, 0.5, 128],
   cr: [0.5, -0.418688, -0.081312, 128],
 };
+
+export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
 // One channel of an RGB array as Float64Array of pixels.
 export function plane(values, channel) {
@@ -52,6 +54,8 @@ export function picture(found, pixels) {
 
 export const absolute = (delta, gain) => delta.map((value) => Math.abs(value) * gain);
 export const signed = (delta, gain) => delta.map((value) => 128 + value * gain);
+
+export const between = (a, delta, share) => delta.map((value, i) => a[i] + value * share);
 
 // Largest |difference| over the channels of each pixel.
 export function largest(delta, pixels) {

@@ -31,13 +31,14 @@ function term(key, sign, value) {
     throw new Error("flip: takes yes, no, lost, gained or moved");
   }
   if (key === "pixels") return (row) => row.stored === (value === "yes");
-  if (TEXTS[key]) return (row) => TEXTS[key](row).includes(value);
+  if (TEXTS[key] && sign === ":") return (row) => TEXTS[key](row).includes(value);
   if (NUMBERS.includes(key)) {
     const limit = Number(value);
     if (Number.isNaN(limit)) throw new Error(`${key}${sign} takes a number`);
     return (row) => row[key] !== null && COMPARE[sign](row[key], limit);
   }
-  throw new Error(`no ${key}: use flip, ${Object.keys(TEXTS).join(", ")}, pixels, ${NUMBERS.join(", ")} or a word`);
+  const known = ["flip", ...Object.keys(TEXTS), "pixels"].map((each) => `${each}:`);
+  throw new Error(`no ${key}${sign}: use ${known.join(" ")} ${NUMBERS.map((each) => `${each}>`).join(" ")} or a word`);
 }
 
 // Query → predicate on rows; throws an Error with a message for the user.

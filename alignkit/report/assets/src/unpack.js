@@ -32,17 +32,10 @@ function load(source) {
   });
 }
 
-const pairs = new Map();
-
 // The exact values of both sides of an image.
-export function loadPair(stored) {
-  if (!pairs.has(stored.script)) pairs.set(stored.script, readPair(stored.script));
-  return pairs.get(stored.script);
-}
-
-async function readPair(source) {
-  await load(source);
-  const { width, height, a, b } = self.alignkitPixels[source];
+export async function loadPair({ script }) {
+  if (!self.alignkitPixels?.[script]) await load(script);
+  const { width, height, a, b } = self.alignkitPixels[script];
   const floats = async (packed) => Float32Array.from(await unpack(packed));
   return { width, height, a: await floats(a), b: await floats(b) };
 }

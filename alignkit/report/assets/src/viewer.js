@@ -3,24 +3,20 @@
 import { h } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import htm from "htm";
-import { MOST_ZOOM, centreOf, draw, masked, pixelAt, written, zoomOf } from "./canvas.js";
+import { MOST_ZOOM, cached, centreOf, draw, masked, pixelAt, written, zoomOf } from "./canvas.js";
 import { quoted } from "./copying.js";
-import { HELP, command } from "./keys.js";
-import { CHANNELS, GAINS, probe, statistics, worstBlocks } from "./pixels.js";
-import { ladder } from "./rows.js";
+import { GRIDS, HELP, MODES, command } from "./keys.js";
+import { CHANNELS, GAINS, clamp, probe, statistics, worstBlocks } from "./pixels.js";
+import { ladder, pictureOf } from "./rows.js";
 import { loadPair } from "./unpack.js";
 
 const html = htm.bind(h);
 
-export const MODES = [
-  ["a", "A"], ["b", "B"], ["blink", "Blink"], ["swipe", "Swipe"], ["onion", "Onion"],
-  ["side", "Side by side"], ["abs", "|B − A|"], ["signed", "B − A"], ["mask", "Above T"],
-];
 const LABELS = { rgb: "RGB", r: "R", g: "G", b: "B", y: "Y", cb: "Cb", cr: "Cr" };
 const BLINK = 600; // ms a side is shown
 
 export function Viewer({ run, view: asked, row, neighbour, go, close }) {
-  const stored = run.storedBy.get(`${asked.pair}/${asked.id}`);
+  const stored = run.storedBy.get(pictureOf(asked.pair, asked.id));
   const view = { ...asked, x: asked.x || stored?.amplification || 1 };
   const [pair, fault] = usePair(stored);
   const [block, setBlock] = useState(-1);
@@ -32,14 +28,18 @@ export function Viewer({ run, view: asked, row, neighbour, go, close }) {
   const canvas = useRef();
   const lit = useBlink(view, held);
   const repeat = run.commands[view.pair] && run.commands[view.pair] + quoted(view.id);
-  const blocks = pair ? blocksOf(pair, view.ch) : [];
+  const blocks = pair ? cached(pair, `blocks ${view.ch}`, () => worstBlocks(pair, view.ch)) : [];
 
   useEffect(() => {
     dialog.current.showModal();
     canvas.current.focus();
   }, []);
   useEffect(() => setBlock(-1), [view.id, view.pair, view.ch]);
-  const redraw = () => pair && draw(canvas.current, pair, view, { lit, block: blocks[block] });
+  useEffect(() => setHover(null), [pair]);
+  const redraw = () => {
+    if (pair) draw(canvas.current, pair, view, { lit, block: blocks[block] });
+    else if (fault) canvas.current.width = 0; // else the image before stays in sight under this one's name
+  };
   useLayoutEffect(redraw);
   useResize(canvas, redraw);
 
@@ -48,7 +48,7 @@ export function Viewer({ run, view: asked, row, neighbour, go, close }) {
     zoom: (factor) => zoomBy(canvas.current, pair, view, factor, act.set),
     pan: (dx, dy) => {
       const [x, y] = centreOf(pair, view).map((at) => Math.floor(at) + 0.5);
-      act.set({ c: [clamp(x + dx, 0.5, pair.width - 0.5), clamp(y + dy, 0.5, pair.height - 0.5)] });
+      act.set({ c: [x + dx, y + dy] });
     },
     block: (step) => {
       const next = clamp(block + step, 0, blocks.length - 1);
@@ -105,38 +105,40 @@ function Tools({ view, pair, act, canvas }) {
     </select></label>`;
   const range = (name, key, most, step) => html`<label>${name} <input type="range" min="0" max=${most} step=${step}
     value=${view[key]} onInput=${(e) => act.set({ [key]: Number(e.target.value) })}/> ${view[key]}</label>`;
-  const amplified = ["abs", "signed"].includes(view.m);
   return html`<div class="tools" role="toolbar" aria-label="View">
     <span class="modes">${MODES.map(([mode, name], index) =>
       html`<${Button} label=${name} hint=${index + 1} pressed=${view.m === mode} onClick=${() => act.set({ m: mode })}/>`)}</span>
-    ${amplified && pick("Amplify", "x", GAINS, (gain) => `×${gain}`)}
-    ${view.m === "mask" && html`<span>${range("T", "t", 64, 1)} ${pair && html`<${Count} pair=${pair} view=${view}/>`}</span>`}
-    ${["swipe", "onion"].includes(view.m) && range(view.m === "swipe" ? "Divider" : "Opacity of B", "s", 100, 1)}
     ${pick("Channels", "ch", CHANNELS, (each) => LABELS[each])}
-    ${pick("Grid", "g", [0, 8, 16], (step) => (step ? `${step}×${step}` : "none"))}
+    ${pick("Grid", "g", GRIDS, (step) => (step ? `${step}×${step}` : "none"))}
     <span class="modes">
       <${Button} label="−" hint="-" onClick=${() => act.zoom(0.5)}/>
       <${Button} label=${pair && canvas.current ? `${+zoomOf(canvas.current, pair, view).toFixed(2)}×` : "fit"} hint="0" onClick=${() => act.set({ z: 0, c: null })}/>
       <${Button} label="+" hint="+" onClick=${() => act.zoom(2)}/>
+    </span>
+    <span class="of-mode">
+      ${["abs", "signed"].includes(view.m) && pick("Amplify", "x", GAINS, (gain) => `×${gain}`)}
+      ${view.m === "mask" && range("T", "t", 64, 1)}
+      ${["swipe", "onion"].includes(view.m) && range(view.m === "swipe" ? "Divider" : "Opacity of B", "s", 100, 1)}
     </span>
   </div>`;
 }
 
 function Count({ pair, view }) {
   const { count, share } = masked(pair, view.ch, view.t);
-  return html`<output class="count">${count} of ${pair.width * pair.height} pixels differ by more than ${view.t} (${(100 * share).toFixed(2)} %)</output>`;
+  return html`<dt>Above ${view.t}</dt><dd><output class="count">${count} of ${pair.width * pair.height} (${(100 * share).toFixed(2)} %)</output></dd>`;
 }
 
 function Facts({ run, view, pair, row, stored, blocks, block, act }) {
   const [stages, setStages] = useState([]);
   useEffect(() => void ladder(run, view.pair, view.id).then(setStages), [view.pair, view.id]);
-  const found = pair && statistics(pair, view.ch);
+  const found = pair && cached(pair, `statistics ${view.ch}`, () => statistics(pair, view.ch));
   return html`<aside>
     ${found && html`<dl>
       <dt>Max |Δ|</dt><dd>${written(found.max)}</dd>
       <dt>Mean |Δ|</dt><dd>${found.mean.toFixed(3)}</dd>
       <dt>Pixels differing</dt><dd>${(100 * found.differing).toFixed(1)} %</dd>
-      <dt>Channels</dt><dd>${LABELS[view.ch]}</dd></dl>`}
+      <dt>Channels</dt><dd>${LABELS[view.ch]}</dd>
+      ${view.m === "mask" && html`<${Count} pair=${pair} view=${view}/>`}</dl>`}
     ${row && row.before.length > 0 && html`<h3>Predictions</h3><p>${row.title}</p>
       <ul>${row.before.map((was, seed) => html`<li>${was === row.after[seed] ? `${was}, unchanged` : `${was} → ${row.after[seed]}`}</li>`)}</ul>`}
     ${!row && stored?.flipped && html`<p>Flipped: ${stored.flipped}</p>`}
@@ -163,14 +165,6 @@ function Help({ close }) {
   </dialog>`;
 }
 
-const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
-const known = new WeakMap();
-
-function blocksOf(pair, channel) {
-  if (!known.has(pair)) known.set(pair, {});
-  return (known.get(pair)[channel] ??= worstBlocks(pair, channel));
-}
-
 function pictureText(view, stored) {
   const mode = MODES.find(([mode]) => mode === view.m)?.[1] ?? view.m;
   return `${mode} of ${view.id}${stored ? `, mean difference ${stored.mean.toFixed(2)}` : ""}; arrow keys move, ? lists the keys`;
@@ -195,10 +189,7 @@ function pointing(canvas, pair, view, act, setHover) {
         } else {
           const zoom = zoomOf(canvas.current, pair, view);
           const [x, y] = centreOf(pair, view);
-          act.set({
-            c: [clamp(x - event.movementX / zoom, 0, pair.width), clamp(y - event.movementY / zoom, 0, pair.height)],
-            z: zoom,
-          });
+          act.set({ c: [x - event.movementX / zoom, y - event.movementY / zoom], z: zoom });
         }
       }
       setHover(pixelAt(canvas.current, pair, view, event.clientX, event.clientY));
