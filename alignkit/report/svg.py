@@ -58,8 +58,6 @@ class Line:
     """One polyline, as SVG ``points``, with what it shows."""
 
     points: str
-    end_x: float
-    end_y: float
     label: str
 
 
@@ -160,8 +158,8 @@ def line_plot(
         )
 
     def line(label: str, points: Sequence[tuple[float, float]]) -> Line:
-        placed = [place(x, y) for x, y in points]
-        return Line(" ".join(f"{x},{y}" for x, y in placed), *placed[-1], label)
+        placed = (place(x, y) for x, y in points)
+        return Line(" ".join(f"{x},{y}" for x, y in placed), label)
 
     x_marks = sorted({min(xs), round((min(xs) + max(xs)) / 2), max(xs)})
     return LinePlot(
