@@ -153,21 +153,72 @@ def test_the_gitlab_template_writes_the_reports_it_names(case):
     assert (case.folder / reports["metrics"]).read_text().endswith("# EOF\n")
 
 
-def test_the_pre_commit_hooks_run(case):
+@pytest.mark.parametrize(
+    ("schema", "file"),
+    [
+        ("github-actions", ROOT / "action.yml"),
+        ("gitlab-ci", ROOT / "templates" / "gitlab-gate.yml"),
+        ("github-workflows", "gate.yml"),
+    ],
+)
+def test_what_ci_reads_is_valid_by_its_published_schema(tmp_path, schema, file):
+    readme = (ROOT / "README.md").read_text()
+    _, shown = readme.split("```yml\n# .github/workflows/gate.yml\n")
+    (tmp_path / "gate.yml").write_text(shown.partition("```")[0])
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", file]
+    done = subprocess.run(check, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture
+def pre_commit(case):
+    """Run a hook as `pre-commit` does in a repository that names it.
+
+    The hooks are as published but for their environment: this one in place of one with torch.
+    """
+    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    local = [
+        {**hook, "language": "system", "args": ["gate.yaml"] if "gate" in hook["id"] else []}
+        for hook in hooks
+    ]
+    config = {"repos": [{"repo": "local", "hooks": local}]}
+    (case.folder / ".pre-commit-config.yaml").write_text(yaml.safe_dump(config))
+    (case.folder / "experiments").mkdir()
+    assert shell("git init -q .", case.folder).returncode == 0
+
+    def run(hook, *more):
+        script = f"git add . && python -m pre_commit run {hook} {shlex.join(more)}"
+        return shell(script, case.folder, PRE_COMMIT_HOME=str(case.folder / "home"))
+
+    return run
+
+
+def test_pre_commit_refuses_a_mistake_in_a_staged_experiment_and_nothing_else(pre_commit, case):
+    file = case.write("{preset: strict}", name="experiments/gate.yaml")
+    done = pre_commit("alignkit-check")
+    assert (done.returncode, "Passed" in done.stdout) == (0, True), done.stdout
+    file.rename(case.folder / "experiments" / "notes.txt")
+    assert "(no files to check)" in pre_commit("alignkit-check").stdout
+    file.write_text("preset: strikt")
+    done = pre_commit("alignkit-check")
+    assert done.returncode == 1
+    assert "experiments/gate.yaml:1:1" in done.stdout
+
+
+def test_pre_commit_runs_the_gate_when_it_is_pushed(pre_commit, case):
     file = case.write("{preset: strict}")
-    hooks = {
-        hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    }
-    check = hooks["alignkit-check"]
-    assert re.search(check["files"], "experiments/gate.yaml")
-    assert not re.search(check["files"], ".github/workflows/ci.yaml")
-    script = f"{check['entry']} {shlex.quote(str(file))}"
-    assert shell(script, case.folder).returncode == 0
-    assert shell(f"{hooks['alignkit-gate']['entry']} {file}", case.folder).returncode == 0
-    file.write_text(file.read_text().replace("strict", "strikt"))
-    refused = shell(script, case.folder)
-    assert refused.returncode == 2
-    assert "did you mean 'strict'?" in refused.stderr
+    done = pre_commit("alignkit-gate", "--hook-stage", "pre-push", "--all-files", "--verbose")
+    assert done.returncode == 0, done.stdout
+    assert "small: PASS (exit 0)" in done.stdout
+    file.write_text(file.read_text().replace("decode: opencv", "decode: opencv, colour: bgr"))
+    done = pre_commit("alignkit-gate", "--hook-stage", "pre-push", "--all-files")
+    assert done.returncode == 1
+    assert "fail  colour.changed" in done.stdout
+
+
+def test_the_manifest_of_hooks_is_one_that_pre_commit_accepts():
+    done = shell("python -m pre_commit validate-manifest .pre-commit-hooks.yaml", ROOT)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.slow
