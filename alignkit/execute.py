@@ -6,6 +6,7 @@ Values in, values out; finished work is stored at once, and what failed is a val
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias, get_args
 
 import numpy as np
@@ -21,6 +22,7 @@ from alignkit.prepare import Prepared, prepare
 from alignkit.preprocess import Preprocess
 from alignkit.progress import Progress, advancing
 from alignkit.rank import ALONE, Rank
+from alignkit.record import Epoch
 from alignkit.samples import Samples
 from alignkit.workspace import Workspace
 
@@ -92,14 +94,24 @@ def _prepare(
 
 
 def train_models(
-    plan: Plan, sets: Sets, workspace: Workspace, progress: Progress, rank: Rank = ALONE
+    plan: Plan,
+    sets: Sets,
+    workspace: Workspace,
+    progress: Progress,
+    rank: Rank = ALONE,
+    folder: Path | None = None,
 ) -> tuple[Trained, ...]:
-    """Every training of the plan, on the images that every usable path decoded."""
+    """Every training of the plan, on the images that every usable path decoded.
+
+    Their logs grow in a run's ``folder``.
+    """
     usable = (sets.usable(path.name, "train") for path in plan.experiment.paths)
     decoded = [prepared.rows >= 0 for prepared in usable if prepared is not None]
     indices = np.flatnonzero(np.logical_and.reduce(decoded)) if decoded else np.zeros(0, np.int64)
     return tuple(
-        Trained(each, _train(each, plan, sets, indices, workspace, progress, rank), len(indices))
+        Trained(
+            each, _train(each, plan, sets, indices, workspace, progress, rank, folder), len(indices)
+        )
         for each in plan.trainings
     )
 
@@ -112,8 +124,10 @@ def _train(
     workspace: Workspace,
     progress: Progress,
     rank: Rank,
+    folder: Path | None,
 ) -> Ended[Checkpoint]:
     from alignkit.train import train
+    from alignkit.train.logged import growing_log
 
     if training.skipped:
         return Skipped(training.skipped)
@@ -125,7 +139,16 @@ def _train(
     usable = (sets.usable(path.name, "train") for path in training.paths)
     prepared, *others = (each for each in usable if each is not None)
     recipe = plan.experiment.content.train
-    with progress.stage("train", recipe.epochs, training.label.removeprefix("train ")) as stage:
+    with (
+        progress.stage("train", recipe.epochs, training.label.removeprefix("train ")) as stage,
+        growing_log(training, folder) as log,
+    ):
+
+        def told(epoch: Epoch) -> None:
+            log(epoch)
+            stage.note(f"loss {epoch.loss:.3f}, accuracy {100 * epoch.accuracy:.1f} %")
+            stage.advance()
+
         return attempt(
             lambda: train(
                 training,
@@ -136,7 +159,7 @@ def _train(
                 ids=sets.train.ids,
                 classes=sets.train.classes,
                 workspace=workspace,
-                progress=lambda epoch: stage.advance(),  # noqa: ARG005 - one step an epoch
+                progress=told,
                 others=others,
                 rank=rank,
             )

@@ -76,7 +76,7 @@ def carry_out(
     advice = () if plan.cells else advise(plan, workspace, progress)
     whole = advised_plan(plan, advice)
     sets = prepare_sets(whole, workspace, progress)
-    trained = train_models(whole, sets, workspace, progress, rank)
+    trained = train_models(whole, sets, workspace, progress, rank, folder)
     predicted = predict_cells(whole, trained, sets, workspace, progress, rank)
     compared = compare_paths(plan, sets, workspace, progress)
     checkpoints = {

@@ -49,8 +49,9 @@ def train(
     """Train one model, or give the stored one, or go on with the unfinished one.
 
     ``indices`` are the samples that every path decoded, ascending; ``labels`` and ``ids`` are those
-    of all samples. ``progress`` is called after every epoch; ``others`` are the further paths of a
-    mix. A share of the data is taken of ``indices``. Called on rank 0, which calls the others.
+    of all samples. ``progress`` is told every epoch, of a resumed training the earlier ones too;
+    ``others`` are the further paths of a mix. A share of the data is taken of ``indices``. Called
+    on rank 0, which calls the others.
     Raises `TrainingError` if the loss or a weight is not finite or there are fewer than two images,
     and `MissingDependency` if the recipe's device is not here.
     """
@@ -108,12 +109,15 @@ def _images(
 
 
 def _write(fitted: Fitted, recipe: Recipe, folder: Path) -> None:
+    from alignkit.record import Epoch
+    from alignkit.train.logged import log_csv
+
     write_atomically(folder / "weights.pt", fitted.weights)
     if fitted.other is not None:
         name = "last.pt" if recipe.keep == "best" else "best.pt"
         write_atomically(folder / name, fitted.other)
     write_atomically(folder / "log.json", json.dumps(fitted.log, indent=1, allow_nan=False))
-    write_atomically(folder / "log.csv", log_csv(fitted.log))
+    write_atomically(folder / "log.csv", log_csv([Epoch(**each) for each in fitted.log["epochs"]]))
     reports = json.dumps(fitted.reports, indent=1, allow_nan=False)
     write_atomically(folder / "classification.json", reports)
 
@@ -127,20 +131,6 @@ def training_parts(training: Training, used: Sequence[str], total: int) -> dict[
     if len(used) == total:
         return training.parts
     return {**training.parts, "images": hashlib.sha256("\0".join(used).encode()).hexdigest()}
-
-
-def log_csv(log: dict[str, Any]) -> str:
-    """A header and a line for each epoch: loss, accuracy, learning rate, images a second."""
-    import csv
-    import io
-
-    from alignkit.record import Epoch
-
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=[*Epoch.model_fields], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(log["epochs"])
-    return text.getvalue()
 
 
 def read_log(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -76,6 +76,7 @@ def fit(
 ) -> Fitted:
     """Run the epochs that ``unfinished`` does not hold yet, saving the state there after each.
 
+    ``progress`` is told all of them, those it holds too.
     Torch's global settings and generators are as before when it returns.
     """
     task = Task(training.label, training.seed, recipe, images, classes, unfinished, held_out)
@@ -100,12 +101,14 @@ def _fit(task: Task, rank: Rank, progress: Callable[[Epoch], None] | None) -> Fi
         state = state_of(task.recipe, model, log, device, rank)
         if stored:
             state.resume(stored)
+        tell = progress or (lambda _: None)
+        for each in state.log["epochs"]:
+            tell(Epoch(**each))
         for epoch in range(state.epochs_done, task.recipe.epochs):
             line = _run_epoch(state, task, epoch, device, rank)
             state.log["epochs"].append(line.model_dump())
             rank.together(lambda: None if rank.number else state.save(task.unfinished))
-            if progress:
-                progress(line)
+            tell(line)
         return _fitted(state, task.recipe)
 
 

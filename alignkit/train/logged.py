@@ -1,24 +1,56 @@
-"""What a training logged, beside the record: CSV, classification reports, TensorBoard."""
+"""What a training logs in a run's folder: CSV, classification reports, TensorBoard."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from alignkit.record import Artifact
+from alignkit.record import Artifact, Epoch
 from alignkit.workspace import file_sha256, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
+
+    from torch.utils.tensorboard import SummaryWriter
 
     from alignkit.checkpoint import Checkpoint
     from alignkit.plan import Training
-    from alignkit.record import Epoch
 
 COPIED = ("log.csv", "classification.json")
+
+
+@contextmanager
+def growing_log(training: Training, folder: Path | None) -> Iterator[Callable[[Epoch], None]]:
+    """Takes a training's epochs from the first on; after each its files can be watched.
+
+    A resumed training tells its earlier epochs again: they replace what lies there. Without a
+    folder nothing is written.
+    """
+    epochs: list[Epoch] = []
+    events: list[SummaryWriter] = []
+    name = _name(training)
+
+    def add(epoch: Epoch) -> None:
+        if folder is None:
+            return
+        epochs.append(epoch)
+        write_atomically(folder / f"trainings/{name}-log.csv", log_csv(epochs))
+        if find_spec("tensorboard"):
+            if not events:
+                events.append(_new_events(folder / "tensorboard" / name))
+            _add_event(events[0], epoch)
+
+    try:
+        yield add
+    finally:
+        for each in events:
+            each.close()
 
 
 def write_logs(
@@ -26,14 +58,30 @@ def write_logs(
 ) -> tuple[Artifact, ...]:
     """Copies a stored training's logs into a run's folder, under the row's name and the seed.
 
-    Where TensorBoard is installed, its events lie in ``tensorboard/NAME`` too.
+    Events that the training wrote there as it went are left alone: somebody may be watching them.
     """
+    name = _name(training)
+    events = folder / "tensorboard" / name
+    if find_spec("tensorboard") and not events.exists():
+        with _new_events(events) as writer:
+            for epoch in epochs:
+                _add_event(writer, epoch)
+    return tuple(_copied(checkpoint.weights.with_name(each), folder, name) for each in COPIED)
+
+
+def log_csv(epochs: Sequence[Epoch]) -> str:
+    """A header and a line for each epoch: loss, accuracy, learning rate, images a second."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=[*Epoch.model_fields], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(epoch.model_dump() for epoch in epochs)
+    return text.getvalue()
+
+
+def _name(training: Training) -> str:
     # a row's name has spaces and a percent sign, which links do not take
     row = re.sub(r"[^\w.+=-]+", "_", training.row)
-    name = f"{row}-seed{training.seed}"
-    if find_spec("tensorboard"):
-        _write_events(epochs, folder / "tensorboard" / name)
-    return tuple(_copied(checkpoint.weights.with_name(each), folder, name) for each in COPIED)
+    return f"{row}-seed{training.seed}"
 
 
 def _copied(source: Path, folder: Path, name: str) -> Artifact:
@@ -42,11 +90,14 @@ def _copied(source: Path, folder: Path, name: str) -> Artifact:
     return Artifact(path=path, sha256=file_sha256(folder / path))
 
 
-def _write_events(epochs: Sequence[Epoch], folder: Path) -> None:
+def _new_events(folder: Path) -> SummaryWriter:
     from torch.utils.tensorboard import SummaryWriter
 
     shutil.rmtree(folder, ignore_errors=True)  # events of an earlier run would be drawn as well
-    with SummaryWriter(folder) as writer:
-        for line in epochs:
-            for tag, value in line.model_dump(exclude={"epoch"}, exclude_none=True).items():
-                writer.add_scalar(tag, value, line.epoch)
+    return SummaryWriter(folder)
+
+
+def _add_event(writer: SummaryWriter, epoch: Epoch) -> None:
+    for tag, value in epoch.model_dump(exclude={"epoch"}, exclude_none=True).items():
+        writer.add_scalar(tag, value, epoch.epoch)
+    writer.flush()
