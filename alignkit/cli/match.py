@@ -193,7 +193,7 @@ def _searched(
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:
     from rich.console import Console
 
-    from alignkit.match.text import headline, yaml_block
+    from alignkit.match.text import fewer_changes, headline, yaml_block
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -201,6 +201,8 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
     for fact in found.facts:
         print(fact)
     print(headline(found, names))
+    if fewer := fewer_changes(found, names):
+        print(fewer)
     console.print(_table(found, names))
     steps = ", ".join(f"{tried} on {images}" for images, tried in found.rungs)
     print(f"{found.tried} configurations: {steps} images; distances in grey levels 0..255")

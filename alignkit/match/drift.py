@@ -30,10 +30,9 @@ BATCH = 32
 def with_churn(
     match: Match, target: Target, samples: Samples, rows: Sequence[int], session: Predicts
 ) -> Match:
-    """The match with every finalist's churn against the target's own pixels.
+    """The match with every finalist's churn against the target's own pixels; ranked as before.
 
-    The order becomes that of churn, and of pixels among equals. Raises `NothingCompared` if no
-    image has pixels on all sides.
+    Raises `NothingCompared` if no image has pixels on all sides.
     """
     blocks = []
     for start in range(0, len(rows), BATCH):
@@ -45,16 +44,11 @@ def with_churn(
         raise NothingCompared(f"{target.name} and the finalists share no image to predict on")
     changed = np.concatenate(blocks).astype(np.float64)
     weights = np.concatenate([*resample_weights(len(changed), RESAMPLES, 0)], axis=1)
-    known = [
+    ranking = tuple(
         replace(each, churn=_churn(changed[:, place], weights))
         for place, each in enumerate(match.ranking)
-    ]
-    order = np.argsort(changed.mean(axis=0), kind="stable")
-    return replace(
-        match,
-        ranking=tuple(known[place] for place in order),
-        paths=tuple(match.paths[place] for place in order),
     )
+    return replace(match, ranking=ranking)
 
 
 def _churn(changed: FloatArray, weights: FloatArray) -> Estimate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, astuple, fields
 from typing import Any
 
 from alignkit.decode import MAX_PIXELS
@@ -13,6 +13,7 @@ from alignkit.match.configurations import Configuration
 from alignkit.plugins import Plugin, name_of
 from alignkit.preprocess import Normalise, Preprocess, Resize
 from alignkit.resizers import RESIZERS
+from alignkit.statistics import Estimate
 
 NAMES_SHOWN = 4
 """Configurations with the same pixels that a row names; the others are counted."""
@@ -117,6 +118,29 @@ def _checked(match: Match) -> str:
         return f"So it does on {match.unseen} images the search did not see."
     place = "still the nearest" if match.holds else "no longer the nearest"
     return f"On {match.unseen} images the search did not see it is {place}, {best.unseen:.3f} away."
+
+
+def fewer_changes(match: Match, names: Mapping[Configuration, str]) -> str:
+    """Which finalist changes the fewest predictions, in a sentence.
+
+    Empty where none changes fewer than the nearest, and where no model was asked.
+    """
+    churns = [each.churn for each in match.ranking if each.churn is not None]
+    shares = [each.value for each in churns if each.value is not None]
+    if not shares or min(shares) == shares[0]:
+        return ""
+    place = shares.index(min(shares))
+    first = match.ranking[place].configurations[0]
+    return (
+        f"Of the model's predictions, number {place + 1} changes fewer than the nearest: "
+        f"{names.get(first, label(first))} {_percent(churns[place])}, "
+        f"the nearest {_percent(churns[0])}."
+    )
+
+
+def _percent(share: Estimate) -> str:
+    value, low, high = (100 * each for each in astuple(share)[:3])
+    return f"{value:.2f} % [{low:.2f}, {high:.2f}]"
 
 
 def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:

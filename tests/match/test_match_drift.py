@@ -1,15 +1,17 @@
 """Finalists by how many predictions of a model they change."""
 
 import numpy as np
+import pytest
 
 from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.match import match
+from alignkit.match import Match, match
 from alignkit.match.configurations import Configuration
 from alignkit.match.drift import with_churn
 from alignkit.match.target import path_of, path_target
+from alignkit.match.text import fewer_changes, headline
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
-from tests.match.test_match import photographs
+from tests.match.test_match import found_for, photographs
 
 
 class Sensitive:
@@ -21,20 +23,49 @@ class Sensitive:
         return (flat @ weights).astype(np.float32)
 
 
-def test_the_target_s_own_configuration_changes_no_prediction_and_comes_first():
+class Scripted:
+    """Class 1 for so many of the images: of the target's, of the nearest's and so on."""
+
+    def __init__(self, *ones: int) -> None:
+        self.ones = list(ones)
+
+    def predict(self, batch: np.ndarray) -> np.ndarray:
+        return np.eye(2, dtype=np.float32)[(np.arange(len(batch)) < self.ones.pop(0)).astype(int)]
+
+
+def with_model(resizers: tuple, model: object) -> Match:
     samples = photographs()
     target = path_target(path_of("pillow-train", 32), samples)
-    configurations = [
-        Configuration(OpenCVDecoder(), resizer)
-        for resizer in (PillowResizer(), PillowResizer("lanczos"), OpenCVResizer("nearest"))
-    ]
+    configurations = [Configuration(OpenCVDecoder(), each) for each in resizers]
     found = match(target, samples, range(len(samples)), configurations)
-    ranked = with_churn(found, target, samples, range(len(samples)), Sensitive())
-    assert ranked.winner.configurations == (configurations[0],)
-    churns = [each.churn.value for each in ranked.ranking]
-    assert churns[0] == 0.0
-    assert churns == sorted(churns)
-    assert churns[-1] > 0
-    assert [path.resize.resizer for path in ranked.paths] == [
-        each.configurations[0].resizer for each in ranked.ranking
+    asked = with_churn(found, target, samples, range(len(samples)), model)
+    assert [each.configurations for each in asked.ranking] == [
+        each.configurations for each in found.ranking
     ]
+    assert asked.paths == found.paths
+    return asked
+
+
+def test_the_target_s_own_configuration_changes_no_prediction():
+    resizers = (PillowResizer(), PillowResizer("lanczos"), OpenCVResizer("nearest"))
+    asked = with_model(resizers, Sensitive())
+    assert asked.winner.configurations[0].resizer == resizers[0]
+    churns = [each.churn.value for each in asked.ranking]
+    assert churns[0] == 0.0
+    assert churns[-1] > 0
+    assert fewer_changes(asked, {}) == ""
+
+
+def test_the_nearest_stays_the_nearest_where_a_farther_one_changes_fewer_predictions():
+    asked = with_model((PillowResizer("lanczos"), OpenCVResizer("nearest")), Scripted(0, 6, 3))
+    assert [each.churn.value for each in asked.ranking] == pytest.approx([6 / 15, 3 / 15])
+    assert headline(asked, {}).startswith("opencv ▸ pillow filter=lanczos comes nearest to pillow")
+    assert "it is still the nearest" in headline(asked, {})
+    fewer = fewer_changes(asked, {})
+    assert fewer.startswith("Of the model's predictions, number 2 changes fewer than the nearest: ")
+    assert "opencv ▸ opencv interpolation=nearest 20.00 % [" in fewer
+    assert ", the nearest 40.00 % [" in fewer
+
+
+def test_without_a_model_nothing_is_said_of_predictions():
+    assert fewer_changes(found_for(path_of("opencv-train", 32), resizers=("pillow",)), {}) == ""
