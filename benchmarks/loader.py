@@ -1,6 +1,9 @@
-"""`MixedLoader` against decoding and resizing alone, on the same images and as many threads.
+"""`MixedLoader` against bare loops on the same images in as many threads.
 
-python benchmarks/loader.py [--images N] [--side PIXELS]; prints images/s of both and their ratio.
+    python benchmarks/loader.py [--images N] [--side PIXELS] [--runs N]
+
+One loop decodes and resizes, the other normalises and stacks too, as the loader does. Printed are
+images a second, and CPU time an image: only that means something while others use the machine.
 """
 
 from __future__ import annotations
@@ -20,29 +23,30 @@ from alignkit.loader import MixedLoader
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 
-RUNS = 5
+BATCH = 32
 
 
-def best(works: Sequence[Callable[[], None]], images: int) -> list[float]:
-    """Images a second of each one's fastest run, after one that is not counted.
+def fastest(works: Sequence[Callable[[], None]], runs: int) -> list[tuple[float, float]]:
+    """Seconds and CPU seconds of each one's best run, after one that is not counted.
 
     They take turns, so that a busy machine slows all of them.
     """
-    seconds: list[list[float]] = [[] for _ in works]
-    for number in range(RUNS + 1):
-        for work, taken in zip(works, seconds, strict=True):
-            began = time.perf_counter()
+    taken: list[list[tuple[float, float]]] = [[] for _ in works]
+    for number in range(runs + 1):
+        for work, own in zip(works, taken, strict=True):
+            began, used = time.perf_counter(), time.process_time()
             work()
             if number:
-                taken.append(time.perf_counter() - began)
-    return [images / min(taken) for taken in seconds]
+                own.append((time.perf_counter() - began, time.process_time() - used))
+    return [(min(wall for wall, _ in own), min(cpu for _, cpu in own)) for own in taken]
 
 
 def main() -> None:
-    """Measure both, one after the other."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure all, taking turns."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--images", type=int, default=256)
     parser.add_argument("--side", type=int, default=224)
+    parser.add_argument("--runs", type=int, default=9)
     given = parser.parse_args()
     cv2.setNumThreads(1)
     picture = np.ascontiguousarray(load_sample_image("china.jpg")[..., ::-1])
@@ -53,22 +57,37 @@ def main() -> None:
     threads = len(os.sched_getaffinity(0))
     path = Preprocess("cpu", OpenCVDecoder(), Resize(OpenCVResizer(), (given.side, given.side)))
     batches = [
-        (encoded[start : start + 32], range(min(32, given.images - start)))
-        for start in range(0, given.images, 32)
+        (encoded[start : start + BATCH], range(min(BATCH, given.images - start)))
+        for start in range(0, given.images, BATCH)
     ]
 
     def decode_alone() -> None:
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(path.taps, encoded))
+            for _ in pool.map(lambda image: path.taps(image) and None, encoded):
+                pass  # decoded images are not kept: that would cost time of its own
+
+    def normalise_too() -> None:
+        with ThreadPoolExecutor(threads) as pool:
+            for images, _ in batches:
+                np.stack([*pool.map(lambda image: path.normalise(path.taps(image).last), images)])
 
     def through_loader() -> None:
         for _ in MixedLoader(batches, path, path, threads=threads):
             pass
 
-    alone, mixed = best((decode_alone, through_loader), given.images)
-    print(f"decode and resize alone {alone:7.0f} images/s")
-    print(f"MixedLoader             {mixed:7.0f} images/s, {mixed / alone:.2f} of it")
-    print(f"load of the machine     {os.getloadavg()[0]:7.1f}, {threads} CPUs")
+    works = {
+        "decode and resize": decode_alone,
+        "and normalise and stack": normalise_too,
+        "MixedLoader": through_loader,
+    }
+    found = fastest([*works.values()], given.runs)
+    (loader, loader_cpu) = found[-1]
+    for name, (wall, cpu) in zip(works, found, strict=True):
+        print(
+            f"{name:24} {given.images / wall:6.0f} images/s, loader {wall / loader:.2f} of it;  "
+            f"CPU {1e3 * cpu / given.images:.2f} ms an image, loader {cpu / loader_cpu:.2f} of it"
+        )
+    print(f"{threads} CPUs, load of the machine {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":
