@@ -36,21 +36,32 @@ def attribute_decode(
     """Divide what decode does to the pixels among ``decode.chroma`` and ``decode.dct``.
 
     All later stages are the reference's. `Skipped` where a decoder has no known setting, where its
-    pixels turn out to be others, or where the settings agree.
+    pixels turn out to be others or cannot be compared on any image, or where the settings agree.
     """
     if reference.decode == candidate.decode:
         return Skipped("the two decoders are the same")
     settings = []
+    proven = frozenset(range(len(samples)))
     for path in (reference, candidate):
         setting = expressed(path.decode)
         if setting is None:
             name = type(path.decode).__name__
             return Skipped(f"{name} has no switches and is not known to be libjpeg-turbo")
-        if unequal := _unequal(reference, path.decode, setting, samples):
-            return Skipped(unequal)
+        equal = _equal(reference, path.decode, setting, samples)
+        if isinstance(equal, Skipped):
+            return equal
+        proven &= equal
+        if not proven:
+            return Skipped(
+                f"none of {len(samples)} images is decoded by both decoders and by simplejpeg, so "
+                "that nothing is known of their switches"
+            )
         settings.append(setting)
     if settings[0] == settings[1]:
-        return Skipped("the two decoders are libjpeg-turbo with the same switches")
+        return Skipped(
+            "the two decoders are libjpeg-turbo with the same switches, their pixels equal "
+            f"simplejpeg's on {len(proven)} of {len(samples)} images"
+        )
     return attribute(
         replace(reference, decode=settings[0]),
         replace(reference, name=candidate.name, decode=settings[1]),
@@ -68,18 +79,23 @@ def expressed(decoder: Decoder) -> SimpleJPEGDecoder | None:
     return SimpleJPEGDecoder() if type(decoder).__name__ in LIBJPEG_TURBO else None
 
 
-def _unequal(
+def _equal(
     path: Preprocess, decoder: Decoder, setting: SimpleJPEGDecoder, samples: Samples
-) -> str:
-    """Why simplejpeg cannot stand for the decoder on these images; empty if it can."""
+) -> frozenset[int] | Skipped:
+    """The images, by index, whose pixels prove that simplejpeg can stand for the decoder.
+
+    `Skipped` if one's pixels prove that it cannot.
+    """
     if decoder == setting:
-        return ""
+        return frozenset(range(len(samples)))
     hybrids = make_hybrids(replace(path, decode=decoder), replace(path, decode=setting))
     both = (frozenset[str](), frozenset({"decode"}))
+    equal = set()
     for index, sample in enumerate(samples.ids):
         made = hybrids.tensors(samples.read(index), both)
         if isinstance(made, LeftOut):
             continue
         if made[both[0]] is not made[both[1]]:
-            return f"{type(decoder).__name__} and simplejpeg decode {sample} differently"
-    return ""
+            return Skipped(f"{type(decoder).__name__} and simplejpeg decode {sample} differently")
+        equal.add(index)
+    return frozenset(equal)

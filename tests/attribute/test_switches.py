@@ -11,6 +11,7 @@ from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
 from tests.attribute.test_attribute import share_of
+from tests.photos import make_pngs
 from tests.stacks import opencv, samples_of, turned_photos
 
 
@@ -53,6 +54,20 @@ def test_decoders_without_a_difference_are_skipped_with_a_reason(decoder, reason
     found = attribute_decode(opencv(), decoded_by(decoder), turned_photos())
     assert isinstance(found, Skipped)
     assert reason in found.reason
+
+
+def test_the_switches_are_said_to_be_the_same_on_the_images_that_prove_it(jpegs):
+    samples = samples_of([jpegs["420"], make_pngs()["rgba"], jpegs["444"]])
+    found = attribute_decode(opencv(), decoded_by(PillowDecoder()), samples)
+    assert "the same switches, their pixels equal simplejpeg's on 2 of 3 images" in found.reason
+
+
+@pytest.mark.parametrize("candidate", [PillowDecoder(), SimpleJPEGDecoder(chroma="nearest")])
+def test_nothing_is_said_of_the_switches_where_no_image_proves_them(candidate):
+    samples = samples_of([make_pngs()["rgba"]] * 3)
+    found = attribute_decode(opencv(), decoded_by(candidate), samples)
+    assert isinstance(found, Skipped)
+    assert found.reason.startswith("none of 3 images is decoded by both decoders and by simplejpeg")
 
 
 def test_a_decoder_that_is_not_what_it_is_said_to_be_is_not_split(jpegs):
