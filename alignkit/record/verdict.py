@@ -16,6 +16,8 @@ class Control(Stored):
     passed: bool
     failing: Literal["error", "inconclusive"] = "error"
     """What the verdict becomes where it does not pass; a finding is not taken back."""
+    traceback: str = ""
+    """Of the defect that kept the check from being made."""
 
 
 class RuleOutcome(Stored):

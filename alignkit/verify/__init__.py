@@ -8,11 +8,10 @@ reference models must have learned: one that answers the same whatever it sees d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,23 +20,23 @@ from alignkit.inputs import FILES
 from alignkit.model_file import model_file
 from alignkit.predict import open_session, predict
 from alignkit.prepare import prepare
-from alignkit.preprocess import Colour, Preprocess
 from alignkit.record import Control
+from alignkit.verify.attempted import attempted
+from alignkit.verify.pixels import check_pixels
 from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
-    from alignkit.arrays import Image, Pixels
     from alignkit.checkpoint import Checkpoint
     from alignkit.execute import Sets, Trained
     from alignkit.plan import Evaluation, Plan
     from alignkit.predict_cells import Predicted
     from alignkit.predictions import Predictions
     from alignkit.progress import Progress
-    from alignkit.resizers import Resizer
     from alignkit.samples import Samples
 
-PROBES = 32
-"""Images a planted fault is looked for in."""
+SAME_LOGITS = "A/A: the same path twice"
+LEARNED = "the reference models learned"
+SAME_TENSORS = "the same tensors to every runtime"
 CHANCE = 0.01
 """How likely a model without skill may be to do as well as one that is said to have learned."""
 
@@ -52,16 +51,18 @@ def verify(
 ) -> tuple[Control, ...]:
     """All controls, of the reference path and its first model."""
     path = plan.experiment.reference
-    with progress.stage("verify", 4, path.name) as stage:
-        controls: tuple[Control, ...] = (check_same_pixels(path, sets.evaluation),)
+    model, cell = trained[0], _first_aligned(predicted)
+    checks: dict[str, Callable[[], tuple[Control, ...]]] = {
+        SAME_LOGITS: lambda: _check_first_cell(plan, model, cell, sets, workspace),
+        LEARNED: lambda: _check_row_learned(predicted),
+        SAME_TENSORS: lambda: check_same_inputs(predicted),
+    }
+    with progress.stage("verify", 1 + len(checks), path.name) as stage:
+        controls = check_pixels(path, sets.evaluation)
         stage.advance()
-        controls += check_planted_faults(path, sets.evaluation)
-        stage.advance()
-        controls += _check_first_cell(plan, trained[0], _first_aligned(predicted), sets, workspace)
-        stage.advance()
-        controls += _check_row_learned(predicted)
-        controls += check_same_inputs(predicted)
-        stage.advance()
+        for name, check in checks.items():
+            controls += attempted(name, check)
+            stage.advance()
     return controls
 
 
@@ -78,7 +79,7 @@ def check_same_inputs(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
     odd = [path for path, hashes in handed.items() if len(set(hashes)) > 1]
     return (
         Control(
-            name="the same tensors to every runtime",
+            name=SAME_TENSORS,
             expected="all cells of a path were handed the same bytes (SHA-256)",
             observed=f"other bytes in some cells of {', '.join(odd)}"
             if odd
@@ -114,7 +115,7 @@ def check_learned(models: Mapping[str, Predictions]) -> Control:
     commonest = int(np.bincount(labels).max())
     p = float(binomtest(right[name], len(labels), commonest / len(labels), "greater").pvalue)
     return Control(
-        name="the reference models learned",
+        name=LEARNED,
         expected=f"right more often than the commonest class is, {commonest} of {len(labels)} "
         f"(exact binomial test, p below {CHANCE:g})",
         observed=f"{name}: {right[name]} right, p {'below 0.001' if p < 0.001 else f'= {p:.3f}'}",
@@ -174,43 +175,6 @@ def predict_again(
     return answer.predictions
 
 
-@dataclass(frozen=True, slots=True)
-class HalfPixelShift:
-    """A resizer with a planted fault: its sampling grid lies half an output pixel off."""
-
-    inner: Resizer
-
-    def resize(self, image: Image, height: int, width: int) -> Pixels:
-        """Shift by half an output pixel (bilinear, edges repeated), then resize as ``inner``."""
-        import cv2
-
-        right, down = 0.5 * image.shape[1] / width, 0.5 * image.shape[0] / height
-        grid = np.array([[1, 0, right], [0, 1, down]], np.float32)
-        shifted = cv2.warpAffine(
-            image, grid, (image.shape[1], image.shape[0]), borderMode=cv2.BORDER_REPLICATE
-        )
-        return self.inner.resize(cast("Image", shifted), height, width)
-
-    def version(self) -> str:
-        """That of the resizer inside."""
-        return self.inner.version()
-
-
-def swap_channels(path: Preprocess) -> Preprocess:
-    """``path`` with red and blue exchanged at its colour stage."""
-    if path.colour.space not in ("rgb", "bgr"):
-        message = f"{path.name}: a channel swap is planted in rgb or bgr, not {path.colour.space}"
-        raise ValueError(message)
-    swapped = Colour("rgb" if path.colour.space == "bgr" else "bgr")
-    return replace(path, name=f"{path.name} with channels swapped", colour=swapped)
-
-
-def shift_half_pixel(path: Preprocess) -> Preprocess:
-    """``path`` with its resize shifted by half an output pixel."""
-    shifted = replace(path.resize, resizer=HalfPixelShift(path.resize.resizer))
-    return replace(path, name=f"{path.name} shifted by half a pixel", resize=shifted)
-
-
 def check_identity(first: Predictions, second: Predictions) -> Control:
     """A/A: two evaluations of one model along one path, all work done twice."""
     same_images = first.ids == second.ids
@@ -220,50 +184,9 @@ def check_identity(first: Predictions, second: Predictions) -> Control:
         else first.logits.size
     )
     return Control(
-        name="A/A: the same path twice",
+        name=SAME_LOGITS,
         expected="0 logits differ in any bit",
         observed=f"{differing} of {first.logits.size} logits differ"
         + ("" if same_images else "; other images were decoded"),
         passed=differing == 0,
     )
-
-
-def check_same_pixels(path: Preprocess, samples: Samples) -> Control:
-    """A/A on pixels alone: a path compared with itself."""
-    from alignkit.compare import compare_preprocess
-
-    diffs = compare_preprocess(path, path, _probes(samples))
-    found = diffs.first_divergence
-    return Control(
-        name="A/A: the same path twice, pixels",
-        expected="no stage differs",
-        observed=f"{found} differs" if found else "no stage differs",
-        passed=found is None,
-    )
-
-
-def check_planted_faults(path: Preprocess, samples: Samples) -> tuple[Control, ...]:
-    """Channels swapped, and half a pixel of shift: each must be found where it was planted."""
-    return tuple(
-        _found_at(stage, path, faulty, samples)
-        for stage, faulty in (
-            ("colour", swap_channels(path)),
-            ("resize", shift_half_pixel(path)),
-        )
-    )
-
-
-def _found_at(stage: str, path: Preprocess, faulty: Preprocess, samples: Samples) -> Control:
-    from alignkit.compare import compare_preprocess
-
-    found = compare_preprocess(path, faulty, _probes(samples)).first_divergence
-    return Control(
-        name=f"planted fault: {faulty.name}",
-        expected=f"{stage} named as the first stage that differs",
-        observed=f"{found} named" if found else "nothing found",
-        passed=found == stage,
-    )
-
-
-def _probes(samples: Samples) -> Samples:
-    return samples.take(range(min(PROBES, len(samples))))

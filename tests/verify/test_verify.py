@@ -2,70 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from alignkit.cell import Measured
-from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.predict_cells import Predicted
 from alignkit.predictions import Predictions
-from alignkit.preprocess import Colour, Preprocess, Resize
-from alignkit.resizers.opencv import OpenCVResizer
-from alignkit.samples import Samples
-from alignkit.verify import (
-    check_identity,
-    check_learned,
-    check_planted_faults,
-    check_same_inputs,
-    check_same_pixels,
-    shift_half_pixel,
-    swap_channels,
-)
-from tests.photos import encoded, photo
-
-
-@pytest.fixture
-def samples() -> Samples:
-    files = [encoded(photo("china", 96, 128)), encoded(photo("flower", 120, 90))]
-    return Samples(("china.jpg", "flower.jpg"), (), (), files.__getitem__, "two photographs")
-
-
-@pytest.fixture
-def path() -> Preprocess:
-    return Preprocess("opencv", OpenCVDecoder(), Resize(OpenCVResizer(), (48, 48)))
+from alignkit.progress import NoProgress
+from alignkit.verify import check_identity, check_learned, check_same_inputs, verify
+from alignkit.workspace import Workspace
+from tests.verify.photographs import opencv_path, photographs
 
 
 def predictions(logits: list[list[float]], ids: tuple[str, ...] = ("a", "b")) -> Predictions:
     return Predictions(ids, np.zeros(2, np.int64), np.array(logits, np.float32), ("x", "y"))
-
-
-def test_a_path_compared_with_itself_differs_nowhere(path, samples):
-    control = check_same_pixels(path, samples)
-    assert control.passed
-    assert control.observed == "no stage differs"
-
-
-def test_planted_faults_are_found_where_they_were_planted(path, samples):
-    controls = check_planted_faults(path, samples)
-    assert [control.passed for control in controls] == [True, True]
-    assert "colour" in controls[0].observed
-    assert "resize" in controls[1].observed
-
-
-def test_a_swap_is_its_own_inverse(path):
-    assert swap_channels(path).colour == Colour("bgr")
-    assert swap_channels(replace(path, colour=Colour("bgr"))).colour == Colour("rgb")
-
-
-def test_a_shift_moves_a_ramp_by_half_an_output_pixel(path):
-    ramp = np.repeat(np.arange(128, dtype=np.uint8)[None, :, None], 64, axis=0).repeat(3, axis=2)
-    shifted = shift_half_pixel(path).resize.resizer.resize(ramp, 16, 32)
-    plain = path.resize.resizer.resize(ramp, 16, 32)
-    inner = (shifted.astype(int) - plain)[4:-4, 4:-4]
-    assert abs(inner.mean()) == pytest.approx(2.0, abs=0.5)  # half of 128 / 32 input pixels
 
 
 def test_equal_predictions_pass_and_one_bit_fails():
@@ -137,3 +89,21 @@ def test_cells_of_a_path_must_have_been_handed_the_same_bytes():
     assert not control.passed
     assert control.observed == "other bytes in some cells of pillow"
     assert check_same_inputs(same[1:]) == ()
+
+
+def test_a_check_that_ends_in_an_error_is_a_failed_control_and_the_others_are_made(tmp_path):
+    path, labels = opencv_path(), np.arange(200) % 4
+    training = SimpleNamespace(row="opencv", seed=0)
+    evaluation = SimpleNamespace(aligned=True, training=training, preprocess=path)
+    answer = SimpleNamespace(predictions=answers(labels, labels), inputs="a")
+    lost = SimpleNamespace(ended=Measured(SimpleNamespace(weights=tmp_path / "gone")))
+    plan = SimpleNamespace(experiment=SimpleNamespace(reference=path))  # says no batch size
+    sets = SimpleNamespace(evaluation=photographs())
+    cells = [Predicted(evaluation, Measured(answer))]
+    controls = verify(plan, [lost], cells, sets, Workspace(tmp_path), NoProgress())
+    (failed,) = [each for each in controls if not each.passed]
+    assert failed.name == "A/A: the same path twice"
+    assert failed.observed.startswith("it ended in an error: AttributeError")
+    assert "_check_first_cell" in failed.traceback
+    assert [each.name for each in controls if each.passed][-1] == "the reference models learned"
+    assert len(controls) == 5
