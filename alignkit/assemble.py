@@ -32,6 +32,7 @@ from alignkit.record import (
     WorstImage,
 )
 from alignkit.row import is_row_of, paths_of
+from alignkit.row_pair import row_pairs
 from alignkit.training_size import size_curves
 from alignkit.workspace import write_atomically
 
@@ -120,6 +121,7 @@ def assemble_record(
         published=published_facts(
             experiment.content.published, matrix=matrix, floors=floors, curves=curves
         ),
+        row_pairs=row_pairs(predicted, resamples=resamples),
     )
 
 

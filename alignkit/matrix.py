@@ -55,9 +55,9 @@ def matrix_facts(predicted: Sequence[Predicted], *, resamples: int) -> tuple[Mat
     """One entry for all seeds of a cell; seeds and images are resampled together."""
     groups: dict[tuple[str, str, str, str], list[Predicted]] = {}
     for each in predicted:
-        groups.setdefault(_entry(each), []).append(each)
+        groups.setdefault(entry_place(each), []).append(each)
     references, bases = _aligned_cells(predicted), _reference_runtimes(predicted)
-    return _corrected(
+    return corrected(
         [
             _matrix_entry(
                 members,
@@ -70,7 +70,7 @@ def matrix_facts(predicted: Sequence[Predicted], *, resamples: int) -> tuple[Mat
     )
 
 
-def _corrected(entries: Sequence[MatrixEntry]) -> tuple[MatrixEntry, ...]:
+def corrected(entries: Sequence[MatrixEntry]) -> tuple[MatrixEntry, ...]:
     """Each metric's p-values corrected for the entries that were compared."""
     found: list[dict[str, float]] = [{} for _ in entries]
     for metric in METRICS:
@@ -122,7 +122,8 @@ def _reference_runtimes(predicted: Sequence[Predicted]) -> dict[tuple[str, int, 
     }
 
 
-def _entry(predicted: Predicted) -> tuple[str, str, str, str]:
+def entry_place(predicted: Predicted) -> tuple[str, str, str, str]:
+    """Trained with, evaluated with, backend, precision."""
     evaluation = predicted.evaluation
     return (
         evaluation.training.row,
@@ -135,7 +136,7 @@ def _entry(predicted: Predicted) -> tuple[str, str, str, str]:
 def _cell(
     predicted: Predicted, reference: Predicted, base: Predicted | None, folder: Path, resamples: int
 ) -> Cell:
-    trained_with, evaluated_with, backend, precision = _entry(predicted)
+    trained_with, evaluated_with, backend, precision = entry_place(predicted)
     state, reason, trace = state_of(predicted.ended)
     facts = {
         "trained_with": trained_with,
@@ -177,7 +178,7 @@ def _artifact(
 ) -> Artifact:
     """The predictions, and beside each image its greatest |Δlogit| from the reference runtime."""
     # a row's name has spaces and a percent sign, which links do not take
-    entry = re.sub(r"[^\w.+=-]+", "_", "-".join(_entry(predicted)))
+    entry = re.sub(r"[^\w.+=-]+", "_", "-".join(entry_place(predicted)))
     name = f"predictions/{entry}-seed{predicted.seed}.parquet"
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     besides = {}
@@ -241,7 +242,7 @@ def _matrix_entry(
     bases: Sequence[Predicted | None],
     resamples: int,
 ) -> MatrixEntry:
-    trained_with, evaluated_with, backend, precision = _entry(members[0])
+    trained_with, evaluated_with, backend, precision = entry_place(members[0])
     pairs = [
         (reference, each)
         for reference, each in zip(references, members, strict=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from alignkit.arrays import Labels
 from alignkit.compare.bootstrap import RESAMPLES, resampled_counts
-from alignkit.compare.hierarchy import Spread, joined_draws, spread_of
+from alignkit.compare.hierarchy import Spread, joined_interval
 from alignkit.compare.pixel_diff import PixelDiff, StageDiffs
 from alignkit.compare.pixels import compare_preprocess
 from alignkit.compare.totals import Totals, pair_up
@@ -32,7 +32,6 @@ from alignkit.statistics import (
     change_p,
     detectable_effect,
     mcnemar,
-    percentile_interval,
 )
 
 __all__ = ["ClassDrift", "Drift", "PixelDiff", "StageDiffs", "compare_preprocess", "drift"]
@@ -110,7 +109,7 @@ def drift(
     pairs = pair_up(reference, candidate)
     first = pairs[0][0]
     means, intervals, spreads = _bootstrap(pairs, resamples, seed)
-    metrics = {name: _estimate(means[name], intervals[name], UNDEFINED) for name in METRICS}
+    metrics = {name: estimate_from(means[name], intervals[name]) for name in METRICS}
     errors = _errors(spreads)
     signed = _correct(pairs, 1) - _correct(pairs, 0)
     changed = np.any([a.predicted != b.predicted for a, b in pairs], axis=0)
@@ -123,7 +122,7 @@ def drift(
         errors=errors,
         p_values=_p_values(metrics, errors, len(first), len(pairs), int(changed.sum())),
         classes=_classes(first, means, intervals),
-        churn=_estimate(means["churn"], intervals["churn"].clip(0, 1), UNDEFINED),
+        churn=estimate_from(means["churn"], intervals["churn"].clip(0, 1)),
         flips=reduce(add, (flips(a.labels, a.predicted, b.predicted) for a, b in pairs)),
         mcnemar_p=mcnemar(int((signed < 0).sum()), int((signed > 0).sum())),
         detectable=detectable_effect(len(first), float(np.mean((signed / len(pairs)) ** 2))),
@@ -145,9 +144,9 @@ def _bootstrap(
     spreads: dict[str, Spread] = {}
     intervals: dict[str, FloatArray] = {}
     for name, draws in totals.differences(drawn).items():
-        spreads[name] = spread_of(draws, observed[name])
-        joined = joined_draws(draws, observed[name], spreads[name], images=totals.n, seed=seed)
-        intervals[name] = percentile_interval(joined)
+        intervals[name], spreads[name] = joined_interval(
+            draws, observed[name], images=totals.n, seed=seed
+        )
     return {name: each.mean(axis=0) for name, each in observed.items()}, intervals, spreads
 
 
@@ -158,7 +157,7 @@ def _correct(pairs: Sequence[tuple[Predictions, Predictions]], side: int) -> Lab
     return seeds
 
 
-def _estimate(value: FloatArray, interval: FloatArray, reason: str) -> Estimate:
+def estimate_from(value: FloatArray, interval: FloatArray, reason: str = UNDEFINED) -> Estimate:
     """One value and its (2,) interval."""
     if np.isnan(value):
         return Estimate(None, None, None, reason)
@@ -205,7 +204,7 @@ def _classes(
 
     def estimate(name: str, index: int) -> Estimate:
         found = means[name][index], intervals[name][:, index]
-        return _estimate(*found, reasons[name])
+        return estimate_from(*found, reasons[name])
 
     return tuple(
         ClassDrift(

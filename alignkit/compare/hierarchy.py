@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.metrics import FloatArray
-from alignkit.statistics import freedom, stretch
+from alignkit.statistics import freedom, percentile_interval, stretch
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,16 @@ def joined_draws(
         mean - centre + part[..., None] * shift
     )
     return joined
+
+
+def joined_interval(
+    draws: FloatArray, observed: FloatArray, *, images: int, seed: int = 0
+) -> tuple[FloatArray, Spread]:
+    """(seeds, …, resamples) and (seeds, …) → the mean's 95 % interval (2, …) and its errors."""
+    spread = spread_of(draws, observed)
+    return percentile_interval(
+        joined_draws(draws, observed, spread, images=images, seed=seed)
+    ), spread
 
 
 def _mean(draws: FloatArray) -> FloatArray:

@@ -26,6 +26,7 @@ from alignkit.record.cell import (
     BatchCheck,
     BuildSpread,
     Cell,
+    ChangeFacts,
     ClassCounts,
     ClassDrift,
     DriftFacts,
@@ -34,6 +35,7 @@ from alignkit.record.cell import (
     MatrixEntry,
     NoiseFloor,
     NumericDrift,
+    RowPair,
 )
 from alignkit.record.circumstances import DataFacts, Environment
 from alignkit.record.measured import GroupFacts, LatencyFacts
@@ -57,6 +59,7 @@ __all__ = [
     "BatchCheck",
     "BuildSpread",
     "Cell",
+    "ChangeFacts",
     "Claim",
     "ClassCounts",
     "ClassDrift",
@@ -87,6 +90,7 @@ __all__ = [
     "PretrainedFacts",
     "PublishedFacts",
     "PublishedRow",
+    "RowPair",
     "RuleOutcome",
     "RunRecord",
     "ShareFacts",
@@ -157,6 +161,7 @@ class RunRecord(Stored):
     """Of models trained on a mix of paths."""
     published: PublishedFacts | None = None
     """A table from elsewhere that the experiment names."""
+    row_pairs: tuple[RowPair, ...] = ()
 
 
 def write_record(record: RunRecord, folder: Path) -> Path:

@@ -92,8 +92,8 @@ class ErrorFacts(Stored):
     """Had other seeds been trained; 0 of one seed, which cannot tell."""
 
 
-class DriftFacts(Stored):
-    """Paired differences of a cell from the aligned cell of its row."""
+class ChangeFacts(Stored):
+    """Paired differences of two cells of a row."""
 
     n: Count
     """Images both decoded, times seeds where several are joined."""
@@ -105,19 +105,35 @@ class DriftFacts(Stored):
     wrong_to_right: Count
     wrong_to_wrong: Count
     """Wrong before and after, with another class."""
-    mcnemar_p: float | None
     detectable: float | None
     """Smallest change of top-1 that this sample would show with 80 % power at the 5 % level."""
+    p_values: dict[str, float] = {}
+    """Of ``metrics``, two-sided: that there is no change."""
+
+
+class DriftFacts(ChangeFacts):
+    """Paired differences of a cell from the aligned cell of its row."""
+
+    mcnemar_p: float | None
     logits: LogitDistance
     classes: tuple[ClassDrift, ...] = ()
     non_finite: Count = 0
     """Images with a NaN or infinite output."""
     errors: dict[str, ErrorFacts] = {}
     """Of ``metrics`` and of ``churn``."""
-    p_values: dict[str, float] = {}
-    """Of ``metrics``, two-sided: that there is no change."""
     holm: dict[str, float] = {}
     """``p_values`` corrected (Holm) for the comparisons of the matrix, each metric for itself."""
+
+
+class RowPair(ChangeFacts):
+    """Two cells of a row of the matrix, neither of them its aligned one: ``candidate`` minus
+    ``reference``, joined over seeds, of the metrics that have a matrix.
+    """
+
+    trained_with: str
+    reference: tuple[str, str, str]
+    """Evaluated with, backend, precision."""
+    candidate: tuple[str, str, str]
 
 
 class Cell(Stored):

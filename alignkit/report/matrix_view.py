@@ -12,6 +12,7 @@ from alignkit.report.numerals import DASH, count, grouped, interval, percent, po
 from alignkit.report.table import Note, Notes
 from alignkit.report.verdict_view import SEVERITY, Icon, icon
 
+ALIGNED = "the aligned cell"
 ALPHA = 0.05
 """Corrected p-values below it are significant."""
 EDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -70,6 +71,8 @@ class MatrixView:
     id: str
     title: str
     caption: str
+    reference: str
+    """What the cells are called that the others of their rows are compared with."""
     paths: tuple[Head, ...]
     backends: tuple[Head, ...]
     precisions: tuple[str, ...]
@@ -80,8 +83,8 @@ class MatrixView:
 
 
 CAPTIONS = {
-    "churn": "share of images whose predicted class is another than in the aligned cell of the row",
-    "": "change in percentage points; aligned cells show the value itself",
+    "churn": "share of images whose predicted class is another than in {cell} of the row",
+    "": "change in percentage points against {cell} of the row, which shows the value itself",
 }
 
 
@@ -90,9 +93,9 @@ def entry_id(index: int) -> str:
     return f"entry-{index}"
 
 
-def matrix_views(record: RunRecord, names: Names) -> tuple[MatrixView, ...]:
-    """A matrix for each metric of `METRICS`."""
-    return tuple(_Builder(record, names, metric).view() for metric in METRICS)
+def matrix_views(record: RunRecord, names: Names, against: str = ALIGNED) -> tuple[MatrixView, ...]:
+    """A matrix for each metric of `METRICS`; ``against`` names the cells without a drift."""
+    return tuple(_Builder(record, names, metric, against).view() for metric in METRICS)
 
 
 def significance(entries: Iterable[MatrixEntry], metric: str) -> str:
@@ -110,23 +113,25 @@ def significance(entries: Iterable[MatrixEntry], metric: str) -> str:
 
 
 class _Builder:
-    def __init__(self, record: RunRecord, names: Names, metric: str) -> None:
-        self.names, self.metric, self.notes = names, metric, Notes()
+    def __init__(self, record: RunRecord, names: Names, metric: str, against: str) -> None:
+        self.names, self.metric, self.against, self.notes = names, metric, against, Notes()
         self.entries = {
-            (entry.trained_with, _column(entry)): (index, entry)
+            (entry.trained_with, column_of(entry)): (index, entry)
             for index, entry in enumerate(record.matrix)
         }
         self.rows = list(dict.fromkeys(entry.trained_with for entry in record.matrix))
-        self.columns = list(dict.fromkeys(_column(entry) for entry in record.matrix))
+        self.columns = list(dict.fromkeys(column_of(entry) for entry in record.matrix))
         self.floors = {floor.preprocess: floor for floor in record.noise_floor}
         self.rules = [rule for rule in record.verdict.rules if rule.metric == metric]
 
     def view(self) -> MatrixView:
         rows = tuple(self._row(trained) for trained in self.rows)
+        caption = CAPTIONS.get(self.metric, CAPTIONS[""])
         return MatrixView(
             id=self.metric.split(".")[0],
             title=METRICS[self.metric],
-            caption=f"{METRICS[self.metric]}: {CAPTIONS.get(self.metric, CAPTIONS[''])}.",
+            caption=f"{METRICS[self.metric]}: {caption.format(cell=self.against)}.",
+            reference="aligned" if self.against == ALIGNED else "reference",
             paths=tuple(
                 Head(name, span, self.names.of(name).note)
                 for name, span in _runs([column[:1] for column in self.columns])
@@ -226,7 +231,8 @@ class _Builder:
         return None if worst == "pass" else icon(worst)
 
 
-def _column(entry: MatrixEntry) -> ColumnKey:
+def column_of(entry: MatrixEntry) -> ColumnKey:
+    """Evaluated with, backend, precision."""
     return (entry.evaluated_with, entry.backend, entry.precision)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.errors import RecordError
 from alignkit.record import Artifact, Cell, MatrixEntry, RunRecord
 from alignkit.report.image_order import ImageOrder
+from alignkit.report.matrix_view import column_of
 from alignkit.report.names import Names
 from alignkit.report.packing import pack, script
 from alignkit.report.reproduce import cell_command, image_command
@@ -53,6 +54,7 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
             if cell.key in read
         },
         "comparisons": _comparisons(record, names, read, aligned),
+        "cells": _cells(record, names, read),
         "stored": _stored(record, names),
         "commands": _image_commands(record),
     }
@@ -61,6 +63,28 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
 def pair_name(reference: str, candidate: str) -> str:
     """How a link names a pair of paths."""
     return f"{reference}>{candidate}"
+
+
+def _cells(record: RunRecord, names: Names, read: dict[str, Predictions]) -> list[dict[str, Any]]:
+    """Every matrix entry with predictions, so that any two of a row make a comparison."""
+    keys: dict[tuple[str, str, str, str], dict[str, str]] = {}
+    for cell in record.cells:
+        if cell.key in read:
+            keys.setdefault(_place(cell), {})[str(cell.seed)] = cell.key
+    return [
+        {
+            "entry": index,
+            "row": names.short(entry.trained_with),
+            "path": entry.evaluated_with,
+            "backend": entry.backend,
+            "precision": entry.precision,
+            "column": "/".join(column_of(entry)),
+            "title": f"{names.short(entry.evaluated_with)}, {entry.backend} {entry.precision}",
+            "keys": keys[_place(entry)],
+        }
+        for index, entry in enumerate(record.matrix)
+        if _place(entry) in keys
+    ]
 
 
 def _comparisons(

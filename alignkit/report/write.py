@@ -146,13 +146,16 @@ def _page(
 ) -> bytes:
     from alignkit.report.distribution_view import distribution_sections
     from alignkit.report.names import Names
+    from alignkit.report.reference_view import packed_references
     from alignkit.report.templates import html, trusted
     from alignkit.report.view import report_view
 
+    names = Names(record.paths)
     return html(
         "index.html.j2",
         report=report_view(shown),
-        distributions=distribution_sections(record, Names(record.paths), folder),
+        references=packed_references(record, names),
+        distributions=distribution_sections(record, names, folder),
         has_viewer=has_viewer,
         inline={name: trusted(text) for name, text in inline.items()} if inline else None,
         away=away,

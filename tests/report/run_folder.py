@@ -9,6 +9,7 @@ from alignkit.compare.pixel_diff import ImageRow
 from alignkit.predictions import Predictions
 from alignkit.preprocess import STAGES
 from alignkit.record import Artifact, ImageTableFacts, write_record
+from alignkit.row_pair import pairs_of
 from tests.report.records import CLASSES, SHIFT, predictions, quickstart
 
 IDS = tuple(f"eval/{index:04}.jpg" for index in range(1000))
@@ -31,13 +32,24 @@ def logits_of(classes, seed):
     return logits
 
 
-def stored_predictions(cell, folder, index):
+def made_predictions(cell, index):
     found = predictions(
         cell.trained_with, cell.seed, cell.evaluated_with, f"{cell.backend} {cell.precision}"
     )
     labels = np.arange(len(found)) % 10
-    made = Predictions(IDS, labels.astype(np.int64), logits_of(found, index), CLASSES)
-    return artifact(folder, f"cells/{index:03}.parquet", made.to_parquet)
+    return Predictions(IDS, labels.astype(np.int64), logits_of(found, index), CLASSES)
+
+
+def row_pairs(cells, made):
+    """Of the rows' cells but the aligned ones, as a run compares them."""
+    rows = {}
+    for cell in cells:
+        if not cell.aligned:
+            place = (cell.evaluated_with, cell.backend, cell.precision)
+            rows.setdefault(cell.trained_with, {}).setdefault(place, {})[cell.seed] = made.get(
+                cell.key
+            )
+    return tuple(pair for row in rows for pair in pairs_of(row, rows[row], resamples=200))
 
 
 def image_rows(candidate):
@@ -59,11 +71,16 @@ def image_rows(candidate):
 def write_run(folder):
     """A whole run's folder, without its page; returns the record."""
     record = quickstart(folder)
-    cells = tuple(
-        cell.model_copy(update={"predictions": stored_predictions(cell, folder, index)})
-        if cell.state == "measured"
-        else cell
+    made = {
+        cell.key: made_predictions(cell, index)
         for index, cell in enumerate(record.cells)
+        if cell.state == "measured"
+    }
+    stored = {
+        key: artifact(folder, f"cells/{key}.parquet", each.to_parquet) for key, each in made.items()
+    }
+    cells = tuple(
+        cell.model_copy(update={"predictions": stored.get(cell.key)}) for cell in record.cells
     )
     images = tuple(
         ImageTableFacts(
@@ -77,7 +94,9 @@ def write_run(folder):
         )
         for candidate in ("torchpipe-gpu", "pillow")
     )
-    whole = record.model_copy(update={"cells": cells, "images": images})
+    whole = record.model_copy(
+        update={"cells": cells, "images": images, "row_pairs": row_pairs(cells, made)}
+    )
     write_record(whole, folder)
     return whole
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -54,6 +55,7 @@ def fenced(text: str, language: str = "") -> Written:
     return Written(f"{fence}{language}\n{text.rstrip()}\n{fence}")
 
 
+@cache
 def _environment(*, autoescape: bool, **options: Any) -> Environment:
     return Environment(
         autoescape=autoescape,  # noqa: S701 - off for Markdown alone, where `finalize` escapes

@@ -66,12 +66,17 @@ function bar(...buttons) {
   return made;
 }
 
-export function addCopyButtons() {
-  for (const table of document.querySelectorAll("main table")) {
+// Under each table and command that has none yet.
+export function addCopyButtons(root) {
+  for (const table of root.querySelectorAll(".scroll table")) {
     const buttons = [button("Copy CSV", () => csv(table)), button("Copy Markdown", () => markdown(table))];
-    table.closest(".scroll").after(bar(...buttons));
+    add(table.closest(".scroll"), buttons);
   }
-  for (const command of document.querySelectorAll("pre.command")) {
-    command.after(bar(button("Copy command", () => command.textContent)));
+  for (const command of root.querySelectorAll("pre.command")) {
+    add(command, [button("Copy command", () => command.textContent)]);
   }
+}
+
+function add(to, buttons) {
+  if (!to.nextElementSibling?.matches(".copy")) to.after(bar(...buttons));
 }

@@ -1,17 +1,19 @@
-// The address says the whole view: #/images?cell=4&q=flip:yes or
+// The address says the whole view: #/matrix?metric=churn&ref=opencv/torch/fp32, #/images?cell=4&q=flip:yes or
 // #/image/<pair>/<id>?e=4&m=abs&x=32&ch=cb&z=16&c=12.5,8.5; cell is the comparison that the list shows (all
 // without), e that of the image; x=0 is the amplification that suits the image, z=0 the zoom that shows all of it.
+// ref is the column that is the reference, in the matrix and for cell; without, it is the aligned cell of the row.
 
 export const DEFAULTS = {
-  cell: "", q: "", sort: "-mean",
+  metric: "recall", ref: "", cell: "", q: "", sort: "-mean",
   e: "", m: "abs", x: 0, ch: "rgb", t: 1, g: 0, s: 50, z: 0, c: null,
 };
-const LIST = ["cell", "q", "sort"];
+const PAGES = ["matrix", "images"];
+const LIST = ["metric", "ref", "cell", "q", "sort"];
 
 export function read(hash) {
   const [path, search = ""] = hash.replace(/^#/, "").split("?");
   const parts = path.split("/").map(decodeURIComponent);
-  if (parts[0] !== "" || !["images", "image"].includes(parts[1])) return null;
+  if (parts[0] !== "" || ![...PAGES, "image"].includes(parts[1])) return null;
   const given = Object.fromEntries(new URLSearchParams(search));
   const view = { ...DEFAULTS, page: parts[1], pair: parts[2] ?? "", id: parts[3] ?? "" };
   for (const key of Object.keys(DEFAULTS)) {
@@ -26,12 +28,12 @@ export function read(hash) {
 }
 
 export function write(view) {
-  const keys = view.page === "images" ? LIST : Object.keys(DEFAULTS);
+  const keys = PAGES.includes(view.page) ? LIST : Object.keys(DEFAULTS);
   const search = new URLSearchParams();
   for (const key of keys) {
     if (view[key] === null || String(view[key]) === String(DEFAULTS[key])) continue;
     search.set(key, key === "c" ? view.c.map((at) => +at.toFixed(3)).join(",") : view[key]);
   }
-  const path = view.page === "images" ? "/images" : `/image/${[view.pair, view.id].map(encodeURIComponent).join("/")}`;
+  const path = PAGES.includes(view.page) ? `/${view.page}` : `/image/${[view.pair, view.id].map(encodeURIComponent).join("/")}`;
   return `#${path}${search.size ? `?${search}` : ""}`;
 }

@@ -25,10 +25,11 @@ export function List({ run, view, chosen, rows, shown, fault, go, open }) {
   const of = only ? "images" : `rows: ${run.ids.length} images in ${chosen.length} comparisons`;
   return html`<div class="list">
     <div class="tools">
-      <label>Comparison <select value=${view.cell} onChange=${(e) => set({ cell: e.target.value })}>
+      <label>Comparison <select value=${only?.ref ?? view.cell} onChange=${(e) => set({ cell: e.target.value, ref: "" })}>
+        ${only?.ref && html`<option value=${only.ref} selected>${only.title}</option>`}
         <option value="" selected=${!view.cell}>all ${run.comparisons.length} comparisons</option>
         ${grouped(run.comparisons).map(([trained, all]) => html`<optgroup label=${`trained with ${trained}`}>${all.map((each) =>
-          html`<option value=${each.entry} selected=${String(each.entry) === view.cell}>${each.title}</option>`)}</optgroup>`)}
+          html`<option value=${each.entry} selected=${!only?.ref && String(each.entry) === view.cell}>${each.title}</option>`)}</optgroup>`)}
       </select></label>
       <label class="query">Filter <input id="query" type="search" spellcheck=${false} placeholder="flip:lost path:pillow max>8"
         value=${view.q} onInput=${(e) => set({ q: e.target.value })} aria-describedby="query-help"/></label>

@@ -6,8 +6,9 @@ import htm from "htm";
 import { addCopyButtons } from "./copying.js";
 import { read, write, DEFAULTS } from "./link.js";
 import { List } from "./list.js";
+import { addReferences } from "./matrix.js";
 import { parse } from "./query.js";
-import { Rows, open, pictureOf, rowsOf } from "./rows.js";
+import { Rows, between, open, pictureOf, rowsOf } from "./rows.js";
 import { Viewer } from "./viewer.js";
 
 const html = htm.bind(h);
@@ -17,7 +18,7 @@ const FIRST = { ...DEFAULTS, page: "images" };
 function App({ run }) {
   const [view, setView] = useState(() => read(location.hash) ?? FIRST);
   const [rows, setRows] = useState(() => new Rows(run, []));
-  const chosen = useMemo(() => comparisons(run, view.cell), [view.cell]);
+  const chosen = useMemo(() => comparisons(run, view), [view.cell, view.ref]);
 
   useEffect(() => {
     const follow = () => {
@@ -56,7 +57,9 @@ function App({ run }) {
 }
 
 // The comparison of a link, or all.
-function comparisons(run, cell) {
+function comparisons(run, { cell, ref }) {
+  const other = ref && between(run, cell, ref);
+  if (other) return [other];
   const found = run.comparisons.filter((each) => String(each.entry) === cell);
   return found.length ? found : run.comparisons;
 }
@@ -89,12 +92,18 @@ function addLinks(run) {
     card.append(link);
     card.querySelector(".stage").addEventListener("click", () => void (location.hash = target));
   }
-  const known = new Set(run.comparisons.map((each) => String(each.entry)));
-  for (const link of document.querySelectorAll(".matrix td a")) {
-    const entry = link.hash.replace("#entry-", "");
-    if (!known.has(entry)) continue;
-    link.hash = write({ ...DEFAULTS, page: "images", cell: entry, q: "flip:yes" });
-    link.title = "the images that flipped";
+}
+
+// A cell leads to the images that flipped in it. Without predictions it keeps its link to the table of
+// numbers, which is of aligned cells.
+function linkCells(run, panel, ref) {
+  for (const link of panel.querySelectorAll("td a")) {
+    const cell = link.hash.replace("#entry-", "");
+    const known = ref ? run && between(run, cell, ref) : run?.comparisons.some((each) => String(each.entry) === cell);
+    if (known) {
+      link.hash = write({ ...DEFAULTS, page: "images", metric: panel.dataset.metric, ref, cell, q: "flip:yes" });
+      link.title = "the images that flipped";
+    } else if (ref) link.removeAttribute("href");
   }
 }
 
@@ -112,9 +121,10 @@ function pageKey(event) {
 }
 
 async function start() {
-  addCopyButtons();
-  if (!self.alignkitRun) return;
-  const run = await open(self.alignkitRun);
+  const run = self.alignkitRun && (await open(self.alignkitRun));
+  await addReferences((panel, ref) => linkCells(run, panel, ref));
+  addCopyButtons(document);
+  if (!run) return;
   addLinks(run);
   addEventListener("keydown", pageKey);
   render(html`<${App} run=${run}/>`, document.getElementById("image-list"));

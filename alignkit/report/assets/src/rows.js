@@ -128,9 +128,26 @@ function ranked(values) {
   return Float64Array.from(values, (value) => places.get(value));
 }
 
+// The comparison of a cell of the matrix with another of its row; undefined without the predictions.
+export function between(run, cell, ref) {
+  const after = run.cells.find((each) => String(each.entry) === cell);
+  const before = after && run.cells.find((each) => each.row === after.row && each.column === ref);
+  if (!before || before === after) return undefined;
+  const seeds = Object.keys(after.keys).filter((seed) => before.keys[seed]);
+  const [from, to] = [before.path, after.path];
+  return {
+    ...after,
+    ref,
+    title: `${after.row}: ${before.title} → ${after.title}`,
+    pair: [`${from}>${to}`, `${to}>${from}`].find((name) => run.pixels[name]) ?? "",
+    paths: [...new Set([from, to])],
+    seeds: seeds.map((seed) => [before.keys[seed], after.keys[seed]]),
+  };
+}
+
 // The rows of a comparison, or of all.
 export async function rowsOf(run, comparisons) {
-  const tables = comparisons.map((each) => once(run, `columns ${each.entry}`, () => columnsOf(run, each)));
+  const tables = comparisons.map((each) => once(run, `columns ${each.entry} ${each.ref}`, () => columnsOf(run, each)));
   return new Rows(run, await Promise.all(tables));
 }
 

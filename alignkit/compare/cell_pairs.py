@@ -1,0 +1,137 @@
+"""Every two cells of a matrix row, compared.
+
+The numbers are those of `alignkit.compare.drift` of the two. The same images are drawn for all
+cells, so each cell is resampled once and a pair takes the difference; only churn is of a pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations
+from operator import add
+
+import numpy as np
+from scipy import sparse
+
+from alignkit.compare import estimate_from
+from alignkit.compare.bootstrap import RESAMPLES, indicators, resampled_counts
+from alignkit.compare.hierarchy import Spread, joined_interval
+from alignkit.compare.totals import pair_up
+from alignkit.errors import NothingCompared
+from alignkit.metrics import METRICS, Flips, FloatArray, averages, flips
+from alignkit.predictions import Predictions
+from alignkit.statistics import Estimate, change_p, detectable_effect
+
+Side = dict[str, FloatArray]
+"""Every metric of one cell and seed, (1 + resamples,): as observed, then of each resample."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellPair:
+    """The later cell minus the earlier one; the fields are those of `alignkit.compare.Drift`."""
+
+    n: int
+    seeds: int
+    metrics: dict[str, Estimate]
+    p_values: dict[str, float]
+    churn: Estimate
+    flips: Flips
+    detectable: float
+
+
+def cell_pairs(
+    cells: Sequence[Sequence[Predictions | None]],
+    *,
+    metrics: Sequence[str] = METRICS,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[tuple[int, int], CellPair]:
+    """(cells, training seeds) of one row → each pair of cells by its places, the earlier first.
+
+    A seed counts where both cells ran (are not ``None``). Pairs without such a seed, or that share
+    no image, are left out; so are other metrics. Raises `DataError` for cells of different labels.
+    """
+    sides: dict[tuple[int, int, tuple[str, ...]], Side] = {}
+    found: dict[tuple[int, int], CellPair] = {}
+    for places in combinations(range(len(cells)), 2):
+        both = zip(*(cells[place] for place in places), strict=True)
+        ran = [(k, a, b) for k, (a, b) in enumerate(both) if a is not None and b is not None]
+        try:
+            pairs = pair_up([a for _, a, _ in ran], [b for _, _, b in ran]) if ran else []
+        except NothingCompared:
+            continue
+        drawn: list[tuple[Side, Side]] = []
+        for (k, _, _), pair in zip(ran, pairs, strict=True):
+            for place, each in zip(places, pair, strict=True):
+                if (place, k, each.ids) not in sides:
+                    sides[place, k, each.ids] = _side(each, resamples, seed)
+            first, second = (sides[place, k, pair[0].ids] for place in places)
+            drawn.append((first, second))
+        if pairs:
+            changes = {name: np.stack([b[name] - a[name] for a, b in drawn]) for name in metrics}
+            found[places] = _pair(pairs, changes, resamples, seed)
+    return found
+
+
+def _side(cell: Predictions, resamples: int, seed: int) -> Side:
+    size = len(cell.classes)
+    everyone = np.ones(len(cell), np.bool_)
+    members = sparse.vstack(
+        [
+            indicators(cell.labels, size, cell.predicted == cell.labels),
+            indicators(cell.predicted, size, cell.predicted >= 0),
+            indicators(cell.labels, size, everyone),
+        ],
+        format="csr",
+    )
+    return averages(*_counts(members, resamples, seed).reshape(3, size, -1))
+
+
+def _counts(members: sparse.csr_matrix, resamples: int, seed: int) -> FloatArray:
+    """(groups, 1 + resamples): how many members there are, and how many each resample drew."""
+    observed = np.asarray(members.sum(axis=1), np.float64)
+    drawn = resampled_counts(members, resamples=resamples, seed=seed)
+    return np.concatenate([observed, drawn], axis=1)
+
+
+def _pair(
+    pairs: Sequence[tuple[Predictions, Predictions]],
+    changes: dict[str, FloatArray],
+    resamples: int,
+    seed: int,
+) -> CellPair:
+    n, seeds = len(pairs[0][0]), len(pairs)
+    one = np.zeros(n, np.int64)
+    changed = np.array([a.predicted != b.predicted for a, b in pairs])
+    members = sparse.vstack([indicators(one, 1, each) for each in changed], format="csr")
+    churn, interval, _ = _joined(_counts(members, resamples, seed) / n, n, seed)
+    flipped = int(changed.any(axis=0).sum())
+    metrics, p_values = {}, {}
+    for name, change in changes.items():
+        mean, ends, spread = _joined(change, n, seed)
+        metrics[name] = estimate_from(mean, ends)
+        value = metrics[name].value
+        if value is not None and np.isfinite([spread.images, spread.seeds]).all():
+            p_values[name] = change_p(
+                value, images_error=float(spread.images), seeds_error=float(spread.seeds),
+                images=n, seeds=seeds, flipped=flipped,
+            )  # fmt: skip
+    correct = [(b.predicted == b.labels) * 1 - (a.predicted == a.labels) for a, b in pairs]
+    return CellPair(
+        n=n,
+        seeds=seeds,
+        metrics=metrics,
+        p_values=p_values,
+        churn=estimate_from(churn, interval.clip(0, 1)),
+        flips=reduce(add, (flips(a.labels, a.predicted, b.predicted) for a, b in pairs)),
+        detectable=detectable_effect(n, float(np.mean(np.mean(correct, axis=0) ** 2))),
+    )
+
+
+def _joined(values: FloatArray, images: int, seed: int) -> tuple[FloatArray, FloatArray, Spread]:
+    """(training seeds, 1 + resamples) → the mean over seeds, its interval (2,) and its errors."""
+    observed = values[:, 0]
+    interval, spread = joined_interval(values[:, 1:], observed, images=images, seed=seed)
+    return np.asarray(observed.mean()), interval, spread

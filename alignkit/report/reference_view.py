@@ -1,0 +1,143 @@
+"""The matrices with another cell of each row as the reference, for the page's script to put in.
+
+A cell is offered where every interval it asks for was computed; nothing is derived from intervals.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from alignkit.record import (
+    ChangeFacts,
+    DriftFacts,
+    Estimate,
+    LogitDistance,
+    MatrixEntry,
+    RunRecord,
+)
+from alignkit.report.matrix_view import ColumnKey, MatrixView, column_of, matrix_views
+from alignkit.report.names import METRICS, Names
+
+NO_LOGITS = LogitDistance(max_abs=None, mean_abs=None, cosine=None, reason="no matrix shows it")
+Known = dict[tuple[str, ColumnKey, ColumnKey], ChangeFacts]
+"""By row, reference and candidate."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceView:
+    """The matrices against one column."""
+
+    name: str
+    """As the page's address has it."""
+    title: str
+    matrices: tuple[MatrixView, ...]
+
+
+def reference_views(record: RunRecord, names: Names) -> tuple[ReferenceView, ...]:
+    """One for each column that can be the reference and is not already that of every row."""
+    known = _changes(record)
+    columns = dict.fromkeys(column_of(entry) for entry in record.matrix)
+    views = []
+    for column in columns:
+        switched = _switched(record, column, known)
+        if switched is None:
+            continue
+        path, backend, precision = column
+        title = f"{names.short(path)}, {backend} {precision}"
+        views.append(
+            ReferenceView("/".join(column), title, matrix_views(switched, names, against=title))
+        )
+    return tuple(views)
+
+
+def packed_references(record: RunRecord, names: Names) -> str:
+    """Deflated JSON in base64, ``[{name, title, panels: {metric: HTML}}]``; empty without any."""
+    views = reference_views(record, names)
+    if not views:
+        return ""
+    import numpy as np
+
+    from alignkit.report.packing import pack
+    from alignkit.report.templates import html
+
+    content = [
+        {
+            "name": view.name,
+            "title": view.title,
+            "panels": {
+                each.id: html("matrix_panel.html.j2", matrix=each) for each in view.matrices
+            },
+        }
+        for view in views
+    ]
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    return pack(np.frombuffer(text.encode(), np.uint8))["data"]
+
+
+def _changes(record: RunRecord) -> Known:
+    """All that was computed, and the same the other way round."""
+    aligned = {entry.trained_with: column_of(entry) for entry in record.matrix if entry.aligned}
+    found: Known = {
+        (pair.trained_with, pair.reference, pair.candidate): pair for pair in record.row_pairs
+    }
+    for entry in record.matrix:
+        if entry.drift and entry.trained_with in aligned:
+            row = entry.trained_with
+            found[row, aligned[row], column_of(entry)] = entry.drift
+    turned = {(row, b, a): _turned(change) for (row, a, b), change in found.items()}
+    return found | turned
+
+
+def _turned(change: ChangeFacts) -> ChangeFacts:
+    """Reference minus candidate."""
+    return change.model_copy(
+        update={
+            "metrics": {name: _negated(each) for name, each in change.metrics.items()},
+            "right_to_wrong": change.wrong_to_right,
+            "wrong_to_right": change.right_to_wrong,
+        }
+    )
+
+
+def _negated(each: Estimate) -> Estimate:
+    ends = [None if end is None else -end for end in (each.value, each.high, each.low)]
+    return Estimate(value=ends[0], low=ends[1], high=ends[2], reason=each.reason)
+
+
+def _switched(record: RunRecord, column: ColumnKey, known: Known) -> RunRecord | None:
+    """The record with each entry's drift against ``column``; ``None`` if it cannot be, or is."""
+    from alignkit.matrix import corrected
+
+    at = {(entry.trained_with, column_of(entry)): entry for entry in record.matrix}
+    entries = []
+    for (row, own), entry in at.items():
+        reference = at.get((row, column))
+        if entry.state != "measured" or own == column:
+            entries.append(entry.model_copy(update={"drift": None}))
+        elif reference is None or reference.state != "measured":
+            entries.append(entry.model_copy(update={"drift": _absent(reference)}))
+        elif change := known.get((row, column, own)):
+            entries.append(entry.model_copy(update={"drift": _drift(change)}))
+        else:
+            return None
+    if all(at[row, own].aligned for row, own in at if own == column):
+        return None
+    verdict = record.verdict.model_copy(update={"rules": ()})  # rules are about aligned cells
+    return record.model_copy(update={"matrix": corrected(entries), "verdict": verdict})
+
+
+def _drift(change: ChangeFacts) -> DriftFacts:
+    """With what a matrix shows of it."""
+    shown = {name: getattr(change, name) for name in ChangeFacts.model_fields}
+    return DriftFacts(**shown, mcnemar_p=None, logits=NO_LOGITS)
+
+
+def _absent(reference: MatrixEntry | None) -> DriftFacts:
+    """Of a row without the reference."""
+    why = f"{reference.state}: {reference.reason}" if reference else "not part of this run"
+    nothing = Estimate(value=None, low=None, high=None, reason=f"no reference in this row: {why}")
+    return DriftFacts(
+        n=0, metrics=dict.fromkeys(METRICS, nothing), churn=nothing, right_to_wrong=0,
+        wrong_to_right=0, wrong_to_wrong=0, detectable=None, mcnemar_p=None, logits=NO_LOGITS,
+    )  # fmt: skip
