@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, DistributedSampler
 
+from alignkit.datasets.images import Images
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import ConfigError, DataError, WorkerError
 from alignkit.loader import EncodedImages, MixedLoader, collate_encoded
@@ -181,6 +183,25 @@ def test_a_broken_image_is_named_and_logged_and_its_batch_is_kept(caplog):
     (failed,) = batch.failed
     assert (failed.position, failed.outcome, failed.id) == (0, "failed", "image-0")
     assert "batch 1 is without image-0" in caplog.text
+
+
+@pytest.mark.parametrize("collate", [collate_encoded, None])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_file_that_is_gone_is_one_image_that_failed(tmp_path, caplog, collate, workers):
+    for number, image in enumerate(IMAGES[:6]):
+        (tmp_path / f"{number}.jpg").write_bytes(image)
+    kept = replace(Images(tmp_path).evaluation(), labels=tuple(range(6)))
+    (tmp_path / "0.jpg").unlink()
+    inner = DataLoader(
+        EncodedImages(kept), batch_size=3, collate_fn=collate, num_workers=workers,
+        multiprocessing_context="fork" if workers else None,
+    )  # fmt: skip
+    first, second = MixedLoader(inner, CPU, GPU)
+    assert (first.labels.tolist(), second.labels.tolist()) == ([1, 2], [3, 4, 5])
+    ((position, _, outcome, reason, name),) = first.failed
+    assert (position, outcome, name) == (0, "failed", "0.jpg")
+    assert reason.startswith(f"cannot read {tmp_path}/0.jpg: No such file")
+    assert reason in caplog.text
 
 
 def test_a_batch_of_broken_images_alone_is_empty_and_not_missing():

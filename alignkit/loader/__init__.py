@@ -2,8 +2,9 @@
 
 It wraps any iterable of batches of encoded images, a `torch.utils.data.DataLoader` or a list. Which
 path an image takes follows from (seed, epoch, image) alone, never from threads, workers or ranks;
-batches come in the order of the wrapped loader, a bounded number ahead. An image that a path does
-not decode is left out of its batch, logged, and named in ``Batch.failed``; its batch is not lost.
+batches come in the order of the wrapped loader, a bounded number ahead. An image that is not read,
+or that a path does not decode, is left out of its batch, logged, and named in ``Batch.failed``; its
+batch is not lost.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from alignkit.errors import ConfigError
-from alignkit.loader.encoded import Encoded, EncodedImages, checked, collate_encoded
+from alignkit.loader.encoded import Encoded, EncodedImages, Unread, checked, collate_encoded
 from alignkit.loader.workers import deaths_explained
 from alignkit.numerics import usable_cpus
 from alignkit.prepare import prepare_one
@@ -170,7 +171,11 @@ class MixedLoader:
             number, encoded, ids, seconds.astype(int).tolist(), (drawn[:, 1] >> 1).tolist()
         )
 
-    def _one(self, upload: Upload, encoded: bytes, path: int, seed: int, name: str) -> _Prepared:
+    def _one(
+        self, upload: Upload, encoded: bytes | Unread, path: int, seed: int, name: str
+    ) -> _Prepared:
+        if isinstance(encoded, Unread):
+            return _Prepared("failed", encoded, None)
         outcome, pixels = prepare_one(name, encoded, (self.first, self.second)[path])
         transform = self.second_transform or self.transform if path else self.transform
         if pixels is None:
@@ -215,7 +220,7 @@ class _Drawn:
     """0: first, 1: second."""
     seeds: Sequence[int]
 
-    def jobs(self) -> Iterator[tuple[bytes, int, int, str]]:
+    def jobs(self) -> Iterator[tuple[bytes | Unread, int, int, str]]:
         return zip(self.encoded.images, self.paths, self.seeds, self.ids, strict=True)
 
 

@@ -10,10 +10,16 @@ from alignkit.errors import DataError
 from alignkit.samples import Samples
 
 
+class Unread(str):
+    """Why an image was not read, in place of its bytes; text, which any ``collate_fn`` keeps."""
+
+    __slots__ = ()
+
+
 class Encoded(NamedTuple):
     """A batch of the wrapped loader."""
 
-    images: Sequence[bytes]
+    images: Sequence[bytes | Unread]
     labels: Sequence[int]
     """Or anything ``int`` takes, as the tensor a ``DataLoader`` makes of numbers."""
     ids: Sequence[str] | None = None
@@ -29,7 +35,7 @@ def checked(batch: Any, number: int) -> Encoded:
         raise DataError(f"batch {number} has {' and '.join(str(len(each)) for each in batch)} of "
                         "images, labels and ids")  # fmt: skip
     for position, image in enumerate(given.images):
-        if not isinstance(image, bytes):
+        if not isinstance(image, bytes | Unread):
             raise DataError(
                 f"batch {number}, image {position + 1} is {type(image).__name__}, not the bytes "
                 "of an encoded image: let the data set read files, not decode them"
@@ -39,15 +45,22 @@ def checked(batch: Any, number: int) -> Encoded:
 
 @dataclass(frozen=True, slots=True)
 class EncodedImages:
-    """`Samples` as a map-style data set of (encoded bytes, label, id) for a ``DataLoader``."""
+    """`Samples` as a map-style data set of (encoded bytes, label, id) for a ``DataLoader``.
+
+    A file that cannot be read any more is one image that failed, and not the end of the loop.
+    """
 
     samples: Samples
 
     def __len__(self) -> int:
         return len(self.samples)
 
-    def __getitem__(self, index: int) -> tuple[bytes, int, str]:
-        return self.samples.read(index), self.samples.labels[index], self.samples.ids[index]
+    def __getitem__(self, index: int) -> tuple[bytes | Unread, int, str]:
+        try:
+            encoded: bytes | Unread = self.samples.read(index)
+        except DataError as error:
+            encoded = Unread(error)
+        return encoded, self.samples.labels[index], self.samples.ids[index]
 
 
 def collate_encoded(items: Sequence[tuple[Any, ...]]) -> Encoded:
