@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from alignkit.backends.onnxruntime_start import Start
 from alignkit.backends.refusal import refusal
 from alignkit.errors import BackendError
+from alignkit.quiet import quiet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +39,7 @@ def quantise(onnx: Path, images: Batch, folder: Path) -> None:
 
     inferred, file = folder / "inferred.onnx", folder / "model.onnx"
     try:
-        with _quiet():
+        with quiet():  # of its advice to do what is being done
             quant_pre_process(onnx, inferred, skip_symbolic_shape=True)
             quantization.quantize_static(
                 inferred,
@@ -55,15 +53,3 @@ def quantise(onnx: Path, images: Batch, folder: Path) -> None:
     except Exception as error:  # it raises bare exceptions of every kind
         raise BackendError(f"ONNX Runtime cannot quantise the graph: {refusal(error)}") from error
     inferred.unlink()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence its advice, on the root logger, to do what is being done."""
-    root = logging.getLogger()
-    before = root.level
-    root.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        root.setLevel(before)

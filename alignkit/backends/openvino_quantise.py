@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from alignkit.backends.refusal import refusal
 from alignkit.errors import BackendError
 from alignkit.plugins import Plugin
+from alignkit.quiet import TOOLKIT, quiet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +32,7 @@ def quantise(onnx: Path, images: Batch, folder: Path) -> None:
     try:
         graph = openvino.Core().read_model(onnx)
         graph.reshape([-1, *images.shape[1:]])
-        with redirect_stdout(StringIO()):  # its progress bars; stdout is for data
+        with quiet(TOOLKIT), redirect_stdout(StringIO()):  # progress bars; stdout is for data
             made = nncf.quantize(graph, single, subset_size=len(images))
     except (RuntimeError, nncf.ValidationError) as error:
         raise BackendError(f"NNCF cannot quantise the graph: {refusal(error)}") from error

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 from alignkit.errors import BackendError
+from alignkit.quiet import TOOLKIT, quiet
 
 if TYPE_CHECKING:
     import torch
@@ -52,6 +53,9 @@ class Compiled:
 
     def __post_init__(self) -> None:
         import torch
+
+        with quiet(TOOLKIT):
+            import torch.utils.cpp_extension  # which compiling imports
 
         # a graph that cannot be captured whole, or again, raises: nothing is left to eager torch
         self.run = torch.compile(self.module, backend=self._inductor, fullgraph=True, dynamic=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import BackendError
+from alignkit.quiet import TOOLKIT, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +85,8 @@ class PipeSession:
         self.pipe = None
 
     def _build(self, normalise: Normalise) -> None:
-        import torchpipe
+        with quiet(TOOLKIT):
+            import torchpipe
 
         options = pipe_options(self.onnx, self.size, self.engine, normalise)
         try:

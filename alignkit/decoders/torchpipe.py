@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from alignkit.decoders import Decoded
+from alignkit.quiet import TOOLKIT, quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +56,8 @@ def backend(chain: str, **parameters: str) -> Any:
     Unlike a ``torchpipe.pipe`` it may be called from threads and after a fork, and takes no name
     that would stay taken for the life of the process.
     """
-    import logging
-
-    # torch looks for a compiler's CUDA while torchpipe is imported, and warns where there is none
-    noisy = logging.getLogger("torch.utils.cpp_extension")
-    level = noisy.level
-    noisy.setLevel(logging.ERROR)
-    try:
+    with quiet(TOOLKIT):
         import torchpipe  # noqa: F401 - registers its backends with omniback
-    finally:
-        noisy.setLevel(level)
     import omniback
 
     return omniback.init(chain, parameters)
