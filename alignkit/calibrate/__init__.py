@@ -100,18 +100,28 @@ def summary(stages: dict[str, dict[str, Any]]) -> str:
 
 def _told(stage: str, measured: dict[str, Any] | None) -> tuple[str, str]:
     """How near, and to what."""
-    kinds = [each for each in (measured or {}).get("kinds", {}).values() if each["images"]]
+    found = list((measured or {}).get("kinds", {}).values())
+    left_out = sum(each["not_compared"] for each in found)
+    images = left_out + sum(each["images"] for each in found)
+    rest = f", {left_out} of {images} images not compared" if left_out else ""
+    kinds = [each for each in found if each["images"]]
     if measured is None or not kinds:
-        return f"{stage} not yet calibrated", ""
-    most = max(each["max_levels"] for each in kinds)
+        return f"{stage} not yet calibrated{rest}", ""
     where = "a CPU" if measured["device"].startswith("CPU") else measured["device"]
-    of = f" (against {measured['real'].split(',')[0]} on {where})"
-    if not most:
-        return f"{stage} equal", of
+    return f"{stage} {_apart(kinds, whole=not left_out)}{rest}", (
+        f" (against {measured['real'].split(',')[0]} on {where})"
+    )
+
+
+def _apart(kinds: Sequence[dict[str, Any]], *, whole: bool) -> str:
+    """How far the worst kind is; ``equal`` only of the whole probe."""
+    most = max(each["max_levels"] for each in kinds)
+    if not most and whole:
+        return "equal"
     if most <= 1:
-        return f"{stage} within {most:.2g} levels", of
+        return f"within {most:.2g} levels"
     share = percent(min(each["share_within_1"] for each in kinds), 2)
-    return f"{stage} within 1 level on {share} of values, {most:.3g} at most", of
+    return f"within 1 level on {share} of values, {most:.3g} at most"
 
 
 def _stored(path: Path) -> dict[str, dict[str, Any]]:

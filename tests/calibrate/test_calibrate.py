@@ -98,7 +98,23 @@ def test_a_file_that_one_of_the_two_refuses_is_counted_with_its_reason(images):
     assert (kind["images"], kind["not_compared"]) == (0, 3)
     assert kind["reasons"] == ["not on this hardware"]
     assert kind["share_equal"] is kind["max_levels"] is None
-    assert summary({"decode": numbers}).startswith("decode not yet calibrated")
+    told = summary({"decode": numbers})
+    assert told.startswith("decode not yet calibrated, 3 of 3 images not compared; ")
+
+
+def test_a_stage_is_not_called_equal_where_a_decoder_refuses_some_kinds_of_image(images):
+    class Refusing(SimpleJPEGDecoder):
+        def decode(self, encoded):
+            decoded = super().decode(encoded)
+            grey = (decoded.image == decoded.image[..., :1]).all()
+            return decoded if grey else Decoded("unsupported", reason="colour")
+
+    numbers = calibrate(case(Refusing(chroma="nearest")), images, NoProgress())
+    grey = sum(kind_of(image) == "grey baseline" for image in images)
+    told = summary(numbers)
+    others = f"{len(images) - grey} of {len(images)} images not compared"
+    assert told.startswith(f"decode within 0 levels, {others} (against ")
+    assert "equal" not in told.partition(";")[0]
 
 
 def test_what_cannot_run_is_left_as_it_was_measured_elsewhere(found, images, tmp_path):
@@ -117,7 +133,10 @@ def test_what_cannot_run_is_left_as_it_was_measured_elsewhere(found, images, tmp
 
 def test_the_summary_names_the_worst_kind_and_what_was_measured():
     def stage(**kinds):
-        full = {k: {"images": 1, "share_within_1": s, "max_levels": m} for k, (s, m) in kinds.items()}  # fmt: skip
+        full = {
+            k: {"images": 1, "not_compared": 0, "share_within_1": s, "max_levels": m}
+            for k, (s, m) in kinds.items()
+        }
         return {"real": "lib 1.0, codec 2", "device": "NVIDIA X, driver 9", "kinds": full}
 
     told = summary({"decode": stage(a=(0.9995, 3), b=(1.0, 0)), "resize": stage(a=(1.0, 0.0042))})
