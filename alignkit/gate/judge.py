@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -62,8 +62,16 @@ def judge(
     ``paths`` begin with the reference; without them, every path that was compared counts. ``lines``
     are those of the rules in the file, from 1. ``today`` decides which waivers hold.
     """
-    evidence = replace(
-        _evidence(matrix, pixels, coverage, baseline, paths),
+    names = [path.name for path in paths] or _compared(pixels)
+    evidence = Evidence(
+        matrix=matrix,
+        pixels=pixels,
+        coverage=coverage,
+        baseline=baseline,
+        reference=names[0] if names else "",
+        candidates=names[1:],
+        skipped={path.name: path.skipped for path in paths if path.skipped},
+        labels={(path.name, stage.stage): stage.label for path in paths for stage in path.stages},
         attributions=attributions,
         groups=groups,
         latencies=latencies,
@@ -87,37 +95,14 @@ def judge(
         state="error" if broken else state,
         sentence=sentence(outcomes, broken, doubts, evidence),
         informational=gate.informational,
-        exit_code=int(_pardoned(code) if gate.informational else code),
+        exit_code=pardoned(code) if gate.informational else int(code),
         rules=outcomes,
     )
 
 
-def _evidence(
-    matrix: Sequence[MatrixEntry],
-    pixels: Sequence[PixelStage],
-    coverage: Sequence[CoverageDiff],
-    baseline: BaselineFacts | None,
-    paths: Sequence[PathFacts],
-) -> Evidence:
-    names = [path.name for path in paths]
-    if not names:
-        names = list(
-            dict.fromkeys(name for each in pixels for name in (each.reference, each.candidate))
-        )
-    return Evidence(
-        matrix=matrix,
-        pixels=pixels,
-        coverage=coverage,
-        baseline=baseline,
-        reference=names[0] if names else "",
-        candidates=names[1:],
-        skipped={path.name: path.skipped for path in paths if path.skipped},
-        labels={(path.name, stage.stage): stage.label for path in paths for stage in path.stages},
-    )
-
-
-def _sides(stage: PixelStage) -> tuple[str, str]:
-    return stage.reference, stage.candidate
+def _compared(pixels: Sequence[PixelStage]) -> list[str]:
+    """Every path, the reference first."""
+    return list(dict.fromkeys(name for each in pixels for name in (each.reference, each.candidate)))
 
 
 def _placed(gate: Gate, lines: Sequence[int], *, with_model: bool) -> list[tuple[Rule, int]]:
@@ -201,9 +186,10 @@ def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, Settling | None]:
     states: list[VerdictState] = ["pass"]
     needed = None
     bad = _badness(rule, seen.value)
-    for name, limit in (("warn", rule.warn), ("fail", rule.fail)):
+    bounds: dict[VerdictState, float | None] = {"warn": rule.warn, "fail": rule.fail}
+    for state, limit in bounds.items():
         if limit is not None and (bad < limit if metric.worse == "below" else bad > limit):
-            states.append(name)  # type: ignore[arg-type]  # the two names are states
+            states.append(state)
     if rule.margin is not None:
         inside, needed = _within(rule, rule.margin, seen)
         states.append(inside)
@@ -231,13 +217,9 @@ def _within(rule: Rule, margin: float, seen: Observed) -> tuple[VerdictState, Se
     """Inclusion of the 95 % interval in the margin: for both directions two one-sided tests."""
     if seen.low is None or seen.high is None or seen.value is None:
         return "error", None
-    low = seen.low if rule.direction != "rise" else -math.inf
-    high = seen.high if rule.direction != "drop" else math.inf
-    if rule.direction == "drop":
-        high = -math.inf if low >= -margin else seen.high
-    if rule.direction == "rise":
-        low = math.inf if high <= margin else seen.low
-    if low >= -margin and high <= margin:
+    not_lower = rule.direction == "rise" or seen.low >= -margin
+    not_higher = rule.direction == "drop" or seen.high <= margin
+    if not_lower and not_higher:
         return "pass", None
     if seen.low > margin or seen.high < -margin:
         return "fail", None
@@ -335,6 +317,8 @@ def _run_code(
     return ExitCode.PASS
 
 
-def _pardoned(code: ExitCode) -> ExitCode:
-    """What drift and indecision become where they may not fail a run; all else stays."""
-    return ExitCode.PASS if code in (ExitCode.DRIFT, ExitCode.INCONCLUSIVE) else code
+def pardoned(code: int) -> int:
+    """What drift and indecision become where they may not fail a run; all else stays, for it means
+    that nothing was decided.
+    """
+    return 0 if code in (ExitCode.DRIFT, ExitCode.INCONCLUSIVE) else code

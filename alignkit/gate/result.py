@@ -14,6 +14,7 @@ from alignkit.baseline.approval import in_ci
 from alignkit.baseline.pending import pending_changes, pending_file, write_pending
 from alignkit.errors import AlignkitError, ConfigError, ExitCode
 from alignkit.gate.check import Checked, check
+from alignkit.gate.judge import pardoned
 from alignkit.gate.shard import Part, Shard, read_part
 from alignkit.load import load_experiment
 from alignkit.load.experiment import Experiment
@@ -22,8 +23,6 @@ from alignkit.progress import Progress
 from alignkit.record import Verdict
 from alignkit.workspace import Workspace
 
-PARDONABLE = (ExitCode.DRIFT, ExitCode.INCONCLUSIVE)
-"""What ``--exit-zero`` changes; all else means that nothing was decided."""
 PROBLEM = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$")
 """How `alignkit.load.source.Problem` is written."""
 
@@ -69,8 +68,10 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
 
             if run.against is not None:
                 raise ConfigError("--shard is judged against recorded baselines, not against runs")
-            if run.fail_fast:
-                raise ConfigError("--shard measures all of its images; leave --fail-fast out")
+            if run.fail_fast or run.changed_only:
+                raise ConfigError(
+                    "--shard measures all of its images; leave --fail-fast and --changed-only out"
+                )
             return check_shard(
                 experiment, run.workspace, run.shard, baselines=run.baselines, progress=progress
             )
@@ -131,7 +132,7 @@ def _result(
         file=run.file,
         command=run.command,
         verdict=checked.record.verdict,
-        exit_code=0 if run.exit_zero and code in PARDONABLE else code,
+        exit_code=pardoned(code) if run.exit_zero else code,
         record=checked.record,
         page=_page(checked) if run.report else None,
         findings=ended_waivers(experiment, date.today()),  # noqa: DTZ011 - the reader's day

@@ -302,3 +302,4 @@ def test_fail_fast_of_what_holds_is_the_whole_gate(gate, case):
     file = case.write("{preset: strict}")
     assert gate(file, "--fail-fast").out.replace(" --fail-fast", "") == gate(file).out
     assert gate(file, "--fail-fast", "--shard", "1/2").code == 2
+    assert gate(file, "--changed-only", "--shard", "1/2").code == 2
