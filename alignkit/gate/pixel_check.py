@@ -6,15 +6,12 @@ import shlex
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from alignkit import __version__
 from alignkit.load.experiment import Experiment
 from alignkit.progress import Progress, advancing
 from alignkit.record import Control, DataFacts, RunRecord, Verdict
-from alignkit.samples import Samples
 from alignkit.workspace import Workspace, code_version, content_key
 
 if TYPE_CHECKING:
@@ -22,10 +19,7 @@ if TYPE_CHECKING:
     from alignkit.gate.shard import PairSums
     from alignkit.preprocess import Preprocess
     from alignkit.record import CoverageDiff, PixelStage
-
-PHOTOGRAPHS = ("420", "444")
-PROBES = 30
-"""Images besides these that a planted fault is looked for in."""
+    from alignkit.samples import Samples
 
 
 def compare_pixels(
@@ -81,31 +75,10 @@ def stages_of(pairs: Sequence[PairSums]) -> tuple[PixelStage, ...]:
 
 
 def self_test_controls(reference: Preprocess, samples: Samples) -> tuple[Control, ...]:
-    """A/A must be zero; a channel swap and a shift by half a pixel must be found.
-
-    Faults are looked for in photographs of the package too, since a swap cannot be seen in images
-    that are grey.
-    """
+    """A/A must be zero; a channel swap and a shift by half a pixel must be found."""
     from alignkit.verify.pixels import check_pixels
 
-    return check_pixels(reference, _with_photographs(samples))
-
-
-def _with_photographs(samples: Samples) -> Samples:
-    count = min(PROBES, len(samples))
-    own = len(PHOTOGRAPHS)
-    return Samples(
-        ids=(*(f"alignkit/{kind}.jpg" for kind in PHOTOGRAPHS), *samples.ids[:count]),
-        labels=(),
-        classes=(),
-        read=lambda index: _photograph(index) if index < own else samples.read(index - own),
-        fingerprint=content_key([samples.fingerprint, PHOTOGRAPHS]),
-    )
-
-
-@cache
-def _photograph(index: int) -> bytes:
-    return resources.files("alignkit").joinpath("jpegs", f"{PHOTOGRAPHS[index]}.jpg").read_bytes()
+    return check_pixels(reference, samples)
 
 
 def pixel_record(

@@ -44,11 +44,17 @@ def test_a_shift_moves_a_ramp_by_half_an_output_pixel():
     assert abs(inner.mean()) == pytest.approx(2.0, abs=0.5)  # half of 128 / 32 input pixels
 
 
-def test_images_that_the_path_cannot_decode_make_failed_controls():
-    torn = Samples(("torn.jpg",), (), (), lambda index: b"no image", "torn")
-    controls = check_pixels(opencv_path(), torn)
+def test_grey_images_do_not_hide_a_swap(jpegs):
+    grey = Samples(("grey.jpg",), (), (), lambda index: jpegs["grey"], "grey")
+    controls = check_pixels(opencv_path(), grey)
+    assert [control.passed for control in controls] == [True] * 3, controls
+
+
+def test_a_path_that_decodes_nothing_has_failed_controls():
+    path = replace(opencv_path(), max_pixels=1)
+    controls = check_pixels(path, photographs())
     assert [control.passed for control in controls] == [False] * 3
-    assert all("none of 1 images was decoded" in control.observed for control in controls)
+    assert all("none of 4 images was decoded" in control.observed for control in controls)
     assert not any(control.traceback for control in controls)
 
 
