@@ -7,7 +7,7 @@ from pathlib import Path
 from alignkit.columns import columns
 from alignkit.record import DriftFacts, MatrixEntry, RunRecord
 from alignkit.report.advice_view import advice_sentence
-from alignkit.report.matrix_view import ALPHA, significance
+from alignkit.report.matrix_view import ALPHA, interval_words, seeds_of, significance
 from alignkit.report.numerals import count, interval, percent, points
 from alignkit.report.published_view import published_label, tally
 
@@ -47,6 +47,8 @@ def _matrix(record: RunRecord) -> list[str]:
         lines.append(f"… and {len(compared) - SHOWN} that moved less; see the report")
     if told := significance(record.matrix, "recall.macro"):
         lines.append(f"* {told}")
+    if compared and len(seeds_of(record)) == 1:
+        lines.append(interval_words(record))
     for state in ("skipped", "failed"):
         ended = [entry for entry in record.matrix if entry.state == state]
         if ended:

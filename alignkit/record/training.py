@@ -17,6 +17,8 @@ class Epoch(Stored):
     held_out_loss: float | None = None
     """Mean cross entropy on ``train.holdout``; none without it."""
     held_out_accuracy: float | None = None
+    held_out_recall: float | None = None
+    """Mean recall over the classes that held-out images show."""
 
 
 class PretrainedFacts(Stored):

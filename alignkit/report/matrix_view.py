@@ -231,6 +231,18 @@ class _Builder:
         return None if worst == "pass" else icon(worst)
 
 
+def seeds_of(record: RunRecord) -> list[int]:
+    """Of the models that were measured, in ascending order."""
+    return sorted({each.seed for each in record.trainings if each.state == "measured"})
+
+
+def interval_words(record: RunRecord) -> str:
+    """What the drifts' intervals are of: one seed says nothing of others."""
+    if len(seeds_of(record)) > 1:
+        return "Intervals are of other seeds and other images."
+    return "Intervals are of other images under these models and say nothing of other trainings."
+
+
 def column_of(entry: MatrixEntry) -> ColumnKey:
     """Evaluated with, backend, precision."""
     return (entry.evaluated_with, entry.backend, entry.precision)

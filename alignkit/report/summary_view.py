@@ -9,7 +9,7 @@ from alignkit.record import Estimate, MatrixEntry, PublishedFacts, RunRecord
 from alignkit.report.advice_view import advice_sentence
 from alignkit.report.coverage_view import coverage_words
 from alignkit.report.flipped_view import flipped_sentences
-from alignkit.report.matrix_view import significance
+from alignkit.report.matrix_view import interval_words, significance
 from alignkit.report.mix_view import mix_sentences
 from alignkit.report.names import Names
 from alignkit.report.numerals import DASH, count, interval, percent, plain, points, shorten
@@ -120,7 +120,8 @@ def _matrix(record: RunRecord, names: Names) -> Section:
     ]
     words = (
         "Change of macro recall against the aligned cell of the row, in percentage points, "
-        "with its 95 % interval; lost: right before, wrong now; gained: the other way."
+        "with its 95 % interval; lost: right before, wrong now; gained: the other way. "
+        f"{interval_words(record)}"
     )
     if floors:
         words += f" Noise floor of macro recall over seeds: {', '.join(floors)}."

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from alignkit.record import Epoch, PretrainedFacts, RunRecord, TrainingFacts
 from alignkit.report.names import Names, PathName
-from alignkit.report.numerals import count, grouped, percent
+from alignkit.report.numerals import DASH, count, grouped, percent
 from alignkit.report.svg import LinePlot, line_plot
 from alignkit.report.table import Row, Shown, Table, number_columns, text_columns
 
@@ -36,9 +37,21 @@ def _section(index: int, path: PathName, trainings: list[TrainingFacts]) -> Trai
     words = [f"{count(len(trainings) - len(undone), 'model')} trained"]
     if logged:
         words.append(f"{grouped(logged[0].images)} images")
+        words += _how(logged)
         words += _begun(logged[0].pretrained)
     words += [f"seed {t.seed} {t.state}: {t.reason or 'no reason was recorded'}" for t in undone]
     return TrainingSection(path, ", ".join(words), _charts(index, path, logged) if logged else ())
+
+
+def _how(logged: list[TrainingFacts]) -> list[str]:
+    """What else is to be known of trainings that ran."""
+    first, words = logged[0], []
+    if first.ranks > 1:
+        words.append(f"{first.ranks} processes")
+    if first.held_out:
+        kept = ", ".join(f"{t.kept_epoch} of {len(t.epochs)} (seed {t.seed})" for t in logged)
+        words.append(f"{grouped(first.held_out)} more held out to score them; kept epoch {kept}")
+    return words
 
 
 def _begun(pretrained: PretrainedFacts | None) -> list[str]:
@@ -52,36 +65,58 @@ def _begun(pretrained: PretrainedFacts | None) -> list[str]:
 
 
 def _charts(index: int, path: PathName, logged: list[TrainingFacts]) -> tuple[LinePlot, ...]:
-    loss = [
-        (f"seed {t.seed}", [(float(epoch.epoch), epoch.loss) for epoch in t.epochs]) for t in logged
-    ]
-    accuracy = [
-        (f"seed {t.seed}", [(float(epoch.epoch), 100 * epoch.accuracy) for epoch in t.epochs])
-        for t in logged
-    ]
-    return (
-        line_plot(
-            loss, id=f"loss-{index}", title=f"{path.name}: training loss by epoch", zero=True
-        ),
-        line_plot(
-            accuracy, id=f"accuracy-{index}", title=f"{path.name}: training accuracy in % by epoch"
-        ),
+    def plot(name: str, title: str, value: Callable[[Epoch], float | None]) -> LinePlot | None:
+        lines = [(f"seed {t.seed}", _points(t, value)) for t in logged]
+        if not any(points for _, points in lines):
+            return None
+        title = f"{path.name}: {title} by epoch"
+        return line_plot(lines, id=f"{name}-{index}", title=title, zero=name == "loss")
+
+    plots = (
+        plot("loss", "training loss", lambda epoch: epoch.loss),
+        plot("accuracy", "training accuracy in %", lambda epoch: 100 * epoch.accuracy),
+        plot("held-out", "held-out macro recall in %", _held_out_recall),
     )
+    return tuple(each for each in plots if each)
+
+
+def _points(
+    training: TrainingFacts, value: Callable[[Epoch], float | None]
+) -> list[tuple[float, float]]:
+    values = ((float(epoch.epoch), value(epoch)) for epoch in training.epochs)
+    return [(epoch, each) for epoch, each in values if each is not None]
+
+
+def _held_out_recall(epoch: Epoch) -> float | None:
+    return None if epoch.held_out_recall is None else 100 * epoch.held_out_recall
 
 
 def training_table(record: RunRecord, names: Names) -> Table | None:
     """Every epoch of every training; ``None`` without any."""
+    held_out = any(training.held_out for training in record.trainings)
     rows = tuple(
-        _row(training, epoch, names) for training in record.trainings for epoch in training.epochs
+        _row(training, epoch, names, held_out=held_out)
+        for training in record.trainings
+        for epoch in training.epochs
     )
+    scores = ("Held-out loss", "Held-out accuracy", "Held-out recall") if held_out else ()
     columns = (
         *text_columns("Trained with"),
         *number_columns("Seed", "Epoch", "Loss", "Accuracy", "Learning rate", "Images / s"),
+        *number_columns(*scores),
     )
-    return Table("Every epoch; accuracy on the training images", columns, rows) if rows else None
+    told = "Every epoch; accuracy on the training images as augmented"
+    if held_out:
+        told += ", held-out recall is the mean over the classes"
+    return Table(told, columns, rows) if rows else None
 
 
-def _row(training: TrainingFacts, epoch: Epoch, names: Names) -> Row:
+def _row(training: TrainingFacts, epoch: Epoch, names: Names, *, held_out: bool) -> Row:
+    scores = (
+        _or_dash(epoch.held_out_loss, "{:.4f}".format),
+        _or_dash(epoch.held_out_accuracy, percent),
+        _or_dash(epoch.held_out_recall, percent),
+    )
     return Row(
         (
             Shown(names.short(training.preprocess)),
@@ -91,5 +126,10 @@ def _row(training: TrainingFacts, epoch: Epoch, names: Names) -> Row:
             Shown(percent(epoch.accuracy)),
             Shown(f"{epoch.learning_rate:.2e}".replace("-", "\N{MINUS SIGN}")),
             Shown(f"{epoch.images_per_second:.0f}"),
+            *map(Shown, scores if held_out else ()),
         )
     )
+
+
+def _or_dash(value: float | None, words: Callable[[float], str]) -> str:
+    return DASH if value is None else words(value)

@@ -13,7 +13,7 @@ from alignkit.report.coverage_view import coverage_tables, coverage_words
 from alignkit.report.entries_view import Failure, entries_table, failures, per_seed_table
 from alignkit.report.flipped_view import FlippedSection, flipped_sections
 from alignkit.report.key_figures import KeyFigure, key_figures
-from alignkit.report.matrix_view import EDGES, MatrixView, matrix_views
+from alignkit.report.matrix_view import EDGES, MatrixView, interval_words, matrix_views
 from alignkit.report.mix_view import MixSection, mix_section
 from alignkit.report.names import Names, PathName
 from alignkit.report.numerals import duration
@@ -61,6 +61,8 @@ class ReportView:
     coverage_tables: tuple[Table, ...]
     worst: tuple[WorstGroup, ...]
     classes: tuple[ClassSection, ...]
+    intervals: str
+    """What the drifts' intervals are of."""
     trainings: tuple[TrainingSection, ...]
     training_table: Table | None
     controls: Table | None
@@ -107,6 +109,7 @@ def report_view(record: RunRecord) -> ReportView:
         coverage_tables=coverage_tables(record.coverage, record.coverage_diffs, names),
         worst=worst_groups(record.worst, names, record.command),
         classes=class_sections(record, names),
+        intervals=interval_words(record),
         trainings=training_sections(record, names),
         training_table=training_table(record, names),
         controls=controls_table(record),

@@ -255,6 +255,8 @@ def _judge(
     if not rank.number:
         report = classification(labels, predicted, task.classes)
         state.reports.append({"epoch": epoch + 1, "of": of, "report": report})
+        if found:
+            found["held_out_recall"] = report["macro avg"]["recall"]
     return found
 
 

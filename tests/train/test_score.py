@@ -45,8 +45,10 @@ def test_the_score_is_that_of_the_kept_weights_on_images_never_trained_on(tmp_pa
     pixels = BEST.training.preprocess.normalise(np.asarray(BEST.prepared.pixels)[held])
     with torch.inference_mode():
         answers = load_model(checkpoint)(torch.from_numpy(pixels)).argmax(1).numpy()
-    right = answers == np.array(samples.labels)[held]
-    assert log["epochs"][log["kept_epoch"] - 1]["held_out_accuracy"] == right.mean()
+    labels = np.array(samples.labels)[held]
+    kept = log["epochs"][log["kept_epoch"] - 1]
+    assert kept["held_out_accuracy"] == (answers == labels).mean()
+    assert kept["held_out_recall"] == pytest.approx(recall_score(labels, answers, average="macro"))
 
 
 def test_held_out_images_are_of_every_class_and_follow_from_seed_and_id():

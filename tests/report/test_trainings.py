@@ -1,0 +1,68 @@
+"""What the page says of trainings: their curves, what scored them, and what one seed cannot tell."""
+
+from pathlib import Path
+
+from alignkit.record import PretrainedFacts
+from alignkit.report.names import Names
+from alignkit.report.training_view import training_sections, training_table
+from alignkit.summary import summary
+
+
+def scored(training):
+    """With held-out images, on which the third epoch did best."""
+    epochs = tuple(
+        epoch.model_copy(
+            update={
+                "held_out_loss": 1 / epoch.epoch,
+                "held_out_accuracy": 0.5,
+                "held_out_recall": 0.4 + 0.01 * epoch.epoch,
+            }
+        )
+        for epoch in training.epochs
+    )
+    changes = {"epochs": epochs, "held_out": 300, "kept_epoch": 3, "ranks": 2}
+    return training.model_copy(update=changes)
+
+
+def with_trainings(record, trainings):
+    return record.model_copy(update={"trainings": tuple(trainings)})
+
+
+def test_held_out_images_get_a_curve_columns_and_words(record):
+    held = with_trainings(record, map(scored, record.trainings))
+    section = training_sections(held, Names(record.paths))[0]
+    assert [chart.title.partition(": ")[2] for chart in section.charts] == [
+        "training loss by epoch",
+        "training accuracy in % by epoch",
+        "held-out macro recall in % by epoch",
+    ]
+    assert (
+        "2 processes, 300 more held out to score them; kept epoch 3 of 8 (seed 0)" in section.words
+    )
+    table = training_table(held, Names(record.paths))
+    assert [each.text for each in table.rows[2].cells[-3:]] == ["0.3333", "50.0\xa0%", "43.0\xa0%"]
+
+
+def test_without_held_out_images_nothing_is_said_of_them(record):
+    sections = training_sections(record, Names(record.paths))
+    assert all(len(section.charts) == 2 for section in sections)
+    assert len(training_table(record, Names(record.paths)).columns) == 7
+
+
+def test_the_page_names_the_weights_that_trainings_began_with(record):
+    facts = PretrainedFacts(identity="DEFAULT (a.pth)", sha256="ab" * 32, drawn_anew=("fc.bias",))
+    begun = (each.model_copy(update={"pretrained": facts}) for each in record.trainings)
+    section = training_sections(with_trainings(record, begun), Names(record.paths))[0]
+    assert "begun with DEFAULT (a.pth), state_dict SHA-256 abababababab…" in section.words
+    assert section.words.endswith("fc.bias drawn anew for these classes")
+
+
+def test_one_seed_is_never_said_to_tell_of_others(record, rendered):
+    single = with_trainings(record, (each for each in record.trainings if each.seed == 0))
+    told = "Intervals are of other images under these models and say nothing of other trainings."
+    folder = rendered(single)
+    for each in ((folder / "index.html").read_text(), (folder / "summary.md").read_text()):
+        assert told in each
+        assert "other seeds" not in each
+    assert told in summary(single, Path("index.html"))
+    assert told not in summary(record, Path("index.html"))
