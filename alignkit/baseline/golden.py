@@ -61,7 +61,7 @@ class GoldenStore:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise _damaged(path, str(error)) from error
+            raise _damaged(path, "it holds no array") from error
         if array_sha256(array) != sha256:
             raise _damaged(path, "it holds another array than its name says")
         return array
@@ -71,4 +71,7 @@ class GoldenStore:
 
 
 def _damaged(path: Path, what: str) -> BaselineError:
-    return BaselineError(f"golden tensor {path} is damaged ({what}); record it again")
+    return BaselineError(
+        f"golden tensor {path} is damaged ({what}); restore it, or delete it and record it again: "
+        "alignkit baseline record FILE --golden STAGE"
+    )

@@ -278,16 +278,16 @@ def _strangers(gate: Gate, evidence: Evidence) -> list[_Judged]:
     found = []
     for count, limit, state, code, observed in (
         (baseline.new, "every image has an approved line", "error", ExitCode.BASELINE,
-         f"{baseline.new} have none; add them: alignkit baseline record FILE"),
+         f"{baseline.new} without an approved line; add them: alignkit baseline record FILE"),
         (baseline.gone, "every approved image is looked at", "warn", ExitCode.PASS,
-         f"{baseline.gone} were not; their lines are kept"),
+         f"{baseline.gone} approved before were not there; their lines are kept"),
     ):  # fmt: skip
         if count:
             outcome = RuleOutcome(
-                metric="baseline",
+                metric="images",
                 limit=limit,
                 trained_with=BASELINE,
-                evaluated_with="all",
+                evaluated_with="every path",
                 backend="",
                 precision="",
                 state=state,

@@ -102,7 +102,10 @@ def test_recording_again_adds_and_never_overwrites(ak, case, recorded):
     (case.images / "new.jpg").write_bytes((case.images / "420.jpg").read_bytes())
     missing = ak("gate", recorded)
     assert missing.code == 6
-    assert "1 have none; add them: alignkit baseline record" in missing.out
+    assert (
+        "images of every path against baseline: 1 without an approved line; add them: "
+        in missing.out
+    )
     told = ak("baseline", "record", recorded, "--set", AREA)
     assert told.code == 0
     assert "3 lines added, 15 known" in told.out
@@ -115,7 +118,7 @@ def test_images_that_are_gone_keep_their_lines_and_are_told(ak, case, recorded):
     (case.images / "420.jpg").unlink()
     told = ak("gate", recorded)
     assert told.code == 0
-    assert "1 were not; their lines are kept" in told.out
+    assert "1 approved before were not there; their lines are kept" in told.out
     ak("baseline", "record", recorded)
     assert '"420.jpg"' in next(case.baselines.glob("*.jsonl")).read_text()
 
