@@ -15,6 +15,7 @@ from alignkit.cell import Measured
 from alignkit.compare.comparison import worst_images
 from alignkit.environment import environment
 from alignkit.facts import coverage_facts, data_facts, path_facts, training_facts
+from alignkit.gate.evidence import Evidence
 from alignkit.gate.judge import judge
 from alignkit.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
 from alignkit.mix import mix_facts
@@ -26,12 +27,11 @@ from alignkit.record import (
     Control,
     FlippedFacts,
     ImageTableFacts,
-    MatrixEntry,
     PathFacts,
     RunRecord,
     WorstImage,
 )
-from alignkit.row import is_row_of, paths_of
+from alignkit.row import is_row_of
 from alignkit.row_pair import row_pairs
 from alignkit.training_size import size_curves
 from alignkit.workspace import write_atomically
@@ -62,8 +62,7 @@ def assemble_record(
 ) -> RunRecord:
     """Compare what was predicted, judge it, and write down all a report needs.
 
-    ``plan`` holds the advised paths too; ``key`` is that of the plan without them. A verdict is
-    about the paths of the experiment: nobody serves along an advised one yet.
+    ``plan`` holds the advised paths too; ``key`` is that of the plan without them.
     Parquet files and pictures are written into ``folder``.
     """
     experiment = plan.experiment
@@ -74,19 +73,16 @@ def assemble_record(
     pixels = tuple(stage for comparison in compared for stage in comparison.stages)
     coverage = tuple(comparison.coverage for comparison in compared)
     paths = _paths(experiment)
-    advised = {each.advised for each in advice if each.advised}
     floors = floor_facts(predicted)
     curves = size_curves(predicted, matrix, trainings, resamples=resamples)
-    verdict = judge(
-        experiment.content.gate,
-        matrix=_without(advised, matrix),
+    evidence = Evidence(
+        matrix=matrix,
         cells=cells,
         pixels=pixels,
-        controls=controls,
         coverage=coverage,
-        paths=tuple(path for path in paths if path.name not in advised),
+        paths=paths,
         attributions=attributed,
-    )
+    ).without(each.advised for each in advice)
     outcomes = Outcomes(plan, predicted, matrix, attributed)
     return RunRecord(
         alignkit=__version__,
@@ -110,7 +106,7 @@ def assemble_record(
         controls=controls,
         pixels=pixels,
         worst=_worst(plan, folder, sets, predicted, compared),
-        verdict=verdict,
+        verdict=judge(experiment.content.gate, evidence, controls=controls),
         attributions=attributed,
         flipped=flipped,
         advice=check_advice(advice, outcomes, resamples=resamples),
@@ -122,14 +118,6 @@ def assemble_record(
             experiment.content.published, matrix=matrix, floors=floors, curves=curves
         ),
         row_pairs=row_pairs(predicted, resamples=resamples),
-    )
-
-
-def _without(advised: set[str], matrix: tuple[MatrixEntry, ...]) -> tuple[MatrixEntry, ...]:
-    return tuple(
-        entry
-        for entry in matrix
-        if not advised & {entry.evaluated_with, *paths_of(entry.trained_with)}
     )
 
 

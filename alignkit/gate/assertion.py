@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import ValidationError
 
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
+from alignkit.gate.evidence import Evidence
 from alignkit.gate.judge import judge
 from alignkit.gate.rule import Gate, Rule
 from alignkit.preprocess import Preprocess, StageName
@@ -124,10 +125,12 @@ def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Ver
     diffs = compare_preprocess(a, b, samples)
     return judge(
         gate,
-        pixels=pixel_stages(diffs),
-        coverage=(coverage_diff(diffs),),
+        Evidence(
+            pixels=pixel_stages(diffs),
+            coverage=(coverage_diff(diffs),),
+            paths=(path_facts(a, None), path_facts(b, None)),
+        ),
         controls=self_test_controls(a, samples),
-        paths=(path_facts(a, None), path_facts(b, None)),
     )
 
 
@@ -156,7 +159,7 @@ def _of_results(
     facts = pixel_stage(total, reference="reference", candidate="candidate")
     covered = CoverageDiff(reference="reference", candidate="candidate", images=len(samples),
                            only_reference=0, only_candidate=0)  # fmt: skip
-    return judge(_gate(own), pixels=(facts,), coverage=(covered,), controls=())
+    return judge(_gate(own), Evidence(pixels=(facts,), coverage=(covered,)), controls=())
 
 
 def _result(side: Preprocess | Function, encoded: bytes, *, tensor: bool) -> npt.NDArray[Any]:
@@ -215,6 +218,8 @@ def compare_or_approve(
     now = take_snapshot(name, [path], samples, approved=approved)
     facts = compare_with_baseline(approved, now)
     verdict = judge(
-        Gate(rules=(Rule(preset="strict", against="baseline"),)), controls=(), baseline=facts
+        Gate(rules=(Rule(preset="strict", against="baseline"),)),
+        Evidence(baseline=facts),
+        controls=(),
     )
     return verdict.sentence if verdict.exit_code else ""

@@ -23,7 +23,7 @@ from alignkit.baseline.diff import compare_with_baseline, first_changes
 from alignkit.baseline.from_run import STAGES_FILE, baseline_of_run
 from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
 from alignkit.errors import BaselineError, ConfigError
-from alignkit.gate.evidence import BASELINE
+from alignkit.gate.evidence import BASELINE, Evidence
 from alignkit.gate.fail_fast import first_failure
 from alignkit.gate.judge import judge
 from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
@@ -219,17 +219,21 @@ def _measured_pixels(
 
 def judged(experiment: Experiment, record: RunRecord, baseline: BaselineFacts | None) -> RunRecord:
     """The record with the verdict of the file's rules."""
-    verdict = judge(
-        experiment.content.gate,
+    evidence = Evidence(
         matrix=record.matrix,
         cells=record.cells,
         pixels=record.pixels,
-        controls=record.controls,
         coverage=record.coverage_diffs,
         baseline=baseline,
         paths=record.paths,
+        attributions=record.attributions,
         groups=record.groups,
         latencies=record.latencies,
+    ).without(each.advised for each in record.advice)
+    verdict = judge(
+        experiment.content.gate,
+        evidence,
+        controls=record.controls,
         lines=rule_lines(experiment),
     )
     return record.model_copy(update={"verdict": verdict, "baseline": baseline})

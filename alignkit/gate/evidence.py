@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from alignkit.errors import ExitCode
 from alignkit.record import (
     AttributionFacts,
     BaselineFacts,
+    Cell,
     CoverageDiff,
     GroupFacts,
     LatencyFacts,
     MatrixEntry,
+    PathFacts,
     PixelStage,
 )
+from alignkit.row import paths_of
 
 BASELINE = "baseline"
 
@@ -24,22 +27,55 @@ class Evidence:
     """What a run measured, as far as rules look at it."""
 
     matrix: Sequence[MatrixEntry] = ()
+    cells: Sequence[Cell] = ()
     pixels: Sequence[PixelStage] = ()
     coverage: Sequence[CoverageDiff] = ()
     baseline: BaselineFacts | None = None
-    reference: str = ""
-    """Name of the reference path."""
-    candidates: Sequence[str] = ()
-    """Names of the other paths."""
-    skipped: dict[str, str] = field(default_factory=dict)
-    """Path → why it cannot run here."""
-    labels: dict[tuple[str, str], str] = field(default_factory=dict)
-    """(path, stage) → the stage's options in words."""
+    paths: Sequence[PathFacts] = ()
+    """The reference first; without them, every path that was compared counts."""
     attributions: Sequence[AttributionFacts] = ()
     groups: Sequence[GroupFacts] | None = None
     """``None`` where a run leaves subgroups to the gate."""
     latencies: Sequence[LatencyFacts] | None = None
     """``None`` where a run leaves timing to the gate."""
+
+    @property
+    def reference(self) -> str:
+        """Name of the reference path; empty where there is none."""
+        return next(iter(self._names()), "")
+
+    @property
+    def candidates(self) -> list[str]:
+        """Names of the other paths."""
+        return self._names()[1:]
+
+    def _names(self) -> list[str]:
+        compared = (name for each in self.pixels for name in (each.reference, each.candidate))
+        return list(dict.fromkeys([path.name for path in self.paths] or compared))
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """Path → why it cannot run here."""
+        return {path.name: path.skipped for path in self.paths if path.skipped}
+
+    @property
+    def labels(self) -> dict[tuple[str, str], str]:
+        """(path, stage) → the stage's options in words."""
+        return {(path.name, each.stage): each.label for path in self.paths for each in path.stages}
+
+    def without(self, advised: Iterable[str]) -> Evidence:
+        """That of the experiment's own paths: nobody serves along an advised one yet."""
+        left_out = set(advised)
+
+        def kept(each: Cell | MatrixEntry) -> bool:
+            return not left_out & {each.evaluated_with, *paths_of(each.trained_with)}
+
+        return replace(
+            self,
+            matrix=[each for each in self.matrix if kept(each)],
+            cells=[each for each in self.cells if kept(each)],
+            paths=[path for path in self.paths if path.name not in left_out],
+        )
 
     def of(self, where: dict[str, str]) -> Evidence:
         """The evidence of a subgroup alone."""

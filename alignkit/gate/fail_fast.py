@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from alignkit.gate.evidence import Evidence
 from alignkit.gate.judge import judge
 from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
 from alignkit.gate.rule import PIXEL_RULES, Rule
@@ -37,10 +38,8 @@ def first_failure(
         )
         verdict = judge(
             pair.content.gate,
-            pixels=record.pixels,
-            coverage=record.coverage_diffs,
+            Evidence(pixels=record.pixels, coverage=record.coverage_diffs, paths=record.paths),
             controls=record.controls,
-            paths=record.paths,
             lines=lines,
         )
         if verdict.state == "fail":

@@ -18,21 +18,7 @@ from alignkit.gate.evidence import BASELINE, Evidence, Observed
 from alignkit.gate.observe import observe
 from alignkit.gate.rule import DEFAULT_RULES, PIXEL_RULES, Gate, Rule, Waiver
 from alignkit.gate.words import in_words, limits, sentence
-from alignkit.record import (
-    AttributionFacts,
-    BaselineFacts,
-    Cell,
-    Control,
-    CoverageDiff,
-    GroupFacts,
-    LatencyFacts,
-    MatrixEntry,
-    PathFacts,
-    PixelStage,
-    RuleOutcome,
-    Verdict,
-    VerdictState,
-)
+from alignkit.record import Control, RuleOutcome, Verdict, VerdictState
 
 if TYPE_CHECKING:
     from alignkit.statistics import Settling
@@ -43,49 +29,26 @@ SEVERITY: tuple[VerdictState, ...] = ("pass", "warn", "inconclusive", "fail", "e
 
 def judge(
     gate: Gate,
+    evidence: Evidence,
     *,
-    matrix: Sequence[MatrixEntry] = (),
-    cells: Sequence[Cell] = (),
-    pixels: Sequence[PixelStage] = (),
     controls: Sequence[Control],
-    coverage: Sequence[CoverageDiff] = (),
-    baseline: BaselineFacts | None = None,
-    paths: Sequence[PathFacts] = (),
-    attributions: Sequence[AttributionFacts] = (),
-    groups: Sequence[GroupFacts] | None = None,
-    latencies: Sequence[LatencyFacts] | None = None,
     lines: Sequence[int] = (),
     today: date | None = None,
 ) -> Verdict:
     """Apply every rule wherever it applies and say the outcome in one sentence.
 
-    ``paths`` begin with the reference; without them, every path that was compared counts. ``lines``
-    are those of the rules in the file, from 1. ``today`` decides which waivers hold.
+    ``lines`` are those of the rules in the file, from 1. ``today`` decides which waivers hold.
     """
-    names = [path.name for path in paths] or _compared(pixels)
-    evidence = Evidence(
-        matrix=matrix,
-        pixels=pixels,
-        coverage=coverage,
-        baseline=baseline,
-        reference=names[0] if names else "",
-        candidates=names[1:],
-        skipped={path.name: path.skipped for path in paths if path.skipped},
-        labels={(path.name, stage.stage): stage.label for path in paths for stage in path.stages},
-        attributions=attributions,
-        groups=groups,
-        latencies=latencies,
-    )
     judged = [
         each
-        for rule, line in _placed(gate, lines, with_model=bool(matrix))
+        for rule, line in _placed(gate, lines, with_model=bool(evidence.matrix))
         for each in _judged(rule, line, gate, evidence, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
     ]
     judged += _strangers(gate, evidence)
     state = _worst(each.outcome.state for each in judged)
     broken = [each for each in controls if not each.passed and each.failing == "error"]
     doubts = [each for each in controls if not each.passed and each.failing == "inconclusive"]
-    codes = [*(each.code for each in judged), _run_code(gate, cells, matrix, broken)]
+    codes = [*(each.code for each in judged), _run_code(gate, evidence, broken)]
     if doubts:
         state = _worst([state, "inconclusive"])
         codes.append(_inconclusive(gate))
@@ -98,11 +61,6 @@ def judge(
         exit_code=pardoned(code) if gate.informational else int(code),
         rules=outcomes,
     )
-
-
-def _compared(pixels: Sequence[PixelStage]) -> list[str]:
-    """Every path, the reference first."""
-    return list(dict.fromkeys(name for each in pixels for name in (each.reference, each.candidate)))
 
 
 def _placed(gate: Gate, lines: Sequence[int], *, with_model: bool) -> list[tuple[Rule, int]]:
@@ -217,9 +175,9 @@ def _within(rule: Rule, margin: float, seen: Observed) -> tuple[VerdictState, Se
     """Inclusion of the 95 % interval in the margin: for both directions two one-sided tests."""
     if seen.low is None or seen.high is None or seen.value is None:
         return "error", None
-    not_lower = rule.direction == "rise" or seen.low >= -margin
-    not_higher = rule.direction == "drop" or seen.high <= margin
-    if not_lower and not_higher:
+    low_holds = rule.direction == "rise" or seen.low >= -margin
+    high_holds = rule.direction == "drop" or seen.high <= margin
+    if low_holds and high_holds:
         return "pass", None
     if seen.low > margin or seen.high < -margin:
         return "fail", None
@@ -302,16 +260,14 @@ def _worst(states: Iterable[VerdictState]) -> VerdictState:
     return max(states, key=SEVERITY.index, default="error")
 
 
-def _run_code(
-    gate: Gate, cells: Sequence[Cell], matrix: Sequence[MatrixEntry], broken: Sequence[Control]
-) -> ExitCode:
+def _run_code(gate: Gate, evidence: Evidence, broken: Sequence[Control]) -> ExitCode:
     """What the run itself says, whatever the rules."""
-    if broken or any(cell.state == "failed" for cell in cells):
+    if broken or any(cell.state == "failed" for cell in evidence.cells):
         return ExitCode.CRASHED
-    compared = [entry for entry in matrix if not entry.aligned]
-    if matrix and not any(entry.state == "measured" for entry in compared):
+    compared = [entry for entry in evidence.matrix if not entry.aligned]
+    if evidence.matrix and not any(entry.state == "measured" for entry in compared):
         return ExitCode.NOTHING_COMPARED
-    missing = [cell for cell in cells if cell.state == "skipped" and not cell.unsuited]
+    missing = [cell for cell in evidence.cells if cell.state == "skipped" and not cell.unsuited]
     if any(not gate.allows(cell.reason) for cell in missing):
         return ExitCode.MISSING
     return ExitCode.PASS

@@ -5,6 +5,7 @@ from datetime import date
 
 import pytest
 
+from alignkit.gate.evidence import Evidence
 from alignkit.gate.judge import judge
 from alignkit.gate.rule import Gate, Rule
 from alignkit.gate.words import settled_by
@@ -53,8 +54,12 @@ def matrix(*found: DriftFacts) -> tuple[MatrixEntry, ...]:
     return (entry(aligned=True, metrics={"top1": 0.5}), *(entry(drift=each) for each in found))
 
 
+def judged(gate: Gate, *, controls=(), today=None, **facts):
+    return judge(gate, Evidence(**facts), controls=controls, today=today)
+
+
 def pixel_verdict(*rules: Rule, pixels=None, coverage=(COVERED,), controls=(HELD,), **gate):
-    return judge(
+    return judged(
         Gate(rules=rules, **gate), pixels=pixels or (stage(),), coverage=coverage, controls=controls
     )
 
@@ -132,7 +137,7 @@ def test_a_cell_that_no_machine_has_is_no_missing_one_and_no_rule_applies_to_it(
         found = (*matrix(drift(0.0, 0.0, 0.0, n=10_000)), MatrixEntry(**where, **absent))
         cell = Cell(**where, **absent, seed=0, key="k")
         rules = (Rule(metric="churn", fail=0.02, **rule),)
-        return judge(Gate(rules=rules), matrix=found, cells=[cell], controls=(HELD,))
+        return judged(Gate(rules=rules), matrix=found, cells=[cell], controls=(HELD,))
 
     assert verdict(unsuited=False).exit_code == 4
     assert (verdict(unsuited=True).exit_code, len(verdict(unsuited=True).rules)) == (0, 1)
@@ -146,7 +151,7 @@ def test_a_path_that_cannot_run_here_is_missing_unless_that_is_allowed():
     def code(allowed, reason=gpu):
         skipped = (paths[0], paths[1].model_copy(update={"skipped": reason}))
         gate = Gate(rules=(Rule(metric="decode.max_abs", fail=9),), allow_missing=allowed)
-        return judge(gate, controls=(HELD,), paths=skipped)
+        return judged(gate, controls=(HELD,), paths=skipped)
 
     assert code(False).exit_code == 4
     assert code("gpu").exit_code == 0
@@ -175,7 +180,7 @@ def test_a_waiver_holds_until_its_day_and_for_its_path():
             {"rule": "decode.max_abs", "until": "2027-03-01", "reason": "codec bug", "path": path}
         ]
         gate = Gate(rules=(Rule(metric="decode.max_abs", fail=1),), waive=waive)
-        return judge(gate, pixels=(stage(),), coverage=(COVERED,), controls=(HELD,), today=today)
+        return judged(gate, pixels=(stage(),), coverage=(COVERED,), controls=(HELD,), today=today)
 
     held = state(date(2027, 3, 1))
     assert (held.state, held.exit_code) == ("warn", 0)
@@ -191,7 +196,7 @@ def test_a_waiver_holds_until_its_day_and_for_its_path():
 def test_a_margin_is_held_against_the_whole_interval(low, high, expected):
     rule = Rule(metric="recall.macro", margin=0.01)
     found = matrix(drift((low + high) / 2, low, high))
-    assert judge(Gate(rules=(rule,)), matrix=found, controls=()).rules[0].state == expected
+    assert judged(Gate(rules=(rule,)), matrix=found, controls=()).rules[0].state == expected
 
 
 @pytest.mark.parametrize(
@@ -206,18 +211,18 @@ def test_a_margin_is_held_against_the_whole_interval(low, high, expected):
 def test_non_inferiority_looks_at_one_side(direction, low, high, expected):
     rule = Rule(metric="recall.macro", margin=0.01, direction=direction)
     found = matrix(drift((low + high) / 2, low, high))
-    assert judge(Gate(rules=(rule,)), matrix=found, controls=()).rules[0].state == expected
+    assert judged(Gate(rules=(rule,)), matrix=found, controls=()).rules[0].state == expected
 
 
 def test_inconclusive_says_how_many_images_would_settle_it():
     rule = Rule(metric="recall.macro", margin=0.01)
     found = matrix(drift(0.005, -0.015, 0.025, n=400))
     gate = Gate(rules=(rule,), on_inconclusive="fail")
-    verdict = judge(gate, matrix=found, controls=())
+    verdict = judged(gate, matrix=found, controls=())
     assert verdict.exit_code == 7
     # the half width 0.02 must shrink to the 0.005 that separate the value from the margin
     assert verdict.rules[0].needed == math.ceil(400 * (0.02 / 0.005) ** 2)
-    assert judge(Gate(rules=(rule,)), matrix=found, controls=()).exit_code == 0
+    assert judged(Gate(rules=(rule,)), matrix=found, controls=()).exit_code == 0
 
 
 def test_inconclusive_says_how_many_seeds_would_settle_it():
@@ -225,7 +230,7 @@ def test_inconclusive_says_how_many_seeds_would_settle_it():
     facts = drift(0.002, -0.015, 0.019, n=1_200)
     errors = {"recall.macro": ErrorFacts(images=0.002, seeds=0.004)}
     found = entry(drift=facts.model_copy(update={"errors": errors}), seeds=(0, 1, 2))
-    outcome = judge(Gate(rules=(rule,)), matrix=[found], controls=()).rules[0]
+    outcome = judged(Gate(rules=(rule,)), matrix=[found], controls=()).rules[0]
     # of 400 images, each seen by 3 seeds; more of them leave the two degrees of freedom of seeds
     assert (outcome.state, outcome.needed) == ("inconclusive", None)
     expected = settling(0.008, images_error=0.002, seeds_error=0.004, images=400, seeds=3)
@@ -240,14 +245,16 @@ def test_relative_limits_are_shares_of_the_reference():
     rules = Rule(preset="mlperf-99").expanded()
     # of an accuracy of 0.5, a drop of 0.004 is 0.8 % and one of 0.006 is 1.2 %
     assert (
-        judge(Gate(rules=rules), matrix=matrix(drift(-0.004, -0.1, 0.1)), controls=()).exit_code
+        judged(Gate(rules=rules), matrix=matrix(drift(-0.004, -0.1, 0.1)), controls=()).exit_code
         == 0
     )
     assert (
-        judge(Gate(rules=rules), matrix=matrix(drift(-0.006, -0.1, 0.1)), controls=()).exit_code
+        judged(Gate(rules=rules), matrix=matrix(drift(-0.006, -0.1, 0.1)), controls=()).exit_code
         == 1
     )
-    assert judge(Gate(rules=rules), matrix=matrix(drift(0.2, 0.1, 0.3)), controls=()).exit_code == 0
+    assert (
+        judged(Gate(rules=rules), matrix=matrix(drift(0.2, 0.1, 0.3)), controls=()).exit_code == 0
+    )
 
 
 def test_an_empty_class_and_an_unknown_one_are_errors_with_codes_of_their_own():
@@ -256,17 +263,17 @@ def test_an_empty_class_and_an_unknown_one_are_errors_with_codes_of_their_own():
     nothing = Estimate(value=None, low=None, high=None, reason="no image is of this class")
     owl = ClassDrift(name="owl", support=0, recall=nothing, precision=nothing)
     found = matrix(drift(0.0, 0.0, 0.0, classes=(owl,)))
-    empty = judge(Gate(rules=(Rule(metric="recall[owl]", fail=0.1),)), matrix=found, controls=())
+    empty = judged(Gate(rules=(Rule(metric="recall[owl]", fail=0.1),)), matrix=found, controls=())
     assert empty.exit_code == 5
     assert "no image is of this class" in empty.rules[0].observed
-    unknown = judge(Gate(rules=(Rule(metric="recall[cat]", fail=0.1),)), matrix=found, controls=())
+    unknown = judged(Gate(rules=(Rule(metric="recall[cat]", fail=0.1),)), matrix=found, controls=())
     assert unknown.exit_code == 2
     assert "there are owl" in unknown.rules[0].observed
 
 
 def test_a_rule_that_applies_to_nothing_compares_nothing():
     rule = Rule(metric="churn", fail=0.1, backend="tensorrt")
-    verdict = judge(Gate(rules=(rule,)), matrix=matrix(drift(0.0, 0.0, 0.0)), controls=())
+    verdict = judged(Gate(rules=(rule,)), matrix=matrix(drift(0.0, 0.0, 0.0)), controls=())
     assert verdict.exit_code == 5
 
 
@@ -295,14 +302,14 @@ UNLEARNED = Control(
 def test_models_that_did_not_learn_leave_a_pass_inconclusive_and_a_finding_standing():
     rule = Rule(metric="churn", fail=0.5)
     found = matrix(drift(0.0, 0.0, 0.0))
-    verdict = judge(Gate(rules=(rule,)), matrix=found, controls=(HELD, UNLEARNED))
+    verdict = judged(Gate(rules=(rule,)), matrix=found, controls=(HELD, UNLEARNED))
     assert (verdict.state, verdict.exit_code) == ("inconclusive", 0)
     assert verdict.sentence.startswith(
         "No conclusion can be drawn: 'the reference models learned' does not hold"
     )
     strict = Gate(rules=(rule,), on_inconclusive="fail")
-    assert judge(strict, matrix=found, controls=(UNLEARNED,)).exit_code == 7
-    failing = judge(
+    assert judged(strict, matrix=found, controls=(UNLEARNED,)).exit_code == 7
+    failing = judged(
         Gate(rules=(Rule(metric="churn", fail=0.1),)),
         matrix=matrix(drift(0.2, 0.1, 0.3)),
         controls=(UNLEARNED,),

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from alignkit.gate import latency as module
+from alignkit.gate.evidence import Evidence
 from alignkit.gate.judge import judge
 from alignkit.gate.latency import slowdown
 from alignkit.gate.rule import Gate
@@ -26,7 +27,7 @@ def side(rounds, *, reference=False, **where):
 
 def outcome(rule, *sides):
     gate = Gate.model_validate({"rules": [{"metric": "latency.preprocess.p50", **rule}]})
-    verdict = judge(gate, controls=(), latencies=sides)
+    verdict = judge(gate, Evidence(latencies=sides), controls=())
     (only,) = verdict.rules
     return only, verdict.exit_code
 
@@ -82,7 +83,7 @@ def test_a_side_that_cannot_run_is_missing():
 
 def test_a_run_leaves_timing_to_the_gate():
     gate = Gate.model_validate({"rules": [{"metric": "latency.preprocess.p50", "fail": 1.0}]})
-    verdict = judge(gate, controls=(), latencies=None)
+    verdict = judge(gate, Evidence(), controls=())
     assert verdict.rules[0].observed == "`alignkit gate` measures latency"
 
 
