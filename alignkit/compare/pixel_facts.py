@@ -24,29 +24,24 @@ def pixel_stages(diffs: StageDiffs) -> tuple[PixelStage, ...]:
 
 def pixel_stage(diff: PixelDiff, *, reference: str, candidate: str) -> PixelStage:
     """One stage's numbers; a quantity that is not finite or not defined is ``None``."""
+    facts = {
+        "reference": reference,
+        "candidate": candidate,
+        "stage": diff.stage,
+        "mode": diff.mode,
+        "shape_mismatches": diff.shape_mismatches,
+    }
     sums = diff.sums
-    if sums is None or not sums.values:
-        return PixelStage(
-            reference=reference,
-            candidate=candidate,
-            stage=diff.stage,
-            mode=diff.mode,
-            images=0,
-            identical=0,
-            shape_mismatches=diff.shape_mismatches,
-            reason="every image has another shape"
-            if diff.shape_mismatches
-            else "no image compared",
-        )
+    if sums is None or not sums.images:
+        other = bool(diff.shape_mismatches)
+        reason = "every image has another shape" if other else "no image compared"
+        return PixelStage(**facts, images=0, identical=0, reason=reason)
+    facts |= {"images": sums.images, "identical": sums.identical, "non_finite": sums.non_finite}
     broken = f"{sums.non_finite} values are NaN or infinite" if sums.non_finite else ""
+    if not sums.values:
+        return PixelStage(**facts, reason=broken)
     return PixelStage(
-        reference=reference,
-        candidate=candidate,
-        stage=diff.stage,
-        mode=diff.mode,
-        images=sums.images,
-        identical=sums.identical,
-        shape_mismatches=diff.shape_mismatches,
+        **facts,
         max_abs=sums.max_abs,
         mean_abs=sums.mean_abs,
         bias=sums.bias,

@@ -108,10 +108,13 @@ class Observed:
     """Standard error of the value had other images been evaluated; ``None`` if not known."""
     seeds_error: float = 0.0
     """The same of other seeds."""
+    unseen: float = 0.0
+    """What flips may add on either side of which so few images need not show one; see
+    `alignkit.statistics.unseen_share`."""
     at_least: float | None = None
     """A lower bound, where the value itself is not known."""
     different: str = ""
-    """Why it fails whatever the limit is: the shapes are not the same."""
+    """Why it fails whatever the limit is: other shapes, or values that are not finite."""
     perfect: bool = False
     """Nothing differs at all: PSNR is infinite and passes any limit."""
     cause: str = ""

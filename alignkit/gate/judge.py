@@ -7,7 +7,6 @@ is an *error*, with the exit code of its reason.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 from alignkit.errors import ExitCode, worst
 from alignkit.gate.evidence import BASELINE, Evidence, Observed
 from alignkit.gate.observe import observe
-from alignkit.gate.rule import DEFAULT_RULES, PIXEL_RULES, Gate, Rule, Waiver
+from alignkit.gate.rule import Gate, Rule, Waiver
 from alignkit.gate.words import in_words, limits, sentence
 from alignkit.record import Control, RuleOutcome, Verdict, VerdictState
 
@@ -41,7 +40,7 @@ def judge(
     """
     judged = [
         each
-        for rule, line in _placed(gate, lines, with_model=bool(evidence.matrix))
+        for rule, line in gate.placed(lines, with_model=bool(evidence.matrix))
         for each in _judged(rule, line, gate, evidence, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
     ]
     judged += _strangers(gate, evidence)
@@ -61,23 +60,6 @@ def judge(
         exit_code=pardoned(code) if gate.informational else int(code),
         rules=outcomes,
     )
-
-
-def _placed(gate: Gate, lines: Sequence[int], *, with_model: bool) -> list[tuple[Rule, int]]:
-    """Every rule, presets spelt out, with its line."""
-    rules = gate.rules or (DEFAULT_RULES if with_model else PIXEL_RULES)
-    numbered = zip(rules, lines or [0] * len(rules), strict=True)
-    placed = [(each, line) for rule, line in numbered for each in rule.expanded()]
-    # images that one side cannot decode are in no pixel metric: that must not go unseen
-    for against in ("reference", "baseline"):
-        of_pixels = [each for each, _ in placed if each.against == against and _sees(each)]
-        if of_pixels and all(each.metric != "coverage" for each in of_pixels):
-            placed.append((Rule(metric="coverage", fail=0.0, against=against), 0))
-    return placed
-
-
-def _sees(rule: Rule) -> bool:
-    return rule.measured.kind in ("pixel", "coverage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +154,15 @@ def _badness(rule: Rule, value: float) -> float:
 
 
 def _within(rule: Rule, margin: float, seen: Observed) -> tuple[VerdictState, Settling | None]:
-    """Inclusion of the 95 % interval in the margin: for both directions two one-sided tests."""
+    """Inclusion of the 95 % interval in the margin: for both directions two one-sided tests.
+
+    To pass, also with what flips may add that so few images need not show.
+    """
     if seen.low is None or seen.high is None or seen.value is None:
         return "error", None
-    low_holds = rule.direction == "rise" or seen.low >= -margin
-    high_holds = rule.direction == "drop" or seen.high <= margin
+    low, high = seen.low - seen.unseen, seen.high + seen.unseen
+    low_holds = rule.direction == "rise" or low >= -margin
+    high_holds = rule.direction == "drop" or high <= margin
     if low_holds and high_holds:
         return "pass", None
     if seen.low > margin or seen.high < -margin:
@@ -190,21 +176,20 @@ def _settling(seen: Observed, gap: float) -> Settling:
     Neither if the value lies on the margin: no sample settles that. Where the errors of images and
     of seeds are not told apart, the interval is taken to shrink as 1/√n.
     """
-    from alignkit.statistics import Settling, settling
+    from alignkit.statistics import NORMAL, Settling, settling
 
     assert seen.low is not None
     assert seen.high is not None
     if gap < 1e-9 or not seen.n:
         return Settling(None, None)
-    if seen.images_error is None:
-        half = (seen.high - seen.low) / 2
-        return Settling(max(seen.n + 1, math.ceil(seen.n * (half / gap) ** 2)), None)
+    whole = (seen.high - seen.low) / 2 / NORMAL
     return settling(
         gap,
-        images_error=seen.images_error,
+        images_error=whole if seen.images_error is None else seen.images_error,
         seeds_error=seen.seeds_error,
         images=seen.n,
         seeds=seen.seeds,
+        unseen=seen.unseen,
     )
 
 

@@ -81,6 +81,8 @@ def _of_stage(field: str, stage: PixelStage, reference: str, candidate: str) -> 
     different = ""
     if stage.shape_mismatches:
         different = f"{stage.shape_mismatches} images have another shape"
+    elif stage.non_finite:
+        different = f"{stage.non_finite} values are NaN or infinite"
     compared = stage.images + stage.shape_mismatches
     same = bool(compared) and stage.identical == compared
     value = _pixel_value(field, stage, compared)

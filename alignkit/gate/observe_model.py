@@ -7,6 +7,7 @@ from dataclasses import replace
 from alignkit.errors import ExitCode
 from alignkit.gate.evidence import Evidence, Observed
 from alignkit.gate.rule import Rule
+from alignkit.gate.rule_metric import RuleMetric
 from alignkit.record import BaselineFacts, DriftFacts, MatrixEntry
 
 
@@ -92,7 +93,22 @@ def _of_drift(rule: Rule, drift: DriftFacts, seeds: int) -> Observed:
         seeds=seeds,
         images_error=errors.images if errors else None,
         seeds_error=errors.seeds if errors else 0.0,
+        unseen=_unseen(metric, drift, n),
     )
+
+
+def _unseen(metric: RuleMetric, drift: DriftFacts, images: int) -> float:
+    """What a class, or the images as a whole, may change by without one of ``images`` showing it.
+
+    A macro average moves most if it is the smallest class. Of precision, a class is taken to be
+    predicted as often as it is there.
+    """
+    from alignkit.statistics import unseen_share
+
+    supports = [each.support for each in drift.classes if each.support]
+    if metric.field.endswith(".macro") and supports:
+        return unseen_share(min(supports)) / len(supports)
+    return unseen_share(images) if images else 0.0
 
 
 def _relative(found: Observed, whole: float | None) -> Observed:
@@ -108,6 +124,7 @@ def _relative(found: Observed, whole: float | None) -> Observed:
         high=None if found.high is None else found.high / whole,
         images_error=None if found.images_error is None else found.images_error / whole,
         seeds_error=found.seeds_error / whole,
+        unseen=found.unseen / whole,
     )
 
 

@@ -6,7 +6,8 @@ A threshold that no value can pass is refused: it would look like a rule and nev
 from __future__ import annotations
 
 import datetime as dt
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
@@ -175,6 +176,10 @@ def _misfits(rule: Rule, metric: RuleMetric) -> tuple[tuple[bool, str], ...]:
             rule.relative and not (metric.signed or metric.kind == "latency"),
             f"{metric.name} is a difference already, and relative to nothing",
         ),
+        (
+            rule.relative and metric.kind == "class",
+            f"{metric.name} has limits in points; leave 'relative' out",
+        ),
         (bool(rule.mode) and metric.kind != "pixel", "'mode' is for pixel metrics"),
         (
             metric.field == "ssim" and (baseline or rule.mode == "isolated"),
@@ -249,16 +254,30 @@ class Gate(BaseModel):
         """Whether something may be skipped that cannot run here for this reason."""
         return NO_GPU in reason if self.allow_missing == "gpu" else self.allow_missing
 
+    def placed(self, lines: Sequence[int] = (), *, with_model: bool) -> list[tuple[Rule, int]]:
+        """Every rule with its line, 0 if unknown: presets spelt out, and what they imply."""
+        rules = self.rules or (DEFAULT_RULES if with_model else PIXEL_RULES)
+        numbered = zip(rules, lines or [0] * len(rules), strict=True)
+        placed = [(each, line) for rule, line in numbered for each in rule.expanded()]
+        # images that one side cannot decode are in no pixel metric: that must not go unseen
+        for against in get_args(Against):
+            kinds = [each.measured.kind for each, _ in placed if each.against == against]
+            if "pixel" in kinds and "coverage" not in kinds:
+                placed.append((Rule(metric="coverage", fail=0.0, against=against), 0))
+        return placed
+
     @model_validator(mode="after")
     def _waivers_match(self) -> Self:
+        if not self.waive:
+            return self
         known = {
             name
-            for rule in self.rules or ()
-            for each in rule.expanded()
-            for name in (each.id, each.metric or "")
+            for with_model in (False, True)
+            for rule, _ in self.placed(with_model=with_model)
+            for name in (rule.id, rule.metric or "")
         }
         for waiver in self.waive:
-            if self.rules is not None and waiver.rule not in known:
+            if waiver.rule not in known:
                 ids = ", ".join(sorted(known))
                 message = f"a waiver for {waiver.rule!r}, which is no rule's id: {ids}"
                 raise PydanticCustomError("waiver", "{message}", {"message": message})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from alignkit.gate.evidence import BASELINE, Evidence, Observed
@@ -53,7 +54,9 @@ def in_words(rule: Rule, seen: Observed) -> str:
         value = f"{_signed(seen.value)} {'%' if rule.relative else 'pp'}"
     if seen.low is None or seen.high is None or not metric.signed:
         return value
-    return f"{value} [{_signed(seen.low)}, {_signed(seen.high)}]"
+    unseen = f"; too few images to rule out ±{_signed(seen.unseen)[1:]} of flips not seen"
+    interval = f"{value} [{_signed(seen.low)}, {_signed(seen.high)}]"
+    return interval + (unseen if seen.unseen >= (rule.margin or math.inf) / 10 else "")
 
 
 def settled_by(images: int | None, seeds: int | None) -> str:

@@ -19,6 +19,8 @@ class PixelStage(Stored):
     identical: Count
     """Images equal in every value."""
     shape_mismatches: Count = 0
+    non_finite: Count = 0
+    """Values whose difference is NaN or infinite; they are in none of the numbers below."""
     max_abs: float | None = None
     """In grey levels 0..255; for ``normalise`` in normalised units."""
     mean_abs: float | None = None

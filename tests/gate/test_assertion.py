@@ -55,6 +55,22 @@ def test_files_and_folders_are_images(images, tmp_path):
     assert assert_preprocess_aligned(PILLOW, OPENCV, [tmp_path / "0.jpg"]).state == "pass"
 
 
+def test_a_function_that_gives_nan_is_not_aligned(images):
+    def broken(encoded: bytes) -> np.ndarray:
+        image = serve(encoded).astype(np.float32)
+        image[16:] = np.nan
+        return image
+
+    rules = [{"metric": "colour.max_abs", "fail": 200}, {"metric": "colour.mean_abs", "fail": 100}]
+    for images_of in (images, images[:1]):
+        with pytest.raises(PreprocessDriftError, match="values are NaN or infinite"):
+            assert_preprocess_aligned(OPENCV, broken, images_of, rules=rules)
+    with pytest.raises(PreprocessDriftError, match="values are NaN or infinite"):
+        assert_preprocess_aligned(
+            OPENCV, lambda encoded: np.full((32, 32, 3), np.nan), images, rules=rules
+        )
+
+
 def test_a_function_is_compared_by_its_result(images):
     assert assert_preprocess_aligned(OPENCV, serve, images).state == "pass"
     with pytest.raises(PreprocessDriftError, match=r"colour\.changed"):

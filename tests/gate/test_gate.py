@@ -4,6 +4,7 @@ import math
 from datetime import date
 
 import pytest
+from scipy.stats import norm, t
 
 from alignkit.gate.evidence import Evidence
 from alignkit.gate.judge import judge
@@ -34,7 +35,9 @@ def stage(name: str = "decode", mode: str = "isolated", **values: object) -> Pix
     return PixelStage(reference="a", candidate="b", stage=name, mode=mode, **{**numbers, **values})
 
 
-def drift(value: float | None, low: float, high: float, n: int = 100, **more: object) -> DriftFacts:
+def drift(
+    value: float | None, low: float, high: float, n: int = 100_000, **more: object
+) -> DriftFacts:
     estimate = Estimate(value=value, low=low, high=high, reason="" if value is not None else "none")
     return DriftFacts(
         n=n, metrics={"recall.macro": estimate, "top1": estimate}, churn=estimate,
@@ -220,20 +223,27 @@ def test_inconclusive_says_how_many_images_would_settle_it():
     gate = Gate(rules=(rule,), on_inconclusive="fail")
     verdict = judged(gate, matrix=found, controls=())
     assert verdict.exit_code == 7
-    # the half width 0.02 must shrink to the 0.005 that separate the value from the margin
-    assert verdict.rules[0].needed == math.ceil(400 * (0.02 / 0.005) ** 2)
+    # half the width, and what 400 images need not show, must shrink to the 0.005 up to the margin
+    unseen = -math.log(0.025) / 400
+
+    def width(n: int) -> float:
+        student = t.ppf(0.975, n - 1) / norm.ppf(0.975)
+        return 0.02 * student * math.sqrt(400 / n) + unseen * 400 / n
+
+    needed = verdict.rules[0].needed
+    assert width(needed) <= 0.005 < width(needed - 1)
     assert judged(Gate(rules=(rule,)), matrix=found, controls=()).exit_code == 0
 
 
 def test_inconclusive_says_how_many_seeds_would_settle_it():
     rule = Rule(metric="recall.macro", margin=0.01)
-    facts = drift(0.002, -0.015, 0.019, n=1_200)
+    facts = drift(0.002, -0.015, 0.019, n=1_200_000)
     errors = {"recall.macro": ErrorFacts(images=0.002, seeds=0.004)}
     found = entry(drift=facts.model_copy(update={"errors": errors}), seeds=(0, 1, 2))
     outcome = judged(Gate(rules=(rule,)), matrix=[found], controls=()).rules[0]
-    # of 400 images, each seen by 3 seeds; more of them leave the two degrees of freedom of seeds
+    # of 400,000 images, each seen by 3 seeds; more of them leave the two degrees of freedom of seeds
     assert (outcome.state, outcome.needed) == ("inconclusive", None)
-    expected = settling(0.008, images_error=0.002, seeds_error=0.004, images=400, seeds=3)
+    expected = settling(0.008, images_error=0.002, seeds_error=0.004, images=400_000, seeds=3)
     assert outcome.needed_seeds == expected.seeds
     words = settled_by(outcome.needed, outcome.needed_seeds)
     assert words == f"about {expected.seeds} seeds would settle it; more images alone would not"
@@ -315,3 +325,24 @@ def test_models_that_did_not_learn_leave_a_pass_inconclusive_and_a_finding_stand
         controls=(UNLEARNED,),
     )
     assert (failing.state, failing.exit_code) == ("fail", 1)
+
+
+def test_values_that_are_not_finite_fail_every_pixel_rule():
+    broken = stage(non_finite=7, reason="7 values are NaN or infinite")
+    for metric in ("decode.mean_abs", "decode.max_abs", "decode.changed", "decode.psnr"):
+        limit = 0.99 if metric.endswith("changed") else 10
+        outcome = pixel_verdict(Rule(metric=metric, fail=limit), pixels=(broken,)).rules[0]
+        assert (outcome.state, outcome.observed) == ("fail", "7 values are NaN or infinite")
+
+
+def test_a_path_that_was_advised_is_not_judged():
+    own = matrix(drift(0.0, 0.0, 0.0))
+    advised = entry(drift=drift(0.2, 0.1, 0.3)).model_copy(update={"evaluated_with": "advised-b"})
+    crashed = Cell(
+        trained_with="advised-b", evaluated_with="b", backend="torch", precision="fp32",
+        seed=0, aligned=False, key="k", state="failed", reason="died",
+    )  # fmt: skip
+    evidence = Evidence(matrix=[*own, advised], cells=[crashed])
+    gate = Gate(rules=(Rule(metric="churn", fail=0.1),))
+    assert judge(gate, evidence, controls=()).exit_code == 3
+    assert judge(gate, evidence.without(["advised-b"]), controls=()).exit_code == 0

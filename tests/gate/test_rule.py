@@ -46,6 +46,7 @@ def test_a_threshold_that_no_value_can_pass_is_refused(rule):
         ({"metric": "churn", "fail": 0.1, "direction": "drop"}, "has no direction"),
         ({"metric": "decode.mean_abs", "margin": 0.1}, "no interval"),
         ({"metric": "churn", "fail": 0.1, "relative": True}, "relative to nothing"),
+        ({"metric": "recall[a]", "fail": 0.1, "relative": True}, "limits in points"),
         ({"metric": "churn", "fail": 0.1, "mode": "isolated"}, "for pixel metrics"),
         ({"metric": "decode.mean_abs", "fail": 0.1, "backend": "torch"}, "before any backend"),
         ({"metric": "logits.max_abs", "fail": 0.1, "against": "baseline"}, "keeps predicted classes"),
@@ -98,3 +99,15 @@ def test_a_waiver_needs_a_rule_a_day_and_a_reason():
     ):
         with pytest.raises(ValidationError):
             Gate(rules=rules, waive=[wrong])
+
+
+def test_a_waiver_names_a_rule_that_is_judged_defaults_and_the_implied_coverage_included():
+    def waived(rule: str, **gate: object) -> Gate:
+        return Gate(waive=[{"rule": rule, "until": "2027-03-01", "reason": "new codec"}], **gate)
+
+    of_pixels = (Rule(metric="decode.max_abs", fail=1),)
+    for rule, rules in (("churn", None), ("decode.changed", None), ("coverage", of_pixels)):
+        assert waived(rule, rules=rules).waive[0].rule == rule
+    for rule, rules in (("no.such", None), ("churn", of_pixels)):
+        with pytest.raises(ValidationError, match="which is no rule's id: c"):
+            waived(rule, rules=rules)
