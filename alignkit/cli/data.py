@@ -93,7 +93,7 @@ def _as_text(found: Described) -> str:
         values.append((f"{found.preprocess} is normalised with", *_written(found.normalise)))
     lines.append(columns(values))
     lines += [line for each in found.sets for line in _remarks(each)]
-    return "\n".join(lines)
+    return "\n".join([*lines, *found.notes])
 
 
 def _counts(each: SetDescription) -> tuple[str, ...]:
@@ -139,4 +139,4 @@ def _division(made: Divided) -> str:
     rows = [("class", "train", "eval")]
     rows += [(name, f"{count}", f"{made.eval[name]}") for name, count in made.train.items()]
     rows.append(("all", f"{sum(made.train.values())}", f"{sum(made.eval.values())}"))
-    return f"{columns(rows)}\n{made.folder}"
+    return "\n".join([columns(rows), *made.notes, str(made.folder)])

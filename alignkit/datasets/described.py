@@ -35,6 +35,8 @@ class Described:
     normalise: Channels | None
     """What that path subtracts and divides by; ``None`` for a folder, which has none."""
     sets: tuple[SetDescription, ...]
+    notes: tuple[str, ...] = ()
+    """Content in both splits, images of no class."""
 
 
 def described(
@@ -49,8 +51,8 @@ def described(
         if preprocess or overrides:
             raise ConfigError(f"{source} is a folder; --preprocess and --set need a file")
         how = f"as decoded by {decoder}; 1 is the value 255"
-        look, sets = _decoding(decoder), _sets_of_folder(source)
-        return Described(str(source), how, "", None, _measured(sets, look, progress))
+        look, (sets, notes) = _decoding(decoder), _sets_of_folder(source)
+        return Described(str(source), how, "", None, _measured(sets, look, progress), notes)
     path, experiment = _path_of(source, overrides, preprocess)
     how = (
         f"{name_of(experiment.content.data, DATASETS)} as path {path.name} gives it to be "
@@ -58,7 +60,8 @@ def described(
     )
     constants = Channels(path.normalise.mean, path.normalise.std)
     measured = _measured(_sets_of(experiment), _following(path), progress)
-    return Described(str(source), how, path.name, constants, measured)
+    notes = tuple(experiment.content.data.notes())
+    return Described(str(source), how, path.name, constants, measured, notes)
 
 
 def _measured(
@@ -94,18 +97,20 @@ def _following(path: Preprocess) -> Look:
     return look
 
 
-def _sets_of_folder(root: Path) -> dict[str, Samples]:
-    """Its two splits; or all of its classes, or of its images, as ``all``."""
+def _sets_of_folder(root: Path) -> tuple[dict[str, Samples], tuple[str, ...]]:
+    """Its two splits; or all of its classes, or of its images, as ``all``. And notes on them."""
     from alignkit.datasets.folder import Folder, labelled_samples
     from alignkit.datasets.images import Images
-    from alignkit.datasets.layout import has_classes, images_by_class, split_dirs
+    from alignkit.datasets.layout import has_classes, images_by_class, split_dirs, strays
 
     if split_dirs(root, "train", ""):
         folder = Folder(root)
-        return {"train": folder.training(), "eval": folder.evaluation()}
+        sets = {"train": folder.training(), "eval": folder.evaluation()}
+        return sets, tuple(folder.notes())
     if has_classes(root):
-        return {"all": labelled_samples(root, images_by_class(root))}
-    return {"all": Images(root).evaluation()}
+        sets = {"all": labelled_samples(root, images_by_class(root))}
+        return sets, tuple(strays(root, [""]))
+    return {"all": Images(root).evaluation()}, ()
 
 
 def _sets_of(experiment: Experiment) -> dict[str, Samples]:

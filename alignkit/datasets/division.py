@@ -11,6 +11,7 @@ from errno import EXDEV
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from alignkit.datasets.folder import Folder
 from alignkit.datasets.layout import Labelled, divide, images_by_class, names_of, split_dirs
 from alignkit.errors import ConfigError, DataError, WorkspaceError
 
@@ -29,6 +30,8 @@ class Divided:
     train: dict[str, int]
     """Class → images."""
     eval: dict[str, int]
+    notes: tuple[str, ...]
+    """Content in both splits, images of no class."""
 
 
 def write_division(root: Path, out: Path, *, share: float, seed: int, by: By) -> Divided:
@@ -36,10 +39,12 @@ def write_division(root: Path, out: Path, *, share: float, seed: int, by: By) ->
 
     The division is the one that ``data: {name: folder, root: ROOT, eval_share:, seed:}`` makes.
     ``out`` appears whole or not at all. Raises `ConfigError` for an option that cannot be,
-    `DataError` if ``root`` cannot be divided, `WorkspaceError` if ``out`` cannot be written.
+    `DataError` if ``root`` cannot be divided or read, `WorkspaceError` if ``out`` cannot be
+    written.
     """
     _check(root, out, share)
     divided = divide(images_by_class(root), share, seed)
+    notes = tuple(Folder(root, eval_share=share, seed=seed).notes())  # reads every image once
     try:
         _write(root, out, divided, _PLACING[by])
     except OSError as error:
@@ -48,8 +53,9 @@ def write_division(root: Path, out: Path, *, share: float, seed: int, by: By) ->
             if error.errno == EXDEV
             else "see to it and run the same command again"
         )
-        raise WorkspaceError(f"{out} was not written: {error}; {advice}") from error
-    return Divided(out, _counts(divided["train"]), _counts(divided["eval"]))
+        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        raise WorkspaceError(f"{out} was not written: {what}; {advice}") from error
+    return Divided(out, _counts(divided["train"]), _counts(divided["eval"]), notes)
 
 
 def _write(root: Path, out: Path, divided: dict[Split, Labelled], place: Place) -> None:

@@ -90,4 +90,6 @@ def read_image(root: Path, name: str) -> bytes:
 
 def unreadable(path: Path, error: OSError) -> str:
     """What to say of a file that cannot be read."""
+    if path.is_symlink() and not path.exists():
+        return f"cannot read {path}: a link to {path.readlink()}, which is not there; remove it"
     return f"cannot read {path}: {error.strerror}; make it readable or remove it"

@@ -92,11 +92,9 @@ class Folder:
             if digest in trained
         ]
         if both:
-            yield f"{len(both)} evaluation images are training images too: {listed(both)}"
-        dirs = split_dirs(self._root, self.train_dir, self.eval_dir) or {"train": "."}
-        for directory in dirs.values():
-            if count := strays(self._root, directory):
-                yield f"{count} images in {directory} lie in no class folder and are not used"
+            yield f"evaluation images that are training images too: {len(both)}, {listed(both)}"
+        dirs = split_dirs(self._root, self.train_dir, self.eval_dir) or {"train": ""}
+        yield from strays(self._root, dirs.values())
 
     @property
     def _root(self) -> Path:

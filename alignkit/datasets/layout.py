@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,7 +24,7 @@ def split_dirs(root: Path, train_dir: str, eval_dir: str) -> dict[Split, str] | 
     """
     if not root.is_dir():
         kind = "is not a folder" if root.exists() else "does not exist"
-        raise DataError(f"{root} {kind}; give the folder that holds the images as 'root'")
+        raise DataError(f"{root} {kind}; name the folder that holds the images")
     evals = [name for name in ((eval_dir,) if eval_dir else EVAL_DIRS) if (root / name).is_dir()]
     wanted = f"{eval_dir}/" if eval_dir else "eval/, val/, validation/ or test/"
     if (root / train_dir).is_dir():
@@ -118,9 +119,14 @@ def labels_of(labelled: Labelled) -> list[int]:
     return [index for index, label in enumerate(sorted(labelled)) for _ in labelled[label]]
 
 
-def strays(root: Path, directory: str) -> int:
-    """Images that lie beside the class folders, and belong to none."""
-    return sum(is_image(path.name) and path.is_file() for path in (root / directory).iterdir())
+def strays(root: Path, directories: Iterable[str]) -> Iterator[str]:
+    """What to say of images that lie beside the class folders, and belong to none."""
+    for directory in directories:
+        folder = root / directory
+        count = sum(is_image(path.name) and path.is_file() for path in folder.iterdir())
+        if count:
+            where = directory or root.name
+            yield f"images in {where} that lie in no class folder, and are not used: {count}"
 
 
 def listed(names: list[str]) -> str:

@@ -101,7 +101,7 @@ def test_an_image_alone_has_the_differences_it_had_in_the_run(alignkit, run, tmp
 def test_what_the_data_set_noticed_is_on_the_page(run):
     record, folder = run
     assert len(record.data.notes) == 1
-    assert record.data.notes[0].startswith("2 evaluation images are training images too")
+    assert record.data.notes[0].startswith("evaluation images that are training images too: 2, ")
     assert unescape((folder / "index.html").read_text()).count(record.data.notes[0]) == 1
 
 

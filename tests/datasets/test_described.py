@@ -45,6 +45,19 @@ def test_class_folders_are_one_set_and_loose_images_have_no_classes(tmp_path):
     assert (loose.images, loose.classes) == (2, {})
 
 
+def test_images_of_no_class_and_content_in_both_splits_are_noted(tmp_path):
+    for folder in ("train/a", "train/b", "val/a", "val/b"):
+        fill(tmp_path / "divided", folder, 1)
+    for folder in ("a", "b"):
+        fill(tmp_path / "whole", folder, 2)
+    Image.new("RGB", (9, 9)).save(tmp_path / "whole" / "stray.png")
+    (shared,) = look_at(tmp_path / "divided").notes
+    assert shared.startswith("evaluation images that are training images too: 2, ")
+    assert look_at(tmp_path / "whole").notes == (
+        "images in whole that lie in no class folder, and are not used: 1",
+    )
+
+
 def test_images_that_cannot_be_decoded_are_named_and_not_measured(tmp_path):
     fill(tmp_path, "photos", 2)
     (tmp_path / "photos" / "broken.jpg").write_bytes(b"no image")

@@ -88,6 +88,23 @@ def test_what_is_divided_already_is_refused(root):
         divide(made.folder, "again")
 
 
+def test_content_in_both_splits_and_images_of_no_class_are_noted(root):
+    (root / "stray.jpg").write_bytes(b"stray")
+    for index in range(3):
+        (root / "c" / f"same{index}.jpg").write_bytes(b"the same")
+    shared, stray = divide(root, share=0.5).notes
+    assert shared.startswith("evaluation images that are training images too: ")
+    assert stray == "images in photos that lie in no class folder, and are not used: 1"
+
+
+@pytest.mark.parametrize("by", ["copy", "hardlink", "symlink"])
+def test_a_link_that_leads_nowhere_is_named_before_anything_is_written(root, by):
+    (root / "a" / "gone.jpg").symlink_to(root / "nowhere.jpg")
+    with pytest.raises(DataError, match=r"cannot read .*a/gone.jpg: a link to .*; remove it"):
+        divide(root, by=by)
+    assert not [*root.parent.glob("*new*")]
+
+
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1])
 def test_an_impossible_share_is_refused(root, share):
     with pytest.raises(ConfigError, match=r"--eval .*between 0 and 1"):
@@ -109,4 +126,4 @@ def test_a_failure_half_way_leaves_nothing_behind(root, monkeypatch, number, adv
     monkeypatch.setitem(division._PLACING, "copy", place)
     with pytest.raises(WorkspaceError, match=advice):
         divide(root)
-    assert [path.name for path in root.parent.iterdir()] == ["photos"]
+    assert not [*root.parent.glob("*new*")]

@@ -183,13 +183,14 @@ def test_content_in_both_splits_is_noted(split):
     assert list(Folder(split).notes()) == []
     shutil.copy(split / "train/a/2.jpg", split / "eval/b/copy.jpg")
     (note,) = Folder(split).notes()
-    assert note == "1 evaluation images are training images too: eval/b/copy.jpg = train/a/2.jpg"
+    same = "eval/b/copy.jpg = train/a/2.jpg"
+    assert note == f"evaluation images that are training images too: 1, {same}"
 
 
 def test_images_outside_class_folders_are_noted(split):
     (split / "train" / "stray.jpg").write_bytes(jpeg("stray"))
     (note,) = Folder(split).notes()
-    assert note == "1 images in train lie in no class folder and are not used"
+    assert note == "images in train that lie in no class folder, and are not used: 1"
 
 
 def test_what_is_wrong_with_the_folders_is_said(tmp_path):
