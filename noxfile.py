@@ -51,7 +51,7 @@ def browser(session: nox.Session) -> None:
             session.run("npm", "ci", "--ignore-scripts", external=True)
             session.run("npm", "run", "build", external=True)
         session.run("git", "diff", "--exit-code", "alignkit/report/assets", external=True)
-    session.run("python", "-m", "pytest", "-m", "browser", "-rs", *session.posargs)
+    session.run("python", "-m", "pytest", "tests/browser", "-rs", *session.posargs)
 
 
 @nox.session
