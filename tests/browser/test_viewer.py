@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 
 import numpy as np
 import pytest
@@ -149,18 +148,22 @@ def test_onion_is_b_over_a(browser, pair, name, opacity):
     assert np.array_equal(found, to_bytes(a + (b - a) * (opacity / 100)))
 
 
-def test_blink_shows_each_side_whole(browser, pair):
-    sides = [to_bytes(values).tobytes() for values in pair]
-    link = f"{IMAGE}?z={ZOOM}&m=blink"
-    browser.view(link)
-    seen = set()
-    end = time.monotonic() + 10
-    while len(seen) < 2:
-        assert time.monotonic() < end, "one side alone was shown"
-        seen.add(sides.index(enlarged(browser).tobytes()))
+def test_blink_shows_each_side_in_turn_and_says_which(browser, pair):
+    y, x = np.argwhere((to_bytes(pair[0]) != to_bytes(pair[1])).any(axis=2))[0]
+    pixel = (
+        "const c = document.querySelector('.viewer canvas'), at = (n, k) =>"
+        f" Math.round(n / 2 - 24 * {ZOOM}) + {ZOOM} * k + {ZOOM // 2};"
+        " return [document.querySelector('.of-mode').textContent,"
+        f" ...c.getContext('2d').getImageData(at(c.width, {x}), at(c.height, {y}), 1, 1).data]"
+    )
+    browser.view(f"{IMAGE}?z={ZOOM}&m=blink")
+    for side in "AB":
+        browser.until(f"return document.querySelector('.of-mode').textContent === 'shows {side}'")
+        said, *found = browser.run(pixel)
+        assert found[:3] == to_bytes(pair["AB".index(said[-1])])[y, x].tolist()
 
 
-@pytest.mark.parametrize("width", [1440, 768])
+@pytest.mark.parametrize("width", [1440, 1240, 768])
 def test_the_picture_stays_where_it_is_in_every_mode(browser, width):
     browser.size(width, 900)
     browser.view(IMAGE)
@@ -174,6 +177,25 @@ def test_the_picture_stays_where_it_is_in_every_mode(browser, width):
         browser.press(key)
         places.append(browser.run(place))
     assert places == [places[0]] * 9
+
+
+def test_a_drag_moves_the_picture_and_the_wheel_zooms_about_the_pointer(browser):
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+
+    browser.view(f"{IMAGE}?z=20&c=24.5,24.5&m=a")
+    canvas = browser.driver.find_element("css selector", ".viewer canvas")
+    ActionChains(browser.driver).move_to_element_with_offset(
+        canvas, 0, 0
+    ).click_and_hold().move_by_offset(-100, 40).release().perform()
+    browser.until("return location.hash.includes('c=29.5%2C22.5')")
+    ActionChains(browser.driver).move_to_element_with_offset(canvas, 95, 75).perform()
+    under = browser.text(".readout")
+    assert under.startswith("x 34, y 26 ")
+    origin = ScrollOrigin.from_element(canvas, 95, 75)
+    ActionChains(browser.driver).scroll_from_origin(origin, 0, -100).perform()
+    browser.until("return location.hash.includes('z=25')")
+    assert browser.text(".readout") == under
 
 
 def test_a_position_outside_of_the_image_is_its_nearest_pixel(browser):

@@ -118,7 +118,8 @@ export function draw(canvas, pair, view, { lit = "", block = null } = {}) {
     context.drawImage(pane.image, left, top, pair.width * zoom, pair.height * zoom);
     const place = { left, top, zoom, pane };
     if (view.g && zoom * view.g >= 6) grid(context, pair, view.g, place);
-    if (zoom >= VALUES_FROM[view.ch === "rgb" ? 3 : 1]) numbers(context, pair, view, place, lit);
+    const room = zoom >= VALUES_FROM[view.ch === "rgb" ? 3 : 1];
+    if (room && (lit || view.m !== "onion")) numbers(context, pair, view, place, lit);
     if (block) outline(context, block, place, "#ffe600");
     if (zoom >= 4 && view.c) outline(context, { x: Math.floor(cx), y: Math.floor(cy), width: 1, height: 1 }, place, "#fff");
     context.restore();

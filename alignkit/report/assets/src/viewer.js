@@ -80,7 +80,7 @@ export function Viewer({ run, view: asked, row, neighbour, go, close }) {
       <${Button} onClick=${act.help} label="Keys" hint="?"/>
       <${Button} onClick=${() => dialog.current.close()} label="Close" hint="Esc"/>
     </header>
-    <${Tools} view=${view} pair=${pair} act=${act} canvas=${canvas}/>
+    <${Tools} view=${view} pair=${pair} act=${act} canvas=${canvas} lit=${lit}/>
     <div class="body">
       <canvas ref=${canvas} tabIndex="0" role="img" aria-label=${pictureText(view, stored)}
         ...${pair ? pointing(canvas, pair, view, act, setHover) : {}}></canvas>
@@ -98,13 +98,21 @@ export function Viewer({ run, view: asked, row, neighbour, go, close }) {
 const Button = ({ label, hint, pressed, onClick }) =>
   html`<button type="button" aria-pressed=${pressed} title=${hint && `key ${hint}`} onClick=${onClick}>${label}</button>`;
 
-function Tools({ view, pair, act, canvas }) {
+function Tools({ view, pair, act, canvas, lit }) {
   const pick = (name, key, options, words = (each) => each) => html`<label>${name}
     <select value=${view[key]} onChange=${(e) => act.set({ [key]: typeof view[key] === "number" ? Number(e.target.value) : e.target.value })}>
       ${options.map((each) => html`<option value=${each} selected=${each === view[key]}>${words(each)}</option>`)}
     </select></label>`;
   const range = (name, key, most, step) => html`<label>${name} <input type="range" min="0" max=${most} step=${step}
     value=${view[key]} onInput=${(e) => act.set({ [key]: Number(e.target.value) })}/> ${view[key]}</label>`;
+  const ofMode = {
+    side: () => "A left, B right",
+    swipe: () => range("A left of", "s", 100, 1),
+    onion: () => range("B over A", "s", 100, 1),
+    abs: () => pick("Amplify", "x", GAINS, (gain) => `×${gain}`),
+    signed: () => pick("Amplify", "x", GAINS, (gain) => `×${gain}`),
+    mask: () => range("T", "t", 64, 1),
+  }[view.m];
   return html`<div class="tools" role="toolbar" aria-label="View">
     <span class="modes">${MODES.map(([mode, name], index) =>
       html`<${Button} label=${name} hint=${index + 1} pressed=${view.m === mode} onClick=${() => act.set({ m: mode })}/>`)}</span>
@@ -116,9 +124,7 @@ function Tools({ view, pair, act, canvas }) {
       <${Button} label="+" hint="+" onClick=${() => act.zoom(2)}/>
     </span>
     <span class="of-mode">
-      ${["abs", "signed"].includes(view.m) && pick("Amplify", "x", GAINS, (gain) => `×${gain}`)}
-      ${view.m === "mask" && range("T", "t", 64, 1)}
-      ${["swipe", "onion"].includes(view.m) && range(view.m === "swipe" ? "Divider" : "Opacity of B", "s", 100, 1)}
+      ${lit ? `shows ${lit.toUpperCase()}` : ofMode?.()}
     </span>
   </div>`;
 }
