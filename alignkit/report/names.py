@@ -30,7 +30,10 @@ class PathName:
     @property
     def short(self) -> str:
         """For a cell of a long table."""
-        return f"{self.name} (surrogate)" if self.note else self.name
+        if not self.note:
+            return self.name
+        mix = self.name.endswith(")")
+        return f"{self.name[:-1]}, surrogate)" if mix else f"{self.name} (surrogate)"
 
 
 class Names:
