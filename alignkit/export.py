@@ -58,12 +58,6 @@ def export_parts(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def read_check(graph: Path) -> dict[str, Any]:
-    """``max_abs``, ``largest_logit``, ``relative`` and ``images`` of the check beside the file."""
-    found: dict[str, Any] = json.loads(graph.with_name("check.json").read_text())
-    return found
-
-
 def _write_graph(checkpoint: Checkpoint, graph: Path) -> None:
     import torch
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from alignkit.compare.noise_floor import noise_floor
 from alignkit.drift_facts import drift_facts, logit_facts
 from alignkit.facts import state_of
 from alignkit.metrics import METRICS, logit_distance, predicted_classes
+from alignkit.predictions import Predictions, mean_metrics
 from alignkit.record import (
     Artifact,
     BatchCheck,
@@ -31,7 +31,6 @@ from alignkit.workspace import file_sha256
 
 if TYPE_CHECKING:
     from alignkit.predict_cells import Predicted
-    from alignkit.predictions import Predictions
 
 
 Checked = TypeVar("Checked", BatchCheck, BuildSpread)
@@ -251,6 +250,7 @@ def _matrix_entry(
     ran = [each for _, each in pairs]
     state, reason = _joined_state(members, references, ran)
     is_aligned = members[0].evaluation.aligned
+    sides = _sides(pairs)
     return MatrixEntry(
         trained_with=trained_with,
         evaluated_with=evaluated_with,
@@ -260,8 +260,8 @@ def _matrix_entry(
         state=state,
         reason=reason,
         seeds=tuple(each.seed for each in ran),
-        metrics=_means(ran),
-        drift=None if is_aligned or not ran else drift_facts(*_sides(pairs), resamples),
+        metrics=mean_metrics(sides[1]),
+        drift=None if is_aligned or not ran else drift_facts(*sides, resamples),
         fraction=members[0].evaluation.training.fraction,
         unsuited=all(each.evaluation.unsuited for each in members),
         numeric=numeric_facts([*zip(bases, members, strict=True)]),
@@ -299,26 +299,12 @@ def _sides(
     return [left for left, _ in both if left], [right for _, right in both if right]
 
 
-def _means(ran: Sequence[Predicted]) -> dict[str, float | None]:
-    found = [
-        dict(predictions.counts().metrics())
-        for each in ran
-        if (predictions := predictions_of(each)) is not None
-    ]
-    return {name: _mean([each[name] for each in found]) for name in (found[0] if found else ())}
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if values and len(known) == len(values) else None
-
-
 def _floor(name: str, members: Sequence[Predicted]) -> NoiseFloor:
     found = noise_floor([each for each in map(predictions_of, members) if each is not None])
     assert found.churn is not None  # two seeds or more, each with predictions
     return NoiseFloor(
         preprocess=name,
         seeds=tuple(each.seed for each in members),
-        metrics={metric: spread.range for metric, spread in found.metrics.items()},
+        metrics=found.metrics,
         churn=found.churn,
     )

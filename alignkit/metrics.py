@@ -75,17 +75,6 @@ def predicted_classes(logits: Logits) -> Labels:
     return found
 
 
-def confusion(labels: Labels, predicted: Labels, classes: int) -> npt.NDArray[np.int64]:
-    """(classes, classes) counts; rows are labels, columns predictions, as in scikit-learn.
-
-    Samples without a prediction are in no column.
-    """
-    given = predicted != NO_PREDICTION
-    table = np.zeros((classes, classes), np.int64)
-    np.add.at(table, (labels[given], predicted[given]), 1)
-    return table
-
-
 def class_counts(labels: Labels, predicted: Labels, classes: int) -> ClassCounts:
     """Count per class; ``labels`` and ``predicted`` are (samples,) in 0..classes-1."""
 

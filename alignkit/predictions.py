@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -120,6 +122,20 @@ def aligned(reference: Predictions, candidate: Predictions) -> tuple[Predictions
             f"{reference.ids[disagreeing[0]]!r}; evaluate both models on the same data set"
         )
     return reference, candidate
+
+
+def mean_metrics(seeds: Sequence[Predictions]) -> dict[str, float | None]:
+    """`alignkit.metrics.METRICS`, each the mean over seeds; ``None`` where a seed defines none.
+
+    Empty without a seed.
+    """
+    found = [each.counts().metrics() for each in seeds]
+    return {name: _mean([each[name] for each in found]) for name in (found[0] if found else ())}
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if len(known) == len(values) else None
 
 
 def _restricted(reference: Predictions, candidate: Predictions) -> tuple[Predictions, Predictions]:

@@ -207,21 +207,6 @@ def detectable_effect(
     return math.sqrt(squared * bound / (squared + n))
 
 
-def required_images(
-    margin: float, discordance: float, *, power: float = POWER, alpha: float = ALPHA
-) -> int:
-    """Images needed to see a paired difference of ``margin``; the inverse of `detectable_effect`.
-
-    ``discordance`` below ``margin`` is taken as ``margin``, the least that can carry it.
-
-    >>> required_images(0.01, 0.02)
-    1562
-    """
-    share = max(discordance, margin)
-    squared = _quantiles(power, alpha) ** 2
-    return max(1, math.ceil(squared * (share - margin**2) / margin**2))
-
-
 def _quantiles(power: float, alpha: float) -> float:
     from scipy.special import ndtri
 

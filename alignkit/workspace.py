@@ -213,10 +213,6 @@ class Workspace:
             found.append(Finished(file.parent, *facts, file.stat().st_mtime))
         return sorted(found, key=lambda each: each.stored)
 
-    def why_again(self, kind: Kind, parts: dict[str, Any], label: str) -> str:
-        """Which parts of the key differ from what is stored of this label; empty if nothing is."""
-        return changed_parts(self.finished(kind), parts, label)
-
     @contextmanager
     def lock(self, folder: Path) -> Iterator[None]:
         """Hold a run's folder for this process; raises `WorkspaceError` if another holds it."""

@@ -1,3 +1,4 @@
+import json
 import warnings
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 from alignkit.backends.torch import TorchBackend
 from alignkit.checkpoint import Checkpoint
 from alignkit.errors import BackendError
-from alignkit.export import OPSET, export_onnx, read_check
+from alignkit.export import OPSET, export_onnx
 from alignkit.train.models import build_model, load_model
 from alignkit.workspace import Workspace
 from tests.backends.model import trained_model
@@ -39,7 +40,7 @@ def test_the_graph_is_valid_with_a_free_batch_axis_and_fixed_names(model):
 
 
 def test_the_check_on_real_images_is_stored(model):
-    found = read_check(model.onnx)
+    found = json.loads(model.onnx.with_name("check.json").read_text())
     assert found["images"] == 16
     assert 0 <= found["relative"] < 1e-5
     assert found["relative"] == pytest.approx(found["max_abs"] / found["largest_logit"])

@@ -12,7 +12,6 @@ from alignkit.metrics import (
     Flips,
     churn,
     class_counts,
-    confusion,
     flips,
     logit_distance,
     predicted_classes,
@@ -65,12 +64,6 @@ def test_recall_precision_and_f1_equal_scikit_learn(seed, kind):
     assert set(ours) == set(METRICS)
 
 
-def test_confusion_equals_scikit_learn():
-    labels, predicted = random_case(0)
-    theirs = sklearn_metrics.confusion_matrix(labels, predicted, labels=range(7))
-    assert np.array_equal(confusion(labels, predicted, 7), theirs)
-
-
 def test_a_class_that_does_not_occur_is_undefined_and_left_out_of_the_macro_mean():
     counts = class_counts(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), 3)
     assert counts.recall == (0.5, 1.0, None)
@@ -92,7 +85,6 @@ def test_nan_logits_predict_nothing_and_count_as_wrong():
     assert counts.true_positive == (1, 1)
     assert counts.predicted == (1, 1)
     assert counts.recall == (1.0, 0.5)
-    assert confusion(np.array([1, 1, 0]), predicted, 2).tolist() == [[1, 0], [0, 1]]
 
 
 def test_churn_and_flips_of_a_case_worked_by_hand():

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from alignkit.errors import DataError, NothingCompared
-from alignkit.predictions import Predictions, aligned
+from alignkit.predictions import Predictions, aligned, mean_metrics
 
 
 def make(ids="abc", labels=(0, 1, 1), classes=("cat", "dog"), seed=0) -> Predictions:
@@ -55,6 +55,18 @@ def test_a_file_that_is_something_else_is_refused(tmp_path):
 def test_impossible_predictions_are_refused(ids, labels):
     with pytest.raises(DataError):
         make(ids, labels)
+
+
+def test_the_mean_of_a_metric_is_over_seeds_and_none_where_one_defines_none():
+    first, second = make(labels=(0, 0, 0)), make(labels=(0, 0, 0))
+    first.logits[:] = [1, 0]
+    second.logits[:] = [[1, 0], [0, 1], [1, 0]]
+    assert mean_metrics([first, second])["top1"] == pytest.approx((1 + 2 / 3) / 2)
+    second.logits[:] = np.nan
+    del second.__dict__["predicted"]
+    found = mean_metrics([first, second])
+    assert (found["top1"], found["precision.macro"]) == (0.5, None)
+    assert mean_metrics([]) == {}
 
 
 def test_alignment_keeps_the_common_ids_in_the_order_of_the_first():

@@ -15,7 +15,6 @@ from alignkit.statistics import (
     holm,
     mcnemar,
     percentile_interval,
-    required_images,
     settling,
     stretch,
 )
@@ -38,9 +37,7 @@ def test_holm_equals_statsmodels():
     ("effect", "discordance", "images"),
     [(0.001, 0.01, 78_482), (0.002, 0.01, 19_615), (0.005, 0.02, 6_271), (0.01, 0.02, 1_562)],
 )
-def test_required_images_equal_the_published_table(effect, discordance, images):
-    # the table rounds the quantiles to 1.96 and 0.8416
-    assert required_images(effect, discordance) == pytest.approx(images, rel=3e-5, abs=1)
+def test_the_detectable_effect_equals_the_published_table(effect, discordance, images):
     assert detectable_effect(images, discordance) == pytest.approx(effect, rel=1e-4)
 
 
@@ -82,13 +79,6 @@ def test_discordance_without_a_flip_follows_the_rule_of_three():
     assert discordance_bound(1_000, 0.01) == 0.01
     assert discordance_bound(1, 0.0) == 1.0
     assert (1 - discordance_bound(1_000, 0.0)) ** 1_000 == pytest.approx(0.05, abs=0.001)
-
-
-def test_required_images_is_the_inverse_of_detectable_effect():
-    for margin, discordance in ((0.01, 0.05), (0.003, 0.01), (0.02, 0.0)):
-        n = required_images(margin, discordance)
-        assert detectable_effect(n, max(margin, discordance)) <= margin
-        assert detectable_effect(n - 1, max(margin, discordance)) > margin
 
 
 def test_percentile_interval_is_numpys_and_leaves_undefined_draws_out():

@@ -14,6 +14,7 @@ import pytest
 from alignkit.errors import WorkspaceError
 from alignkit.workspace import (
     Workspace,
+    changed_parts,
     code_version,
     content_key,
     explained,
@@ -89,13 +90,14 @@ def test_a_process_killed_while_it_stores_leaves_no_artefact(workspace):
     assert workspace.stored("cells", "k")
 
 
-def test_why_again_names_what_differs_from_the_most_similar_stored_work(workspace):
+def test_changed_parts_are_what_differs_from_the_most_similar_stored_work(workspace):
     fill(workspace, "k1", {"recipe": 1, "data": "a", "code": "x"})
     fill(workspace, "k2", {"recipe": 2, "data": "b", "code": "y"})
     wanted = {"recipe": 1, "data": "a", "code": "z"}
-    assert workspace.why_again("trainings", wanted, "train a") == "code"
-    assert workspace.why_again("trainings", wanted | {"data": "c"}, "train a") == "code, data"
-    assert workspace.why_again("trainings", wanted, "train b") == ""
+    stored = workspace.finished("trainings")
+    assert changed_parts(stored, wanted, "train a") == "code"
+    assert changed_parts(stored, wanted | {"data": "c"}, "train a") == "code, data"
+    assert changed_parts(stored, wanted, "train b") == ""
 
 
 def test_a_damaged_key_file_is_told_with_what_to_do(workspace):

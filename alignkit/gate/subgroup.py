@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -126,6 +126,7 @@ def _entry(
     resamples: int,
 ) -> MatrixEntry:
     from alignkit.drift_facts import drift_facts
+    from alignkit.predictions import mean_metrics
 
     seeds = [seed for seed in entry.seeds if seed in reference and seed in candidate]
     sides = [reference[seed] for seed in seeds], [candidate[seed] for seed in seeds]
@@ -137,17 +138,6 @@ def _entry(
     return entry.model_copy(
         update={
             "drift": None if entry.aligned or not shared else drift_facts(*sides, resamples),
-            "metrics": _means(sides[1]),
+            "metrics": mean_metrics(sides[1]),
         }
     )
-
-
-def _means(sides: Sequence[Predictions]) -> dict[str, float | None]:
-    found = [dict(each.counts().metrics()) for each in sides]
-    return {name: _mean(each[name] for each in found) for name in (found[0] if found else ())}
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = list(values)
-    numbers = [value for value in known if value is not None]
-    return sum(numbers) / len(numbers) if numbers and len(numbers) == len(known) else None
