@@ -71,18 +71,17 @@ class _Shared:
 
     def pixels(self, configuration: Configuration) -> Any:
         """(height, width, 3), or why there are none."""
-        image = self._oriented(configuration)
-        if isinstance(image, str):
-            return image
         path = configuration.path(self.target.geometry, self.target.normalise)
-        resized = self._once(("resize", id(image), configuration.resizer), path.resize, image)
-        if isinstance(resized, str):
-            return resized
-        cut = self._once(("crop", id(resized)), path.crop, resized)
-        if isinstance(cut, str):
-            return cut
-        rounded = self._once(("round", id(cut), configuration.rounding), path.quantise, cut)
-        return self._once(("colour", id(rounded)), path.colour, rounded)
+        pixels = self._oriented(configuration)
+        for name, option, stage in (
+            ("resize", configuration.resizer, path.resize),
+            ("crop", None, path.crop),
+            ("round", configuration.rounding, path.quantise),
+            ("colour", None, path.colour),
+        ):
+            if not isinstance(pixels, str):
+                pixels = self._once((name, id(pixels), option), stage, pixels)
+        return pixels
 
     def _oriented(self, configuration: Configuration) -> Any:
         if configuration.decode not in self.kept:

@@ -15,8 +15,9 @@ from alignkit.load import load_experiment
 from alignkit.load.preprocess_option import PreprocessOption
 from alignkit.match import Match, match
 from alignkit.match.configurations import Configuration, Geometry, configurations, variants
+from alignkit.match.distances import distances
 from alignkit.match.serving import serving_options
-from alignkit.match.target import path_of, path_target
+from alignkit.match.target import Target, path_of, path_target
 from alignkit.match.text import as_json, headline, label, stage_block, yaml_block
 from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
 from alignkit.presets import PRESETS
@@ -282,3 +283,19 @@ def test_a_yaml_file_is_one_path_or_an_experiment(tmp_path):
 def test_labels_name_what_is_not_the_default():
     configuration = Configuration(OpenCVDecoder(), TorchResizer(antialias=True), "round")
     assert label(configuration) == "opencv ▸ torch antialias=True ▸ round"
+
+
+def test_no_stage_is_run_on_what_the_stage_before_it_refused(monkeypatch):
+    given = []
+
+    def refuses(self, pixels):
+        raise ValueError("no rounding here")
+
+    monkeypatch.setattr(Quantise, "__call__", refuses)
+    monkeypatch.setattr(Colour, "__call__", lambda self, pixels: given.append(pixels))
+    target = Target("refused", lambda row: "not asked", SMALL, Normalise())
+    one = Configuration(OpenCVDecoder(), OpenCVResizer())
+    wanted = np.zeros((8, 8, 3), np.float32)
+    found = distances(photographs().read(0), wanted, [one], target)
+    assert found[one].mean == np.inf
+    assert given == []
