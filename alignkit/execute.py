@@ -93,6 +93,13 @@ def _prepare(
         )
 
 
+def training_images(plan: Plan, sets: Sets) -> npt.NDArray[np.int64]:
+    """Indices of the training images that every usable path decoded, ascending."""
+    usable = (sets.usable(path.name, "train") for path in plan.experiment.paths)
+    decoded = [prepared.rows >= 0 for prepared in usable if prepared is not None]
+    return np.flatnonzero(np.logical_and.reduce(decoded)) if decoded else np.zeros(0, np.int64)
+
+
 def train_models(
     plan: Plan,
     sets: Sets,
@@ -105,9 +112,7 @@ def train_models(
 
     Their logs grow in a run's ``folder``.
     """
-    usable = (sets.usable(path.name, "train") for path in plan.experiment.paths)
-    decoded = [prepared.rows >= 0 for prepared in usable if prepared is not None]
-    indices = np.flatnonzero(np.logical_and.reduce(decoded)) if decoded else np.zeros(0, np.int64)
+    indices = training_images(plan, sets)
     return tuple(
         Trained(
             each, _train(each, plan, sets, indices, workspace, progress, rank, folder), len(indices)

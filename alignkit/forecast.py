@@ -12,6 +12,7 @@ from alignkit.attribution import PlannedAttribution, planned_attributions
 from alignkit.pixel_comparison import PixelComparison
 from alignkit.plan import Evaluation, Plan, Training
 from alignkit.preparation import Preparation, preparations
+from alignkit.settle import settle_stored
 from alignkit.workspace import Finished, Workspace, changed_parts
 
 State = Literal["cached", "to run", "impossible"]
@@ -60,6 +61,7 @@ class Forecast:
 
 def forecast(plan: Plan, workspace: Workspace) -> Forecast:
     """Look up all work of a plan; nothing is made and no image is read."""
+    plan = settle_stored(plan, workspace)
     trained, predicted = workspace.finished("trainings"), workspace.finished("cells")
     trainings = _outlooks([each for each in plan.trainings if each.given is None], trained)
     cells = _outlooks(plan.evaluations, predicted)

@@ -231,11 +231,8 @@ def _trainings(experiment: Experiment, fingerprint: str, ranks: int) -> tuple[Tr
 
 def _given(experiment: Experiment) -> tuple[Training, ...]:
     by_name = {path.name: path for path in experiment.paths}
-    return tuple(
-        Training(by_name[model.preprocess], 0, given.parts, given=given)
-        for model in experiment.content.models
-        for given in (model.build(),)
-    )
+    given = [(by_name[model.preprocess], model.build()) for model in experiment.content.models]
+    return tuple(Training(path, 0, each.parts_for(path.size), given=each) for path, each in given)
 
 
 def _pairs(trainings: tuple[Training, ...]) -> tuple[MatchedPair, ...]:

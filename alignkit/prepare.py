@@ -182,6 +182,12 @@ def load_prepared(folder: Path, samples: Samples) -> Prepared:
     return Prepared(pixels, rows, outcomes)
 
 
+def stored_rows(folder: Path) -> dict[str, int]:
+    """Sample id → where it lies in the stored pixels, -1 if it has none; no pixel is read."""
+    stored = json.loads((folder / "outcomes.json").read_text())
+    return {each[0]: each[3] for each in stored["samples"]}
+
+
 def _fill(
     folder: Path,
     samples: Samples,

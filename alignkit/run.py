@@ -16,16 +16,19 @@ from alignkit.advise import advise, advised_plan
 from alignkit.assemble import assemble_record
 from alignkit.attribute.flipped import flipped_kinds
 from alignkit.attribute.plan import attribute_paths
+from alignkit.attribution import planned_attributions
 from alignkit.cell import Measured
 from alignkit.choose import choose_cells
 from alignkit.errors import ConfigError
-from alignkit.execute import compare_paths, prepare_sets, train_models
+from alignkit.execute import compare_paths, prepare_sets, train_models, training_images
 from alignkit.load.experiment import Experiment
 from alignkit.plan import Plan, make_plan
 from alignkit.predict_cells import predict_cells
+from alignkit.preparation import preparations
 from alignkit.progress import Progress
 from alignkit.rank import ALONE, Rank
 from alignkit.record import RunRecord, read_record, write_record
+from alignkit.settle import settle, settle_stored
 from alignkit.verify import verify
 from alignkit.workspace import Kind, Workspace
 
@@ -52,6 +55,8 @@ def run_experiment(
     if not experiment.content.labelled:
         from alignkit.gate.check import check
 
+        if fresh:
+            forget(make_plan(experiment), workspace)
         checked = check(experiment, workspace, baselines=None, as_run=True, progress=progress)
         return checked.record, checked.folder
     plan = choose_cells(make_plan(experiment, ranks=rank.world), cells)
@@ -76,6 +81,8 @@ def carry_out(
     advice = () if plan.cells else advise(plan, workspace, progress)
     whole = advised_plan(plan, advice)
     sets = prepare_sets(whole, workspace, progress)
+    used = [sets.train.ids[index] for index in training_images(whole, sets)]
+    whole = settle(whole, used, len(sets.train))
     trained = train_models(whole, sets, workspace, progress, rank, folder)
     predicted = predict_cells(whole, trained, sets, workspace, progress, rank)
     compared = compare_paths(plan, sets, workspace, progress)
@@ -105,7 +112,8 @@ def carry_out(
 def _fetch_weights(plan: Plan, workspace: Workspace) -> None:
     """Ask once for what trainings begin with, before any other work; raises if it is not here."""
     recipe = plan.experiment.content.train
-    undone = [each for each in plan.trainings if not workspace.stored("trainings", each.key)]
+    trainings = settle_stored(plan, workspace).trainings
+    undone = [each for each in trainings if not workspace.stored("trainings", each.key)]
     if recipe.pretrained and undone:
         from alignkit.train.pretrained import read_pretrained
 
@@ -128,9 +136,13 @@ def finished_record(plan: Plan, folder: Path) -> RunRecord | None:
 
 
 def forget(plan: Plan, workspace: Workspace) -> None:
-    """Discard what is stored of a plan's trainings and cells, so that they are done again."""
-    doomed: list[tuple[Kind, str]] = [("trainings", training.key) for training in plan.trainings]
-    doomed += [("cells", evaluation.key) for evaluation in plan.evaluations]
+    """Discard what is stored of all that `alignkit plan` lists, so that it is done again."""
+    plan = settle_stored(plan, workspace)
+    doomed: list[tuple[Kind, str]] = [("prepared", each.key) for each in preparations(plan)]
+    doomed += [("trainings", each.key) for each in plan.trainings]
+    doomed += [("cells", each.key) for each in plan.evaluations]
+    doomed += [("comparisons", each.key) for each in plan.comparisons]
+    doomed += [("comparisons", each.key) for each in planned_attributions(plan)]
     for kind, key in doomed:
         if workspace.stored(kind, key):
             workspace.discard(kind, key)

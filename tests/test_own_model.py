@@ -16,6 +16,7 @@ from alignkit.backends.torch import TorchBackend
 from alignkit.checkpoint import Checkpoint
 from alignkit.errors import AlignkitError, BackendError, ConfigError, DataError
 from alignkit.export import export_onnx
+from alignkit.forecast import forecast
 from alignkit.given import Given
 from alignkit.given.files import quiet_torchscript
 from alignkit.given.onnx_file import in_one_file
@@ -311,3 +312,21 @@ def test_a_cell_of_a_given_model_depends_on_the_data_and_not_on_where_its_file_l
     assert keys(copied) == first
     copied.write_bytes(copied.read_bytes() + b"\x32\x01x")  # its doc string
     assert not {*keys(copied)} & {*first}
+
+
+def test_what_a_run_did_with_a_given_model_is_cached_for_the_plan_and_done_again_afresh(
+    files, tmp_path
+):
+    file = tmp_path / "own.yaml"
+    models = f"[{{name: mine, onnx: {files['onnx']}, preprocess: opencv}}]"
+    file.write_text(OWN.format(models=models))
+    experiment = load_experiment(file, ["evaluate.backends=[onnxruntime]"])
+    workspace = Workspace(tmp_path / "reports")
+    run_experiment(experiment, workspace, progress=NoProgress())
+    plan = make_plan(experiment)
+    assert [each.state for each in forecast(plan, workspace).cells] == ["cached"] * 2
+    before = {each.folder: each.stored for each in workspace.finished("cells")}
+    run_experiment(experiment, workspace, progress=NoProgress(), fresh=True)
+    after = {each.folder: each.stored for each in workspace.finished("cells")}
+    assert before.keys() == after.keys()
+    assert all(after[folder] > before[folder] for folder in before)

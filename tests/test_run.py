@@ -18,11 +18,11 @@ from alignkit.errors import DataError, NothingCompared
 from alignkit.execute import compare_paths, prepare_sets, train_models
 from alignkit.forecast import forecast
 from alignkit.load import load_experiment
-from alignkit.plan import make_plan
+from alignkit.plan import Plan, make_plan
 from alignkit.predict_cells import predict_cells
 from alignkit.progress import NoProgress
 from alignkit.record import RunRecord, read_record
-from alignkit.run import run_experiment
+from alignkit.run import forget, run_experiment
 from alignkit.workspace import Workspace
 from tests.photos import encoded, photo
 
@@ -248,7 +248,10 @@ def test_a_killed_run_continues_and_ends_with_the_same_record(tmp_path):
     assert differences(settled(resumed), settled(straight)) == []
 
 
-def test_a_file_one_decoder_refuses_is_in_the_coverage_and_in_no_training(tmp_path):
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunRecord, Path, Workspace]:
+    """A run over images of which one path decodes one less than the other, and its file."""
+    tmp_path = tmp_path_factory.mktemp("refused")
     root = tmp_path / "images"
     for split, count in (("train", 10), ("eval", 6)):
         for label, name in enumerate(("china", "flower")):
@@ -266,6 +269,11 @@ def test_a_file_one_decoder_refuses_is_in_the_coverage_and_in_no_training(tmp_pa
     lines = [line for line in text.splitlines() if not line.startswith("data:")]
     file.write_text("\n".join([*lines, f"data: {{name: folder, root: {root}}}"]))
     record, _ = run(file, tmp_path / "reports")
+    return record, file, Workspace(tmp_path / "reports")
+
+
+def test_a_file_one_decoder_refuses_is_in_the_coverage_and_in_no_training(refused):
+    record, _, _ = refused
     rows = {(row.preprocess, row.split): row for row in record.coverage}
     assert rows["opencv", "train"].ok == 21
     assert rows["other", "train"].unsupported == 1
@@ -277,6 +285,24 @@ def test_a_file_one_decoder_refuses_is_in_the_coverage_and_in_no_training(tmp_pa
     )
     assert {training.images for training in record.trainings} == {20}
     assert {cell.n for cell in record.cells} == {12}
+
+
+def test_what_was_trained_without_an_image_is_cached_for_the_plan_and_done_again_afresh(refused):
+    _, file, workspace = refused
+    plan = make_plan(load_experiment(file))
+    assert states(plan, workspace) == {"cached"}
+    forget(plan, workspace)
+    for kind in ("prepared", "trainings", "cells", "comparisons"):
+        assert workspace.finished(kind) == []
+    assert states(plan, workspace) == {"to run"}
+
+
+def states(plan: Plan, workspace: Workspace) -> set[str]:
+    """Of all that a plan lists."""
+    found = forecast(plan, workspace)
+    works = (found.prepared, found.trainings, found.cells, found.comparisons, found.attributions)
+    assert all(works)
+    return {each.state for outlooks in works for each in outlooks}
 
 
 def test_a_second_process_in_the_same_folder_is_refused(finished, tmp_path):

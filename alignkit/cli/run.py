@@ -41,7 +41,7 @@ def run(
     cells: Cells = [],  # noqa: B006
     reports: Reports = Path("reports"),
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Do finished work of these experiments again.")
+        bool, typer.Option("--fresh", help="Do again all that `alignkit plan` lists as cached.")
     ] = False,
     single_file: SingleFile = False,
     images: Images = "",

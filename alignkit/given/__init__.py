@@ -47,6 +47,10 @@ class Given:
             parts["weights beside it"] = beside
         return parts
 
+    def parts_for(self, size: tuple[int, int]) -> dict[str, Any]:
+        """``parts``, with the (height, width) of its inputs."""
+        return {**self.parts, "size": list(size)}
+
     def _weights_beside(self) -> dict[str, str]:
         from alignkit.given.onnx_file import weights_beside
 
@@ -78,7 +82,7 @@ class Given:
             height=height,
             width=width,
             weights=self.file,
-            key=content_key({**self.parts, "size": [height, width], "data": list(classes)}),
+            key=content_key(self.parts_for(size)),
             format=self.format,
             order=self._order(classes),
         )
