@@ -47,15 +47,19 @@ def export_onnx(checkpoint: Checkpoint, workspace: Workspace, check_batch: Batch
 
 def export_parts(checkpoint: Checkpoint) -> dict[str, Any]:
     """What the file depends on."""
-    libraries = [Plugin(target="", distributions=(each,)).version() for each in ("torch", "onnx")]
     return {
         "checkpoint": checkpoint.key,
         "model": checkpoint.model,
         "shape": [3, checkpoint.height, checkpoint.width, checkpoint.classes],
-        "libraries": libraries,
-        "opset": OPSET,
+        **exporter_parts(),
         "code": code_version("export.py", "train/models.py"),
     }
+
+
+def exporter_parts() -> dict[str, Any]:
+    """What exports, read without importing it."""
+    libraries = [Plugin(target="", distributions=(each,)).version() for each in ("torch", "onnx")]
+    return {"libraries": libraries, "opset": OPSET}
 
 
 def _write_graph(checkpoint: Checkpoint, graph: Path) -> None:

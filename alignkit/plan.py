@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from alignkit.backends import Backend, Builder, Precision
-from alignkit.errors import ConfigError
+from alignkit.backends import Builder
 from alignkit.given import Given
 from alignkit.load.experiment import Experiment, Recipe
 from alignkit.pixel_comparison import PixelComparison
 from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.row import FULL, cell_name, row_name
-from alignkit.served import not_served, served_training
+from alignkit.runtime import Runtime, runtimes_of
+from alignkit.served import not_served
 from alignkit.workspace import code_version, content_key
 
 TRAINING_CODE = (
@@ -95,23 +95,6 @@ class MatchedPair:
         }
         if not differing <= {"preprocess", "normalise"}:
             raise ValueError(f"not a matched pair: {', '.join(sorted(differing))} differ")
-
-
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """A backend in one precision."""
-
-    name: str
-    """As the YAML calls the backend, with the options it gives it: two of one kind stay apart."""
-    backend: Backend
-    precision: Precision
-    version: str
-    """Installed version, read without importing it."""
-    skipped: str = ""
-    builds: int = 1
-    """Times the model is exported, built and loaded anew, to see how much builds differ."""
-    holds: Training | None = None
-    """The one model that an endpoint serves; ``None`` for a runtime that is given each model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +186,7 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     if not content.labelled:  # a pixel gate
         return Plan(experiment, fingerprint, (), (), (), comparisons)
     trainings = _given(experiment) if content.models else _trainings(experiment, fingerprint, ranks)
-    runtimes = _runtimes(experiment, trainings)
+    runtimes = runtimes_of(experiment, trainings)
     evaluations = tuple(
         evaluation
         for training in trainings
@@ -293,29 +276,6 @@ def _training(
     return Training(path, seed, parts, skipped, fraction, paths if others else ())
 
 
-def _runtimes(experiment: Experiment, trainings: tuple[Training, ...]) -> list[Runtime]:
-    from alignkit.backends import BACKENDS
-    from alignkit.plugins import UNPROVEN, find_plugin
-
-    runtimes = []
-    evaluate = experiment.content.evaluate
-    for name, option in zip(evaluate.titles(), evaluate.backends, strict=True):
-        plugin = find_plugin("backends", BACKENDS, option.name)
-        backend = option.build()
-        for precision in option.precision:
-            reason = plugin.missing() or backend.impossible(precision)
-            if reason and plugin.unproven:
-                reason += f" ({option.name} is {UNPROVEN})"
-            version, held = plugin.version(), served_training(backend, trainings)
-            runtimes.append(Runtime(name, backend, precision, version, reason, option.builds, held))
-    if all(each.backend.own_path for each in runtimes):
-        raise ConfigError(
-            "evaluate.backends: each of these preprocesses by itself, which leaves nothing to "
-            "compare with; put one first that receives the paths' images, e.g. torch"
-        )
-    return runtimes
-
-
 def _row_evaluations(
     training: Training, runtimes: list[Runtime], experiment: Experiment, fingerprint: str
 ) -> list[Evaluation]:
@@ -354,18 +314,16 @@ def _evaluation(
         "training": training.key,
         "preprocess": pixel_identity(path),
         "normalise": stage_identity(path.normalise),
-        "runtime": [stage_identity(runtime.backend), runtime.precision, runtime.version],
+        **runtime.parts,
         "batch_size": experiment.content.evaluate.batch_size,
         "code": code_version(*PREDICTION_CODE),
     }
     if training.given is not None:  # a training's own key has the data's fingerprint
         parts["data"] = fingerprint
-    if isinstance(runtime.backend, Builder):
-        parts["build"] = runtime.backend.build_parts(runtime.precision)
-        if runtime.backend.calibration(runtime.precision):
-            # how many images and which are options of the backend, which are in the key already
-            own = training.preprocess
-            parts["calibration"] = [fingerprint, pixel_identity(own), stage_identity(own.normalise)]
+    if isinstance(runtime.backend, Builder) and runtime.backend.calibration(runtime.precision):
+        # how many images and which are options of the backend, which are in the key already
+        own = training.preprocess
+        parts["calibration"] = [fingerprint, pixel_identity(own), stage_identity(own.normalise)]
     unsuitable = _unsuitable(training, runtime)
     return Evaluation(
         training,

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from alignkit.arrays import Batch, Logits
     from alignkit.backends import Session
     from alignkit.checkpoint import Checkpoint
-    from alignkit.plan import Evaluation, Runtime
+    from alignkit.plan import Evaluation
     from alignkit.predictions import Predictions
     from alignkit.prepare import Prepared
     from alignkit.preprocess import Normalise
+    from alignkit.runtime import Runtime
     from alignkit.samples import Samples
 
 CHECKED_ALONE = 16

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from alignkit.backends import FileSession, Session
     from alignkit.checkpoint import Checkpoint
     from alignkit.execute import Sets, Trained
-    from alignkit.plan import Evaluation, Plan, Runtime
+    from alignkit.plan import Evaluation, Plan
     from alignkit.progress import Progress
+    from alignkit.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from alignkit.arrays import Logits
     from alignkit.backends import Session
     from alignkit.checkpoint import Checkpoint
-    from alignkit.plan import Runtime
     from alignkit.preprocess import Normalise
+    from alignkit.runtime import Runtime
 
 Part: TypeAlias = "list[tuple[int, Logits]]"
 """The first image of a batch, and the batch's logits; for every batch that a rank took."""

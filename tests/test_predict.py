@@ -8,9 +8,10 @@ import pytest
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.torch import TorchBackend
 from alignkit.errors import BackendError, DataError, MissingDependency, NothingCompared
-from alignkit.plan import Evaluation, Runtime
+from alignkit.plan import Evaluation
 from alignkit.predict import cell_parts, open_session, predict, stored_answer
 from alignkit.prepare import Prepared, SampleOutcome
+from alignkit.runtime import Runtime
 from alignkit.workspace import Workspace, content_key
 from tests.backends.model import trained_model
 from tests.training_case import digits_case

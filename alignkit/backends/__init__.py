@@ -10,6 +10,7 @@ The contract every backend keeps, and the conformance tests check:
   `Logits`, whatever it computes in;
 - a backend that preprocesses by itself (an endpoint, an engine with a decoder in front) names its
   ``own_path`` instead, and its session is a `FileSession`: it receives encoded files;
+- what generates kernels for a model is part of its cells' keys: such a backend is a `Compiler`;
 - a backend that converts or compiles a model first is a `Builder`. For int8 it is handed training
   images of the path the model was trained with, never evaluation images;
 - ``effective`` says what really ran: provider, precision, TF32, inserted casts, calibration.
@@ -145,6 +146,15 @@ class Builder(Protocol):
 
         Nothing may be read from an earlier build, so that two builds are independent.
         """
+        ...
+
+
+@runtime_checkable
+class Compiler(Protocol):
+    """A backend whose kernels are generated when it opens a model."""
+
+    def compiler(self) -> str:
+        """What generates them, with its version; empty where these options generate none."""
         ...
 
 

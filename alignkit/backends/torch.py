@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from alignkit.backends.torch_compile import missing_compiler
+from alignkit.backends.torch_compile import compiler_version, missing_compiler
 from alignkit.errors import BackendError
 from alignkit.numerics import missing_device
 
@@ -52,6 +52,10 @@ class TorchBackend:
         compiler = missing_compiler(self.device) if self.compile else ""
         return missing_device(self.device) or compiler
 
+    def compiler(self) -> str:
+        """The C++ compiler, or Triton, whose kernels ``compile`` runs."""
+        return compiler_version(self.device) if self.compile else ""
+
     def open(self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision) -> TorchSession:  # noqa: ARG002 - it is for other backends
         """Load the weights and verify the precision; raises `BackendError` if it differs."""
         import torch
@@ -74,7 +78,7 @@ class TorchBackend:
         if pools:
             session.observed["max-pooling"] = pools
         if self.compile:
-            session.compile(checkpoint.height, checkpoint.width)
+            session.compile(checkpoint.height, checkpoint.width, self.compiler())
         return session
 
     def version(self) -> str:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import warnings
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,11 +33,21 @@ def _compiler() -> str:
     return os.environ.get("CXX", "g++")
 
 
-def _generator(device: torch.device) -> str:
-    """``g++ (Debian 12.2.0-14) 12.2.0``, which decides the kernels' arithmetic; or Triton."""
-    if device.type == "cuda":
+def compiler_version(device: Literal["cpu", "cuda"]) -> str:
+    """``g++ (Debian 12.2.0-14) 12.2.0``, which decides the kernels' arithmetic; or Triton.
+
+    Empty where there is none.
+    """
+    if missing_compiler(device):
+        return ""
+    if device == "cuda":
         return f"triton {metadata.version('triton')}"
-    command = [_compiler(), "--version"]
+    return _first_line(_compiler())
+
+
+@cache
+def _first_line(compiler: str) -> str:
+    command = [compiler, "--version"]
     told = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - the user's own compiler, as inductor calls it
     return told.stdout.partition("\n")[0]
 
@@ -46,7 +57,8 @@ class Compiled:
     """A module behind inductor, with the graphs it was handed."""
 
     module: nn.Module
-    device: torch.device
+    compiler: str
+    """What generates the kernels, with its version."""
     graphs: list[int] = field(default_factory=list)
     """Operations of each graph, one for each size of batch; each is the whole module."""
     run: Any = field(init=False)
@@ -76,7 +88,7 @@ class Compiled:
     def facts(self) -> dict[str, str]:
         """For a report: how much was compiled, and in how many versions."""
         return {
-            "compiled by": f"inductor, whole graph, {_generator(self.device)}",
+            "compiled by": f"inductor, whole graph, {self.compiler}",
             "compiled graphs": f"{len(self.graphs)}, one a batch size",
             "compiled operations": str(self.graphs[0]) if self.graphs else "none yet",
         }

@@ -71,7 +71,7 @@ class TorchSession:
     def _products(self) -> Literal["ieee", "tf32"]:
         return "tf32" if self.precision == "tf32" else "ieee"
 
-    def compile(self, height: int, width: int) -> None:
+    def compile(self, height: int, width: int, compiler: str) -> None:
         """Run generated kernels instead from now on, beginning with one image.
 
         Raises `BackendError` if the graph cannot be compiled whole.
@@ -80,7 +80,7 @@ class TorchSession:
 
         from alignkit.backends.torch_compile import Compiled
 
-        self.compiled = Compiled(self.model, self.device)
+        self.compiled = Compiled(self.model, compiler)
         self.predict(np.zeros((1, 3, height, width), np.float32))
 
     def effective(self) -> dict[str, str]:

@@ -15,7 +15,8 @@ from alignkit.cell import Measured, Skipped
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.execute import Sets, prepare_sets, train_models
 from alignkit.model_file import model_source
-from alignkit.plan import Evaluation, Plan, Runtime, make_plan
+from alignkit.plan import Evaluation, Plan, make_plan
+from alignkit.runtime import Runtime
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch

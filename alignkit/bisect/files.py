@@ -17,8 +17,8 @@ from alignkit.workspace import file_sha256
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Pixels
-    from alignkit.plan import Runtime
     from alignkit.preprocess import Preprocess
+    from alignkit.runtime import Runtime
 
 
 def sides_of_files(

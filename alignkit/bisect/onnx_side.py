@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from alignkit.bisect import Values
     from alignkit.bisect.activations import Activations
     from alignkit.checkpoint import Checkpoint
-    from alignkit.plan import Runtime
+    from alignkit.runtime import Runtime
 
 
 @dataclass(eq=False)

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from alignkit.backends import BACKENDS, Precision
 from alignkit.errors import ConfigError
 from alignkit.load.option import plugin_from
-from alignkit.plan import Runtime
 from alignkit.plugins import did_you_mean, find_plugin
+from alignkit.runtime import Runtime
 
 
 def runtime_named(text: str) -> Runtime:
