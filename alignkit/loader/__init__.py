@@ -137,10 +137,8 @@ class MixedLoader:
     def __iter__(self) -> Iterator[Batch]:
         from alignkit.loader.upload import Upload
 
-        sampler = getattr(self.batches, "sampler", None)
-        if sampler is not None and hasattr(
-            sampler, "set_epoch"
-        ):  # without, a DistributedSampler repeats one order
+        sampler: Any = getattr(self.batches, "sampler", None)
+        if hasattr(sampler, "set_epoch"):  # without, a DistributedSampler repeats one order
             sampler.set_epoch(self.epoch)
         upload = Upload(self.device, (self.first, self.second))
         pending: deque[Future[_Done]] = deque()
@@ -163,9 +161,8 @@ class MixedLoader:
         drawn = words(f"loader:{self.seed}:{self.epoch}", ids, 2)
         chosen = drawn[:, 0]
         if self.per == "batch":
-            chosen = words(f"loader-batch:{self.seed}:{self.epoch}", [str(number)], 1)[0].repeat(
-                count
-            )
+            whole = words(f"loader-batch:{self.seed}:{self.epoch}", [str(number)], 1)
+            chosen = whole[0].repeat(count)
         seconds = (chosen >> 11) * 2.0**-53 >= self.share
         return _Drawn(
             number, encoded, ids, seconds.astype(int).tolist(), (drawn[:, 1] >> 1).tolist()
