@@ -153,18 +153,25 @@ def test_the_gitlab_template_writes_the_reports_it_names(case):
     assert (case.folder / reports["metrics"]).read_text().endswith("# EOF\n")
 
 
+@pytest.fixture
+def shown(tmp_path):
+    """What the README and docs/gate.md show for a team's own repository, as its files."""
+    for page in (ROOT / "README.md", ROOT / "docs" / "gate.md"):
+        for name, text in re.findall(r"```yml\n# (\S+)\n(.*?)```", page.read_text(), re.DOTALL):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+
+
 @pytest.mark.parametrize(
     ("schema", "file"),
     [
         ("github-actions", ROOT / "action.yml"),
         ("gitlab-ci", ROOT / "templates" / "gitlab-gate.yml"),
-        ("github-workflows", "gate.yml"),
+        ("github-workflows", ".github/workflows/gate.yml"),
+        ("gitlab-ci", ".gitlab-ci.yml"),
     ],
 )
-def test_what_ci_reads_is_valid_by_its_published_schema(tmp_path, schema, file):
-    readme = (ROOT / "README.md").read_text()
-    _, shown = readme.split("```yml\n# .github/workflows/gate.yml\n")
-    (tmp_path / "gate.yml").write_text(shown.partition("```")[0])
+def test_what_ci_reads_is_valid_by_its_published_schema(shown, tmp_path, schema, file):
     check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", file]
     done = subprocess.run(check, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
@@ -216,9 +223,15 @@ def test_pre_commit_runs_the_gate_when_it_is_pushed(pre_commit, case):
     assert "fail  colour.changed" in done.stdout
 
 
-def test_the_manifest_of_hooks_is_one_that_pre_commit_accepts():
-    done = shell("python -m pre_commit validate-manifest .pre-commit-hooks.yaml", ROOT)
+def test_pre_commit_accepts_the_manifest_and_the_configuration_shown(shown, tmp_path):
+    manifest = ROOT / ".pre-commit-hooks.yaml"
+    done = shell(f"python -m pre_commit validate-manifest {shlex.quote(str(manifest))}", tmp_path)
     assert done.returncode == 0, done.stdout
+    done = shell("python -m pre_commit validate-config .pre-commit-config.yaml", tmp_path)
+    assert done.returncode == 0, done.stdout
+    config = yaml.safe_load((tmp_path / ".pre-commit-config.yaml").read_text())
+    used = {hook["id"] for hook in config["repos"][0]["hooks"]}
+    assert used == {hook["id"] for hook in yaml.safe_load(manifest.read_text())}
 
 
 @pytest.mark.slow
