@@ -57,3 +57,12 @@ def test_a_failed_control_is_told(record):
     broken = Control(name="A/A", expected="0", observed="3", passed=False)
     told = summary(record.model_copy(update={"controls": (broken,)}), PAGE)
     assert "control failed: A/A: expected 0, observed 3" in told
+
+
+def test_a_single_comparison_is_not_counted_among_others(record):
+    measured = next(each for each in record.matrix if each.drift)
+    for corrected, told in ((0.5, "is not"), (0.001, "is")):
+        drift = measured.drift.model_copy(update={"holm": {"recall.macro": corrected}})
+        alone = (measured.model_copy(update={"drift": drift}),)
+        text = summary(record.model_copy(update={"matrix": alone}), PAGE)
+        assert f"* The change of macro recall {told} significant at the 5 % level." in text

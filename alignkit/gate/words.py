@@ -194,7 +194,8 @@ def _chance(entry: MatrixEntry, measured: Sequence[MatrixEntry]) -> str:
     corrected = entry.drift.holm.get("recall.macro") if entry.drift else None
     if corrected is None or corrected < 0.05:
         return ""
-    return f" (not significant among {len(measured)} comparisons)"
+    among = f" among {len(measured)} comparisons" if len(measured) > 1 else ""
+    return f" (not significant{among})"
 
 
 def _churn(entry: MatrixEntry) -> float:

@@ -105,6 +105,9 @@ def significance(entries: Iterable[MatrixEntry], metric: str) -> str:
     if not found:
         return ""
     number = sum(p < ALPHA for p in found)
+    if len(found) == 1:
+        is_it = "is" if number else "is not"
+        return f"The change of {METRICS[metric].lower()} {is_it} significant at the 5 % level."
     return (
         f"{number or 'None'} of {count(len(found), 'change')} of {METRICS[metric].lower()} "
         f"{'is' if number == 1 else 'are'} significant at the 5 % level after Holm’s correction "
