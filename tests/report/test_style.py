@@ -2,12 +2,15 @@
 
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
 STYLE = files("alignkit.report").joinpath("assets", "report.css").read_text()
-BLOCKS = [block for block in re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL) if "--ink" in block]
-SCHEMES = dict(zip(("light", "dark", "print"), BLOCKS, strict=True))
+LIGHT, DARK, PAPER = re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)
+SCHEMES = {"light": LIGHT, "dark": DARK, "print": LIGHT + PAPER}
+ASSETS = files("alignkit.report").joinpath("assets")
+GENERATED = re.compile(r"[np][1-5]|l[1-3]|panel-\w+")
 TONES = [f"{side}{depth}" for side in "np" for depth in range(1, 6)]
 
 
@@ -40,13 +43,13 @@ def test_text_is_readable(scheme, ground, ink):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("tone", [*TONES, "hatch"])
+@pytest.mark.parametrize("tone", [*TONES, "line"])
 def test_cells_are_readable(scheme, tone):
     assert contrast(colours(scheme)["ink"], colours(scheme)[tone]) >= 4.5
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("state", ["pass", "warn", "fail", "inconclusive", "error"])
+@pytest.mark.parametrize("state", ["pass", "warn", "fail", "error"])
 def test_states_are_readable(scheme, state):
     assert contrast(colours(scheme)[state], colours(scheme)["sheet"]) >= 4.5
 
@@ -62,3 +65,18 @@ def test_the_scale_grows_away_from_zero(scheme, side):
 def test_the_picture_stage_is_neutral_grey_in_every_scheme():
     grey = re.findall(r"--grey: (#[0-9a-f]+)", STYLE)
     assert grey == ["#767676"]
+
+
+def test_style_sheets_are_small_and_have_no_rule_for_what_no_page_has():
+    sheets = [ASSETS.joinpath(name).read_text() for name in ("report.css", "viewer.css")]
+    assert sum(len(sheet.encode()) for sheet in sheets) <= 15_000
+    named = {name for sheet in sheets for name in re.findall(r"\.([a-z][\w-]*)(?![^{]*\})", sheet)}
+    folder = Path(str(files("alignkit.report")))
+    written = [
+        *folder.glob("templates/*.j2"),
+        *folder.glob("assets/src/*.js"),
+        *folder.glob("*.py"),
+    ]
+    words = set(re.findall(r"[\w-]+", " ".join(each.read_text() for each in written)))
+    states = {"pass", "warn", "fail", "error", "inconclusive", "skipped", "failed"}
+    assert {name for name in named if not GENERATED.fullmatch(name)} - words - states == set()
