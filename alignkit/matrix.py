@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -135,22 +135,7 @@ def entry_place(predicted: Predicted) -> tuple[str, str, str, str]:
 def _cell(
     predicted: Predicted, reference: Predicted, base: Predicted | None, folder: Path, resamples: int
 ) -> Cell:
-    trained_with, evaluated_with, backend, precision = entry_place(predicted)
-    state, reason, trace = state_of(predicted.ended)
-    facts = {
-        "trained_with": trained_with,
-        "evaluated_with": evaluated_with,
-        "backend": backend,
-        "precision": precision,
-        "seed": predicted.seed,
-        "aligned": predicted.evaluation.aligned,
-        "key": predicted.evaluation.key,
-        "state": state,
-        "reason": reason,
-        "traceback": trace,
-        "fraction": predicted.evaluation.training.fraction,
-        "unsuited": predicted.evaluation.unsuited,
-    }
+    facts = _of_any_end(predicted)
     if not isinstance(predicted.ended, Measured):
         return Cell(**facts)
     answer = predicted.ended.value
@@ -170,6 +155,26 @@ def _cell(
         predictions=_artifact(predictions, folder, predicted, base),
         drift=None if against is None else drift_facts([against], [predictions], resamples),
     )
+
+
+def _of_any_end(predicted: Predicted) -> dict[str, Any]:
+    """What a `Cell` holds whether or not it ran."""
+    trained_with, evaluated_with, backend, precision = entry_place(predicted)
+    state, reason, trace = state_of(predicted.ended)
+    return {
+        "trained_with": trained_with,
+        "evaluated_with": evaluated_with,
+        "backend": backend,
+        "precision": precision,
+        "seed": predicted.seed,
+        "aligned": predicted.evaluation.aligned,
+        "key": predicted.evaluation.key,
+        "state": state,
+        "reason": reason,
+        "traceback": trace,
+        "fraction": predicted.evaluation.training.fraction,
+        "unsuited": predicted.evaluation.unsuited,
+    }
 
 
 def _artifact(

@@ -145,25 +145,16 @@ def predict(
 
     if (stored := stored_answer(evaluation, checkpoint, workspace)) is not None:
         return stored
-    classes, decoded = samples.classes, prepared.decoded
-    if len(classes) != checkpoint.classes:
-        raise DataError(f"the data has {len(classes)} classes, the model {checkpoint.classes}")
-    if not len(decoded):
-        raise NothingCompared(f"{evaluation.preprocess.name} decoded no image to evaluate")
-    inputs: Inputs
-    if isinstance(session, FileSession):
-        inputs = Files(samples.read, decoded, evaluation.preprocess.normalise)
-    else:
-        inputs = tensors_of(prepared, evaluation, checkpoint)
+    inputs = _inputs(evaluation, checkpoint, session, prepared, samples)
     if isinstance(inputs, Tensors) and shares(rank, evaluation.runtime, session):
         logits = shared_logits(rank, session, inputs, checkpoint.classes, batch_size, progress)
     else:
         logits = logits_of(session, inputs, checkpoint.classes, batch_size, progress)
     predictions = Predictions(
         ids=prepared.decoded_ids,
-        labels=np.asarray(samples.labels, np.int64)[decoded],
+        labels=np.asarray(samples.labels, np.int64)[prepared.decoded],
         logits=logits,
-        classes=classes,
+        classes=samples.classes,
     )
     batch = check_batches(session, inputs, logits, batch_size)
     answer = Answer(predictions, session.effective(), inputs.digest(), batch)
@@ -172,6 +163,25 @@ def predict(
         predictions.to_parquet(folder / "predictions.parquet")
         write_atomically(folder / "session.json", json.dumps(_told(answer), indent=1))
     return answer
+
+
+def _inputs(
+    evaluation: Evaluation,
+    checkpoint: Checkpoint,
+    session: Session | FileSession,
+    prepared: Prepared,
+    samples: Samples,
+) -> Inputs:
+    """What the session is handed of the images the path decoded."""
+    if len(samples.classes) != checkpoint.classes:
+        raise DataError(
+            f"the data has {len(samples.classes)} classes, the model {checkpoint.classes}"
+        )
+    if not len(prepared.decoded):
+        raise NothingCompared(f"{evaluation.preprocess.name} decoded no image to evaluate")
+    if isinstance(session, FileSession):
+        return Files(samples.read, prepared.decoded, evaluation.preprocess.normalise)
+    return tensors_of(prepared, evaluation, checkpoint)
 
 
 def _told(answer: Answer) -> dict[str, Any]:

@@ -6,7 +6,7 @@ and of each only its distances, its predicted class and its logit distance are k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -76,26 +76,23 @@ def observe(
     ``normalise`` is the reference's; its ``std`` turns differences of tensors back into grey
     levels. Raises `NothingCompared` if no image can be prepared by all mixtures.
     """
-    pixels = {taken & frozenset(hybrids.factors) for taken in wanted}
+    stages = frozenset(hybrids.factors)
     levels = 255.0 * np.asarray(normalise.std)[:, None, None]
     parts: list[_Part] = []
     left_out: list[tuple[str, str]] = []
     kept: list[int] = []
-    with ThreadPoolExecutor(threads, "attribute") as pool:
-        for start in range(0, len(samples), IMAGES):
-            chunk = range(start, min(start + IMAGES, len(samples)))
-            made = pool.map(lambda index: hybrids.tensors(samples.read(index), pixels), chunk)
-            whole = []
-            for index, tensors in zip(chunk, made, strict=True):
-                if isinstance(tensors, LeftOut):
-                    left_out.append((samples.ids[index], tensors.reason))
-                else:
-                    whole.append(tensors)
-                    kept.append(index)
-            if whole:
-                parts.append(_reduced(whole, wanted, frozenset(hybrids.factors), models, levels))
-            if progress:
-                progress(chunk.stop, len(samples))
+    for made in _prepared(samples, hybrids, {taken & stages for taken in wanted}, threads):
+        whole = {index: each for index, each in made.items() if not isinstance(each, LeftOut)}
+        if whole:
+            parts.append(_reduced(list(whole.values()), wanted, stages, models, levels))
+        kept += whole
+        left_out += [
+            (samples.ids[index], each.reason)
+            for index, each in made.items()
+            if isinstance(each, LeftOut)
+        ]
+        if progress:
+            progress(max(made) + 1, len(samples))
     if not parts:
         first = f"; the first, {left_out[0][0]}: {left_out[0][1]}" if left_out else ""
         raise NothingCompared(f"no image could be prepared by every mixture of the paths{first}")
@@ -105,6 +102,17 @@ def observe(
         tuple(left_out),
         *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)),
     )
+
+
+def _prepared(
+    samples: Samples, hybrids: Hybrids, pixels: Collection[Taken], threads: int
+) -> Iterator[dict[int, dict[Taken, Batch] | LeftOut]]:
+    """`IMAGES` at a time: index of the sample → its tensor of every hybrid."""
+    with ThreadPoolExecutor(threads, "attribute") as pool:
+        for start in range(0, len(samples), IMAGES):
+            chunk = range(start, min(start + IMAGES, len(samples)))
+            made = pool.map(lambda index: hybrids.tensors(samples.read(index), pixels), chunk)
+            yield dict(zip(chunk, made, strict=True))
 
 
 _Part: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64], FloatArray]

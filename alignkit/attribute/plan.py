@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from alignkit.attribute.facts import not_attributed
@@ -89,15 +90,7 @@ def _row(
     rows = [each.row for each in plan.trainings if is_row_of(each.row, reference)]
     if not rows:  # none of the given models was trained with it
         return None
-    ran: dict[str, dict[Runtime, Evaluation]] = {}
-    for each in predicted:
-        evaluation = each.evaluation
-        own = evaluation.training.row == rows[0] and evaluation.evaluated_with == reference
-        if own and isinstance(each.ended, Measured):
-            runtime = (evaluation.runtime.name, evaluation.runtime.precision)
-            ran.setdefault(evaluation.training.key, {})[runtime] = evaluation
-    first = {each.evaluation.training.key: each for each in predicted if each.evaluation.aligned}
-    ran = {key: runtimes for key, runtimes in ran.items() if isinstance(first[key].ended, Measured)}
+    ran = _ran(rows[0], reference, predicted)
     if not ran:
         return None
     shared = [
@@ -105,19 +98,47 @@ def _row(
         for runtime in next(iter(ran.values()))
         if all(runtime in runtimes for runtimes in ran.values())
     ]
+    models = [
+        (checkpoints[key], [runtimes[runtime] for runtime in shared])
+        for key, runtimes in ran.items()
+    ]
+    return _Row(tuple(ran), tuple(shared), partial(_opened, models, sets, workspace))
 
-    @contextmanager
-    def opened() -> Iterator[list[dict[Runtime, Predicts]]]:
-        def session(stack: ExitStack, evaluation: Evaluation, checkpoint: Checkpoint) -> Predicts:
-            file = model_file(evaluation, checkpoint, sets, workspace)
-            opened = stack.enter_context(open_session(evaluation.runtime, checkpoint, file))
-            assert not isinstance(opened, FileSession)  # those have a path of their own
-            return opened
 
-        with ExitStack() as stack:
-            yield [
-                {runtime: session(stack, runtimes[runtime], checkpoints[key]) for runtime in shared}
-                for key, runtimes in ran.items()
-            ]
+def _ran(
+    row: str, reference: str, predicted: Sequence[Predicted]
+) -> dict[str, dict[Runtime, Evaluation]]:
+    """Training's key → what ran of it on the reference path; without those whose first did not."""
+    ran: dict[str, dict[Runtime, Evaluation]] = {}
+    for each in predicted:
+        evaluation = each.evaluation
+        own = evaluation.training.row == row and evaluation.evaluated_with == reference
+        if own and isinstance(each.ended, Measured):
+            ran.setdefault(evaluation.training.key, {})[_runtime(evaluation)] = evaluation
+    first = {each.evaluation.training.key: each for each in predicted if each.evaluation.aligned}
+    return {
+        key: runtimes for key, runtimes in ran.items() if isinstance(first[key].ended, Measured)
+    }
 
-    return _Row(tuple(ran), tuple(shared), opened)
+
+def _runtime(evaluation: Evaluation) -> Runtime:
+    return evaluation.runtime.name, evaluation.runtime.precision
+
+
+@contextmanager
+def _opened(
+    models: Sequence[tuple[Checkpoint, Sequence[Evaluation]]], sets: Sets, workspace: Workspace
+) -> Iterator[list[dict[Runtime, Predicts]]]:
+    """Each model's sessions, by runtime; all are closed when the block ends."""
+
+    def session(evaluation: Evaluation, checkpoint: Checkpoint) -> Predicts:
+        file = model_file(evaluation, checkpoint, sets, workspace)
+        opened = stack.enter_context(open_session(evaluation.runtime, checkpoint, file))
+        assert not isinstance(opened, FileSession)  # those have a path of their own
+        return opened
+
+    with ExitStack() as stack:
+        yield [
+            {_runtime(each): session(each, checkpoint) for each in evaluations}
+            for checkpoint, evaluations in models
+        ]

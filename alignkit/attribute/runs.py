@@ -107,16 +107,23 @@ def attribute_runs(
     rows: tuple[AttributionFacts, ...] = ()
     if hybrids.factors:
         inside = attribute_decode(reference, candidate, samples, resamples=resamples)
-        pixels: dict[Metric, Attribution] = {
-            "pixels": values.attributions(hybrids.factors)["pixels"]
-        }
-        rows = attribution_facts(
-            replace(whole, metrics=pixels, notes=(*whole.notes, *_unmixed(hybrids, inside))),
-            inside_decode=inside if isinstance(inside, PathAttribution) else None,
-        )
+        rows = _pixel_rows(whole, values, hybrids, inside)
     for runtime in runtimes:
         rows += _rows(whole, values, hybrids, runtime, runtimes[0])
     return rows
+
+
+def _pixel_rows(
+    whole: PathAttribution,
+    values: MixtureValues,
+    hybrids: Hybrids,
+    inside: PathAttribution | Skipped,
+) -> tuple[AttributionFacts, ...]:
+    pixels: dict[Metric, Attribution] = {"pixels": values.attributions(hybrids.factors)["pixels"]}
+    return attribution_facts(
+        replace(whole, metrics=pixels, notes=(*whole.notes, *_unmixed(hybrids, inside))),
+        inside_decode=inside if isinstance(inside, PathAttribution) else None,
+    )
 
 
 def _unmixed(hybrids: Hybrids, inside: PathAttribution | Skipped) -> tuple[str, ...]:

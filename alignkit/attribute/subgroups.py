@@ -70,19 +70,7 @@ def subgroups(
     """
     pairs = list(zip(reference, candidate, strict=True))
     flips = np.stack([a.predicted != b.predicted for a, b in pairs], axis=1)
-    first = reference[0]
-    margins = np.mean([softmax_margin(each.logits) for each in reference], axis=0)
-    everything = {
-        "class": [first.classes[label] for label in first.labels],
-        "margin of the reference": thirds(margins),
-        **kinds,
-    }
-    chosen = [
-        (dimension, kind, np.array([each == kind for each in values]))
-        for dimension, values in everything.items()
-        for kind in dict.fromkeys(values)
-    ]
-    chosen = [each for each in chosen if FEWEST <= each[2].sum() <= len(first) - FEWEST]
+    chosen = _comparable({**_own_kinds(reference), **kinds}, len(flips))
     flipped = np.atleast_1d(flips.any(axis=1))
     if not chosen or flipped.all() or not flipped.any():
         return ()
@@ -97,6 +85,27 @@ def subgroups(
         )
     ]
     return tuple(sorted(found, key=lambda each: (each.p_adjusted, each.p)))
+
+
+def _own_kinds(reference: Sequence[Predictions]) -> dict[str, Sequence[str]]:
+    first = reference[0]
+    margins = np.mean([softmax_margin(each.logits) for each in reference], axis=0)
+    return {
+        "class": [first.classes[label] for label in first.labels],
+        "margin of the reference": thirds(margins),
+    }
+
+
+def _comparable(
+    kinds: Mapping[str, Sequence[str]], images: int
+) -> list[tuple[str, str, npt.NDArray[np.bool_]]]:
+    """(dimension, kind, which images are of it) where enough images are, and enough are not."""
+    found = [
+        (dimension, kind, np.array([each == kind for each in values]))
+        for dimension, values in kinds.items()
+        for kind in dict.fromkeys(values)
+    ]
+    return [each for each in found if FEWEST <= each[2].sum() <= images - FEWEST]
 
 
 def _rates(

@@ -40,28 +40,9 @@ def attribute_decode(
     """
     if reference.decode == candidate.decode:
         return Skipped("the two decoders are the same")
-    settings = []
-    proven = frozenset(range(len(samples)))
-    for path in (reference, candidate):
-        setting = expressed(path.decode)
-        if setting is None:
-            name = type(path.decode).__name__
-            return Skipped(f"{name} has no switches and is not known to be libjpeg-turbo")
-        equal = _equal(reference, path.decode, setting, samples)
-        if isinstance(equal, Skipped):
-            return equal
-        proven &= equal
-        if not proven:
-            return Skipped(
-                f"none of {len(samples)} images is decoded by both decoders and by simplejpeg, so "
-                "that nothing is known of their switches"
-            )
-        settings.append(setting)
-    if settings[0] == settings[1]:
-        return Skipped(
-            "the two decoders are libjpeg-turbo with the same switches, their pixels equal "
-            f"simplejpeg's on {len(proven)} of {len(samples)} images"
-        )
+    settings = _settings(reference, candidate, samples)
+    if isinstance(settings, Skipped):
+        return settings
     return attribute(
         replace(reference, decode=settings[0]),
         replace(reference, name=candidate.name, decode=settings[1]),
@@ -77,6 +58,35 @@ def expressed(decoder: Decoder) -> SimpleJPEGDecoder | None:
     if isinstance(decoder, SimpleJPEGDecoder):
         return decoder
     return SimpleJPEGDecoder() if type(decoder).__name__ in LIBJPEG_TURBO else None
+
+
+def _settings(
+    reference: Preprocess, candidate: Preprocess, samples: Samples
+) -> tuple[SimpleJPEGDecoder, SimpleJPEGDecoder] | Skipped:
+    """The two decoders as simplejpeg's switches, proven on these images and not the same."""
+    proven = frozenset(range(len(samples)))
+    settings = []
+    for path in (reference, candidate):
+        setting = expressed(path.decode)
+        if setting is None:
+            name = type(path.decode).__name__
+            return Skipped(f"{name} has no switches and is not known to be libjpeg-turbo")
+        equal = _equal(reference, path.decode, setting, samples)
+        if isinstance(equal, Skipped):
+            return equal
+        proven &= equal
+        settings.append(setting)
+    if not proven:
+        return Skipped(
+            f"none of {len(samples)} images is decoded by both decoders and by simplejpeg, so that "
+            "nothing is known of their switches"
+        )
+    if settings[0] == settings[1]:
+        return Skipped(
+            "the two decoders are libjpeg-turbo with the same switches, their pixels equal "
+            f"simplejpeg's on {len(proven)} of {len(samples)} images"
+        )
+    return settings[0], settings[1]
 
 
 def _equal(
