@@ -19,6 +19,7 @@ from alignkit.gate.evidence import Evidence
 from alignkit.gate.judge import judge
 from alignkit.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
 from alignkit.mix import mix_facts
+from alignkit.predictions import class_name
 from alignkit.published import published_facts
 from alignkit.record import (
     AdviceFacts,
@@ -217,5 +218,5 @@ def _is_row(predicted: Predicted, trained_with: str) -> bool:
 def _classes(predicted: Predicted) -> dict[str, str]:
     predictions = predictions_of(predicted)
     assert predictions is not None
-    names = (predictions.classes[index] for index in predictions.predicted)
+    names = (class_name(predictions.classes, index) for index in predictions.predicted)
     return dict(zip(predictions.ids, names, strict=True))

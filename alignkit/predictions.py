@@ -13,7 +13,13 @@ import numpy as np
 
 from alignkit.arrays import Labels, Logits
 from alignkit.errors import DataError, NothingCompared
-from alignkit.metrics import ClassCounts, FloatArray, class_counts, predicted_classes
+from alignkit.metrics import (
+    NO_PREDICTION,
+    ClassCounts,
+    FloatArray,
+    class_counts,
+    predicted_classes,
+)
 
 CLASSES = b"classes"  # the metadata key of the Parquet file
 
@@ -101,6 +107,15 @@ class Predictions:
             logits[:, index] = table[f"logit_{index}"].to_numpy()
         labels = table["label"].to_numpy().astype(np.int64)
         return cls(tuple(table["id"].to_pylist()), labels, logits, classes)
+
+
+def class_name(classes: Sequence[str], predicted: int) -> str:
+    """What a model said of an image, in words.
+
+    >>> class_name(("cat", "truck"), 1), class_name(("cat", "truck"), NO_PREDICTION)
+    ('truck', 'no prediction')
+    """
+    return "no prediction" if predicted == NO_PREDICTION else classes[predicted]
 
 
 def aligned(reference: Predictions, candidate: Predictions) -> tuple[Predictions, Predictions]:

@@ -31,10 +31,10 @@ def logits(classes):
     return made
 
 
-def write_small_run(folder, *, flipped, ids=IDS, means=None, **changes):
+def write_small_run(folder, *, flipped, silent=(), ids=IDS, means=None, **changes):
     """One model served on two paths; ``flipped``: indices wrong on the other path, with each seed.
 
-    The aligned cell predicts every label right.
+    The aligned cell predicts every label right; on the other, outputs of ``silent`` are NaN.
     """
     folder.mkdir(parents=True, exist_ok=True)
     record = quickstart()
@@ -47,9 +47,10 @@ def write_small_run(folder, *, flipped, ids=IDS, means=None, **changes):
         predicted = LABELS[: len(ids)].copy()
         if not cell.aligned:
             predicted[list(flipped)] = (predicted[list(flipped)] + 1) % 10
-        made = Predictions(
-            tuple(ids), LABELS[: len(ids)].astype(np.int64), logits(predicted), CLASSES
-        )
+        outputs = logits(predicted)
+        if not cell.aligned:
+            outputs[list(silent)] = np.nan
+        made = Predictions(tuple(ids), LABELS[: len(ids)].astype(np.int64), outputs, CLASSES)
         stored = artifact(folder, f"predictions/{len(cells)}.parquet", made.to_parquet)
         cells.append(cell.model_copy(update={"predictions": stored}))
     means = [1.0] * len(ids) if means is None else means

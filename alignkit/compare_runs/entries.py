@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from alignkit.compare_runs.comparison import Change, EntryChange, ImageChange
 from alignkit.compare_runs.seeds import Place, Run, Seed, place, seeds_of
+from alignkit.predictions import class_name
 from alignkit.record import MatrixEntry
 from alignkit.statistics import holm, mcnemar
 
@@ -110,7 +111,7 @@ def _words(
     pair: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
     index: int,
 ) -> str:
-    home, cell = classes[pair[0][index]], classes[pair[1][index]]
+    home, cell = (class_name(classes, side[index]) for side in pair)
     return cell if home == cell else f"{home} → {cell}"
 
 

@@ -41,13 +41,20 @@ class ImageOrder:
         return spread
 
     def _small(self, values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
-        """Class indices in the least type that leaves its greatest value for "missing"."""
+        """Class indices, and what stands for an image that was not asked about.
+
+        That is the greatest value of the least type that leaves two; the one below it stands for
+        an answer that is no class. ``rows.js`` reads them so.
+        """
         import numpy as np
+
+        from alignkit.metrics import NO_PREDICTION
 
         if self.classes > 65_534:
             raise RecordError(f"the viewer holds at most 65534 classes, not {self.classes}")
         dtype = np.uint8 if self.classes < 255 else np.uint16
-        return values.astype(dtype), int(np.iinfo(dtype).max)
+        missing = int(np.iinfo(dtype).max)
+        return np.where(values == NO_PREDICTION, missing - 1, values).astype(dtype), missing
 
     def labels(self, read: dict[str, Predictions]) -> npt.NDArray[Any] | None:
         known = list(read.values())

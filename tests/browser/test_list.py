@@ -1,6 +1,7 @@
 """The list of all images: queries, order, size."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -74,6 +75,24 @@ def shown(browser, query):
 )  # fmt: skip
 def test_a_query_keeps_what_numpy_keeps(browser, truth, query, kept):
     assert shown(browser, query) == kept(truth).sum()
+
+
+def test_an_answer_that_is_no_class_is_a_flip_and_called_so(driver, run_folder, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    record = read_record(folder)
+    entry = record.matrix[ENTRY]
+    for cell in record.cells:
+        places = [(each.trained_with, each.evaluated_with, each.backend, each.precision)
+                  for each in (cell, entry)]  # fmt: skip
+        if places[0] == places[1]:
+            found = Predictions.from_parquet(folder / cell.predictions.path)
+            found.logits[5] = np.nan
+            found.to_parquet(folder / cell.predictions.path)
+    render(folder)
+    browser = Browser(driver, folder)
+    assert shown(browser, "0005+flip%3Ayes") == 1
+    assert "→ no prediction" in browser.text(".rows tbody tr")
 
 
 def test_a_wrong_query_says_what_is_known(browser):

@@ -44,6 +44,13 @@ def test_equal_runs_are_unchanged(compared):
     assert (found.pixels[0].unchanged, found.pixels[0].greatest) == (len(IDS), ())
 
 
+def test_an_answer_that_is_no_class_is_called_so(compared):
+    found = served(compared(flipped=range(10), silent=[7, 40]))
+    told = {image.id: (image.change, image.before, image.after) for image in found.images}
+    assert told["eval/0040.jpg"] == ("new", "0", "0 → no prediction")
+    assert told["eval/0007.jpg"] == ("other class", "7 → 8", "7 → no prediction")
+
+
 def test_more_flips_are_worse_and_each_image_is_named(compared):
     found = served(compared(flipped=range(5, 40)))
     assert (found.change, found.n, found.before, found.after) == ("worse", 200, 20, 70)

@@ -8,6 +8,7 @@ from alignkit.errors import RecordError
 from alignkit.predictions import Predictions
 from alignkit.record import read_record
 from alignkit.report import render
+from alignkit.report.image_order import ImageOrder
 from alignkit.report.packing import unpack
 from alignkit.report.viewer_data import viewer_script
 from tests.report.run_folder import write_run
@@ -46,6 +47,16 @@ def test_flips_of_a_comparison_are_the_record_s(run):
             gained += int(((was != labels) & (now == labels)).sum())
         drift = record.matrix[comparison["entry"]].drift
         assert (lost, gained) == (drift.right_to_wrong, drift.wrong_to_right)
+
+
+@pytest.mark.parametrize(("classes", "silent", "missing"), [(3, 254, 255), (300, 65534, 65535)])
+def test_an_answer_that_is_no_class_is_not_an_image_that_is_missing(classes, silent, missing):
+    logits = np.zeros((2, classes), np.float32)
+    logits[0, classes - 1], logits[1, 0] = 1, np.nan
+    names = tuple(map(str, range(classes)))
+    found = Predictions(("a", "b"), np.zeros(2, np.int64), logits, names)
+    order = ImageOrder(("a", "b", "c"), {"a": 0, "b": 1, "c": 2}, classes)
+    assert order.predicted(found).tolist() == [classes - 1, silent, missing]
 
 
 def test_distances_of_images_are_those_of_the_table(run):

@@ -2,6 +2,7 @@
 
 import { unpack } from "./unpack.js";
 
+// Where an image was not asked about; the value below it where the answer was no class.
 const MISSING = { uint8: 255, uint16: 65535 };
 const KINDS = ["", "lost", "gained", "moved"];
 
@@ -39,6 +40,7 @@ async function columnsOf(run, comparison) {
   return { comparison, max, mean, ssim, seeds, ...flipsOf(run, seeds) };
 }
 
+const answer = (run, code, missing) => (code === missing - 1 ? "no prediction" : run.classes[code]);
 const predictedBoth = ({ before, after, missing }, index) => before[index] !== missing && after[index] !== missing;
 
 // Of every image: the kind of flip most seeds show, the seeds that flip, the least margin of any.
@@ -85,7 +87,7 @@ class Row {
 
   predicted(side) {
     const known = this.columns.seeds.filter((seed) => predictedBoth(seed, this.index));
-    return known.map((seed) => this.run.classes[seed[side][this.index]]);
+    return known.map((seed) => answer(this.run, seed[side][this.index], seed.missing));
   }
 }
 
