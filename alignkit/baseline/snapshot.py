@@ -26,7 +26,7 @@ from alignkit.baseline.golden import GoldenStore, array_sha256
 from alignkit.decoders import Decoded, Outcome
 from alignkit.errors import AlignkitError
 from alignkit.numerics import usable_cpus
-from alignkit.preprocess import STAGES, Preprocess, StageName
+from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
 from alignkit.progress import advancing
 from alignkit.samples import Samples
 
@@ -213,6 +213,19 @@ def _lines(
     if taps.last is None:
         yield _undecoded(path.name, image, taps.decoded, source), None
         return
+    yield from _stage_lines(path, image, taps, source, approved, begin)
+
+
+def _stage_lines(
+    path: Preprocess,
+    image: str,
+    taps: Taps,
+    source: str,
+    approved: Baseline | None,
+    begin: StageName,
+) -> Iterator[tuple[StageLine, Pixels | Batch | None]]:
+    """Approved lines up to ``begin``, then one a stage that does something."""
+    assert taps.last is not None
     arrays: dict[StageName, Pixels | Batch] = {**taps.pixels}
     arrays["normalise"] = path.normalise(taps.last)
     before, previous = "", None
