@@ -9,24 +9,20 @@ An answer of another shape or type, or none after all retries, fails the cell wi
 
 from __future__ import annotations
 
-import os
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from alignkit.backends import BACKENDS
-from alignkit.backends.kserve_client import require_address
-from alignkit.errors import ConfigError, MissingDependency
+from alignkit.backends.kserve_address import Address
+from alignkit.errors import MissingDependency
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from alignkit.backends import FileSession, Precision, Session
     from alignkit.checkpoint import Checkpoint
-
-VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +67,11 @@ class KServeBackend:
     neither recorded nor shown. Empty: no such header is sent."""
 
     def __post_init__(self) -> None:
-        """Raise `ConfigError` for an address or a variable that cannot be meant."""
-        if not self.url.startswith("$"):
-            require_address(self.url, "'url'")
-        elif not VARIABLE.fullmatch(self.url[1:]):
-            raise ConfigError("'url' is an address, or $ and an environment variable in capitals")
-        if self.header_env and not VARIABLE.fullmatch(self.header_env):
-            raise ConfigError(
-                "'header_env' is the name of an environment variable in capitals, not its value"
-            )
+        self.address()
+
+    def address(self) -> Address:
+        """Where it is; raises `ConfigError` for an address or a variable that cannot be meant."""
+        return Address(self.url, self.header_env, self.header)
 
     @property
     def own_path(self) -> str:
@@ -90,11 +82,7 @@ class KServeBackend:
         """Why the precision cannot be had here; the endpoint itself is not asked."""
         if precision not in self.precisions:
             return f"{precision} cannot be asked of an endpoint: it computes as it was set up"
-        if self.url.startswith("$") and not os.environ.get(self.url[1:]):
-            return f"the environment variable {self.url[1:]} names no endpoint"
-        if self.header_env and not os.environ.get(self.header_env):
-            return f"the environment variable {self.header_env} holds no header for the endpoint"
-        return ""
+        return self.address().missing()
 
     def open(
         self,
@@ -113,15 +101,3 @@ class KServeBackend:
     def version(self) -> str:
         """``tritonclient 2.73.0``; the endpoint's own is in what its session observed."""
         return BACKENDS["kserve"].version()
-
-    def address(self) -> str:
-        """Where it is; raises `ConfigError` if a variable holds no address."""
-        if not self.url.startswith("$"):
-            return self.url
-        address = os.environ[self.url[1:]]
-        require_address(address, self.url)
-        return address
-
-    def headers(self) -> dict[str, str]:
-        """For every request; not to be logged."""
-        return {self.header: os.environ[self.header_env]} if self.header_env else {}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
-
-from alignkit.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-SCHEMES = ("http", "https", "grpc", "grpcs")
+    from alignkit.backends.kserve_model import Tensor
+
 CONNECTIONS = 256
 """At most, to one endpoint."""
 
@@ -43,15 +44,6 @@ class Client(Protocol):
         ...
 
 
-def require_address(url: str, source: str) -> None:
-    """Raise `ConfigError` unless it has a scheme and a host, and no secret that would be shown."""
-    parts = urlsplit(url)
-    if parts.scheme not in SCHEMES or not parts.hostname:
-        raise ConfigError(f"{source} begins with {', '.join(f'{s}://' for s in SCHEMES)} and host")
-    if parts.username or parts.password or parts.query:
-        raise ConfigError(f"{source} holds no user, password or query; name a variable, header_env")
-
-
 def connect(url: str, headers: dict[str, str]) -> Client:
     """The client for a URL's scheme; nothing is sent yet."""
     parts = urlsplit(url)
@@ -59,6 +51,15 @@ def connect(url: str, headers: dict[str, str]) -> Client:
     if parts.scheme.startswith("grpc"):
         return GRPCClient(parts.netloc, headers, secure=secure)
     return HTTPClient(parts.netloc + parts.path, headers, secure=secure)
+
+
+def files_as(given: Tensor, files: Sequence[bytes], client: Client) -> npt.NDArray[Any]:
+    """Files as a model's ``BYTES`` input: (files,), or (files, 1) where it is declared so."""
+    import numpy as np
+
+    array = np.empty(len(files), object)  # JSON holds text only
+    array[:] = files if client.extended else [base64.b64encode(each) for each in files]
+    return array.reshape(-1, 1) if len(given.shape) == 2 else array
 
 
 class HTTPClient:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from alignkit.backends.kserve_client import Client, connect
+from alignkit.backends.kserve_client import Client, connect, files_as
 from alignkit.backends.kserve_model import (
     ANSWERS,
     KINDS,
@@ -35,10 +34,10 @@ NEGLIGIBLE = 1e-3
 
 def opened(backend: KServeBackend, checkpoint: Checkpoint) -> Session | FileSession:
     """Ask the endpoint what it is; raises `BackendError` if it is down or the data does not fit."""
-    headers, loop = backend.headers(), Loop()
+    headers, loop = backend.address().headers(), Loop()
     asking = Asking(backend.timeout, backend.retries, secrets_of(headers))
     try:
-        client = loop.run(_connected(backend.address(), headers))
+        client = loop.run(_connected(backend.address().resolved(), headers))
         try:
             endpoint = loop.run(_described(backend, client, asking, checkpoint, loop))
         except BaseException:
@@ -64,7 +63,7 @@ async def _described(
     require_output(wanted, checkpoint.classes)
     observed = {
         "precision": "served",
-        "endpoint": backend.address(),
+        "endpoint": backend.address().resolved(),
         "server": " ".join(filter(None, (server.get("name"), server.get("version")))),
         "model": f"{backend.model}, versions: {', '.join(found.get('versions') or ()) or 'one'}",
         "platform": found.get("platform") or "not told",
@@ -148,15 +147,9 @@ class FilesToEndpoint:
 
     def predict_files(self, files: Sequence[bytes], normalise: Normalise) -> Logits:  # noqa: ARG002 - the endpoint has its own
         """Encoded images → (images, classes) float32."""
-        import numpy as np
 
         def part(chosen: slice) -> npt.NDArray[Any]:
-            bodies = files[chosen]
-            if not self.endpoint.client.extended:  # JSON holds text only
-                bodies = [base64.b64encode(each) for each in bodies]
-            array = np.empty(len(bodies), object)
-            array[:] = bodies
-            return array.reshape(-1, 1) if len(self.endpoint.given.shape) == 2 else array
+            return files_as(self.endpoint.given, files[chosen], self.endpoint.client)
 
         return self.endpoint.logits(len(files), part)
 

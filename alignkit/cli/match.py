@@ -151,7 +151,7 @@ def _endpoint(
     endpoint = endpoint_of(address, tensor, header_env)
     if folder.is_dir() and any(folder.iterdir()):
         raise ConfigError(f"--record {folder} is not empty; to search its tensors, give it as T")
-    with display.stage("ask", len(samples), f"{endpoint.url} for tensors") as stage:
+    with display.stage("ask", len(samples), f"{endpoint.at.url} for tensors") as stage:
         return endpoint_target(
             endpoint, samples, folder, decoders=decoders, resizers=resizers,
             progress=advancing(stage),

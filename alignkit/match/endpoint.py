@@ -9,8 +9,6 @@ out as for any recorded ones, see `alignkit.match.tensor_guess`.
 
 from __future__ import annotations
 
-import base64
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alignkit.backends import BACKENDS
+from alignkit.backends.kserve_address import Address
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.match.recorded_target import recorded_target
-from alignkit.plugins import Plugin
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,9 +31,8 @@ if TYPE_CHECKING:
     from alignkit.match.target import Target
     from alignkit.samples import Samples
 
-ADDRESS = re.compile(
-    r"(?P<url>(?:http|grpc)s?://[^@?#]+?)/v2/models/(?P<model>[^/@?#]+)"
-    r"(?:/versions/(?P<version>[^/@?#]+))?/?"
+MODEL = re.compile(
+    r"(?P<url>\w+://.+?)/v2/models/(?P<model>[^/@?#]+)(?:/versions/(?P<version>[^/@?#]+))?/?"
 )
 TOGETHER = 16
 """Images that are under way; an endpoint that answers for none of so many has failed."""
@@ -44,44 +42,39 @@ SECONDS = 10.0
 """For one request, from connecting to the last byte of the answer."""
 RETRIES = 2
 """How often a request is sent again after a time-out, a lost connection or a server's error."""
-CLIENT = Plugin("", distributions=("tritonclient",), module="tritonclient", extra="kserve")
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One model of one endpoint."""
 
-    url: str
+    at: Address
     model: str
     version: str = ""
     """Empty: the one that the endpoint chooses."""
     output: str = ""
     """The preprocessed tensor's name; empty: the only one of an image's shape."""
-    header_env: str = ""
-    """Environment variable with the value of ``Authorization``, which is never shown."""
-
-    def headers(self) -> dict[str, str]:
-        """For every request."""
-        return {"Authorization": os.environ[self.header_env]} if self.header_env else {}
 
 
 def endpoint_of(address: str, output: str = "", header_env: str = "") -> Endpoint:
     """What an address names.
 
     Raises `ConfigError` for an address without a model, or with a password, and
-    `MissingDependency` without tritonclient or without the environment variable ``header_env``.
+    `MissingDependency` without tritonclient or without the environment variable ``header_env``,
+    which holds the value of ``Authorization``.
     """
-    parts = ADDRESS.fullmatch(address)
+    parts = MODEL.fullmatch(address)
     if parts is None:
         raise ConfigError(
             f"--target {address.rpartition('@')[2]} names no model; give "
             "http://HOST:PORT/v2/models/NAME, the model being the one that preprocesses; "
             "a password goes into a variable, --header-env"
         )
-    if header_env and not os.environ.get(header_env):
-        raise MissingDependency(f"the environment variable {header_env} holds no header")
-    CLIENT.require("a live endpoint")
-    return Endpoint(parts["url"], parts["model"], parts["version"] or "", output, header_env)
+    at = Address(parts["url"], header_env, source="--target")
+    if reason := at.missing():
+        raise MissingDependency(reason)
+    BACKENDS["kserve"].require("a live endpoint")
+    return Endpoint(at, parts["model"], parts["version"] or "", output)
 
 
 def endpoint_target(
@@ -100,7 +93,9 @@ def endpoint_target(
     """
     left_out = record_endpoint(endpoint, samples, folder, progress)
     target, rows = recorded_target(folder, samples, decoders=decoders, resizers=resizers)
-    told = f"endpoint: {endpoint.url}, {endpoint.model} answered for {len(rows)} of {len(samples)}"
+    told = (
+        f"endpoint: {endpoint.at.url}, {endpoint.model} answered for {len(rows)} of {len(samples)}"
+    )
     if left_out:
         told += f" images; the first it did not, {left_out[0][0]}: {left_out[0][1]}"
     return replace(target, name=endpoint.model, facts=(told, *target.facts)), rows
@@ -121,11 +116,11 @@ def record_endpoint(
     from alignkit.backends.kserve_client import connect
     from alignkit.backends.kserve_request import Asking, Loop, secrets_of
 
-    headers, loop = endpoint.headers(), Loop()
+    headers, loop = endpoint.at.headers(), Loop()
     asking = Asking(SECONDS, RETRIES, secrets_of(headers))
 
     async def record() -> tuple[tuple[str, str], ...]:
-        client = connect(endpoint.url, headers)  # it belongs to the loop it is made in
+        client = connect(endpoint.at.url, headers)  # it belongs to the loop it is made in
         try:
             preprocessor = await _described(endpoint, client, asking)
             return await preprocessor.record(samples, folder, progress)
@@ -226,10 +221,9 @@ class Preprocessor:
         """One file as the model's input: with an axis of images before it, where it has one."""
         import numpy as np
 
+        from alignkit.backends.kserve_client import files_as
+
         if self.given.kind == "UINT8":
             levels = np.frombuffer(encoded, np.uint8)
             return levels[None] if len(self.given.shape) == 2 else levels
-        # without the binary extension a tensor is JSON, which holds text only
-        body = encoded if self.client.extended else base64.b64encode(encoded)
-        array = np.array([body], object)
-        return array[None] if len(self.given.shape) == 2 else array
+        return files_as(self.given, [encoded], self.client)

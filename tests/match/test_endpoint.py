@@ -97,15 +97,16 @@ def test_the_header_comes_from_the_environment_and_is_sent_with_every_request(
 
 
 @pytest.mark.parametrize(
-    "given",
+    ("given", "told"),
     [
-        "http://host:8000",
-        "http://host/v2/models/",
-        "ftp://x/v2/models/m",
-        "http://me:secret@host/v2/models/m",
+        ("http://host:8000", "give http://HOST:PORT/v2/models/NAME"),
+        ("http://host/v2/models/", "give http://HOST:PORT/v2/models/NAME"),
+        ("ftp://x/v2/models/m", "--target begins with http://"),
+        ("http://me:secret@host/v2/models/m", "--target holds no user, password"),
+        ("http://me:secret@host", "give http://HOST:PORT/v2/models/NAME"),
     ],
 )
-def test_an_address_without_a_model_is_refused_with_the_form_expected(given):
-    with pytest.raises(ConfigError, match="give http://HOST:PORT/v2/models/NAME") as told:
+def test_an_address_that_cannot_be_meant_is_refused_with_the_form_expected(given, told):
+    with pytest.raises(ConfigError, match=told) as caught:
         endpoint_of(given)
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(caught.value)
