@@ -173,46 +173,31 @@ def _worst(
 
 
 def _flips(predicted: Sequence[Predicted], reference: str, candidate: str) -> Callable[[str], str]:
-    """Sample id → what serving with ``candidate`` did to models trained with ``reference``."""
-    aligned = {
-        each.seed: each
-        for each in predicted
-        if _is_row(each, reference) and each.evaluation.aligned
-    }
-    runtimes = {
-        (each.evaluation.runtime.name, each.evaluation.runtime.precision)
-        for each in aligned.values()
-    }
-    before, after = {}, {}
-    for each in predicted:
-        runtime = (each.evaluation.runtime.name, each.evaluation.runtime.precision)
-        if (
-            _is_row(each, reference)
-            and each.evaluation.evaluated_with == candidate
-            and runtime in runtimes
-            and isinstance(each.ended, Measured)
-            and isinstance(aligned[each.seed].ended, Measured)
-        ):
-            before[each.seed] = _classes(aligned[each.seed])
-            after[each.seed] = _classes(each)
+    """Sample id → what serving with ``candidate`` did to models trained with ``reference``.
+
+    Each in the runtime of its aligned cell.
+    """
+    row = [each for each in predicted if is_row_of(each.evaluation.training.row, reference)]
+    aligned = {each.evaluation.training.key: each for each in row if each.evaluation.aligned}
+    homes = [(aligned[each.evaluation.training.key], each) for each in row]
+    pairs = [
+        (_classes(home), _classes(each))
+        for home, each in homes
+        if each.evaluation.evaluated_with == candidate
+        and each.evaluation.runtime == home.evaluation.runtime
+        and isinstance(home.ended, Measured)
+        and isinstance(each.ended, Measured)
+    ]
+    models = "models" if any(each.evaluation.training.given for each in row) else "seeds"
 
     def flipped(sample: str) -> str:
-        changes = [
-            f"{before[seed][sample]} → {after[seed][sample]}"
-            for seed in before
-            if sample in before[seed]
-            and sample in after[seed]
-            and before[seed][sample] != after[seed][sample]
-        ]
+        both = [(was[sample], now[sample]) for was, now in pairs if sample in was and sample in now]
+        changes = [f"{was} → {now}" for was, now in both if was != now]
         if not changes:
             return ""
-        return f"{', '.join(dict.fromkeys(changes))} ({len(changes)} of {len(before)} seeds)"
+        return f"{', '.join(dict.fromkeys(changes))} ({len(changes)} of {len(pairs)} {models})"
 
     return flipped
-
-
-def _is_row(predicted: Predicted, trained_with: str) -> bool:
-    return is_row_of(predicted.evaluation.training.row, trained_with)
 
 
 def _classes(predicted: Predicted) -> dict[str, str]:
