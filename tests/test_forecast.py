@@ -61,9 +61,10 @@ def test_finished_work_is_cached_even_where_it_could_not_be_done_again(plan, wor
 
 
 def test_the_reason_of_a_skip_is_that_of_the_plan(plan, workspace):
-    for outlook in forecast(plan, workspace).cells:
-        if outlook.state == "impossible":
-            assert outlook.reason == outlook.work.skipped
+    cells = forecast(plan, workspace).cells
+    impossible = [outlook for outlook in cells if outlook.state == "impossible"]
+    assert impossible
+    assert all(outlook.reason == outlook.work.skipped for outlook in impossible)
 
 
 def test_trainings_are_timed_by_the_median_speed_of_the_same_model_and_size(plan, workspace):

@@ -35,9 +35,10 @@ def test_what_is_missing_is_listed_with_the_fix(alignkit, monkeypatch):
 
 
 def test_surrogates_are_called_so(alignkit):
-    for each in json.loads(alignkit("list", "presets", "--json").out)["presets"]:
-        if each["name"].endswith("-surrogate"):
-            assert each["summary"].startswith("surrogate of ")
+    presets = json.loads(alignkit("list", "presets", "--json").out)["presets"]
+    surrogates = [each for each in presets if each["name"].endswith("-surrogate")]
+    assert surrogates
+    assert all(each["summary"].startswith("surrogate of ") for each in surrogates)
 
 
 def test_models_are_listed_by_name_only_when_asked_for(alignkit):

@@ -27,18 +27,20 @@ def run(tmp_path_factory):
 def test_predictions_are_those_of_the_files(run):
     folder, data = run
     record = read_record(folder)
-    for cell in record.cells[::17]:
-        if cell.predictions:
-            stored = Predictions.from_parquet(folder / cell.predictions.path)
-            assert data["ids"] == list(stored.ids)
-            assert np.array_equal(unpack(data["predictions"][cell.key]), stored.predicted)
-            assert np.array_equal(unpack(data["labels"]), stored.labels)
+    cells = [cell for cell in record.cells[::17] if cell.predictions]
+    assert cells
+    for cell in cells:
+        stored = Predictions.from_parquet(folder / cell.predictions.path)
+        assert data["ids"] == list(stored.ids)
+        assert np.array_equal(unpack(data["predictions"][cell.key]), stored.predicted)
+        assert np.array_equal(unpack(data["labels"]), stored.labels)
 
 
 def test_flips_of_a_comparison_are_the_record_s(run):
     folder, data = run
     record = read_record(folder)
     labels = unpack(data["labels"])
+    assert data["comparisons"]
     for comparison in data["comparisons"][::5]:
         lost = gained = 0
         for before, after in comparison["seeds"]:
@@ -62,6 +64,7 @@ def test_an_answer_that_is_no_class_is_not_an_image_that_is_missing(classes, sil
 def test_distances_of_images_are_those_of_the_table(run):
     folder, data = run
     record = read_record(folder)
+    assert record.images
     for each in record.images:
         table = read_image_table(folder / each.table.path)
         packed = data["pixels"][f"{each.reference}>{each.candidate}"]
