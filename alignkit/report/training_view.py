@@ -108,6 +108,10 @@ def training_table(record: RunRecord, names: Names) -> Table | None:
     told = "Every epoch; accuracy on the training images as augmented"
     if held_out:
         told += ", held-out recall is the mean over the classes"
+    if any(training.files for training in record.trainings):
+        told += (
+            "; as CSV, with scikit-learn’s report of each epoch, in trainings/ beside the record"
+        )
     return Table(told, columns, rows) if rows else None
 
 

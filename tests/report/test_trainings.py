@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from alignkit.record import PretrainedFacts
+from alignkit.record import Artifact, PretrainedFacts
 from alignkit.report.names import Names
 from alignkit.report.training_view import training_sections, training_table
 from alignkit.summary import summary
@@ -20,7 +20,8 @@ def scored(training):
         )
         for epoch in training.epochs
     )
-    changes = {"epochs": epochs, "held_out": 300, "kept_epoch": 3, "ranks": 2}
+    files = (Artifact(path="trainings/a-seed0-log.csv", sha256="ab" * 32),)
+    changes = {"epochs": epochs, "held_out": 300, "kept_epoch": 3, "ranks": 2, "files": files}
     return training.model_copy(update=changes)
 
 
@@ -40,6 +41,7 @@ def test_held_out_images_get_a_curve_columns_and_words(record):
         "2 processes, 300 more held out to score them; kept epoch 3 of 8 (seed 0)" in section.words
     )
     table = training_table(held, Names(record.paths))
+    assert table.caption.endswith("in trainings/ beside the record")
     assert [each.text for each in table.rows[2].cells[-3:]] == ["0.3333", "50.0\xa0%", "43.0\xa0%"]
 
 
