@@ -144,10 +144,13 @@ def _from_torchvision(weights: WeightsEnum, model: str) -> Mapping[str, Any]:
                 map_location="cpu", progress=False, check_hash=True, weights_only=True
             )
     except pickle.UnpicklingError as error:
-        raise ConfigError(f"train.pretrained: {file} was refused ({error}); delete it") from error
+        raise ConfigError(
+            f"train.pretrained: {file} was refused: it is no pickle of tensors alone; delete it"
+        ) from error
     except (OSError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
         raise MissingDependency(
-            f"train.pretrained: {file.name} cannot be downloaded or read ({error}); fetch "
+            f"train.pretrained: {file.name} cannot be downloaded or read ({reason}); fetch "
             f"{weights.url} where there is a network and put it into {file.parent}"
         ) from error
     expected = file.stem.rpartition("-")[2]
