@@ -82,5 +82,5 @@ def test_a_row_that_holds_a_surrogate_says_so():
     path = PathFacts(name="gpu", stages=(), surrogate_of="torchpipe")
     names = Names((PathFacts(name="cpu", stages=()), path))
     assert "surrogate of torchpipe" in names.of("cpu+gpu (mix, 5 %)").note
-    assert names.short("gpu (5 %)") == "gpu (5 %) (surrogate)"
+    assert names.short("gpu (5 %)") == "gpu (5 %, surrogate)"
     assert names.of("cpu (5 %)").note == ""
