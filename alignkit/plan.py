@@ -7,7 +7,8 @@ from typing import Any
 
 from alignkit.backends import Builder
 from alignkit.given import Given
-from alignkit.load.experiment import Experiment, Recipe
+from alignkit.load.experiment import Experiment
+from alignkit.load.recipe import Recipe
 from alignkit.pixel_comparison import PixelComparison
 from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess import Preprocess, stage_identity

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.load.experiment import Augment, Recipe
+from alignkit.load.recipe import Augment, Recipe
 from alignkit.numerics import available_threads
 from alignkit.plan import Training
 from alignkit.preprocess import Normalise, Preprocess, Resize

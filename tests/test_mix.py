@@ -9,7 +9,7 @@ import torch
 
 from alignkit.errors import ConfigError
 from alignkit.load import load_experiment
-from alignkit.load.experiment import Augment, Recipe
+from alignkit.load.recipe import Augment, Recipe
 from alignkit.plan import make_plan
 from alignkit.preprocess import Normalise
 from alignkit.record import PathFacts

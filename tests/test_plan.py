@@ -178,7 +178,7 @@ def closure(names: tuple[str, ...]) -> set[str]:
 
 NO_NUMBERS = {
     "arrays.py", "cell.py", "checkpoint.py", "codecs.py", "datasets/__init__.py", "environment.py", "errors.py", "field.py", "load/experiment.py",
-    "load/__init__.py", "metrics.py", "load/option.py", "load/override.py", "plan.py", "plugins.py", "load/preprocess_option.py",
+    "load/__init__.py", "metrics.py", "load/option.py", "load/override.py", "load/recipe.py", "plan.py", "plugins.py", "load/preprocess_option.py",
     "presets.py", "progress.py", "quiet.py", "record", "row.py", "runtime.py", "served.py", "gate/rule.py", "gate/rule_metric.py", "samples.py", "load/source.py",
     "workspace.py",
 }  # fmt: skip

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from alignkit.load.experiment import Recipe
+from alignkit.load.recipe import Recipe
 from alignkit.train import read_log
 from alignkit.train.batch_mixing import mix_batch
 from alignkit.train.step import learning_rate

@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 from alignkit.checkpoint import Checkpoint
 from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.load.experiment import Augment, Recipe
+from alignkit.load.recipe import Augment, Recipe
 from alignkit.plan import Training
 from alignkit.prepare import Prepared, SampleOutcome
 from alignkit.preprocess import Preprocess, Resize

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from alignkit.load.experiment import Recipe
+    from alignkit.load.recipe import Recipe
     from alignkit.plan import Training
     from alignkit.prepare import Prepared
     from alignkit.record import Epoch

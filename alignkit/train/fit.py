@@ -31,7 +31,7 @@ from alignkit.train.state import TrainingState, read_state, state_of, weights_ha
 from alignkit.train.step import learning_rate, not_finite, take_step
 
 if TYPE_CHECKING:
-    from alignkit.load.experiment import Recipe
+    from alignkit.load.recipe import Recipe
     from alignkit.plan import Training
 
 

@@ -22,7 +22,7 @@ from alignkit.errors import WorkspaceError
 from alignkit.workspace import write_atomically
 
 if TYPE_CHECKING:
-    from alignkit.load.experiment import Recipe
+    from alignkit.load.recipe import Recipe
     from alignkit.rank import Rank
     from alignkit.train.score import Score
 

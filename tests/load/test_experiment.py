@@ -8,15 +8,9 @@ import pytest
 import yaml
 
 from alignkit.load import load_experiment
-from alignkit.load.experiment import (
-    Augment,
-    Evaluate,
-    ExperimentFile,
-    Gate,
-    Recipe,
-    experiment_schema,
-)
+from alignkit.load.experiment import Evaluate, ExperimentFile, Gate, experiment_schema
 from alignkit.load.preprocess_option import PreprocessOption
+from alignkit.load.recipe import Augment, Recipe
 from alignkit.load.source import parse
 from alignkit.presets import PRESETS
 from tests.load.test_load import FREE, FULL

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alignkit.errors import ConfigError, DataError, MissingDependency
-from alignkit.load.experiment import Recipe
+from alignkit.load.recipe import Recipe
 from alignkit.train import read_log
 from alignkit.train.models import build_model
 from alignkit.train.pretrained import begin_with, identity, read_pretrained

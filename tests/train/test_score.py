@@ -8,7 +8,7 @@ import torch
 from pydantic import ValidationError
 from sklearn.metrics import recall_score
 
-from alignkit.load.experiment import Recipe
+from alignkit.load.recipe import Recipe
 from alignkit.train import read_log
 from alignkit.train.fraction import held_out
 from alignkit.train.models import load_model

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from alignkit.errors import MissingDependency, TrainingError, WorkspaceError
-from alignkit.load.experiment import Augment
+from alignkit.load.recipe import Augment
 from alignkit.numerics import gpu_present
 from alignkit.preprocess import Normalise
 from alignkit.record import Epoch
