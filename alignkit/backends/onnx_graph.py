@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from alignkit.backends import Precision
+
+
+def graph_of(onnx: Path, precision: Precision) -> bytes:
+    """The graph that a runtime is handed whose types are those it computes in."""
+    return half_precision(onnx) if precision == "fp16" else onnx.read_bytes()
 
 
 def half_precision(onnx: Path) -> bytes:

@@ -65,13 +65,13 @@ class ONNXRuntimeBackend:
     def open(
         self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision
     ) -> ONNXRuntimeSession:
-        """Load the graph, run one image and verify who computed it and in what.
+        """Load the graph, and verify who computes it and in what.
 
         Raises `MissingDependency` if the provider does not start, `BackendError` if the runtime
         cannot run the model in this precision.
         """
-        from alignkit.backends.onnx_graph import half_precision
-        from alignkit.backends.onnxruntime_session import ONNXRuntimeSession
+        from alignkit.backends.onnx_graph import graph_of
+        from alignkit.backends.onnxruntime_session import verified_session
         from alignkit.backends.onnxruntime_start import Start, require_no_crash
         from alignkit.build import read_calibration
         from alignkit.numerics import available_threads
@@ -81,33 +81,18 @@ class ONNXRuntimeBackend:
         if onnx is None:
             raise BackendError("onnxruntime needs the exported ONNX file")
         level = LEVELS[self.optimisation]
-        told = {"calibration": read_calibration(onnx)} if precision == "int8" else {}
-        onnx = onnx / "model.onnx" if precision == "int8" else onnx
-        graph = half_precision(onnx) if precision == "fp16" else onnx.read_bytes()
+        told: dict[str, str] = {"optimisation": self.optimisation}
+        if precision == "int8":
+            told["calibration"] = read_calibration(onnx)
+            onnx = onnx / "model.onnx"
+        graph = graph_of(onnx, precision)
         if precision == "fp16" and self.provider == "cpu":
             require_no_crash(graph, level)
-        provider = PROVIDERS[self.provider]
-        start = Start(
-            provider, provider_options(self.provider, precision), level, available_threads()
-        )
-        arithmetic = start.arithmetic()
-        if arithmetic != ("tf32" if precision == "tf32" else "ieee"):
-            fix = "; set NVIDIA_TF32_OVERRIDE=0" if self.provider == "tensorrt" else ""
-            raise BackendError(
-                f"onnxruntime {precision}: products are computed in {arithmetic}{fix}"
-            )
-        session, kernels = start.profiled_session(graph, (checkpoint.height, checkpoint.width))
-        kernels.require(provider, precision)
-        observed = {
-            "precision": precision,
-            "provider": provider,
-            "float32 products": f"{arithmetic}, verified",
-            **kernels.facts(precision),
-            "optimisation": self.optimisation,
-            "threads": str(start.threads),
-            **told,
-        }
-        return ONNXRuntimeSession(session, observed)
+        options = provider_options(self.provider, precision)
+        start = Start(PROVIDERS[self.provider], options, level, available_threads())
+        session = verified_session(start, graph, (checkpoint.height, checkpoint.width), precision)
+        session.observed.update(told)
+        return session
 
     def build_parts(self, precision: Precision) -> dict[str, Any] | None:
         """The library that quantises; float graphs are opened as they are."""

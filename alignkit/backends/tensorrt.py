@@ -79,8 +79,8 @@ class TensorRTBackend:
 
         Raises `BackendError` with TensorRT's own words if it cannot parse or build the graph.
         """
-        from alignkit.backends.onnx_graph import products
-        from alignkit.backends.tensorrt_build import EngineOptions, build_engine, graph_of
+        from alignkit.backends.onnx_graph import graph_of, products
+        from alignkit.backends.tensorrt_build import EngineOptions, build_engine
 
         self._require(precision)
         size = (source.checkpoint.height, source.checkpoint.width)

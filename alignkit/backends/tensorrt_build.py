@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.errors import BackendError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import tensorrt
-
-    from alignkit.backends import Precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +22,6 @@ class EngineOptions:
     """Whether float32 products may be computed in TF32; TensorRT's default is that they may."""
     timings: bytes = b""
     """A serialised timing cache to choose kernels by; empty: they are timed anew."""
-
-
-def graph_of(onnx: Path, precision: Precision) -> bytes:
-    """The graph that TensorRT is handed: its types are those the engine computes in."""
-    from alignkit.backends.onnx_graph import half_precision
-
-    return half_precision(onnx) if precision == "fp16" else onnx.read_bytes()
 
 
 def build_engine(graph: bytes, options: EngineOptions) -> tuple[bytes, bytes]:

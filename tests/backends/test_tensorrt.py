@@ -14,9 +14,8 @@ import pytest
 from onnx import TensorProto
 
 from alignkit.backends import BACKENDS, tensorrt
-from alignkit.backends.onnx_graph import products
+from alignkit.backends.onnx_graph import graph_of, products
 from alignkit.backends.tensorrt import TensorRTBackend
-from alignkit.backends.tensorrt_build import graph_of
 from alignkit.backends.tensorrt_layers import facts_of, layers_by_type, require
 from alignkit.backends.torch import TorchBackend
 from alignkit.build import Source, engine_parts
