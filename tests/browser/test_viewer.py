@@ -198,6 +198,20 @@ def test_a_drag_moves_the_picture_and_the_wheel_zooms_about_the_pointer(browser)
     assert browser.text(".readout") == under
 
 
+def test_the_address_keeps_up_with_a_long_drag(browser):
+    """Browsers refuse to write it hundreds of times in half a minute."""
+    browser.view(f"{IMAGE}?z=20&c=0.5,24.5&m=a")
+    browser.problems()
+    browser.driver.execute_async_script(
+        "const done = arguments[0], canvas = document.querySelector('.viewer canvas'); let frames = 0;"
+        " const step = () => { const key = frames < 190 ? 'ArrowLeft' : 'ArrowRight';"
+        " canvas.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));"
+        " if (++frames < 250) requestAnimationFrame(step); else done(); }; step();"
+    )
+    browser.until("return location.hash.includes('c=47.5%2C')")
+    assert browser.problems() == []
+
+
 def test_a_position_outside_of_the_image_is_its_nearest_pixel(browser):
     browser.view(f"{IMAGE}?c=999,-5&z=20")
     assert browser.text(".readout").startswith("x 47, y 0 ")

@@ -37,3 +37,26 @@ export function write(view) {
   const path = PAGES.includes(view.page) ? `/${view.page}` : `/image/${[view.pair, view.id].map(encodeURIComponent).join("/")}`;
   return `#${path}${search.size ? `?${search}` : ""}`;
 }
+
+const PAUSE = 300; // ms
+let wanted = "";
+let written = "";
+let timer = 0;
+
+// Writes a view into the address, at once or soon: of hundreds in half a minute, as a drag gives, browsers refuse some.
+export function put(view) {
+  wanted = write(view);
+  if (!timer) putNow();
+}
+
+function putNow() {
+  timer = 0;
+  if (written === wanted) return;
+  history.replaceState(null, "", (written = wanted));
+  timer = setTimeout(putNow, PAUSE);
+}
+
+// A link has changed the address; what was to be written is out of date.
+export function changed() {
+  wanted = written = location.hash;
+}

@@ -4,7 +4,7 @@ import { h, render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import htm from "htm";
 import { addCopyButtons } from "./copying.js";
-import { read, write, DEFAULTS } from "./link.js";
+import { DEFAULTS, changed, put, read, write } from "./link.js";
 import { List } from "./list.js";
 import { addReferences } from "./matrix.js";
 import { parse } from "./query.js";
@@ -23,6 +23,7 @@ function App({ run }) {
   useEffect(() => {
     const follow = () => {
       const asked = read(location.hash);
+      changed();
       setView((was) => asked ?? { ...was, page: "images" });
       if (asked?.page === "images") document.getElementById("images").scrollIntoView({ behavior: "instant" });
     };
@@ -40,7 +41,7 @@ function App({ run }) {
   const row = useMemo(() => rows.of(view.pair, view.id, view.e), [rows, view.pair, view.id, view.e]);
 
   const go = (next) => {
-    history.replaceState(null, "", write(next));
+    put(next);
     setView(next);
   };
   const image = ({ id, comparison }) => ({ ...view, page: "image", pair: comparison.pair, id, e: String(comparison.entry) });

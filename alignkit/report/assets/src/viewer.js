@@ -6,6 +6,7 @@ import htm from "htm";
 import { MOST_ZOOM, cached, centreOf, draw, masked, pixelAt, written, zoomOf } from "./canvas.js";
 import { quoted } from "./copying.js";
 import { GRIDS, HELP, MODES, command } from "./keys.js";
+import { write } from "./link.js";
 import { CHANNELS, GAINS, clamp, probe, statistics, worstBlocks } from "./pixels.js";
 import { ladder, pictureOf } from "./rows.js";
 import { loadPair } from "./unpack.js";
@@ -44,7 +45,7 @@ export function Viewer({ run, view: asked, row, neighbour, go, close }) {
   useResize(canvas, redraw);
 
   const act = {
-    set: (change) => go({ ...asked, ...change }),
+    set: (change) => go({ ...asked, ...change, ...(change.c && { c: centreOf(pair, change) }) }),
     zoom: (factor) => zoomBy(canvas.current, pair, view, factor, act.set),
     pan: (dx, dy) => {
       const [x, y] = centreOf(pair, view).map((at) => Math.floor(at) + 0.5);
@@ -59,7 +60,7 @@ export function Viewer({ run, view: asked, row, neighbour, go, close }) {
     image: (step) => neighbour(step),
     hold: setHeld,
     help: () => setHelp(true),
-    copy: () => copy("Link", location.href, setSaid),
+    copy: () => copy("Link", new URL(write(asked), location.href).href, setSaid),
     reproduce: () => repeat && copy("Command", repeat, setSaid),
   };
   const onKey = (event) => {
@@ -113,7 +114,7 @@ function Tools({ view, pair, act, canvas, lit }) {
     signed: () => pick("Amplify", "x", GAINS, (gain) => `×${gain}`),
     mask: () => range("T", "t", 64, 1),
   }[view.m];
-  return html`<div class="tools" role="toolbar" aria-label="View">
+  return html`<div class="tools" role="group" aria-label="View">
     <span class="modes">${MODES.map(([mode, name], index) =>
       html`<${Button} label=${name} hint=${index + 1} pressed=${view.m === mode} onClick=${() => act.set({ m: mode })}/>`)}</span>
     ${pick("Channels", "ch", CHANNELS, (each) => LABELS[each])}
