@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from alignkit.compare.image_table import LAST
 from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.names import Names
-from alignkit.report.numerals import DASH, count, grouped, interval, listed, percent, points
+from alignkit.report.numerals import (
+    DASH,
+    count,
+    grouped,
+    interval,
+    listed,
+    percent,
+    plain,
+    points,
+)
 from alignkit.report.stage_view import StageSection
 
 
@@ -25,6 +35,8 @@ def key_figures(
     record: RunRecord, names: Names, stages: tuple[StageSection, ...]
 ) -> tuple[KeyFigure, ...]:
     """The numbers of the page's head."""
+    if not record.matrix:
+        return _images(record), _start(stages), _largest_difference(record, names)
     return (
         _largest_recall_change(record, names),
         _largest_churn(record, names),
@@ -117,6 +129,25 @@ def _course(section: StageSection) -> str:
     if section.largest in ("", section.first):
         return section.first
     return f"{section.first}, largest at {section.largest}"
+
+
+def _images(record: RunRecord) -> KeyFigure:
+    compared = [stage.images for stage in record.pixels]
+    detail = f"of {count(record.data.eval, 'image')}"
+    return KeyFigure("Images compared", grouped(max(compared, default=0)), detail, link="stages")
+
+
+def _largest_difference(record: RunRecord, names: Names) -> KeyFigure:
+    name = "Largest mean difference of pixels"
+    found = [
+        (stage.mean_abs, names.short(stage.candidate))
+        for stage in record.pixels
+        if stage.mode == "cumulative" and stage.stage == LAST and stage.mean_abs is not None
+    ]
+    if not found:
+        return KeyFigure(name, DASH, "no pixels were compared")
+    mean, candidate = max(found)
+    return KeyFigure(name, plain(mean, 2), f"grey levels of 255 · {candidate}", link="stages")
 
 
 def _cells(record: RunRecord) -> KeyFigure:

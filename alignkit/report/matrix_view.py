@@ -94,7 +94,12 @@ def entry_id(index: int) -> str:
 
 
 def matrix_views(record: RunRecord, names: Names, against: str = ALIGNED) -> tuple[MatrixView, ...]:
-    """A matrix for each metric of `METRICS`; ``against`` names the cells without a drift."""
+    """A matrix for each metric of `METRICS`; ``against`` names the cells without a drift.
+
+    None of a run without a model.
+    """
+    if not record.matrix:
+        return ()
     return tuple(_Builder(record, names, metric, against).view() for metric in METRICS)
 
 

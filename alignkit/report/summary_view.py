@@ -59,6 +59,10 @@ def summary_view(record: RunRecord) -> SummaryView:
     names = Names(record.paths)
     verdict = verdict_view(record.verdict, names)
     seeds = len({training.seed for training in record.trainings})
+    sample = [
+        count(record.data.eval, "evaluation image"),
+        *([count(seeds, "seed")] if seeds else []),
+    ]
     known = [names.of(path.name) for path in record.paths]
     return SummaryView(
         alignkit=record.alignkit,
@@ -69,8 +73,7 @@ def summary_view(record: RunRecord) -> SummaryView:
         remark=verdict.remark,
         partial=record.partial,
         question=record.question,
-        sample=f"{record.data.name}: {count(record.data.eval, 'evaluation image')}, "
-        f"{count(seeds, 'seed')}.",
+        sample=f"{record.data.name}: {', '.join(sample)}.",
         surrogates=tuple(f"{path.name} is a {path.note}." for path in known if path.note),
         sections=tuple(_sections(record, names)),
         command=record.command,
@@ -78,7 +81,8 @@ def summary_view(record: RunRecord) -> SummaryView:
 
 
 def _sections(record: RunRecord, names: Names) -> Iterable[Section]:
-    yield _matrix(record, names)
+    if record.matrix:
+        yield _matrix(record, names)
     if record.mixes:
         yield Section("Training on a mix of paths", " ".join(mix_sentences(record, names)))
     if record.published:

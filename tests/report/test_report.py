@@ -189,7 +189,7 @@ def test_a_run_that_measured_nothing_still_has_a_page(record, rendered):
     folder = rendered(nothing)
     text = text_of(parse((folder / "index.html").read_text()))
     assert "Interrupted." in text
-    assert "nothing was compared" in text
+    assert "no pixels were compared" in text
     assert "This run made no control" in text
     assert "This run made no control" in (folder / "summary.md").read_text()
 
@@ -235,3 +235,23 @@ def test_advice_shows_its_promise_and_what_became_of_it(page, record, rendered):
     assert "a class is never predicted" in words
     summary = (rendered(record) / "summary.md").read_text()
     assert "6.0 % remains" in summary
+
+
+def test_a_run_without_a_model_shows_pixels_and_nothing_of_a_model(record, rendered):
+    pixels = record.model_copy(
+        update={"matrix": (), "cells": (), "trainings": (), "noise_floor": (), "worst": ()}
+    )
+    folder = rendered(pixels)
+    tree = parse((folder / "index.html").read_text())
+    shown = {each.get("id") for each in elements(tree, "section")}
+    assert {"stages", "gate", "controls", "provenance"} <= shown
+    assert not shown & {"matrix", "training"}
+    linked = {each.get("href") for each in elements(tree, "a")}
+    known = {f"#{each.get('id')}" for each in tree.iter() if each.get("id")}
+    assert {link for link in linked if link.startswith("#")} <= known
+    names = ["".join(each.itertext()) for each in elements(tree, "dt")]
+    assert names == [
+        "Images compared", "Where drift starts", "Largest mean difference of pixels",
+    ]  # fmt: skip
+    assert "Drift matrix" not in (folder / "summary.md").read_text()
+    assert "seed" not in (folder / "summary.md").read_text().split("##")[0].split("Question")[1]
