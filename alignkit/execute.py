@@ -121,6 +121,16 @@ def train_models(
     )
 
 
+def _without_training(training: Training, sets: Sets) -> Ended[Checkpoint] | None:
+    """The model that is given, or why none can be trained; ``None`` if one is to be trained."""
+    if training.skipped:
+        return Skipped(training.skipped)
+    if (given := training.given) is not None:
+        return attempt(lambda: given.checkpoint(sets.evaluation.classes, training.preprocess.size))
+    reasons = (sets.unusable(path.name) for path in training.paths)
+    return next((each for each in reasons if each), None)
+
+
 def _train(
     training: Training,
     plan: Plan,
@@ -134,13 +144,8 @@ def _train(
     from alignkit.train import train
     from alignkit.train.logged import growing_log
 
-    if training.skipped:
-        return Skipped(training.skipped)
-    if (given := training.given) is not None:
-        return attempt(lambda: given.checkpoint(sets.evaluation.classes, training.preprocess.size))
-    for path in training.paths:
-        if unusable := sets.unusable(path.name):
-            return unusable
+    if (ended := _without_training(training, sets)) is not None:
+        return ended
     usable = (sets.usable(path.name, "train") for path in training.paths)
     prepared, *others = (each for each in usable if each is not None)
     recipe = plan.experiment.content.train
