@@ -132,7 +132,7 @@ function Tools({ view, pair, act, canvas, lit }) {
 
 function Count({ pair, view }) {
   const { count, share } = masked(pair, view.ch, view.t);
-  return html`<dt>Above ${view.t}</dt><dd><output class="count">${count} of ${pair.width * pair.height} (${(100 * share).toFixed(2)} %)</output></dd>`;
+  return html`<dt>Above ${view.t}</dt><dd><output class="count">${count} of ${pair.width * pair.height} (${(100 * share).toFixed(1)}\u00a0%)</output></dd>`;
 }
 
 function Facts({ run, view, pair, row, stored, blocks, block, act }) {
@@ -143,7 +143,7 @@ function Facts({ run, view, pair, row, stored, blocks, block, act }) {
     ${found && html`<dl>
       <dt>Max |Δ|</dt><dd>${written(found.max)}</dd>
       <dt>Mean |Δ|</dt><dd>${found.mean.toFixed(3)}</dd>
-      <dt>Pixels differing</dt><dd>${(100 * found.differing).toFixed(1)} %</dd>
+      <dt>Differing</dt><dd>${(100 * found.differing).toFixed(1)} %</dd>
       <dt>Channels</dt><dd>${LABELS[view.ch]}</dd>
       ${view.m === "mask" && html`<${Count} pair=${pair} view=${view}/>`}</dl>`}
     ${row && row.before.length > 0 && html`<h3>Predictions</h3><p>${row.title}</p>
