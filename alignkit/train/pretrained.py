@@ -8,7 +8,7 @@ the Hugging Face hub.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,8 @@ def read_pretrained(pretrained: str, model: str) -> tuple[Mapping[str, Any], tup
         from alignkit.given.files import read_weights
 
         given = read_weights(_existing(pretrained), model)
+        if not isinstance(given, Mapping):
+            raise ConfigError(f"train.pretrained: {pretrained} is not for {model}: no state_dict")
         return given, _last_module(given)
     if model.startswith("timm:"):
         return _from_timm(pretrained, model)
@@ -72,17 +74,17 @@ def begin_with(module: nn.Module, pretrained: str, model: str) -> dict[str, Any]
 
     given, heads = read_pretrained(pretrained, model)
     own = module.state_dict()
-    fitting = {
-        name: each
-        for name, each in given.items()
-        if name in own and (not _within(name, heads) or each.shape == own[name].shape)
-    }
-    anew = [name for name in own if name not in fitting and name in given]
-    expected = {name: each for name, each in own.items() if name not in anew}
-    surplus = {name: each for name, each in given.items() if name not in anew}
-    if reason := misfit(expected, surplus):
+    anew = [
+        name
+        for name in own
+        if name.rpartition(".")[0] in heads
+        and name in given
+        and given[name].shape != own[name].shape
+    ]
+    loaded = _without(anew, given)
+    if reason := misfit(_without(anew, own), loaded):
         raise ConfigError(f"train.pretrained: {pretrained} is not for {model}: {reason}")
-    module.load_state_dict(fitting, strict=False)
+    module.load_state_dict(loaded, strict=False)
     return {
         "identity": identity(pretrained, model),
         "sha256": weights_hash(given),
@@ -97,13 +99,12 @@ def _existing(pretrained: str) -> Path:
     return file
 
 
-def _last_module(given: Any) -> tuple[str, ...]:
-    names = [str(each) for each in given] if isinstance(given, Mapping) else []
-    return (names[-1].rpartition(".")[0],) if names else ()
+def _last_module(given: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(name).rpartition(".")[0] for name in [*given][-1:])
 
 
-def _within(name: str, modules: tuple[str, ...]) -> bool:
-    return name.rpartition(".")[0] in modules
+def _without(names: Sequence[str], weights: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in weights.items() if name not in names}
 
 
 def _torchvision_weights(name: str, model: str) -> WeightsEnum:

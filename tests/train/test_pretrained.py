@@ -113,6 +113,9 @@ def test_weights_of_a_file_begin_a_training_and_only_the_head_may_differ(tmp_pat
     torch.save({"other": torch.zeros(1)}, file)
     with pytest.raises(ConfigError, match="tensors missing"):
         begin_with(target, str(file), "small-cnn")
+    torch.save([torch.zeros(1)], file)
+    with pytest.raises(ConfigError, match="no state_dict"):
+        begin_with(target, str(file), "small-cnn")
     torch.save(source, file)
     with pytest.raises(DataError, match="was refused"):
         begin_with(target, str(file), "small-cnn")
