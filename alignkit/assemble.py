@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alignkit import __version__
 from alignkit.advise.mitigation import Outcomes, check_advice
@@ -28,7 +29,6 @@ from alignkit.record import (
     Control,
     FlippedFacts,
     ImageTableFacts,
-    PathFacts,
     RunRecord,
     WorstImage,
 )
@@ -45,81 +45,98 @@ if TYPE_CHECKING:
     from alignkit.predict_cells import Predicted
 
 
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the stages of a run gave, in their order."""
+
+    plan: Plan
+    """With the advised paths."""
+    key: str
+    """Of the plan without them."""
+    advice: tuple[AdviceFacts, ...]
+    sets: Sets
+    trained: Sequence[Trained]
+    predicted: Sequence[Predicted]
+    compared: Sequence[Comparison]
+    attributed: tuple[AttributionFacts, ...]
+    flipped: tuple[FlippedFacts, ...]
+    controls: tuple[Control, ...]
+
+    @property
+    def resamples(self) -> int:
+        """Behind each interval."""
+        return self.plan.experiment.content.evaluate.resamples
+
+
 def assemble_record(
-    plan: Plan,
-    folder: Path,
-    *,
-    sets: Sets,
-    trained: Sequence[Trained],
-    predicted: Sequence[Predicted],
-    compared: Sequence[Comparison],
-    attributed: tuple[AttributionFacts, ...],
-    flipped: tuple[FlippedFacts, ...],
-    advice: tuple[AdviceFacts, ...],
-    key: str,
-    controls: tuple[Control, ...],
-    started: datetime,
-    seconds: float,
+    found: Findings, folder: Path, *, started: datetime, seconds: float
 ) -> RunRecord:
     """Compare what was predicted, judge it, and write down all a report needs.
 
-    ``plan`` holds the advised paths too; ``key`` is that of the plan without them.
     Parquet files and pictures are written into ``folder``.
     """
-    experiment = plan.experiment
-    resamples = experiment.content.evaluate.resamples
-    cells = cell_facts(predicted, folder, resamples=resamples)
-    matrix = matrix_facts(predicted, resamples=resamples)
-    trainings = tuple(training_facts(each, folder) for each in trained)
-    pixels = tuple(stage for comparison in compared for stage in comparison.stages)
-    coverage = tuple(comparison.coverage for comparison in compared)
-    paths = _paths(experiment)
-    floors = floor_facts(predicted)
-    curves = size_curves(predicted, matrix, trainings, resamples=resamples)
-    evidence = Evidence(
-        matrix=matrix,
-        cells=cells,
-        pixels=pixels,
-        coverage=coverage,
-        paths=paths,
-        attributions=attributed,
-    ).without(each.advised for each in advice)
-    outcomes = Outcomes(plan, predicted, matrix, attributed)
+    experiment, resamples = found.plan.experiment, found.resamples
+    evidence = _evidence(found, folder)
+    matrix = tuple(evidence.matrix)
+    trainings = tuple(training_facts(each, folder) for each in found.trained)
+    floors = floor_facts(found.predicted)
+    curves = size_curves(found.predicted, matrix, trainings, resamples=resamples)
+    judged = evidence.without(each.advised for each in found.advice)
+    outcomes = Outcomes(found.plan, found.predicted, matrix, found.attributed)
     return RunRecord(
-        alignkit=__version__,
-        name=experiment.name,
-        question=experiment.question,
-        key=key,
-        command=command(experiment, plan.cells),
-        yaml=experiment.text,
-        overrides=experiment.overrides,
-        started=started.isoformat(timespec="seconds"),
-        seconds=round(seconds, 1),
-        partial=False,
-        environment=environment(),
-        data=data_facts(plan, sets),
-        paths=paths,
-        coverage=coverage_facts(plan, sets),
+        **_circumstances(found, started, seconds),
+        data=data_facts(found.plan, found.sets),
+        paths=tuple(evidence.paths),
+        coverage=coverage_facts(found.plan, found.sets),
         trainings=trainings,
-        cells=cells,
+        cells=tuple(evidence.cells),
         matrix=matrix,
         noise_floor=floors,
-        controls=controls,
-        pixels=pixels,
-        worst=_worst(plan, folder, sets, predicted, compared),
-        verdict=judge(experiment.content.gate, evidence, controls=controls),
-        attributions=attributed,
-        flipped=flipped,
-        advice=check_advice(advice, outcomes, resamples=resamples),
-        coverage_diffs=coverage,
-        images=tuple(_image_table(comparison, folder) for comparison in compared),
+        controls=found.controls,
+        pixels=tuple(evidence.pixels),
+        worst=_worst(found, folder),
+        verdict=judge(experiment.content.gate, judged, controls=found.controls),
+        attributions=found.attributed,
+        flipped=found.flipped,
+        advice=check_advice(found.advice, outcomes, resamples=resamples),
+        coverage_diffs=tuple(evidence.coverage),
+        images=tuple(_image_table(comparison, folder) for comparison in found.compared),
         training_sizes=curves,
-        mixes=mix_facts(predicted, matrix, resamples=resamples),
+        mixes=mix_facts(found.predicted, matrix, resamples=resamples),
         published=published_facts(
             experiment.content.published, matrix=matrix, floors=floors, curves=curves
         ),
-        row_pairs=row_pairs(predicted, resamples=resamples),
+        row_pairs=row_pairs(found.predicted, resamples=resamples),
     )
+
+
+def _evidence(found: Findings, folder: Path) -> Evidence:
+    options = found.plan.experiment.content.preprocess
+    return Evidence(
+        matrix=matrix_facts(found.predicted, resamples=found.resamples),
+        cells=cell_facts(found.predicted, folder, resamples=found.resamples),
+        pixels=[stage for comparison in found.compared for stage in comparison.stages],
+        coverage=[comparison.coverage for comparison in found.compared],
+        paths=[path_facts(path, options[path.name].preset) for path in found.plan.experiment.paths],
+        attributions=found.attributed,
+    )
+
+
+def _circumstances(found: Findings, started: datetime, seconds: float) -> dict[str, Any]:
+    experiment = found.plan.experiment
+    return {
+        "alignkit": __version__,
+        "name": experiment.name,
+        "question": experiment.question,
+        "key": found.key,
+        "command": command(experiment, found.plan.cells),
+        "yaml": experiment.text,
+        "overrides": experiment.overrides,
+        "started": started.isoformat(timespec="seconds"),
+        "seconds": round(seconds, 1),
+        "partial": False,
+        "environment": environment(),
+    }
 
 
 def command(experiment: Experiment, cells: Sequence[str] = ()) -> str:
@@ -127,11 +144,6 @@ def command(experiment: Experiment, cells: Sequence[str] = ()) -> str:
     overrides = [word for each in experiment.overrides for word in ("--set", each)]
     narrowed = [word for each in cells for word in ("--cell", each)]
     return shlex.join(["alignkit", "run", str(experiment.file), *overrides, *narrowed])
-
-
-def _paths(experiment: Experiment) -> tuple[PathFacts, ...]:
-    options = experiment.content.preprocess
-    return tuple(path_facts(path, options[path.name].preset) for path in experiment.paths)
 
 
 def _image_table(comparison: Comparison, folder: Path) -> ImageTableFacts:
@@ -147,27 +159,18 @@ def _image_table(comparison: Comparison, folder: Path) -> ImageTableFacts:
     )
 
 
-def _worst(
-    plan: Plan,
-    folder: Path,
-    sets: Sets,
-    predicted: Sequence[Predicted],
-    compared: Sequence[Comparison],
-) -> tuple[WorstImage, ...]:
+def _worst(found: Findings, folder: Path) -> tuple[WorstImage, ...]:
+    sets = found.sets
     shown: list[WorstImage] = []
-    for comparison in compared:
-        reference = sets.usable(comparison.reference, "eval")
-        candidate = sets.usable(comparison.candidate, "eval")
-        assert reference is not None
-        assert candidate is not None
+    for comparison in found.compared:
         shown += worst_images(
             comparison,
-            reference,
-            candidate,
+            sets.evaluated(comparison.reference),
+            sets.evaluated(comparison.candidate),
             sets.evaluation,
             folder,
-            count=plan.experiment.content.report.worst,
-            flipped=_flips(predicted, comparison.reference, comparison.candidate),
+            count=found.plan.experiment.content.report.worst,
+            flipped=_flips(found.predicted, comparison.reference, comparison.candidate),
         )
     return tuple(shown)
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from alignkit.advise import advise, advised_plan
-from alignkit.assemble import assemble_record
+from alignkit.assemble import Findings, assemble_record
 from alignkit.attribute.flipped import flipped_kinds
 from alignkit.attribute.plan import attribute_paths
 from alignkit.attribution import planned_attributions
@@ -92,21 +92,10 @@ def carry_out(
     attributed = attribute_paths(plan, checkpoints, predicted, sets, workspace, progress)
     flipped = flipped_kinds(plan, predicted, sets, progress)
     controls = verify(plan, trained, predicted, sets, workspace, progress)
-    return assemble_record(
-        whole,
-        folder,
-        sets=sets,
-        trained=trained,
-        predicted=predicted,
-        compared=compared,
-        attributed=attributed,
-        flipped=flipped,
-        advice=advice,
-        key=plan.key,
-        controls=controls,
-        started=started,
-        seconds=time.monotonic() - clock,
+    found = Findings(
+        whole, plan.key, advice, sets, trained, predicted, compared, attributed, flipped, controls
     )
+    return assemble_record(found, folder, started=started, seconds=time.monotonic() - clock)
 
 
 def _fetch_weights(plan: Plan, workspace: Workspace) -> None:
