@@ -26,6 +26,8 @@ class AttributionSection:
     candidate: PathName
     runtime: str
     """Empty where no model is involved."""
+    again: bool
+    """Whether another runtime of these paths stands before it."""
     sentences: tuple[str, ...]
     remarks: tuple[str, ...]
     chart: DotPlot | None
@@ -38,11 +40,16 @@ def attribution_sections(record: RunRecord, names: Names) -> tuple[AttributionSe
     for each in record.attributions:
         runtime = f"{each.backend} {each.precision}".strip()
         groups.setdefault((each.reference, each.candidate, runtime), []).append(each)
+    first: dict[tuple[str, str], str] = {}
+    for reference, candidate, runtime in groups:
+        if runtime:
+            first.setdefault((reference, candidate), runtime)
     return tuple(
         AttributionSection(
             reference=names.of(reference),
             candidate=names.of(candidate),
             runtime=runtime,
+            again=runtime not in ("", first.get((reference, candidate))),
             sentences=tuple(each.sentence or each.reason for each in found),
             remarks=_remarks(found),
             chart=_chart(index, found),

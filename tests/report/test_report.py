@@ -255,3 +255,16 @@ def test_a_run_without_a_model_shows_pixels_and_nothing_of_a_model(record, rende
     ]  # fmt: skip
     assert "Drift matrix" not in (folder / "summary.md").read_text()
     assert "seed" not in (folder / "summary.md").read_text().split("##")[0].split("Question")[1]
+
+
+def test_the_causes_in_a_second_runtime_are_folded(record, rendered):
+    elsewhere = [
+        each.model_copy(update={"backend": "torch", "precision": "bf16"})
+        for each in record.attributions
+    ]
+    causes = (*record.attributions, *elsewhere)
+    folder = rendered(record.model_copy(update={"attributions": causes}))
+    page = (folder / "index.html").read_text()
+    parse(page)
+    assert page.count("<h3>What makes ") == 1
+    assert page.count("<details><summary>The same in torch bf16</summary>") == 1
