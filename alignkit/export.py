@@ -132,5 +132,5 @@ def _check(checkpoint: Checkpoint, graph: Path, batch: Batch) -> dict[str, Any]:
         "images": len(batch),
         "max_abs": difference,
         "largest_logit": largest,
-        "relative": difference / largest,
+        "relative": difference / largest if largest else 0.0,
     }

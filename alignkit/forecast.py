@@ -12,6 +12,7 @@ from alignkit.attribution import PlannedAttribution, planned_attributions
 from alignkit.pixel_comparison import PixelComparison
 from alignkit.plan import Evaluation, Plan, Training
 from alignkit.preparation import Preparation, preparations
+from alignkit.row import FULL
 from alignkit.settle import settle_stored
 from alignkit.workspace import Finished, Workspace, changed_parts
 
@@ -107,7 +108,8 @@ def _training_estimate(parts: dict[str, Any], images: int, trained: Sequence[Fin
         return Estimate(None, None)
     logs = [json.loads((each.folder / "log.json").read_text()) for each in alike]
     rates = [epoch["images_per_second"] for log in logs for epoch in log["epochs"]]
-    seconds = parts["recipe"]["epochs"] * images / median(rates)
+    share = parts.get("fraction", FULL) * (1 - parts["recipe"]["holdout"])
+    seconds = parts["recipe"]["epochs"] * share * images / median(rates)
     return Estimate(seconds, int(median(each.bytes() for each in alike)))
 
 

@@ -75,6 +75,18 @@ def test_a_graph_that_differs_is_refused_and_not_stored(model, tmp_path, monkeyp
     assert not list(tmp_path.glob(".cache/exports/*/model.onnx"))
 
 
+def test_a_model_whose_logits_are_all_zero_is_exported(tmp_path):
+    module = build_model("small-cnn", 10, 32, 32)
+    with torch.no_grad():
+        module[-1].weight.zero_()
+        module[-1].bias.zero_()
+    file = tmp_path / "zero.pt"
+    torch.save(module.state_dict(), file)
+    zero = Checkpoint("small-cnn", 10, 32, 32, file, "zero")
+    workspace = Workspace(tmp_path)
+    assert export_onnx(zero, workspace, np.ones((2, 3, 32, 32), np.float32)).is_file()
+
+
 def test_logits_that_are_not_finite_are_refused(model, tmp_path):
     batch = np.full((2, 3, 32, 32), np.nan, np.float32)
     with pytest.raises(BackendError, match="differs from torch by nan"):

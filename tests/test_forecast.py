@@ -77,6 +77,21 @@ def test_trainings_are_timed_by_the_median_speed_of_the_same_model_and_size(plan
     assert estimate.bytes > 0
 
 
+@pytest.mark.parametrize(
+    ("less", "share"), [("train.fractions=[0.5]", 0.5), ("train.holdout=0.25", 0.75)]
+)
+def test_a_share_of_the_images_takes_a_share_of_the_time(workspace, tmp_path, less, share):
+    file = tmp_path / "share.yaml"
+    file.write_text(YAML)
+    plan = make_plan(load_experiment(file, [less]))
+    keep_training(workspace, plan.trainings[0])
+    for cell in plan.evaluations:
+        keep_cell(workspace, cell)
+    keep_attributions(workspace, plan)
+    seconds = forecast(plan, workspace).estimate.seconds
+    assert seconds == pytest.approx(3 * share * 40 / 100)  # trainings of one epoch, images
+
+
 def test_another_model_tells_nothing_of_the_time(plan, workspace):
     recipe = plan.trainings[0].parts["recipe"] | {"model": "resnet18"}
     keep_training(workspace, plan.trainings[0], recipe=recipe)

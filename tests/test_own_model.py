@@ -297,6 +297,19 @@ def test_models_of_several_kinds_are_measured_on_one_path_and_shown(files, tmp_p
     assert all(f"model {name}" in page for name in kinds)
 
 
+def test_a_model_is_described_by_its_own_path_where_the_reference_decodes_nothing(files, tmp_path):
+    text = OWN.format(models=f"[{{name: mine, onnx: {files['onnx']}, preprocess: pillow}}]")
+    text = text.replace("decode: opencv,", "decode: opencv, max_pixels: 9,")
+    third = "  torchvision: {decode: torchvision, resize: {name: torchvision, size: 32}}\nmodels:"
+    file = tmp_path / "own.yaml"
+    file.write_text(text.replace("models:", third, 1))
+    experiment = load_experiment(file, ["evaluate.backends=[onnxruntime]"])
+    record, _ = run_experiment(experiment, Workspace(tmp_path / "reports"), progress=NoProgress())
+    (found,) = record.flipped
+    assert (found.reference, found.candidate) == ("pillow", "torchvision")
+    assert found.images == 30
+
+
 def test_a_cell_of_a_given_model_depends_on_the_data_and_not_on_where_its_file_lies(
     files, tmp_path
 ):

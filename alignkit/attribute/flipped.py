@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from alignkit.plan import Plan
     from alignkit.predict_cells import Predicted
     from alignkit.predictions import Predictions
+    from alignkit.prepare import Prepared
     from alignkit.progress import Progress
+    from alignkit.samples import Samples
 
 NONE_FLIPPED = "no prediction changed"
 ALL_FLIPPED = "every prediction changed"
@@ -36,7 +38,8 @@ def flipped_kinds(
     if not pairs:
         return ()
     with progress.stage("flipped images", len(pairs), "their kinds") as stage:
-        kinds = _kinds(plan, sets)
+        own = next(iter(pairs))[0]
+        kinds = _kinds(sets.evaluated(own), sets.evaluation)
         found = []
         for (reference, candidate, *runtime), both in pairs.items():
             found.append(_facts(reference, candidate, runtime, both, kinds, plan))
@@ -70,11 +73,8 @@ def _pairs(predicted: Sequence[Predicted]) -> dict[_Entry, _Sides]:
     return pairs
 
 
-def _kinds(plan: Plan, sets: Sets) -> Mapping[str, Mapping[str, str]]:
-    """Dimension → sample id → its kind; of the images that the reference path decodes."""
-    prepared = sets.usable(plan.experiment.reference.name, "eval")
-    assert prepared is not None  # its models predicted along it
-    samples = sets.evaluation
+def _kinds(prepared: Prepared, samples: Samples) -> Mapping[str, Mapping[str, str]]:
+    """Dimension → sample id → its kind; of the images that the models' own path decodes."""
     places: list[int] = prepared.decoded.tolist()
     kinds = kinds_of_images(
         (samples.read(place) for place in places),

@@ -65,6 +65,10 @@ class _Settings:
                 raise ConfigError(f"{key!r}: alignkit cannot express it")
         written = {key: value for key, value in given.items() if value is not None}
         self.of: dict[str, Any] = {"rescale_factor": 1 / 255, **PROCESSORS[self.name], **written}
+        for name in ("rescale_factor", "crop_pct"):
+            factor = self.of.get(name, 1.0)
+            if type(factor) not in (int, float) or not factor > 0:
+                raise ConfigError(f"{name!r} must be a number above 0, not {factor!r}")
         if "crop_pct" in given and self.name != "ConvNextImageProcessor":
             raise ConfigError(f"'crop_pct': {self.name} does not read it")
 

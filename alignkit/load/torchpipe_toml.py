@@ -108,8 +108,9 @@ def _in_order(toml: _Toml) -> list[Node]:
         raise ConfigError(f"{toml.file}: an image must enter at one node, not at {len(roots)}")
     order = [nodes[roots[0]]]
     while after := following[order[-1].name]:
-        if after not in nodes:
+        if after not in nodes or nodes[after] in order:
             why = "several ways for one image" if "," in after else "no such node"
+            why = "back to a node before it" if after in nodes else why
             raise ConfigError(f"{toml.at(order[-1].name, 'next')}: next = {after!r}: {why}")
         order.append(nodes[after])
     if len(order) < len(nodes):

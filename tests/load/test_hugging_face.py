@@ -95,6 +95,8 @@ def test_the_path_is_bit_equal_to_the_image_processor(processors, folder, config
         ({**VIT, "size": "big"}, "'size': needs height and width"),
         ({**VIT, "size": {"height": 22.4, "width": 9}}, "'size': needs height and width"),
         ({**VIT, "resample": 7}, "'resample' must be 0 to 5, not 7"),
+        ({**VIT, "rescale_factor": 0}, "'rescale_factor' must be a number above 0, not 0"),
+        ({**CONVNEXT, "crop_pct": 0}, "'crop_pct' must be a number above 0, not 0"),
         ({**VIT, "image_mean": [0.5]}, "'image_mean': needs three channels, not 1"),
         ({**CLIP, "crop_size": 300}, "'crop_size': larger than what 'size' leaves"),
         ({**CONVNEXT, "do_center_crop": True, "crop_size": 3}, "no do_center_crop beside it"),

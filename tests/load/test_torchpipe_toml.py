@@ -189,6 +189,12 @@ def test_what_cannot_be_expressed_is_refused_where_it_stands(written, change, me
         stages_of_toml(written(SERVING.replace(old, new, 1)))
 
 
+def test_nodes_that_lead_back_are_refused(written):
+    circle = SERVING.replace('precision = "fp32"', 'precision = "fp32"\nnext = "middle"')
+    with pytest.raises(ConfigError, match="next = 'model': back to a node before it"):
+        stages_of_toml(written(circle + '\n[middle]\nbackend = "Identity"\nnext = "model"\n'))
+
+
 def test_a_file_that_is_missing_or_has_nothing_to_surrogate_is_told(tmp_path, written):
     with pytest.raises(ConfigError, match="cannot be read"):
         stages_of_toml(tmp_path / "none.toml")
