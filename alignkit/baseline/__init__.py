@@ -64,6 +64,8 @@ class StageLine(_Stored):
     std: float | None = None
     least: float | None = None
     greatest: float | None = None
+    rejected: bool = False
+    """Of a pending line: decided against. It is asked no more and keeps its path unsettled."""
 
     @property
     def key(self) -> LineKey:

@@ -234,7 +234,7 @@ def _merged(
 
 
 def _merged_head(before: Baseline, now: Baseline, lines: tuple[LineChange, ...]) -> Head:
-    """A path's versions and options become the new ones once none of its changes is left."""
+    """A path's versions and options become the new ones once all of its changes are accepted."""
     accepted = {change.key for change in lines}
     left = {change.path for change in changes(before, now) if change.key not in accepted}
     settled = [path for path in now.head.paths if path not in left]

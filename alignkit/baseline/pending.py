@@ -51,8 +51,8 @@ def pending_changes(approved: Baseline | None, now: Baseline) -> Baseline:
 
 
 def write_pending(path: Path, pending: Baseline) -> None:
-    """Replace the file; nothing pending leaves no file."""
-    if pending.lines or pending.metrics:
+    """Replace the file; nothing left to decide leaves no file."""
+    if pending.metrics or not all(line.rejected for line in pending.lines.values()):
         write_atomically(path, baseline_text(pending))
     else:
         path.unlink(missing_ok=True)
@@ -76,10 +76,18 @@ def without(
     )
 
 
+def rejecting(pending: Baseline, lines: Collection[LineKey]) -> Baseline:
+    """The same lines, these marked as decided against."""
+    marked = {key: pending.lines[key].model_copy(update={"rejected": True}) for key in lines}
+    return Baseline(pending.head, pending.lines | marked, pending.metrics)
+
+
 def grouped(lines: Iterable[LineChange]) -> list[ChangeGroup]:
-    """One group a path and first changed stage, in the order of paths and stages."""
+    """One group a path and first changed stage, in the order of both; without what was rejected."""
     by_image: dict[tuple[str, str], list[LineChange]] = {}
     for line in lines:
+        if line.new.rejected:
+            continue
         by_image.setdefault((line.path, line.image), []).append(line)
     groups: dict[tuple[str, StageName], list[LineChange]] = {}
     for (path, _), of_image in by_image.items():

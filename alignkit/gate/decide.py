@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from alignkit.baseline import Baseline, baseline_environment, baseline_file, read_baseline
@@ -22,6 +22,7 @@ from alignkit.baseline.pending import (
     grouped,
     pending_file,
     read_pending,
+    rejecting,
     without,
     write_pending,
 )
@@ -106,14 +107,17 @@ def approve_pending(
 
 
 def settle(waiting: Undecided, decided: Decided, *, reason: str) -> Approval | None:
-    """Approve what was accepted and forget what was rejected; what was skipped stays pending."""
+    """Approve what was accepted, mark what was rejected; what was skipped stays pending.
+
+    Raises as `approve` does, and then nothing is decided.
+    """
     rejected = {line.key for group in decided.reject for line in group.lines}
-    if rejected:
-        write_pending(waiting.source, without(waiting.pending, rejected, ()))
+    waiting = replace(waiting, pending=rejecting(waiting.pending, rejected))
     lines = tuple(line for group in decided.accept for line in group.lines)
-    if not lines:
-        return None
-    return _approved(waiting, lines, (), reason, also_gone=rejected)
+    if lines:
+        return _approved(waiting, lines, (), reason)
+    write_pending(waiting.source, waiting.pending)
+    return None
 
 
 def _approved(
@@ -121,10 +125,9 @@ def _approved(
     lines: Sequence[LineChange],
     metrics: Sequence[MetricChange],
     reason: str,
-    also_gone: set[tuple[str, str, str]] | None = None,
 ) -> Approval:
     approval = approve(waiting.folder, waiting.pending, lines, metrics, reason=reason)
-    gone = {line.key for line in lines} | (also_gone or set())
+    gone = {line.key for line in lines}
     left = without(waiting.pending, gone, {change.new.key for change in metrics})
     write_pending(waiting.source, left)
     return approval

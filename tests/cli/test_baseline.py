@@ -174,6 +174,57 @@ def test_recording_and_review_are_refused_in_ci(ak, case, file, monkeypatch):
     assert not case.baselines.exists()
 
 
+TWO = ONE_PATH + "  other: {decode: opencv, resize: {name: opencv, size: 32}}\n"
+CHANGED = ("--set", AREA, "--set", "preprocess.other.resize.interpolation=cubic")
+
+
+@pytest.fixture
+def press(ak, monkeypatch):
+    """`alignkit review` in a terminal; groups come by path: first ``other``, then ``serving``."""
+
+    def pressing(keys, *words):
+        left = iter(keys)
+        with monkeypatch.context() as terminal:
+            terminal.setattr("sys.stdin.isatty", lambda: True)
+            terminal.setattr("sys.stdout.isatty", lambda: True)
+            terminal.setattr("typer.getchar", lambda: next(left))
+            return ak("review", *words)
+
+    return pressing
+
+
+def test_what_was_rejected_is_not_settled_by_what_is_approved_later(ak, case, press):
+    file = case.write(RULE, paths=TWO)
+    ak("baseline", "record", file)
+    ak("gate", file, *CHANGED)
+    assert press("sr", file, *CHANGED).code == 0
+    left = ak("review", file, *CHANGED).out
+    assert "# other resize: 5 images changed" in left
+    assert "serving" not in left
+    refused = ak("baseline", "approve", file, *CHANGED, "--path", "serving", "--reason", "no")
+    assert (refused.code, "there are: --path other" in refused.err) == (2, True)
+
+    ok = ak("baseline", "approve", file, *CHANGED, "--path", "other", "--reason", "only this")
+    assert ok.code == 0
+    assert "rejected" not in next(case.baselines.glob("*.jsonl")).read_text()
+    assert not list(case.reports.glob("small/pending*"))
+    for words in ((), ("--changed-only",)):
+        told = ak("gate", file, *CHANGED, *words)
+        assert told.code == 1
+        assert "linear → resizer.interpolation: area" in told.out
+    assert "# serving resize: 5 images changed" in ak("review", file, *CHANGED).out
+
+
+def test_a_review_whose_approval_is_refused_decides_nothing(ak, case, press):
+    file = case.write(RULE, paths=TWO)
+    ak("baseline", "record", file)
+    ak("gate", file, *CHANGED)
+    before = files(case.folder)
+    refused = press("ar", file, *CHANGED, "--reason", " ")
+    assert (refused.code, "needs a reason" in refused.err) == (2, True)
+    assert files(case.folder) == before
+
+
 def test_approving_nothing_is_a_mistake_that_says_what_there_is(ak, recorded):
     told = ak("baseline", "approve", recorded, "--reason", "why not")
     assert told.code == 2
