@@ -133,9 +133,13 @@ class _Crew(Generic[Result]):
                 yield from under_way.popleft()  # type: ignore[misc]  # none of them is None
 
     def dismiss(self) -> None:
-        for worker in self.workers:
-            worker.process.kill()
-            worker.process.close()
+        while self.workers:
+            self._retire(self.workers[0])
+
+    def _retire(self, worker: _Worker[Result]) -> None:
+        self.workers.remove(worker)
+        worker.process.kill()
+        worker.process.close()
 
     def _hand_out(self) -> None:
         for depth in range(1, AHEAD + 1):
@@ -144,18 +148,25 @@ class _Crew(Generic[Result]):
                     worker.tasks.append(task)
                     worker.process.give(task.images)
         starting = sum(not worker.ready for worker in self.workers)
-        if len(self.waiting) > starting and len(self.workers) < self.size:
+        if len(self.waiting) <= starting:
+            return
+        idle = [worker for worker in self.workers if worker.ready and not worker.tasks]
+        if idle and len(self.workers) == self.size:
+            self._retire(idle[0])  # it is used, and all that waits needs a worker that is not
+        if len(self.workers) < self.size:
             started: _Worker[Result] = _Worker(self.zygote.fork())
             self.workers.append(started)
             started.process.send(self.work)
 
     def _fitting(self, worker: _Worker[Result]) -> _Task[Result] | None:
-        """The first task that a worker may have, taken off the queue."""
-        for task in self.waiting:
-            if not (task.unspoilt and (worker.used or worker.tasks)):
-                self.waiting.remove(task)
-                return task
-        return None
+        """The next task that a worker may have, taken off the queue: an unspoilt one first."""
+        fresh = not (worker.used or worker.tasks)
+        fitting = [task for task in self.waiting if fresh or not task.unspoilt]
+        if not fitting:
+            return None
+        task = max(fitting, key=lambda each: each.unspoilt)  # the first of them
+        self.waiting.remove(task)
+        return task
 
     def _listen(self) -> None:
         """Take what workers send, bury the dead, and end those that take too much."""
@@ -186,6 +197,7 @@ class _Crew(Generic[Result]):
         task = worker.tasks.popleft()
         task.results[task.place] = message
         worker.used = True
+        worker.certain = False  # if it was too slow, then at this task and not at the next
 
     def _watch(self, worker: _Worker[Result]) -> None:
         if worker.condemned or (worker.ready and not worker.tasks):

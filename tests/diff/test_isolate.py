@@ -8,12 +8,29 @@ import pytest
 
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.diff.images import DiffImages
-from alignkit.diff.isolate import IMAGES_A_TASK, Isolation, Limits, WarmUpDied, WorkFailed
+from alignkit.diff.isolate import (
+    IMAGES_A_TASK,
+    Isolation,
+    Limits,
+    WarmUpDied,
+    WorkFailed,
+    _Crew,
+    _Task,
+)
 from alignkit.diff.worker import Encoded
+from alignkit.diff.worker_process import WorkerProcess
 from alignkit.errors import BackendError, ConfigError
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
-from tests.fatal_decoders import MARK, BrokenDecoder, FatalDecoder, Pids, Raising, WornDecoder
+from tests.fatal_decoders import (
+    MARK,
+    BrokenDecoder,
+    FatalDecoder,
+    LostPaths,
+    Pids,
+    Raising,
+    WornDecoder,
+)
 from tests.photos import encoded, photo
 
 TRAINED = Preprocess("train", OpenCVDecoder(), Resize(OpenCVResizer(), (16, 16)))
@@ -87,6 +104,59 @@ def test_a_crash_that_does_not_happen_again_alone_costs_nothing():
 def test_many_fatal_images_in_a_row_all_fail():
     found = facts(FatalDecoder("segfault"), given=images(19, *range(19)))
     assert [fact.outcomes[1] for fact in found] == [("failed", "crashed: SIGSEGV")] * 19
+
+
+@pytest.fixture
+def crew():
+    """All of its workers, one, have worked and are at rest."""
+    with Isolation(1) as isolation:
+        crew = _Crew(Pids(), 1, Limits(), isolation._zygote)
+        list(crew.results(iter(images(1))))
+        yield crew
+        crew.dismiss()
+
+
+def worked_on(crew, *unspoilt):
+    """The pids of the workers that a task each was given to."""
+    results = [None] * len(unspoilt)
+    for place, alone in enumerate(unspoilt):
+        crew.waiting.append(_Task(tuple(images(1)), results, place, alone))
+    for _ in range(400):  # rather than for ever
+        crew._hand_out()
+        crew._listen()
+        if None not in results:
+            break
+    return [result and result[0] for result in results]
+
+
+def test_a_used_worker_makes_room_for_the_fresh_one_that_an_image_waits_for(crew):
+    used = crew.workers[0].process.pid
+    first, second = worked_on(crew, True, True)
+    assert None not in (first, second)
+    assert len({used, first, second}) == 3
+    assert len(crew.workers) == 1
+
+
+def test_a_fresh_worker_first_takes_the_image_that_needs_it(crew):
+    crew._retire(crew.workers[0])
+    ordinary, unspoilt = worked_on(crew, False, True)
+    assert ordinary == unspoilt is not None
+
+
+def test_an_image_is_not_lost_for_one_before_it_that_returned_at_the_last_moment(monkeypatch):
+    seconds, raced = WorkerProcess.seconds, []
+
+    def too_many_just_before_it_returns(process):
+        if not seconds(process) or raced:
+            return 0.0
+        raced.append(process.channel.poll(60))
+        return float("inf")
+
+    monkeypatch.setattr(WorkerProcess, "seconds", too_many_just_before_it_returns)
+    with Isolation(1) as isolation:
+        parts = list(isolation.run(LostPaths(), images(2 * IMAGES_A_TASK)))
+    assert raced == [True]
+    assert [lost for part in parts for lost in part] == [()] * 2 * IMAGES_A_TASK
 
 
 def test_the_number_of_processes_changes_nothing():
