@@ -23,6 +23,8 @@ class _Stage:
 
     images: int = 0
     changed: list[LineKey] = field(default_factory=list)
+    pairs: list[tuple[StageLine, StageLine]] = field(default_factory=list)
+    """The lines of the changed arrays, old and new."""
     begun: list[LineKey] = field(default_factory=list)
     same_values: dict[str, int] = field(default_factory=dict)
     """dtype → pixels of unchanged images."""
@@ -119,6 +121,7 @@ def _count(
             each.same_images[after.dtype] = each.same_images.get(after.dtype, 0) + 1
             continue
         each.changed.append((*image, stage))
+        each.pairs.append((before, after))
         if not begun:
             each.begun.append((*image, stage))
         begun = True
@@ -162,7 +165,6 @@ def _pixels(line: StageLine) -> int:
 def _facts(
     path: str, stage: StageName, counted: _Stage, approved: Baseline, now: Snapshot
 ) -> BaselineStage:
-    pairs = [(approved.lines.get(key), now.lines.get(key)) for key in counted.changed]
     unmeasured = sum(key not in now.measured for key in counted.changed)
     return BaselineStage(
         path=path,
@@ -173,7 +175,7 @@ def _facts(
         examples=tuple(key[1] for key in counted.changed[:EXAMPLES]),
         cause=_cause(path, stage, approved, now, counted.begun) if counted.begun else "",
         pixels=None if unmeasured else _measured(path, stage, counted, now),
-        at_least=_at_least(pairs, counted) if unmeasured else {},
+        at_least=_at_least(counted) if unmeasured else {},
         unmeasured=unmeasured,
     )
 
@@ -207,14 +209,12 @@ def _identical(dtype: str, pixels: int, images: int) -> PixelSums:
     )
 
 
-def _at_least(
-    pairs: list[tuple[StageLine | None, StageLine | None]], counted: _Stage
-) -> dict[str, float]:
+def _at_least(counted: _Stage) -> dict[str, float]:
     """What the lines alone prove: a mean absolute difference is no less than that of the means."""
     total = float(sum(counted.same_values.values()))
     absolute, greatest, differing = 0.0, 0.0, 0
-    for old, new in pairs:
-        if old is None or new is None or old.mean is None or new.mean is None:
+    for old, new in counted.pairs:
+        if old.mean is None or new.mean is None:
             continue
         pixels = _pixels(new)
         total += pixels

@@ -1,14 +1,15 @@
 """`Preprocess`, `Samples` → `Snapshot`: what every stage makes of every image, as baseline lines.
 
-A stage that leaves an image as it was has no line. Images are tapped in threads; where a golden
-tensor of the approved line is kept, the distance to it is measured on the way.
+A stage that leaves an image as it was has no line: its array is that of the stage before, and so
+is its golden tensor. Images are tapped in threads; where a golden tensor of the approved array is
+kept, the distance to it is measured on the way.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,9 +46,9 @@ class Snapshot:
     head: Head
     lines: dict[LineKey, StageLine] = field(default_factory=dict)
     golden: dict[tuple[str, StageName], PixelSums] = field(default_factory=dict)
-    """(path, stage) → distance of changed lines to the golden tensors of the approved ones."""
+    """(path, stage) → distance of changed arrays to the golden tensors of the approved ones."""
     measured: set[LineKey] = field(default_factory=set)
-    """The lines that ``golden`` is over."""
+    """The arrays that ``golden`` is over, those of stages without a line included."""
     metrics: dict[tuple[str, str, str, str], MetricLine] = field(default_factory=dict)
 
     def as_baseline(self) -> Baseline:
@@ -133,10 +134,11 @@ def snapshot_of(
 
 def _add(snapshot: Snapshot, tapped: _Tapped) -> None:
     line = tapped.line
-    snapshot.lines[line.key] = line
+    if line.stage == tapped.stage:
+        snapshot.lines[line.key] = line
     if tapped.distance is not None:
-        snapshot.measured.add(line.key)
-        place = (line.path, line.stage)
+        snapshot.measured.add((line.path, line.image, tapped.stage))
+        place = (line.path, tapped.stage)
         known = snapshot.golden.get(place)
         snapshot.golden[place] = tapped.distance if known is None else known + tapped.distance
 
@@ -171,8 +173,16 @@ def head_now(name: str, paths: Sequence[Preprocess], samples: Samples) -> Head:
 
 @dataclass(frozen=True, slots=True)
 class _Tapped:
+    """One stage of one image."""
+
+    stage: StageName
     line: StageLine
-    distance: PixelSums | None
+    """Of its array: that of an earlier stage where this one does nothing."""
+    old: StageLine | None = None
+    """The approved line of its array, found in the same way."""
+    array: Pixels | Batch | None = None
+    """``None`` where it was not decoded, or not tapped."""
+    distance: PixelSums | None = None
 
 
 def _tap_image(
@@ -188,10 +198,13 @@ def _tap_image(
     source = hashlib.sha256(encoded).hexdigest()[:16]
     for path in paths:
         begin = begins.get(path.name) or STAGES[0]
-        for line, array in _lines(path, image, encoded, source, approved, begin):
-            if golden and array is not None and line.stage in keep:
-                golden.put(array)
-            yield _Tapped(line, _distance(line, array, approved, golden))
+        before = None
+        for tapped in _lines(path, image, encoded, source, approved, begin):
+            if golden and tapped.array is not None and tapped.stage in keep:
+                golden.put(tapped.array)
+            distance = _distance(tapped, before, golden) if golden else None
+            before = replace(tapped, distance=distance)
+            yield replace(before, array=None)
 
 
 def _lines(
@@ -201,17 +214,17 @@ def _lines(
     source: str,
     approved: Baseline | None,
     begin: StageName,
-) -> Iterator[tuple[StageLine, Pixels | Batch | None]]:
+) -> Iterator[_Tapped]:
     try:
         taps = path.taps(encoded)
     except (AlignkitError, ImportError):
         raise
     except Exception as error:  # noqa: BLE001 - whatever a library raises on one image is its outcome
         raised = Decoded("failed", reason=f"{type(error).__name__}: {error}")
-        yield _undecoded(path.name, image, raised, source), None
+        yield _Tapped("decode", _undecoded(path.name, image, raised, source))
         return
     if taps.last is None:
-        yield _undecoded(path.name, image, taps.decoded, source), None
+        yield _Tapped("decode", _undecoded(path.name, image, taps.decoded, source))
         return
     yield from _stage_lines(path, image, taps, source, approved, begin)
 
@@ -223,23 +236,28 @@ def _stage_lines(
     source: str,
     approved: Baseline | None,
     begin: StageName,
-) -> Iterator[tuple[StageLine, Pixels | Batch | None]]:
-    """Approved lines up to ``begin``, then one a stage that does something."""
+) -> Iterator[_Tapped]:
+    """Approved lines up to ``begin``, then every stage; one that does nothing has no new line."""
     assert taps.last is not None
     arrays: dict[StageName, Pixels | Batch] = {**taps.pixels}
     arrays["normalise"] = path.normalise(taps.last)
-    before, previous = "", None
-    for stage, array in arrays.items():
+    line, old, before, previous = None, None, "", None
+    for stage in STAGES:
         known = approved.lines.get((path.name, image, stage)) if approved else None
+        old = known or old
+        array = arrays.get(stage)
+        if array is None:
+            continue
         if STAGES.index(stage) < STAGES.index(begin):
             if known and known.sha256:
-                yield known, None
-                before = known.sha256
+                line, before = known, known.sha256
+                yield _Tapped(stage, line)
             continue
         sha256 = before if array is previous else array_sha256(array)
         # a stage that does nothing has a line only to replace an approved one
-        if sha256 != before or known:
-            yield _line(path.name, image, stage, sha256, array, taps.decoded.outcome, source), array
+        if line is None or sha256 != before or known:
+            line = _line(path.name, image, stage, sha256, array, taps.decoded.outcome, source)
+        yield _Tapped(stage, line, old, array)
         before, previous = sha256, array
 
 
@@ -294,19 +312,15 @@ def _mean_and_std(parts: Iterable[Pixels]) -> tuple[Triple, float]:
     return (red, green, blue), round(float(np.sqrt(variances.mean() + means.var())), 6)
 
 
-def _distance(
-    line: StageLine,
-    array: Pixels | Batch | None,
-    approved: Baseline | None,
-    golden: GoldenStore | None,
-) -> PixelSums | None:
+def _distance(tapped: _Tapped, before: _Tapped | None, golden: GoldenStore) -> PixelSums | None:
     from alignkit.compare.pixel_sums import pixel_sums
 
-    old = approved.lines.get(line.key) if approved else None
-    if array is None or golden is None or old is None or old.sha256 in (None, line.sha256):
+    array, old = tapped.array, tapped.old
+    if array is None or old is None or old.sha256 is None or old.sha256 == tapped.line.sha256:
         return None
-    assert old.sha256 is not None
+    if before and (before.line, before.old) == (tapped.line, old):
+        return before.distance  # neither side does anything here
     kept = golden.get(old.sha256)
     if kept is None or kept.shape != array.shape:
         return None
-    return pixel_sums(kept, array, channels="first" if line.stage == "normalise" else "last")
+    return pixel_sums(kept, array, channels="first" if tapped.stage == "normalise" else "last")

@@ -119,6 +119,34 @@ def test_golden_tensors_give_the_exact_distance(tmp_path, samples):
     assert stages["resize"].unmeasured == stages["resize"].changed
 
 
+@pytest.mark.parametrize("keep", ["resize", "colour"])
+def test_a_stage_that_does_nothing_is_measured_by_the_golden_tensor_it_passes_on(
+    tmp_path, samples, keep
+):
+    store = GoldenStore(tmp_path)
+    kept = take_snapshot("small", [PATH], samples, golden=store, keep=[keep]).as_baseline()
+    area = replace(PATH, resize=Resize(OpenCVResizer("area"), (32, 32)))
+    _, stages = compared(kept, area, samples, golden=store)
+    for stage in ("resize", "crop", "quantise", "colour"):
+        assert (stages[stage].changed, stages[stage].unmeasured) == (len(KINDS), 0)
+        assert stages[stage].pixels.max_abs > 0
+        same = stages["resize"].pixels.model_copy(update={"stage": stage})
+        assert stages[stage].pixels == same
+    _, stages = compared(kept, replace(area, colour=Colour("bgr")), samples, golden=store)
+    gaps = [
+        area.taps(samples.read(i)).last[..., ::-1].astype(int) - PATH.taps(samples.read(i)).last
+        for i in range(len(KINDS))
+    ]
+    assert stages["colour"].pixels.max_abs == np.abs(gaps).max() > stages["crop"].pixels.max_abs
+
+
+def test_a_stage_that_does_nothing_has_the_lower_bound_of_what_it_passes_on(approved, samples):
+    area = replace(PATH, resize=Resize(OpenCVResizer("area"), (32, 32)))
+    _, stages = compared(approved, area, samples)
+    assert stages["colour"].at_least == stages["resize"].at_least
+    assert stages["colour"].at_least["max_abs"] >= 1
+
+
 def test_without_golden_tensors_the_lines_give_a_lower_bound(approved, samples):
     nearest = replace(PATH, decode=SimpleJPEGDecoder(chroma="nearest"))
     _, stages = compared(approved, nearest, samples)

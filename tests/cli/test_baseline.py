@@ -138,6 +138,20 @@ def test_a_distance_needs_golden_tensors_or_is_not_measured(ak, case):
     assert "golden tensor" not in known.out
 
 
+def test_golden_tensors_of_a_stage_that_does_nothing_measure_what_it_passes_on(ak, case):
+    file = case.write("{metric: colour.max_abs, fail: 0.5, against: baseline}", paths=ONE_PATH)
+    ak("baseline", "record", file)
+    assert "at least" in ak("gate", file, "--set", AREA).out
+    ak("baseline", "record", file, "--golden", "colour")
+    for limit, code in ((0.5, 1), (200, 0)):
+        rule = f"{{metric: colour.max_abs, fail: {limit}, against: baseline}}"
+        file = case.write(rule, paths=ONE_PATH)
+        for words in ((), ("--changed-only",)):
+            told = ak("gate", file, "--set", AREA, *words)
+            assert told.code == code
+            assert "golden tensor" not in told.out
+
+
 def test_a_lower_bound_above_the_limit_fails_without_golden_tensors(ak, case):
     file = case.write("{metric: decode.max_abs, fail: 0, against: baseline}", paths=ONE_PATH)
     ak("baseline", "record", file)
