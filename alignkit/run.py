@@ -101,9 +101,10 @@ def carry_out(
 def _fetch_weights(plan: Plan, workspace: Workspace) -> None:
     """Ask once for what trainings begin with, before any other work; raises if it is not here."""
     recipe = plan.experiment.content.train
+    if not recipe.pretrained:
+        return
     trainings = settle_stored(plan, workspace).trainings
-    undone = [each for each in trainings if not workspace.stored("trainings", each.key)]
-    if recipe.pretrained and undone:
+    if any(not workspace.stored("trainings", each.key) for each in trainings):
         from alignkit.train.pretrained import read_pretrained
 
         read_pretrained(recipe.pretrained, recipe.model)
