@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from alignkit.compare import drift
 from alignkit.record import ClassDrift, DriftFacts, ErrorFacts, Estimate, LogitDistance
 
 if TYPE_CHECKING:
+    from alignkit.compare import Drift
+    from alignkit.compare.cell_pairs import CellPair
     from alignkit.metrics import LogitDistance as Distance
     from alignkit.predictions import Predictions
 
@@ -19,20 +21,27 @@ def drift_facts(
     """`alignkit.compare.drift` as the record holds it."""
     found = drift(reference=reference, candidate=candidate, resamples=resamples)
     return DriftFacts(
-        n=found.n * found.seeds,
-        metrics={name: Estimate.of(each) for name, each in found.metrics.items()},
-        churn=Estimate.of(found.churn),
-        right_to_wrong=found.flips.right_to_wrong,
-        wrong_to_right=found.flips.wrong_to_right,
-        wrong_to_wrong=found.flips.wrong_to_wrong,
+        **change_facts(found),
         mcnemar_p=found.mcnemar_p,
-        detectable=found.detectable,
         logits=logit_facts(found.logits),
         classes=tuple(ClassDrift.of(each) for each in found.classes),
         non_finite=found.logits.non_finite,
         errors={name: ErrorFacts.of(each) for name, each in found.errors.items()},
-        p_values=found.p_values,
     )
+
+
+def change_facts(found: Drift | CellPair) -> dict[str, Any]:
+    """The fields of `alignkit.record.ChangeFacts`, which any two cells of a row have."""
+    return {
+        "n": found.n * found.seeds,
+        "metrics": {name: Estimate.of(each) for name, each in found.metrics.items()},
+        "churn": Estimate.of(found.churn),
+        "right_to_wrong": found.flips.right_to_wrong,
+        "wrong_to_right": found.flips.wrong_to_right,
+        "wrong_to_wrong": found.flips.wrong_to_wrong,
+        "detectable": found.detectable,
+        "p_values": found.p_values,
+    }
 
 
 def logit_facts(found: Distance) -> LogitDistance:

@@ -129,15 +129,7 @@ def results_from_gate(result: GateResult) -> Results:
         exit_code=result.exit_code,
         verdict=result.verdict,
         findings=tuple(
-            FindingFacts(
-                file=each.file,
-                line=each.line,
-                column=each.column,
-                level=each.level,
-                rule=each.rule,
-                message=each.message,
-            )
-            for each in result.findings
+            FindingFacts.model_validate(each, from_attributes=True) for each in result.findings
         ),
         pending=result.pending.count if result.pending else 0,
         report=str(result.page) if result.page else None,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from alignkit.compare.cell_pairs import CellPair, cell_pairs
+from alignkit.compare.cell_pairs import cell_pairs
+from alignkit.drift_facts import change_facts
 from alignkit.matrix import entry_place, predictions_of
-from alignkit.record import Estimate, RowPair
+from alignkit.record import RowPair
 
 if TYPE_CHECKING:
     from alignkit.predict_cells import Predicted
@@ -40,20 +41,7 @@ def pairs_of(
         metrics=METRICS,
         resamples=resamples,
     )
-    return [_facts(row, columns[i], columns[j], pair) for (i, j), pair in found.items()]
-
-
-def _facts(row: str, reference: Column, candidate: Column, pair: CellPair) -> RowPair:
-    return RowPair(
-        trained_with=row,
-        reference=reference,
-        candidate=candidate,
-        n=pair.n * pair.seeds,
-        metrics={name: Estimate.of(each) for name, each in pair.metrics.items()},
-        churn=Estimate.of(pair.churn),
-        right_to_wrong=pair.flips.right_to_wrong,
-        wrong_to_right=pair.flips.wrong_to_right,
-        wrong_to_wrong=pair.flips.wrong_to_wrong,
-        detectable=pair.detectable,
-        p_values=pair.p_values,
-    )
+    return [
+        RowPair(trained_with=row, reference=columns[i], candidate=columns[j], **change_facts(pair))
+        for (i, j), pair in found.items()
+    ]
