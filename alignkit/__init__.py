@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from alignkit.gate.assertion import PreprocessDriftError as PreprocessDriftError
-    from alignkit.gate.assertion import assert_preprocess_aligned as assert_preprocess_aligned
+    from alignkit.gate.assertion import PreprocessDriftError, assert_preprocess_aligned
 
-__version__ = "0.1.0"
+from alignkit.version import __version__
+
 __all__ = ["PreprocessDriftError", "__version__", "assert_preprocess_aligned"]
 
 

@@ -22,3 +22,6 @@ Logits: TypeAlias = npt.NDArray[np.float32]
 
 Labels: TypeAlias = npt.NDArray[np.int64]
 """(samples,), index into the classes of the data set."""
+
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]

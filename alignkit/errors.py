@@ -138,3 +138,6 @@ class BackendError(AlignkitError):
 
 class ConfigWarning(UserWarning):
     """What was read, and had no effect or needs a word from the user; shown on stderr."""
+
+
+DEFECT = "This is a defect of alignkit, not of your experiment; please report it with the above."

@@ -22,8 +22,8 @@ from typing import Any
 import torch
 
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
-from alignkit.hybrid import Hybrids, all_mixtures, make_hybrids
 from alignkit.preprocess import Colour, Preprocess, Quantise, Resize
+from alignkit.preprocess.stage_mixtures import Hybrids, all_mixtures, make_hybrids
 from alignkit.resizers.torch import TorchResizer
 from tests.photos import encoded, photo
 

@@ -25,12 +25,12 @@ from alignkit.compare import compare_preprocess
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
-from alignkit.numerics import available_threads
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
 from alignkit.resizers.torch import TorchResizer
 from alignkit.samples import Samples
+from alignkit.torch_settings import available_threads
 
 SIZE = (224, 224)
 OPENCV = Preprocess("opencv", OpenCVDecoder(), Resize(OpenCVResizer(), SIZE))

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from alignkit.arrays import FloatArray
 from alignkit.compare.hierarchy import joined_draws, spread_of
-from alignkit.metrics import FloatArray
-from alignkit.statistics import percentile_interval
+from alignkit.compare.statistics import percentile_interval
 
 SEEDS = (2, 3, 5, 10)
 

@@ -27,13 +27,13 @@ import cv2
 from compare import OPENCV, PAIRS, bare_loop, naive_loop
 from prepare import bundled_photos, seconds
 
-from alignkit.diff import COUNTING, EXTENTS
-from alignkit.diff.images import DiffImages
-from alignkit.diff.isolate import Isolation
-from alignkit.diff.shared_images import Encoded
-from alignkit.diff.tally import DiffTally
-from alignkit.numerics import available_threads
+from alignkit.isolation import Isolation
+from alignkit.isolation.shared_images import Encoded
 from alignkit.preprocess import Preprocess
+from alignkit.studies.diff import COUNTING, EXTENTS
+from alignkit.studies.diff.images import DiffImages
+from alignkit.studies.diff.tally import DiffTally
+from alignkit.torch_settings import available_threads
 
 LIBRARIES = ("simplejpeg", "torch")
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from prepare import bundled_photos
 
-from alignkit.numerics import available_threads
+from alignkit.torch_settings import available_threads
 
 FILE = """\
 # How long does it take?

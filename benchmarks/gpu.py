@@ -27,8 +27,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from alignkit.decoders import DECODERS
-from alignkit.environment import environment
 from alignkit.errors import ExitCode
+from alignkit.findings.environment import environment
 from alignkit.plugins import NO_GPU, gpu_present
 
 ALIGNKIT = (sys.executable, "-m", "alignkit")

@@ -23,14 +23,15 @@ import torch
 from prepare import bundled_photos
 
 from alignkit.backends import Session
-from alignkit.cell import Measured
-from alignkit.execute import prepare_sets, train_models
-from alignkit.load import load_experiment
-from alignkit.model_file import model_source
+from alignkit.experiment import load_experiment
+from alignkit.models.architectures import build_model
+from alignkit.outcome import Measured
 from alignkit.plan import make_plan
+from alignkit.plan.sets import prepare_sets
 from alignkit.predict import open_session, predict
+from alignkit.predict.model_file import model_source
 from alignkit.progress import NoProgress
-from alignkit.train.models import build_model
+from alignkit.train.trainings import train_models
 from alignkit.workspace import Workspace
 
 MODEL = "resnet18"

@@ -21,14 +21,14 @@ import torch
 from torch import nn
 
 from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.load.recipe import Augment, Recipe
-from alignkit.numerics import available_threads
+from alignkit.experiment.recipe import Augment, Recipe
+from alignkit.models.architectures import build_model
 from alignkit.plan import Training
 from alignkit.preprocess import Normalise, Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
+from alignkit.torch_settings import available_threads
 from alignkit.train.fit import fit
 from alignkit.train.images import Source, TrainingImages
-from alignkit.train.models import build_model
 
 
 def bare_loop(images: torch.Tensor, labels: torch.Tensor, recipe: Recipe) -> float:

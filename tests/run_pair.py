@@ -7,8 +7,9 @@ import numpy as np
 
 from alignkit.compare.image_table import write_image_table
 from alignkit.compare.pixel_diff import ImageRow
-from alignkit.predictions import Predictions
-from alignkit.record import Artifact, ImageTableFacts, write_record
+from alignkit.compare.predictions import Predictions
+from alignkit.record import Artifact, ImageTableFacts
+from alignkit.record.document import write_record
 from tests.report.records import CLASSES
 from tests.report.records import quickstart as made_record
 

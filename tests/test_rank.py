@@ -16,18 +16,18 @@ import pytest
 import torch
 from torch.utils.data import DistributedSampler
 
-from alignkit.advise import advised_plan
+from alignkit.compare.predictions import Predictions
 from alignkit.errors import RankError
-from alignkit.load import load_experiment
+from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
-from alignkit.predictions import Predictions
 from alignkit.progress import NoProgress
 from alignkit.rank import ALONE, Rank, this_rank
-from alignkit.record import read_record
+from alignkit.record.document import read_record
 from alignkit.run import run_experiment
+from alignkit.run.advise import advised_plan
 from alignkit.train.images import Source, TrainingImages, batch_bounds
 from alignkit.workspace import Workspace
-from tests.test_run import differences, settled
+from tests.run.test_run import differences, settled
 from tests.training_case import RECIPE, digits_case
 
 TINY = """

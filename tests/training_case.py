@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 
-from alignkit.checkpoint import Checkpoint
 from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.load.recipe import Augment, Recipe
+from alignkit.experiment.recipe import Augment, Recipe
+from alignkit.models.checkpoint import Checkpoint
 from alignkit.plan import Training
 from alignkit.prepare import Prepared, SampleOutcome
 from alignkit.preprocess import Preprocess, Resize

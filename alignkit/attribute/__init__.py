@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from alignkit.arrays import FloatArray
 from alignkit.attribute.mixture_metrics import METRICS, Metric, metric_values, why_absent
 from alignkit.attribute.mixtures import Observed, Sessions, labels_of, observe
 from alignkit.attribute.shapley import interaction, shares
 from alignkit.compare.bootstrap import RESAMPLES
-from alignkit.hybrid import FACTORIAL_LIMIT, Taken, make_hybrids, mixtures
-from alignkit.metrics import FloatArray
-from alignkit.statistics import Estimate, percentile_interval
+from alignkit.compare.statistics import Estimate, percentile_interval
+from alignkit.preprocess.stage_mixtures import FACTORIAL_LIMIT, Taken, make_hybrids, mixtures
 
 if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess

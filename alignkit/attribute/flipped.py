@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignkit.attribute.subgroups import Subgroup, kinds_of_images, sentences, subgroups
-from alignkit.cell import Measured
-from alignkit.predictions import aligned
+from alignkit.compare.predictions import aligned
+from alignkit.outcome import Measured
 from alignkit.record import FlippedFacts, SubgroupFacts
 
 if TYPE_CHECKING:
-    from alignkit.execute import Sets
+    from alignkit.compare.predictions import Predictions
     from alignkit.plan import Plan
-    from alignkit.predict_cells import Predicted
-    from alignkit.predictions import Predictions
+    from alignkit.plan.sets import Sets
+    from alignkit.predict.cells import Predicted
     from alignkit.prepare import Prepared
     from alignkit.progress import Progress
     from alignkit.samples import Samples

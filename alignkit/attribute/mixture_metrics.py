@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.arrays import FloatArray
 from alignkit.compare.bootstrap import indicators, resample_weights
-from alignkit.metrics import FloatArray, averages
+from alignkit.compare.metrics import averages
 
 if TYPE_CHECKING:
     from alignkit.arrays import Labels

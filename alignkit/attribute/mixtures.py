@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import NothingCompared
-from alignkit.hybrid import Hybrids, LeftOut, Taken
-from alignkit.metrics import predicted_classes
+from alignkit.preprocess.stage_mixtures import Hybrids, LeftOut, Taken
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Labels, Logits

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 
 from alignkit.attribute.facts import not_attributed
 from alignkit.attribute.runs import Models, attribute_stored
-from alignkit.attribution import PlannedAttribution, Runtime
 from alignkit.backends import FileSession
-from alignkit.cell import Measured
 from alignkit.errors import NothingCompared
-from alignkit.model_file import model_file
+from alignkit.outcome import Measured
+from alignkit.plan.attribution import PlannedAttribution, Runtime
 from alignkit.predict import open_session
+from alignkit.predict.model_file import model_file
 from alignkit.progress import Progress, advancing
 from alignkit.record import AttributionFacts
-from alignkit.row import is_row_of
+from alignkit.record.place import is_row_of
 
 if TYPE_CHECKING:
     from alignkit.attribute.mixtures import Predicts
-    from alignkit.checkpoint import Checkpoint
-    from alignkit.execute import Sets
+    from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Evaluation, Plan
-    from alignkit.predict_cells import Predicted
+    from alignkit.plan.sets import Sets
+    from alignkit.predict.cells import Predicted
     from alignkit.workspace import Workspace
 
 

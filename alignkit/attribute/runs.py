@@ -11,21 +11,15 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from alignkit.attribute import (
-    Attribution,
-    MixtureValues,
-    PathAttribution,
-    attribute,
-    measure,
-)
+from alignkit.attribute import Attribution, MixtureValues, PathAttribution, attribute, measure
 from alignkit.attribute.facts import attribution_facts
 from alignkit.attribute.mixture_metrics import Metric
 from alignkit.attribute.mixtures import Predicts, Sessions, observe
 from alignkit.attribute.switches import attribute_decode
-from alignkit.attribution import PlannedAttribution, Runtime
-from alignkit.cell import Skipped
 from alignkit.compare.bootstrap import RESAMPLES
-from alignkit.hybrid import Hybrids, Taken, make_hybrids, mixtures
+from alignkit.outcome import Skipped
+from alignkit.plan.attribution import PlannedAttribution, Runtime
+from alignkit.preprocess.stage_mixtures import Hybrids, Taken, make_hybrids, mixtures
 from alignkit.record import AttributionFacts
 from alignkit.workspace import Workspace
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.hybrid import FACTORIAL_LIMIT, Taken, all_mixtures
+from alignkit.preprocess.stage_mixtures import FACTORIAL_LIMIT, Taken, all_mixtures
 
 Values: TypeAlias = npt.NDArray[np.float64]
 """(…): a mixture's value, or its value in each of many resamples."""

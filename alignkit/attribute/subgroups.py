@@ -1,7 +1,8 @@
 """What flipped images have in common: churn by kind of image, and where it is not chance.
 
 A kind is a value of a dimension: its file's (subsampling, quality, size, …, see
-`alignkit.diff.census`), its class, its *margin* (softmax margin of the reference's prediction) or
+`alignkit.preprocess.image_kinds`), its class, its *margin* (softmax margin of the reference's
+prediction) or
 its *edge energy*, the last two in thirds of the images. Each kind is compared with all other
 images; p-values are Fisher's exact ones for "flipped in at least one seed", adjusted by Holm over
 every comparison made.
@@ -16,13 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.arrays import FloatArray
 from alignkit.compare.bootstrap import RESAMPLES
-from alignkit.metrics import FloatArray, softmax_margin
-from alignkit.statistics import ALPHA, Estimate, holm, percentile_interval
+from alignkit.compare.metrics import softmax_margin
+from alignkit.compare.statistics import ALPHA, Estimate, holm, percentile_interval
 
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
-    from alignkit.predictions import Predictions
+    from alignkit.compare.predictions import Predictions
 
 FEWEST = 5
 """Images a kind, and its complement, must have to be compared."""
@@ -167,9 +169,9 @@ def kinds_of_images(
 
     Dimensions in which all images are alike are left out.
     """
-    from alignkit.decode.image_size import declared_size
-    from alignkit.decode.jpeg_header import read_jpeg_header
-    from alignkit.diff.census import DIMENSIONS, kinds_of
+    from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of
+    from alignkit.preprocess.image_size import declared_size
+    from alignkit.preprocess.jpeg_header import read_jpeg_header
 
     found = [kinds_of(each, read_jpeg_header(each), declared_size(each)) for each in encoded]
     kinds: dict[str, list[str]] = {

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from alignkit.attribute import PathAttribution, attribute
-from alignkit.cell import Skipped
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
-from alignkit.hybrid import LeftOut, make_hybrids
+from alignkit.outcome import Skipped
+from alignkit.preprocess.stage_mixtures import LeftOut, make_hybrids
 
 if TYPE_CHECKING:
     from alignkit.decoders import Decoder

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alignkit.arrays import Batch, Logits
-    from alignkit.build import Source
-    from alignkit.checkpoint import Checkpoint
+    from alignkit.models.checkpoint import Checkpoint
+    from alignkit.models.engine_source import Source
     from alignkit.preprocess import Normalise
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "int8", "served"]
@@ -121,7 +121,8 @@ class Backend(Protocol):
 class Builder(Protocol):
     """A backend that converts or compiles a model before it opens it.
 
-    `alignkit.build.build_engine` keeps what it builds under a content hash, and asks again with
+    `alignkit.engines.build.build_engine` keeps what it builds under a content hash, and asks again
+    with
     nothing kept where the experiment says ``builds: k``. Such a backend has ``needs_onnx = True``.
     """
 

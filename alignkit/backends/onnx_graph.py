@@ -26,7 +26,8 @@ def half_precision(onnx: Path) -> bytes:
 def products() -> bytes:
     """A graph that multiplies a matrix and convolves an image with the identity, in float32.
 
-    ``matrix`` is (1024, 64), ``image`` (1, 64, 32, 32): what `alignkit.numerics.named_arithmetic`
+    ``matrix`` is (1024, 64), ``image`` (1, 64, 32, 32): what
+    `alignkit.torch_settings.named_arithmetic`
     is asked with, of a runtime.
     """
     import numpy as np

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from alignkit.backends import BACKENDS
 from alignkit.errors import BackendError, MissingDependency
-from alignkit.numerics import missing_device
+from alignkit.torch_settings import missing_device
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from alignkit.backends import Precision
     from alignkit.backends.torchpipe_session import PipeSession
-    from alignkit.checkpoint import Checkpoint
+    from alignkit.models.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import BackendError
-from alignkit.quiet import TOOLKIT, quiet
+from alignkit.library_logs import TOOLKIT, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

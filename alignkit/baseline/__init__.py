@@ -132,7 +132,7 @@ class Baseline:
 def baseline_environment(paths: Iterable[Preprocess]) -> dict[str, str]:
     """What decides which baseline file is compared with."""
     from alignkit.decoders import DECODERS
-    from alignkit.environment import gpu_name
+    from alignkit.machine import gpu_name
     from alignkit.plugins import name_of
     from alignkit.resizers import RESIZERS
 

@@ -16,7 +16,7 @@ from alignkit.errors import BaselineError
 from alignkit.record import DriftFacts, LogitDistance
 
 if TYPE_CHECKING:
-    from alignkit.predictions import Predictions
+    from alignkit.compare.predictions import Predictions
 
 NO_LOGITS = "a baseline keeps classes, not logits"
 
@@ -40,8 +40,8 @@ def unpack(packed: str) -> Predictions:
     """
     import numpy as np
 
+    from alignkit.compare.predictions import Predictions
     from alignkit.errors import DataError
-    from alignkit.predictions import Predictions
 
     try:
         classes, ids, labels, predicted = json.loads(zlib.decompress(base64.b85decode(packed)))
@@ -58,7 +58,7 @@ def unpack(packed: str) -> Predictions:
 def drift_since(before: Sequence[str], after: Sequence[str]) -> DriftFacts:
     """Drift of packed predictions, one pair a seed; raises as `alignkit.compare.drift`."""
     from alignkit.compare.bootstrap import RESAMPLES
-    from alignkit.drift_facts import drift_facts
+    from alignkit.findings.drift import drift_facts
 
     sides = [[unpack(each) for each in side] for side in (before, after)]
     facts = drift_facts(sides[0], sides[1], RESAMPLES)

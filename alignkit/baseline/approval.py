@@ -31,8 +31,8 @@ from alignkit.baseline import (
     read_baseline,
     write_baseline,
 )
-from alignkit.environment import git_revision
 from alignkit.errors import BaselineError, ConfigError
+from alignkit.findings.environment import git_revision
 from alignkit.workspace import content_key, explained, write_atomically
 
 

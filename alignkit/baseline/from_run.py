@@ -7,7 +7,8 @@ from pathlib import Path
 from alignkit.baseline import Baseline, Head, MetricLine, differing, read_baseline
 from alignkit.baseline.answers import pack
 from alignkit.errors import BaselineError, RecordError
-from alignkit.record import MatrixEntry, RunRecord, read_record
+from alignkit.record import MatrixEntry, RunRecord
+from alignkit.record.document import read_record
 
 STAGES_FILE = "stages.jsonl"
 """Beside the record: what the run's stages made of every image, as a baseline holds it."""
@@ -47,7 +48,7 @@ def metric_lines(record: RunRecord, folder: Path) -> dict[tuple[str, str, str, s
 
 
 def _line(entry: MatrixEntry, record: RunRecord, folder: Path) -> MetricLine:
-    from alignkit.predictions import Predictions
+    from alignkit.compare.predictions import Predictions
 
     place = (entry.trained_with, entry.evaluated_with, entry.backend, entry.precision)
     packed = {

@@ -14,7 +14,7 @@ from pathlib import Path
 from alignkit.baseline import Baseline
 from alignkit.baseline.approval import LineChange, MetricChange
 from alignkit.baseline.pending import ChangeGroup
-from alignkit.columns import columns
+from alignkit.text.columns import columns
 
 KEYS = (
     "a accept · r reject · s skip · A, R, S the same for all that are left · "

@@ -26,15 +26,15 @@ from alignkit.baseline import (
 from alignkit.baseline.golden import GoldenStore, array_sha256
 from alignkit.decoders import Decoded, Outcome
 from alignkit.errors import AlignkitError
-from alignkit.numerics import usable_cpus
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
 from alignkit.progress import advancing
 from alignkit.samples import Samples
+from alignkit.torch_settings import usable_cpus
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Pixels
     from alignkit.compare.pixel_sums import PixelSums
-    from alignkit.load.experiment import Experiment
+    from alignkit.experiment.experiment import Experiment
     from alignkit.progress import Progress
     from alignkit.record import RunRecord
 
@@ -145,9 +145,9 @@ def _add(snapshot: Snapshot, tapped: _Tapped) -> None:
 
 def head_now(name: str, paths: Sequence[Preprocess], samples: Samples) -> Head:
     """The head of a baseline recorded now; raises `MissingDependency` if a path cannot run here."""
-    from alignkit import __version__
     from alignkit.errors import MissingDependency
     from alignkit.prepare import CODE
+    from alignkit.version import __version__
     from alignkit.workspace import code_version
 
     for path in paths:

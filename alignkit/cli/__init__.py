@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from alignkit import __version__
 from alignkit.cli.baseline import app as baseline
 from alignkit.cli.bisect import bisect
 from alignkit.cli.calibrate import calibrate
@@ -30,9 +29,8 @@ from alignkit.cli.report import app as report
 from alignkit.cli.review import review
 from alignkit.cli.run import run
 from alignkit.cli.schema import schema
-from alignkit.errors import AlignkitError, ConfigWarning, ExitCode
-
-DEFECT = "This is a defect of alignkit, not of your experiment; please report it with the above."
+from alignkit.errors import DEFECT, AlignkitError, ConfigWarning, ExitCode
+from alignkit.version import __version__
 
 app = typer.Typer(
     name="alignkit",

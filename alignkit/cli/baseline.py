@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from alignkit.cli.arguments import Baselines, Json, Overrides, Reports
-from alignkit.columns import columns
 from alignkit.errors import ConfigError
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import STAGES, StageName
 from alignkit.progress import progress_for
+from alignkit.text.columns import columns
 from alignkit.workspace import Workspace
 
 app = typer.Typer(
@@ -41,8 +41,8 @@ def record(
     reports: Reports = Path("reports"),
 ) -> None:
     """Add what has no approved line yet; what changed becomes pending. Refused in CI."""
-    from alignkit.baseline.record import record_baseline
-    from alignkit.load import load_experiment
+    from alignkit.experiment import load_experiment
+    from alignkit.gate.record_baseline import record_baseline
 
     experiment = load_experiment(file, overrides)
     done = record_baseline(
@@ -73,8 +73,8 @@ def show(
 ) -> None:
     """Show the baselines of a file: environments, versions, lines."""
     from alignkit.baseline import read_baseline
+    from alignkit.experiment import load_experiment
     from alignkit.gate.check import baseline_folder
-    from alignkit.load import load_experiment
 
     folder = baseline_folder(load_experiment(file, overrides), baselines)
     found = [read_baseline(path) for path in sorted(folder.glob("*.jsonl"))]
@@ -102,8 +102,8 @@ def log(
 ) -> None:
     """Show every approval: when, who, commit, how much, why."""
     from alignkit.baseline.approval import read_approvals
+    from alignkit.experiment import load_experiment
     from alignkit.gate.check import baseline_folder
-    from alignkit.load import load_experiment
 
     approvals = read_approvals(baseline_folder(load_experiment(file, overrides), baselines))
     if as_json:
@@ -147,8 +147,8 @@ def approve(
     reports: Reports = Path("reports"),
 ) -> None:
     """Approve pending changes without a terminal. Refused in CI."""
+    from alignkit.experiment import load_experiment
     from alignkit.gate.decide import approve_pending
-    from alignkit.load import load_experiment
 
     approval = approve_pending(
         load_experiment(file, overrides),

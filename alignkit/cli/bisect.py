@@ -14,7 +14,7 @@ from alignkit.errors import ConfigError
 from alignkit.progress import Mode, Progress, advancing, progress_for
 
 if TYPE_CHECKING:
-    from alignkit.bisect.cell import Sides
+    from alignkit.studies.bisect.cell import Sides
 
 
 def bisect(
@@ -85,8 +85,8 @@ def bisect(
     Exit codes: 0 compared, whatever was found · 2 usage · 4 a runtime is missing · 5 nothing was
     compared.
     """
-    from alignkit.bisect import bisect as compare
-    from alignkit.bisect.text import as_text
+    from alignkit.studies.bisect import bisect as compare
+    from alignkit.studies.bisect.text import as_text
     from alignkit.workspace import write_atomically
 
     files = [_json_path(each) for each in out]
@@ -126,9 +126,9 @@ def _of_cell(
     reports: Path,
     display: Progress,
 ) -> Sides:
-    from alignkit.bisect.cell import sides_of_cell
-    from alignkit.bisect.runtime import runtime_named
-    from alignkit.load import load_experiment
+    from alignkit.experiment import load_experiment
+    from alignkit.studies.bisect.cell import sides_of_cell
+    from alignkit.studies.bisect.runtime import runtime_named
     from alignkit.workspace import Workspace
 
     return sides_of_cell(
@@ -151,8 +151,8 @@ def _of_files(
     count: int,
     size: int | None,
 ) -> Sides:
-    from alignkit.bisect.files import sides_of_files
-    from alignkit.bisect.runtime import runtime_named
+    from alignkit.studies.bisect.files import sides_of_files
+    from alignkit.studies.bisect.runtime import runtime_named
 
     if not images:
         raise ConfigError("--model needs --images DIR: layers are compared on real images")

@@ -14,8 +14,8 @@ from alignkit.errors import ConfigError, ExitCode
 from alignkit.progress import progress_for
 
 if TYPE_CHECKING:
-    from alignkit.calibrate import Surrogate
-    from alignkit.diff.shared_images import Encoded
+    from alignkit.isolation.shared_images import Encoded
+    from alignkit.studies.calibrate import Surrogate
 
 
 def calibrate(
@@ -52,7 +52,13 @@ def calibrate(
     Writes <PRESET>.json for every surrogate of which a stage can run here. Exit codes: 0 all
     measured · 2 usage · 4 a real stage cannot run here: it says which and why.
     """
-    from alignkit.calibrate import SHIPPED, calibrate, summary, surrogates, write_calibration
+    from alignkit.studies.calibrate import (
+        SHIPPED,
+        calibrate,
+        summary,
+        surrogates,
+        write_calibration,
+    )
 
     chosen = _chosen(surrogates(), names or [])
     progress = progress_for("none" if quiet else "auto")
@@ -82,9 +88,9 @@ def _chosen(known: Sequence[Surrogate], names: Sequence[str]) -> list[Surrogate]
 
 
 def _probe(folders: Sequence[Path]) -> tuple[Encoded, ...]:
-    from alignkit.calibrate.probe import probe_images
     from alignkit.datasets.images import Images
-    from alignkit.diff.shared_images import Encoded
+    from alignkit.isolation.shared_images import Encoded
+    from alignkit.studies.calibrate.probe import probe_images
 
     if not folders:
         return probe_images()
@@ -96,7 +102,7 @@ def _probe(folders: Sequence[Path]) -> tuple[Encoded, ...]:
 def _keep_residuals(surrogate: Surrogate, images: Sequence[Encoded], folder: Path) -> None:
     import numpy as np
 
-    from alignkit.calibrate import residuals
+    from alignkit.studies.calibrate import residuals
 
     decode = next(pair for pair in surrogate.pairs if pair.stage == "decode")
     if decode.missing:

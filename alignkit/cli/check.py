@@ -15,7 +15,7 @@ def check(
     overrides: Overrides = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Show every mistake in experiment files; reads no image and runs nothing."""
-    from alignkit.load import load_experiment
+    from alignkit.experiment import load_experiment
 
     codes = []
     for file in files:

@@ -33,9 +33,9 @@ def compare(
     Exit codes: 0 compared · 2 a folder holds no run · 5 the runs have nothing in common · 6 their
     images, classes or environments are not the same, without --force.
     """
-    from alignkit.compare_runs import compare_runs
     from alignkit.report.compare_page import render_comparison
     from alignkit.report.compare_view import sentence
+    from alignkit.studies.compare_runs import compare_runs
 
     words = ["alignkit", "compare", str(before), str(after), *(["--force"] if force else [])]
     made = compare_runs(before, after, force=force, command=shlex.join(words))

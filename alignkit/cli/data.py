@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alignkit.cli.arguments import Json, Overrides, Quiet
-from alignkit.columns import columns
-from alignkit.datasets.division import By
+from alignkit.studies.data.division import By
+from alignkit.text.columns import columns
 
 if TYPE_CHECKING:
-    from alignkit.datasets.described import Described
-    from alignkit.datasets.description import SetDescription, Sides
-    from alignkit.datasets.division import Divided
-    from alignkit.datasets.moments import Channels
+    from alignkit.studies.data.described import Described
+    from alignkit.studies.data.description import SetDescription, Sides
+    from alignkit.studies.data.division import Divided
+    from alignkit.studies.data.moments import Channels
 
 app = typer.Typer(name="data", rich_markup_mode=None, no_args_is_help=True)
 SHOWN = 3
@@ -51,8 +51,8 @@ def stats(
     quiet: Quiet = False,
 ) -> None:
     """Counts, classes, sizes, and mean and standard deviation, whole-set and per-image."""
-    from alignkit.datasets.described import described
     from alignkit.progress import progress_for
+    from alignkit.studies.data.described import described
 
     display = progress_for("none" if quiet else "auto")
     found = described(source, overrides, preprocess=preprocess, decoder=decoder, progress=display)
@@ -72,7 +72,7 @@ def split(
     as_json: Json = False,
 ) -> None:
     """Divide images into train/ and eval/ in a new folder, class by class; DIR stays as it is."""
-    from alignkit.datasets.division import write_division
+    from alignkit.studies.data.division import write_division
 
     made = write_division(root, out, share=share, seed=seed, by=by)
     if as_json:

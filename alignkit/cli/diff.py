@@ -14,7 +14,7 @@ from alignkit.errors import ConfigError
 from alignkit.progress import Mode, progress_for
 
 if TYPE_CHECKING:
-    from alignkit.load.experiment import Experiment
+    from alignkit.experiment.experiment import Experiment
 
 YAML = ([".yaml"], [".yml"])
 Extent = Literal["none", "size", "full"]
@@ -93,14 +93,14 @@ def diff(
     paths decode different images, with --fail-on-coverage · 2 usage · 4 a path cannot run here ·
     5 nothing was compared.
     """
-    from alignkit.diff import DiffRequest, exit_code
-    from alignkit.diff import diff as compare
-    from alignkit.diff.image_argument import samples_of
-    from alignkit.diff.isolate import Limits
-    from alignkit.diff.output import outputs_of, write_outputs
-    from alignkit.diff.path_argument import named_paths
-    from alignkit.diff.stress import parse_stress
-    from alignkit.diff.summary import diff_summary
+    from alignkit.experiment.path_argument import named_paths
+    from alignkit.isolation import Limits
+    from alignkit.preprocess.stress import parse_stress
+    from alignkit.studies.diff import DiffRequest, exit_code
+    from alignkit.studies.diff import diff as compare
+    from alignkit.studies.diff.image_argument import samples_of
+    from alignkit.studies.diff.output import outputs_of, write_outputs
+    from alignkit.studies.diff.summary import diff_summary
 
     outputs = outputs_of(out)
     if config is None and images and [path.suffix for path in images] in YAML:
@@ -133,6 +133,6 @@ def _experiment(config: Path | None, overrides: list[str]) -> Experiment | None:
         if overrides:
             raise ConfigError("--set changes values of a --config file; name one")
         return None
-    from alignkit.load import load_experiment
+    from alignkit.experiment import load_experiment
 
     return load_experiment(config, overrides)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import typer
 
 from alignkit.cli.arguments import Json
-from alignkit.columns import columns
 from alignkit.errors import ExitCode
 from alignkit.plugins import UNPROVEN
+from alignkit.text.columns import columns
 
 if TYPE_CHECKING:
     from alignkit.backends.usable import Usable
+    from alignkit.decoders.self_test import DecoderCheck
     from alignkit.plugins import Plugin
     from alignkit.record import Environment
-    from alignkit.self_test import DecoderCheck
 
 
 def doctor(as_json: Json = False) -> None:
@@ -26,8 +26,8 @@ def doctor(as_json: Json = False) -> None:
     Exits 0 if everything of the base install works here.
     """
     from alignkit.backends.usable import usable_backends
-    from alignkit.environment import environment
-    from alignkit.self_test import self_test
+    from alignkit.decoders.self_test import self_test
+    from alignkit.findings.environment import environment
 
     found = environment()
     tested = self_test()

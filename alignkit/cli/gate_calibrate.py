@@ -22,8 +22,8 @@ def calibrate(
     quiet: Quiet = False,
 ) -> None:
     """Propose a gate's thresholds from measured noise, of repeats and of seeds. Changes no file."""
+    from alignkit.experiment import load_experiment
     from alignkit.gate.propose import proposal_text, propose
-    from alignkit.load import load_experiment
     from alignkit.run import run_experiment
 
     experiment = load_experiment(file, overrides)

@@ -11,14 +11,14 @@ import typer
 
 from alignkit.backends import BACKENDS
 from alignkit.cli.arguments import Json
-from alignkit.columns import columns
 from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
 from alignkit.errors import ConfigError
-from alignkit.outputs import OUTPUTS
+from alignkit.gate.outputs import OUTPUTS
 from alignkit.plugins import UNPROVEN, Plugin, did_you_mean
-from alignkit.presets import PRESETS, calibration
+from alignkit.preprocess.presets import PRESETS, calibration
 from alignkit.resizers import RESIZERS
+from alignkit.text.columns import columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _presets() -> list[Listed]:
 
 
 def _models() -> list[Listed]:
-    from alignkit.train.models import MODELS, model_version
+    from alignkit.models.architectures import MODELS, model_version
 
     return [Listed(name, usable=True, version=model_version(), summary="") for name in MODELS]
 

@@ -13,14 +13,14 @@ import typer
 
 from alignkit.cli.arguments import Cells, Files, Json, Overrides, Reports
 from alignkit.cli.tell import tell
-from alignkit.columns import columns
 from alignkit.errors import AlignkitError, worst
 from alignkit.progress import seconds_in_words
+from alignkit.text.columns import columns
 
 if TYPE_CHECKING:
-    from alignkit.forecast import Estimate, Forecast, Outlook
-    from alignkit.memory import Memory
     from alignkit.plan import Plan
+    from alignkit.plan.forecast import Estimate, Forecast, Outlook
+    from alignkit.plan.memory import Memory
 
 NOT_MEASURED = "not measured yet on this machine"
 
@@ -37,10 +37,10 @@ def plan(
     Every preparation, training, cell, attribution and comparison of pixels: cached, to run and why,
     or impossible and why.
     """
-    from alignkit.choose import choose_cells
-    from alignkit.forecast import forecast
-    from alignkit.load import load_experiment
+    from alignkit.experiment import load_experiment
     from alignkit.plan import make_plan
+    from alignkit.plan.forecast import forecast
+    from alignkit.plan.narrow import choose_cells
     from alignkit.workspace import Workspace
 
     codes = []
@@ -73,7 +73,7 @@ def _as_text(planned: Plan, expected: Forecast) -> str:
 
 def _pixels(planned: Plan, expected: Forecast) -> list[str]:
     """Of a gate without models."""
-    from alignkit.gate.rule import PIXEL_RULES
+    from alignkit.experiment.rule import PIXEL_RULES
 
     content = planned.experiment.content
     _, images = content.data.counts()
@@ -88,7 +88,7 @@ def _pixels(planned: Plan, expected: Forecast) -> list[str]:
 
 
 def _models(planned: Plan, expected: Forecast) -> list[str]:
-    from alignkit.memory import memory
+    from alignkit.plan.memory import memory
 
     trainings = [("training", "state", ""), *map(_row, expected.trainings)]
     return [
@@ -144,7 +144,7 @@ def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
 
 def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
     """What each attribution mixes, and how often; empty where there is none."""
-    from alignkit.attribution import PlannedAttribution
+    from alignkit.plan.attribution import PlannedAttribution
 
     _, images = planned.experiment.content.data.counts()
     rows: list[tuple[str, ...]] = [("attribution", "state", "mixtures", "images", "swapped", "")]
@@ -206,7 +206,7 @@ def _megabytes(size: int) -> str:
 
 
 def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
-    from alignkit.memory import memory
+    from alignkit.plan.memory import memory
 
     estimate = expected.estimate if planned.evaluations else expected.comparing
     return {
@@ -232,7 +232,7 @@ def _outlook_json(outlook: Outlook) -> dict[str, str]:
 
 
 def _attribution_json(outlook: Outlook) -> dict[str, Any]:
-    from alignkit.attribution import PlannedAttribution
+    from alignkit.plan.attribution import PlannedAttribution
 
     work = outlook.work
     assert isinstance(work, PlannedAttribution)

@@ -26,8 +26,8 @@ def review(
     Without a terminal, prints the commands that approve them and changes nothing. Refused in CI.
     """
     from alignkit.baseline.review import commands, headline, model_lines, walk
+    from alignkit.experiment import load_experiment
     from alignkit.gate.decide import Undecided, settle
-    from alignkit.load import load_experiment
 
     waiting = Undecided.of(load_experiment(file, overrides), Workspace(reports), baselines)
     if not sys.stdin.isatty() or not sys.stdout.isatty():

@@ -30,7 +30,7 @@ from alignkit.errors import AlignkitError, ExitCode, RankError, worst
 from alignkit.progress import Mode, Progress, progress_for
 
 if TYPE_CHECKING:
-    from alignkit.load.experiment import Experiment
+    from alignkit.experiment.experiment import Experiment
     from alignkit.rank import Rank
     from alignkit.report.form import Form
 
@@ -101,7 +101,7 @@ def _follow(rank: Rank) -> ExitCode:
 
 def _loaded(files: list[Path], overrides: list[str]) -> tuple[list[Experiment], list[ExitCode]]:
     """The experiments, and the codes of the files that are none."""
-    from alignkit.load import load_experiment
+    from alignkit.experiment import load_experiment
 
     experiments, codes = [], []
     for file in files:
@@ -113,13 +113,13 @@ def _loaded(files: list[Path], overrides: list[str]) -> tuple[list[Experiment], 
 
 
 def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
+    from alignkit.gate.check import run_or_check
+    from alignkit.report.terminal import summary
     from alignkit.report.write import write_report
-    from alignkit.run import run_experiment
-    from alignkit.summary import summary
     from alignkit.workspace import Workspace
 
     try:
-        record, folder = run_experiment(
+        record, folder = run_or_check(
             experiment,
             Workspace(job.reports),
             progress=job.progress,
@@ -137,7 +137,7 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
         print(told, file=sys.stderr)
         return ExitCode.INTERRUPTED
     except Exception:  # noqa: BLE001 - a defect met in one experiment must not stop the others
-        from alignkit.cli import DEFECT
+        from alignkit.errors import DEFECT
 
         traceback.print_exc()
         print(f"{experiment.file}: {DEFECT}", file=sys.stderr)

@@ -19,11 +19,11 @@ def schema(
     # yaml-language-server: $schema=alignkit.schema.json
     """
     if results:
-        from alignkit.results import results_schema
+        from alignkit.report.results import results_schema
 
         document = results_schema()
     else:
-        from alignkit.load.experiment import experiment_schema
+        from alignkit.experiment.experiment import experiment_schema
 
         document = experiment_schema()
     print(json.dumps(document, indent=2))

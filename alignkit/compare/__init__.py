@@ -12,27 +12,15 @@ from operator import add
 
 import numpy as np
 
-from alignkit.arrays import Labels
+from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.bootstrap import RESAMPLES, resampled_counts
 from alignkit.compare.hierarchy import Spread, joined_interval
+from alignkit.compare.metrics import METRICS, Flips, LogitDistance, flips, logit_distance
 from alignkit.compare.pixel_diff import PixelDiff, StageDiffs
 from alignkit.compare.pixels import compare_preprocess
+from alignkit.compare.predictions import Predictions
+from alignkit.compare.statistics import Estimate, change_p, detectable_effect, mcnemar
 from alignkit.compare.totals import Totals, pair_up
-from alignkit.metrics import (
-    METRICS,
-    Flips,
-    FloatArray,
-    LogitDistance,
-    flips,
-    logit_distance,
-)
-from alignkit.predictions import Predictions
-from alignkit.statistics import (
-    Estimate,
-    change_p,
-    detectable_effect,
-    mcnemar,
-)
 
 __all__ = ["ClassDrift", "Drift", "PixelDiff", "StageDiffs", "compare_preprocess", "drift"]
 
@@ -75,7 +63,7 @@ class Drift:
     """Images the reference predicted and the candidate did not, of the first seed."""
     only_candidate: int
     metrics: dict[str, Estimate]
-    """The difference of each of `alignkit.metrics.METRICS`."""
+    """The difference of each of `alignkit.compare.metrics.METRICS`."""
     errors: dict[str, StandardError]
     """Of those defined, and of ``churn``."""
     p_values: dict[str, float]

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from alignkit.arrays import Labels
-from alignkit.metrics import FloatArray
+from alignkit.arrays import FloatArray, Labels
 
 RESAMPLES = 2_000
 BLOCK_BYTES = 32 << 20  # float32 weights multiplied at a time

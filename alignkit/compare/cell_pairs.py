@@ -15,14 +15,15 @@ from operator import add
 import numpy as np
 from scipy import sparse
 
+from alignkit.arrays import FloatArray
 from alignkit.compare import estimate_from
 from alignkit.compare.bootstrap import RESAMPLES, indicators, resampled_counts
 from alignkit.compare.hierarchy import Spread, joined_interval
+from alignkit.compare.metrics import METRICS, Flips, averages, flips
+from alignkit.compare.predictions import Predictions
+from alignkit.compare.statistics import Estimate, change_p, detectable_effect
 from alignkit.compare.totals import pair_up
 from alignkit.errors import NothingCompared
-from alignkit.metrics import METRICS, Flips, FloatArray, averages, flips
-from alignkit.predictions import Predictions
-from alignkit.statistics import Estimate, change_p, detectable_effect
 
 Side = dict[str, FloatArray]
 """Every metric of one cell and seed, (1 + resamples,): as observed, then of each resample."""

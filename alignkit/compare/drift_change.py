@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from alignkit.arrays import FloatArray
 from alignkit.compare.bootstrap import RESAMPLES, resampled_counts
 from alignkit.compare.hierarchy import joined_draws, spread_of
+from alignkit.compare.predictions import Predictions
+from alignkit.compare.statistics import Estimate, percentile_interval
 from alignkit.compare.totals import Totals, pair_up
 from alignkit.errors import DataError
-from alignkit.metrics import FloatArray
-from alignkit.predictions import Predictions
-from alignkit.statistics import Estimate, percentile_interval
 
 Sides = tuple[Sequence[Predictions], Sequence[Predictions]]
 """Reference and candidate, one of each a seed."""

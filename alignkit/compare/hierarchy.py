@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from alignkit.metrics import FloatArray
-from alignkit.statistics import freedom, percentile_interval, stretch
+from alignkit.arrays import FloatArray
+from alignkit.compare.statistics import freedom, percentile_interval, stretch
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from alignkit.compare.normalised_sums import normalised_sums
 from alignkit.compare.pixel_sums import PixelSums, identical_sums, pixel_sums, with_ssim
-from alignkit.exif import exif_orientation, turn
 from alignkit.preprocess import STAGES, Orient, Preprocess, StageName, Taps
+from alignkit.preprocess.exif import exif_orientation, turn
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Pixels

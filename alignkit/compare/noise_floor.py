@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from alignkit.compare.metrics import churn
+from alignkit.compare.predictions import Predictions
 from alignkit.errors import DataError
-from alignkit.metrics import churn
-from alignkit.predictions import Predictions
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,8 @@ class NoiseFloor:
     """Differences between trainings that differ in their seed and in nothing else."""
 
     metrics: dict[str, float]
-    """Greatest minus least, of those of `alignkit.metrics.METRICS` that every seed's model defines;
+    """Greatest minus least, of those of `alignkit.compare.metrics.METRICS` that every seed's model
+    defines;
     empty for one seed."""
     churn: float | None
     """Mean over the pairs of seeds of 1 - top-1 agreement."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from alignkit.compare.image_diff import diff_image
 from alignkit.compare.pixel_diff import ImageRow, PixelDiff, StageDiffs, diffs_of, joined, row_of
 from alignkit.errors import NothingCompared
-from alignkit.numerics import usable_cpus
+from alignkit.torch_settings import usable_cpus
 
 if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess, StageName

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
+from alignkit.arrays import FloatArray
 from alignkit.compare.bootstrap import indicators
+from alignkit.compare.metrics import averages, ratio
+from alignkit.compare.predictions import Predictions, aligned
 from alignkit.errors import DataError
-from alignkit.metrics import FloatArray, averages, ratio
-from alignkit.predictions import Predictions, aligned
 
 
 def pair_up(

@@ -65,7 +65,7 @@ class DigitsOnPhotos:
                 "split": split,
                 "count": self._count(split),
                 "seed": self.seed,
-                "code": code_version("datasets/digit_photo.py"),
+                "code": code_version("datasets"),
                 "libraries": self.version(),
             }
         )

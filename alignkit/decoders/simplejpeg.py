@@ -71,7 +71,7 @@ class SimpleJPEGDecoder:
         import simplejpeg
         from simplejpeg import _jpeg
 
-        from alignkit.codecs import embedded_version
+        from alignkit.decoders.codec_version import embedded_version
 
         codec = embedded_version(_jpeg.__file__, r"libjpeg-turbo version ([\d.]+)")
         return f"simplejpeg {simplejpeg.__version__}, libjpeg-turbo {codec}"

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from alignkit.decoders import Decoded
-from alignkit.quiet import TOOLKIT, quiet
+from alignkit.library_logs import TOOLKIT, quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def backend(chain: str, **parameters: str) -> Any:
 
 
 def _codecs(library: str) -> list[str]:
-    from alignkit.codecs import embedded_version
+    from alignkit.decoders.codec_version import embedded_version
 
     opencv = embedded_version(library, r"General configuration for OpenCV ([\d.]+)")
     turbo = embedded_version(library, r"build-libjpeg-turbo \(ver ([\d.]+)")

@@ -50,7 +50,7 @@ class TorchvisionDecoder:
         """``torchvision 0.27.1+cu130, libjpeg-turbo 3.1.3``; the codec if the wheel holds it."""
         import torchvision
 
-        from alignkit.codecs import embedded_version
+        from alignkit.decoders.codec_version import embedded_version
 
         bundled = Path(torchvision.__file__).parent.with_name("torchvision.libs").glob("libjpeg*")
         for library in bundled:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import ValidationError
 
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
-from alignkit.gate.evidence import Evidence
-from alignkit.gate.judge import judge
-from alignkit.gate.rule import Gate, Rule
+from alignkit.experiment.rule import Gate, Rule
+from alignkit.judge import judge
+from alignkit.judge.evidence import Evidence
 from alignkit.preprocess import Preprocess, StageName
 from alignkit.record import CoverageDiff, Verdict
 from alignkit.samples import Samples
@@ -72,7 +72,7 @@ def assert_preprocess_aligned(
 
 def _side(stack: Stack, name: str) -> Preprocess | Function:
     if isinstance(stack, Mapping):
-        from alignkit.load.preprocess_option import PreprocessOption
+        from alignkit.experiment.preprocess_option import PreprocessOption
 
         try:
             return PreprocessOption.model_validate(dict(stack)).build(name)
@@ -116,7 +116,7 @@ def _files(paths: list[Path]) -> Samples:
 def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Verdict:
     from alignkit.compare.pixel_facts import coverage_diff, pixel_stages
     from alignkit.compare.pixels import compare_preprocess
-    from alignkit.facts import path_facts
+    from alignkit.findings.provenance import path_facts
     from alignkit.gate.pixel_check import self_test_controls
 
     for path in (a, b):

@@ -23,14 +23,18 @@ from alignkit.baseline.diff import compare_with_baseline, first_changes
 from alignkit.baseline.from_run import STAGES_FILE, baseline_of_run
 from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
 from alignkit.errors import BaselineError, ConfigError
-from alignkit.gate.evidence import BASELINE, Evidence
+from alignkit.experiment.experiment import Experiment
+from alignkit.experiment.rule import Rule
 from alignkit.gate.fail_fast import first_failure
-from alignkit.gate.judge import judge
 from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
-from alignkit.gate.rule import Rule
-from alignkit.load.experiment import Experiment
+from alignkit.judge import judge
+from alignkit.judge.evidence import BASELINE, Evidence
+from alignkit.plan import make_plan
 from alignkit.progress import Progress
-from alignkit.record import BaselineFacts, RunRecord, write_record
+from alignkit.rank import ALONE, Rank
+from alignkit.record import BaselineFacts, RunRecord
+from alignkit.record.document import write_record
+from alignkit.run import forget, run_experiment
 from alignkit.workspace import Workspace, write_atomically
 
 
@@ -184,7 +188,7 @@ def _begins(experiment: Experiment, approved: Baseline) -> Begins:
 
 def rule_lines(experiment: Experiment) -> tuple[int, ...]:
     """The line of each rule in the file, from 1; 0 where it stands in an override."""
-    from alignkit.load.source import parse
+    from alignkit.experiment.source import parse
 
     source = parse(experiment.text, str(experiment.file))
     rules = experiment.content.gate.rules or ()
@@ -200,7 +204,6 @@ def rule_lines(experiment: Experiment) -> tuple[int, ...]:
 def _measured_run(
     experiment: Experiment, workspace: Workspace, progress: Progress
 ) -> tuple[RunRecord, Path]:
-    from alignkit.run import run_experiment
 
     return run_experiment(experiment, workspace, progress=progress)
 
@@ -237,3 +240,28 @@ def judged(experiment: Experiment, record: RunRecord, baseline: BaselineFacts | 
         lines=rule_lines(experiment),
     )
     return record.model_copy(update={"verdict": verdict, "baseline": baseline})
+
+
+def run_or_check(
+    experiment: Experiment,
+    workspace: Workspace,
+    *,
+    progress: Progress,
+    fresh: bool = False,
+    cells: Sequence[str] = (),
+    rank: Rank = ALONE,
+) -> tuple[RunRecord, Path]:
+    """Run an experiment; images without labels are compared and judged as a gate does it.
+
+    Returns the record and its folder. Raises what `alignkit.run.run_experiment` and `check` raise.
+    """
+    if experiment.content.labelled:
+        return run_experiment(
+            experiment, workspace, progress=progress, fresh=fresh, cells=cells, rank=rank
+        )
+    if cells:
+        raise ConfigError("--cell: images without labels make no cells; leave it out")
+    if fresh:
+        forget(make_plan(experiment), workspace)
+    checked = check(experiment, workspace, baselines=None, as_run=True, progress=progress)
+    return checked.record, checked.folder

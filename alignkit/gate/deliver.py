@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alignkit.errors import ConfigError
-from alignkit.outputs import OUTPUTS, GateResult, Output
+from alignkit.gate.outputs import OUTPUTS, GateResult, Output
 from alignkit.plugins import did_you_mean, find_plugin
 from alignkit.workspace import explained, write_atomically
 
@@ -40,7 +40,7 @@ def deliver(result: GateResult, *, form: str, to: Sequence[tuple[Output, Path]])
         write_atomically(path, rendered.render(result))
     print(output(form).render(result), end="")
     if form == "github":
-        from alignkit.outputs.github import step_outputs
+        from alignkit.gate.outputs.github import step_outputs
 
         summary = output("md").render(result).encode()[:STEP_SUMMARY].decode(errors="ignore")
         _append("GITHUB_STEP_SUMMARY", summary)

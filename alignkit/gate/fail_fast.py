@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from alignkit.gate.evidence import Evidence
-from alignkit.gate.judge import judge
+from alignkit.experiment.experiment import Experiment
+from alignkit.experiment.rule import PIXEL_RULES, Rule
 from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
-from alignkit.gate.rule import PIXEL_RULES, Rule
-from alignkit.load.experiment import Experiment
+from alignkit.judge import judge
+from alignkit.judge.evidence import Evidence
 from alignkit.progress import Progress
 from alignkit.record import RunRecord
 from alignkit.workspace import Workspace

@@ -13,17 +13,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from alignkit.load.experiment import Experiment
+from alignkit.experiment.experiment import Experiment
 from alignkit.progress import Progress
 from alignkit.record import LatencyFacts
 from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
     from alignkit.backends import Session
-    from alignkit.execute import Sets
     from alignkit.plan import Evaluation, Plan
+    from alignkit.plan.sets import Sets
 
 ROUNDS = 9
 IMAGES = 32
@@ -78,9 +78,10 @@ def _of_runtimes(
     experiment: Experiment, workspace: Workspace, progress: Progress
 ) -> tuple[LatencyFacts, ...]:
     """The first model that was trained or given, in every runtime, on the reference path."""
-    from alignkit.execute import prepare_sets, train_models
     from alignkit.plan import make_plan
+    from alignkit.plan.sets import prepare_sets
     from alignkit.predict import open_session
+    from alignkit.train.trainings import train_models
 
     plan = make_plan(experiment)
     sets = prepare_sets(plan, workspace, progress)
@@ -122,7 +123,7 @@ def _first_only(plan: Plan) -> Plan:
 
 
 def _reason(ended: Any) -> str:
-    from alignkit.facts import state_of
+    from alignkit.findings.provenance import state_of
 
     state, reason, _ = state_of(ended)
     return "" if state == "measured" else reason
@@ -137,7 +138,7 @@ def _opened(
     open_session: Callable[..., Any],
 ) -> tuple[Session, list[Any]]:
 
-    from alignkit.model_file import model_file
+    from alignkit.predict.model_file import model_file
 
     checkpoint = model.ended.value
     file = model_file(evaluation, checkpoint, sets, workspace)
@@ -181,25 +182,3 @@ def _timed(sides: Sequence[_Side], images: int, progress: Progress) -> tuple[Lat
 
 def _order(count: int, turn: int) -> list[int]:
     return [(turn + place) % count for place in range(count)]
-
-
-@dataclass(frozen=True, slots=True)
-class Slowdown:
-    """Candidate minus reference, or its share of the reference where that was asked for."""
-
-    value: float
-    low: float
-    high: float
-
-
-def slowdown(
-    reference: LatencyFacts,
-    candidate: LatencyFacts,
-    which: Literal["p50", "p95"],
-    *,
-    relative: bool,
-) -> Slowdown:
-    """Milliseconds an image (or a share), median over rounds and its 96 % interval."""
-    pairs = zip(getattr(reference, which), getattr(candidate, which), strict=True)
-    changes = sorted((b - a) / a if relative else b - a for a, b in pairs)
-    return Slowdown(changes[len(changes) // 2], changes[1], changes[-2])

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from alignkit import __version__
-from alignkit.load.experiment import Experiment
+from alignkit.experiment.experiment import Experiment
 from alignkit.progress import Progress, advancing
 from alignkit.record import Control, DataFacts, RunRecord, Verdict
+from alignkit.version import __version__
 from alignkit.workspace import Workspace, code_version, content_key
 
 if TYPE_CHECKING:
-    from alignkit.compare.comparison import Comparison
     from alignkit.gate.shard import PairSums
     from alignkit.preprocess import Preprocess
     from alignkit.record import CoverageDiff, PixelStage
+    from alignkit.run.pixel_comparison import Comparison
     from alignkit.samples import Samples
 
 
@@ -26,7 +26,7 @@ def compare_pixels(
     experiment: Experiment, samples: Samples, workspace: Workspace, progress: Progress
 ) -> tuple[Comparison, ...]:
     """Every path that can run here against the reference; what was compared before is taken."""
-    from alignkit.compare.comparison import compare_stored
+    from alignkit.run.pixel_comparison import compare_stored
 
     reference, *others = experiment.paths
     if reference.missing():
@@ -76,7 +76,7 @@ def stages_of(pairs: Sequence[PairSums]) -> tuple[PixelStage, ...]:
 
 def self_test_controls(reference: Preprocess, samples: Samples) -> tuple[Control, ...]:
     """A/A must be zero; a channel swap and a shift by half a pixel must be found."""
-    from alignkit.verify.pixels import check_pixels
+    from alignkit.controls.pixels import check_pixels
 
     return check_pixels(reference, samples)
 
@@ -90,8 +90,8 @@ def pixel_record(
 ) -> RunRecord:
     """The record of a pixel gate, not judged yet."""
     from alignkit.decoders import DECODERS
-    from alignkit.environment import environment
-    from alignkit.facts import path_facts
+    from alignkit.findings.environment import environment
+    from alignkit.findings.provenance import path_facts
     from alignkit.plugins import name_of
 
     options = experiment.content.preprocess
@@ -134,7 +134,7 @@ def _parts(experiment: Experiment, samples: Samples) -> dict[str, Any]:
         "data": samples.fingerprint,
         "paths": [[path.name, path.identity(), path.versions()] for path in experiment.paths],
         "gate": experiment.content.gate.model_dump(mode="json"),
-        "code": code_version("gate/pixel_check.py", "compare", "record"),
+        "code": code_version("gate", "compare", "record"),
     }
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from alignkit.compare.pixels import compare_preprocess
 from alignkit.errors import NothingCompared
-from alignkit.load.experiment import Experiment
+from alignkit.experiment.experiment import Experiment
 from alignkit.preprocess import STAGES, Preprocess, StageName
 from alignkit.progress import Progress
 from alignkit.record import RunRecord

@@ -13,18 +13,18 @@ from pathlib import Path
 from alignkit.baseline.approval import in_ci
 from alignkit.baseline.pending import pending_changes, pending_file, write_pending
 from alignkit.errors import AlignkitError, ConfigError, ExitCode
+from alignkit.experiment import load_experiment
+from alignkit.experiment.experiment import Experiment
 from alignkit.gate.check import Checked, check
-from alignkit.gate.judge import pardoned
+from alignkit.gate.outputs import Finding, GateResult
 from alignkit.gate.shard import Part, Shard, read_part
-from alignkit.load import load_experiment
-from alignkit.load.experiment import Experiment
-from alignkit.outputs import Finding, GateResult
+from alignkit.judge import pardoned
 from alignkit.progress import Progress
 from alignkit.record import Verdict
 from alignkit.workspace import Workspace
 
 PROBLEM = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$")
-"""How `alignkit.load.source.Problem` is written."""
+"""How `alignkit.experiment.source.Problem` is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def _findings(file: Path, error: AlignkitError) -> tuple[Finding, ...]:
 
 def ended_waivers(experiment: Experiment, today: date) -> tuple[Finding, ...]:
     """Waivers whose day is over: they excuse nothing any more."""
-    from alignkit.load.source import parse
+    from alignkit.experiment.source import parse
 
     source = parse(experiment.text, str(experiment.file))
     found = []

@@ -7,15 +7,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from alignkit.experiment.experiment import Experiment
 from alignkit.gate.pixel_check import compare_pixels
-from alignkit.load.experiment import Experiment
 from alignkit.progress import Progress
 from alignkit.record import Cell, GroupFacts, MatrixEntry, RunRecord
 from alignkit.samples import Samples
 from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
-    from alignkit.predictions import Predictions
+    from alignkit.compare.predictions import Predictions
 
 Entry: TypeAlias = tuple[str, str, str, str]
 """(trained with, evaluated with, backend, precision)."""
@@ -53,7 +53,7 @@ def members(where: Mapping[str, str], samples: Samples) -> list[int]:
     """Indices of the images of which all of ``where`` is true.
 
     ``class`` is a label, ``image`` a pattern of ids as of a shell, all else a kind of file as
-    `alignkit.diff.census` tells them apart.
+    `alignkit.preprocess.image_kinds` tells them apart.
     """
     return [
         index
@@ -71,9 +71,9 @@ def _is(name: str, value: str, index: int, samples: Samples) -> bool:
 
 
 def _kinds(encoded: bytes) -> dict[str, str]:
-    from alignkit.decode.image_size import declared_size
-    from alignkit.decode.jpeg_header import read_jpeg_header
-    from alignkit.diff.census import kinds_of
+    from alignkit.preprocess.image_kinds import kinds_of
+    from alignkit.preprocess.image_size import declared_size
+    from alignkit.preprocess.jpeg_header import read_jpeg_header
 
     return kinds_of(encoded, read_jpeg_header(encoded), declared_size(encoded))._asdict()
 
@@ -85,7 +85,7 @@ def entry_of(each: Cell | MatrixEntry) -> Entry:
 
 def kept_predictions(record: RunRecord, folder: Path) -> dict[Entry, dict[int, Predictions]]:
     """Entry → seed → predictions, of every cell that was measured."""
-    from alignkit.predictions import Predictions
+    from alignkit.compare.predictions import Predictions
 
     found: dict[Entry, dict[int, Predictions]] = {}
     for cell in record.cells:
@@ -125,8 +125,8 @@ def _entry(
     candidate: Mapping[int, Predictions],
     resamples: int,
 ) -> MatrixEntry:
-    from alignkit.drift_facts import drift_facts
-    from alignkit.predictions import mean_metrics
+    from alignkit.compare.predictions import mean_metrics
+    from alignkit.findings.drift import drift_facts
 
     seeds = [seed for seed in entry.seeds if seed in reference and seed in candidate]
     sides = [reference[seed] for seed in seeds], [candidate[seed] for seed in seeds]

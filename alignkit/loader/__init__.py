@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from alignkit.errors import ConfigError
 from alignkit.loader.encoded import Encoded, EncodedImages, Unread, checked, collate_encoded
 from alignkit.loader.workers import deaths_explained
-from alignkit.numerics import usable_cpus
 from alignkit.prepare import prepare_one
+from alignkit.torch_settings import usable_cpus
 from alignkit.train.augment import words
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from alignkit.numerics import require_device
+from alignkit.torch_settings import require_device
 from alignkit.train.images import tensor_normaliser
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from alignkit.decode import MAX_PIXELS
 from alignkit.decoders import DECODERS, Decoder
 from alignkit.errors import ConfigError
 from alignkit.plugins import Plugin, did_you_mean
 from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
+from alignkit.preprocess.decode import MAX_PIXELS
 from alignkit.resizers import RESIZERS, Resizer
 
 Rule = Literal["none", "round", "truncate"]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.decode import decode
 from alignkit.errors import AlignkitError
 from alignkit.match.colour_matrix import misread
+from alignkit.preprocess.decode import decode
 
 if TYPE_CHECKING:
     from alignkit.match.configurations import Configuration

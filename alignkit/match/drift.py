@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from alignkit.compare.bootstrap import RESAMPLES, resample_weights
+from alignkit.compare.metrics import predicted_classes
+from alignkit.compare.statistics import Estimate, percentile_interval
 from alignkit.errors import NothingCompared
 from alignkit.match import Match
-from alignkit.metrics import predicted_classes
-from alignkit.statistics import Estimate, percentile_interval
 
 if TYPE_CHECKING:
-    from alignkit.arrays import Batch, Pixels
+    from alignkit.arrays import Batch, FloatArray, Pixels
     from alignkit.attribute.mixtures import Predicts
     from alignkit.match.target import Target
-    from alignkit.metrics import FloatArray
     from alignkit.preprocess import Preprocess
     from alignkit.samples import Samples
 
@@ -75,7 +74,7 @@ def _batches(
 def onnx_session(file: Path, size: tuple[int, int]) -> Iterator[Predicts]:
     """An ONNX file in ONNX Runtime on the CPU, fp32; ``size`` is its input's (height, width)."""
     from alignkit.backends.onnxruntime import ONNXRuntimeBackend
-    from alignkit.checkpoint import Checkpoint
+    from alignkit.models.checkpoint import Checkpoint
     from alignkit.workspace import file_sha256
 
     checkpoint = Checkpoint(file.stem, 0, *size, weights=file, key=file_sha256(file))

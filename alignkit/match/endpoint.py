@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import BACKENDS
-from alignkit.backends.kserve_address import Address
+from alignkit.backends.kserve.address import Address
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.match.recorded_target import recorded_target
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from alignkit.backends.kserve_client import Client
-    from alignkit.backends.kserve_model import Tensor
-    from alignkit.backends.kserve_request import Asking
+    from alignkit.backends.kserve.client import Client
+    from alignkit.backends.kserve.model import Tensor
+    from alignkit.backends.kserve.request import Asking
     from alignkit.match.target import Target
     from alignkit.samples import Samples
 
@@ -113,8 +113,8 @@ def record_endpoint(
     whole batch. ``progress`` is called with (images asked
     for, of).
     """
-    from alignkit.backends.kserve_client import connect
-    from alignkit.backends.kserve_request import Asking, Loop, secrets_of
+    from alignkit.backends.kserve.client import connect
+    from alignkit.backends.kserve.request import Asking, Loop, secrets_of
 
     headers, loop = endpoint.at.headers(), Loop()
     asking = Asking(SECONDS, RETRIES, secrets_of(headers))
@@ -134,7 +134,7 @@ def record_endpoint(
 
 
 async def _described(endpoint: Endpoint, client: Client, asking: Asking) -> Preprocessor:
-    from alignkit.backends.kserve_model import chosen
+    from alignkit.backends.kserve.model import chosen
 
     await asking.ask(client.server)
     found = await asking.ask(lambda: client.model(endpoint.model, endpoint.version))
@@ -178,7 +178,7 @@ class Preprocessor:
         self, samples: Samples, folder: Path, progress: Callable[[int, int], None] | None
     ) -> tuple[tuple[str, str], ...]:
         """As `record_endpoint`."""
-        from alignkit.backends.kserve_request import together
+        from alignkit.backends.kserve.request import together
 
         left_out: list[tuple[str, str]] = []
         for start in range(0, len(samples), TOGETHER):
@@ -221,7 +221,7 @@ class Preprocessor:
         """One file as the model's input: with an axis of images before it, where it has one."""
         import numpy as np
 
-        from alignkit.backends.kserve_client import files_as
+        from alignkit.backends.kserve.client import files_as
 
         if self.given.kind == "UINT8":
             levels = np.frombuffer(encoded, np.uint8)

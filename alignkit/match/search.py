@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.compare.bootstrap import resample_weights
+from alignkit.compare.statistics import Estimate, percentile_interval
 from alignkit.errors import NothingCompared
 from alignkit.match.configurations import Configuration
 from alignkit.match.distances import Distance, distances
-from alignkit.statistics import Estimate, percentile_interval
 
 if TYPE_CHECKING:
+    from alignkit.arrays import FloatArray
     from alignkit.match.target import Target
-    from alignkit.metrics import FloatArray
     from alignkit.samples import Samples
 
 RUNGS = (2, 8, 32, 128)

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignkit.diff.path_argument import import_of
 from alignkit.errors import ConfigError
-from alignkit.load.preprocess_option import PreprocessOption
+from alignkit.experiment.path_argument import import_of
+from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.match.colour_matrix import Misreading
 from alignkit.match.configurations import Geometry
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Normalise, Preprocess
-from alignkit.presets import PRESETS, calibration
+from alignkit.preprocess.presets import PRESETS, calibration
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,8 @@ def path_target(path: Preprocess, samples: Samples) -> Target:
 def path_of(given: str, size: int | None) -> Preprocess:
     """The path that ``given`` names: a preset, an import, ``FILE.yaml``, or ``FILE.yaml:NAME``.
 
-    An import is as `alignkit.diff.path_argument.import_of` reads it. A file is either one path's
+    An import is as `alignkit.experiment.path_argument.import_of` reads it. A file is either one
+    path's
     stages or an experiment, of which NAME is a path. Raises `ConfigError`.
     """
     if given in PRESETS:

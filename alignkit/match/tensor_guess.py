@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
-from alignkit.exif import exif_orientation
 from alignkit.match.colour_matrix import MISREADINGS, Misreading, misread
 from alignkit.match.configurations import RGB, Configuration, Geometry
 from alignkit.preprocess import (
@@ -30,6 +29,7 @@ from alignkit.preprocess import (
     Normalise,
     Resize,
 )
+from alignkit.preprocess.exif import exif_orientation
 from alignkit.resizers import Resizer
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, astuple, fields
 from typing import Any
 
-from alignkit.decode import MAX_PIXELS
+from alignkit.compare.statistics import Estimate
 from alignkit.decoders import DECODERS
 from alignkit.match import Match, Ranked
 from alignkit.match.configurations import Configuration
 from alignkit.plugins import Plugin, name_of
 from alignkit.preprocess import Normalise, Preprocess, Resize
+from alignkit.preprocess.decode import MAX_PIXELS
 from alignkit.resizers import RESIZERS
-from alignkit.statistics import Estimate
 
 NAMES_SHOWN = 4
 """Configurations with the same pixels that a row names; the others are counted."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import AdviceFacts, Estimate, MitigationFacts, RunRecord
-from alignkit.report.names import METRICS, Names, PathName
-from alignkit.report.numerals import count, interval, percent, points
 from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.text.names import METRICS, Names, PathName
+from alignkit.text.numbers import count, interval, percent, points
 
 
 @dataclass(frozen=True, slots=True)

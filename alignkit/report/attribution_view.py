@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alignkit.record import AttributionFacts, Estimate, RunRecord, ShareFacts
-from alignkit.report.names import METRICS, Names, PathName
-from alignkit.report.numerals import count, plain, signed
 from alignkit.report.svg import DotPlot, Interval, dot_plot
 from alignkit.report.table import Group, Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.text.names import METRICS, Names, PathName
+from alignkit.text.numbers import count, plain, signed
 
 WORDS = METRICS | {"pixels": "Pixels", "logits": "Logits", "pixels.decode": "Pixels, inside decode"}
 UNITS = {"fraction": "pp", "grey levels": "grey levels", "logits": "logits"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import BaselineFacts, BaselineStage, RunRecord
-from alignkit.report.names import Names
-from alignkit.report.numerals import DASH, count, grouped, listed, plain, significant
 from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.text.names import Names
+from alignkit.text.numbers import DASH, count, grouped, listed, plain, significant
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import ClassDrift, Estimate, MatrixEntry, RunRecord
-from alignkit.report.names import Names, PathName
-from alignkit.report.numerals import count, grouped, interval, points
+from alignkit.record.place import paths_of
 from alignkit.report.svg import DotPlot, Interval, dot_plot
 from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
-from alignkit.row import paths_of
+from alignkit.text.names import Names, PathName
+from alignkit.text.numbers import count, grouped, interval, points
 
 MOST_COMPARISONS = 12
 MOST_CLASSES = 40

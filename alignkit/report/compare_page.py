@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from alignkit.compare_runs.comparison import RunComparison
+from alignkit.record.run_comparison import RunComparison
 
 ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
 

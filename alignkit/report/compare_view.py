@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from alignkit.compare_runs.comparison import (
+from alignkit.record.run_comparison import (
     Change,
     EntryChange,
     ImageChange,
@@ -15,15 +15,8 @@ from alignkit.compare_runs.comparison import (
     Side,
     StageChange,
 )
-from alignkit.report.numerals import DASH, count, grouped, listed, p_value, percent, significant
-from alignkit.report.table import (
-    Notes,
-    Row,
-    Shown,
-    Table,
-    number_columns,
-    text_columns,
-)
+from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.text.numbers import DASH, count, grouped, listed, p_value, percent, significant
 
 WORDS: dict[Change, str] = {
     "new": "▼ new", "worse": "▼ worse", "fixed": "▲ fixed", "better": "▲ better",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from alignkit.record import Coverage, CoverageDiff, NotDecoded
-from alignkit.report.names import Names
-from alignkit.report.numerals import DASH, count, grouped
 from alignkit.report.table import Row, Shown, Table, number_columns, text_columns
+from alignkit.text.names import Names
+from alignkit.text.numbers import DASH, count, grouped
 
 
 def coverage_tables(

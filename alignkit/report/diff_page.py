@@ -12,7 +12,7 @@ def render_diff(folder: Path) -> Path:
     """
     from importlib.resources import files
 
-    from alignkit.diff.record import read_diff_record
+    from alignkit.record.pixel_diff import read_diff_record
     from alignkit.report.diff_view import diff_view
     from alignkit.report.templates import html
     from alignkit.workspace import write_atomically

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from alignkit.diff.record import DiffRecord, Distance, Kind, KindDrift, PairDiff
+from alignkit.record.pixel_diff import DiffRecord, Distance, Kind, KindDrift, PairDiff
 from alignkit.report.coverage_view import coverage_tables, coverage_words
-from alignkit.report.names import Names, PathName
-from alignkit.report.numerals import count, duration, grouped, percent, plain
 from alignkit.report.planes_view import planes_table
 from alignkit.report.run_view import library_tables, machine_facts, paths_table
 from alignkit.report.stage_view import ZERO, StageSection, stage_sections
@@ -23,6 +21,8 @@ from alignkit.report.table import (
     text_columns,
 )
 from alignkit.report.worst_view import WorstGroup, worst_groups
+from alignkit.text.names import Names, PathName
+from alignkit.text.numbers import count, duration, grouped, percent, plain
 
 TITLES = {
     "subsampling": "Chroma subsampling",

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from alignkit.compare.image_table import LAST
 from alignkit.record import Cell, RunRecord
-from alignkit.report.names import Names, PathName
-from alignkit.report.numerals import grouped, percent, significant
 from alignkit.report.scatter import Scatter, Steps, scatter, steps
 from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.text.names import Names, PathName
+from alignkit.text.numbers import grouped, percent, significant
 
 if TYPE_CHECKING:
     import numpy as np
@@ -117,7 +117,7 @@ def _margins(
     """Of each image of the table: the margin (NaN where unknown), and whether it flipped."""
     import numpy as np
 
-    from alignkit.predictions import Predictions
+    from alignkit.compare.predictions import Predictions
     from alignkit.report.viewer_data import existing
 
     home, cell = (

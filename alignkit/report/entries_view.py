@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from alignkit.record import Cell, DriftFacts, Estimate, MatrixEntry, RunRecord
 from alignkit.report.matrix_view import entry_id
-from alignkit.report.names import Names
-from alignkit.report.numerals import (
+from alignkit.report.reproduce import cell_option
+from alignkit.report.table import Column, Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.text.names import Names
+from alignkit.text.numbers import (
     grouped,
     interval,
     listed,
@@ -17,8 +19,6 @@ from alignkit.report.numerals import (
     points,
     significant,
 )
-from alignkit.report.reproduce import cell_option
-from alignkit.report.table import Column, Notes, Row, Shown, Table, number_columns, text_columns
 
 PLACE = text_columns("Trained with", "Evaluated with", "Runtime")
 DELTAS = ("recall.macro", "precision.macro", "top1")

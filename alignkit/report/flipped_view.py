@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import FlippedFacts, RunRecord, SubgroupFacts
-from alignkit.report.names import Names, PathName
-from alignkit.report.numerals import count, interval, p_value, percent, points
 from alignkit.report.table import Row, Shown, Table, number_columns, text_columns
+from alignkit.text.names import Names, PathName
+from alignkit.text.numbers import count, interval, p_value, percent, points
 
 SHOWN = 24
 """Kinds a table shows, besides those that are significant."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import RecordError
 from alignkit.record import RunRecord
-from alignkit.report.packing import pack
+from alignkit.record.packing import pack
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from alignkit.compare.image_table import ImageTable
-    from alignkit.predictions import Predictions
+    from alignkit.compare.predictions import Predictions
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class ImageOrder:
         """
         import numpy as np
 
-        from alignkit.metrics import NO_PREDICTION
+        from alignkit.compare.metrics import NO_PREDICTION
 
         if self.classes > 65_534:
             raise RecordError(f"the viewer holds at most 65534 classes, not {self.classes}")

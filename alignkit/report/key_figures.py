@@ -7,18 +7,9 @@ from dataclasses import dataclass
 from alignkit.compare.image_table import LAST
 from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.matrix_view import entry_id
-from alignkit.report.names import Names
-from alignkit.report.numerals import (
-    DASH,
-    count,
-    grouped,
-    interval,
-    listed,
-    percent,
-    plain,
-    points,
-)
 from alignkit.report.stage_view import StageSection
+from alignkit.text.names import Names
+from alignkit.text.numbers import DASH, count, grouped, interval, listed, percent, plain, points
 
 
 @dataclass(frozen=True, slots=True)

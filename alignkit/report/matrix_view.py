@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from alignkit.record import DriftFacts, Estimate, MatrixEntry, NoiseFloor, RunRecord, VerdictState
-from alignkit.report.names import METRICS, Names, PathName
-from alignkit.report.numerals import DASH, count, grouped, interval, percent, points
 from alignkit.report.table import Note, Notes
 from alignkit.report.verdict_view import SEVERITY, Icon, icon
+from alignkit.text.names import METRICS, Names, PathName
+from alignkit.text.numbers import DASH, count, grouped, interval, percent, points
 
 ALIGNED = "the aligned cell"
 ALPHA = 0.05

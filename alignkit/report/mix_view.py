@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import Estimate, MixFacts, RunRecord
-from alignkit.report.names import METRICS, Names
-from alignkit.report.numerals import DASH, interval, percent, points
 from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.text.names import METRICS, Names
+from alignkit.text.numbers import DASH, interval, percent, points
 
 
 @dataclass(frozen=True, slots=True)

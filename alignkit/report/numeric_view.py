@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from alignkit.record import BatchCheck, BuildSpread, Cell, LogitDistance, MatrixEntry, RunRecord
-from alignkit.report.names import Names
-from alignkit.report.numerals import DASH, grouped, percent, significant
 from alignkit.report.table import (
     Column,
     Group,
@@ -15,6 +13,8 @@ from alignkit.report.table import (
     number_columns,
     text_columns,
 )
+from alignkit.text.names import Names
+from alignkit.text.numbers import DASH, grouped, percent, significant
 
 PLACE = text_columns("Trained with", "Evaluated with", "Runtime")
 DISTANCES = ("max_abs", "mean_abs", "p50", "p99", "p99_9")

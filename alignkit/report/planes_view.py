@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from alignkit.record import PlaneStage
-from alignkit.report.numerals import grouped, plain, signed
 from alignkit.report.stage_view import ZERO
 from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.text.numbers import grouped, plain, signed
 
 CAPTION = (
     "Luma and chroma: JPEG's Y'CbCr, in grey levels, each path on its own. Chroma upsampling moves "

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from alignkit.record import Claim, PublishedFacts, PublishedRow, RunRecord
 from alignkit.record.published import Reading
-from alignkit.report.names import Names
-from alignkit.report.numerals import count, interval, listed, percent, points
 from alignkit.report.table import Group, Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.text.names import Names
+from alignkit.text.numbers import count, interval, listed, percent, points
 
 ORDER: tuple[Reading, ...] = (
     "holds here",

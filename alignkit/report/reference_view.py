@@ -8,16 +8,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from alignkit.record import (
-    ChangeFacts,
-    DriftFacts,
-    Estimate,
-    LogitDistance,
-    MatrixEntry,
-    RunRecord,
-)
+from alignkit.record import ChangeFacts, DriftFacts, Estimate, LogitDistance, MatrixEntry, RunRecord
 from alignkit.report.matrix_view import ColumnKey, MatrixView, column_of, matrix_views
-from alignkit.report.names import METRICS, Names
+from alignkit.text.names import METRICS, Names
 
 NO_LOGITS = LogitDistance(max_abs=None, mean_abs=None, cosine=None, reason="no matrix shows it")
 Known = dict[tuple[str, ColumnKey, ColumnKey], ChangeFacts]
@@ -58,7 +51,7 @@ def packed_references(record: RunRecord, names: Names) -> str:
         return ""
     import numpy as np
 
-    from alignkit.report.packing import pack
+    from alignkit.record.packing import pack
     from alignkit.report.templates import html
 
     content = [
@@ -107,7 +100,7 @@ def _negated(each: Estimate) -> Estimate:
 
 def _switched(record: RunRecord, column: ColumnKey, known: Known) -> RunRecord | None:
     """The record with each entry's drift against ``column``; ``None`` if it cannot be, or is."""
-    from alignkit.matrix import corrected
+    from alignkit.findings.matrix import corrected
 
     at = {(entry.trained_with, column_of(entry)): entry for entry in record.matrix}
     entries = []

@@ -6,7 +6,7 @@ import shlex
 from itertools import pairwise
 
 from alignkit.record import Cell, MatrixEntry
-from alignkit.row import cell_name
+from alignkit.record.place import cell_name
 
 RUNS = ("run", "gate")
 DROPPED = ("--cell", "--out", "--only")

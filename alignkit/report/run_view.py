@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from alignkit.record import Environment, PathFacts, RunRecord
-from alignkit.report.names import Names
-from alignkit.report.numerals import DASH, duration, grouped
 from alignkit.report.table import Row, Shown, Table, facts, text_columns
+from alignkit.text.names import Names
+from alignkit.text.numbers import DASH, duration, grouped
 
 
 def controls_table(record: RunRecord) -> Table | None:

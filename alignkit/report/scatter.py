@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alignkit.report.numerals import grouped
 from alignkit.report.svg import Tick, nice_ticks
+from alignkit.text.numbers import grouped
 
 if TYPE_CHECKING:
     import numpy as np

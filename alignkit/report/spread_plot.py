@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alignkit.report.numerals import MINUS, grouped
 from alignkit.report.scatter import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Frame
 from alignkit.report.svg import Tick, nice_ticks
+from alignkit.text.numbers import MINUS, grouped
 
 Spot = tuple[float, float, float, float]
 """Count, value, lower end, upper end."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from alignkit.record import PixelStage
-from alignkit.report.names import Names, PathName
-from alignkit.report.numerals import DASH, percent, plain, signed
 from alignkit.report.table import Group, Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.text.names import Names, PathName
+from alignkit.text.numbers import DASH, percent, plain, signed
 
 MEASURES = ("Max Δ", "Mean Δ", "Bias R, G, B", "Pixels differing", "PSNR, dB", "SSIM")
 ZERO = Shown("0", tone="muted")

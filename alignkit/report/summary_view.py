@@ -11,12 +11,12 @@ from alignkit.report.coverage_view import coverage_words
 from alignkit.report.flipped_view import flipped_sentences
 from alignkit.report.matrix_view import interval_words, significance
 from alignkit.report.mix_view import mix_sentences
-from alignkit.report.names import Names
-from alignkit.report.numerals import DASH, count, interval, percent, plain, points, shorten
 from alignkit.report.published_view import published_label, tally
 from alignkit.report.stage_view import stage_sections
 from alignkit.report.training_size_view import across_paths, size_sentence
 from alignkit.report.verdict_view import SEVERITY, WORDS, verdict_view
+from alignkit.text.names import Names
+from alignkit.text.numbers import DASH, count, interval, percent, plain, points, shorten
 
 MOST_ROWS = 100
 """Rows of one table: a pull request comment holds 65,536 characters."""

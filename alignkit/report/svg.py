@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alignkit.report.numerals import MINUS, shorten
+from alignkit.text.numbers import MINUS, shorten
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeVar
 
-from alignkit.report.numerals import DASH
+from alignkit.text.numbers import DASH
 
 Value = TypeVar("Value")
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alignkit.record import Estimate, RunRecord, SizeCurve
-from alignkit.report.names import METRICS, Names
-from alignkit.report.numerals import DASH, count, grouped, interval, percent, points
+from alignkit.record.place import paths_of
 from alignkit.report.spread_plot import SpreadPlot, spread_plot
 from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
-from alignkit.row import paths_of
+from alignkit.text.names import METRICS, Names
+from alignkit.text.numbers import DASH, count, grouped, interval, percent, points
 
 MOST_LINES = 4
 """Lines of one chart, those that change most: more cannot be told apart."""

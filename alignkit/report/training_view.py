@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from alignkit.record import Epoch, PretrainedFacts, RunRecord, TrainingFacts
-from alignkit.report.names import Names, PathName
-from alignkit.report.numerals import DASH, count, grouped, percent
 from alignkit.report.svg import LinePlot, line_plot
 from alignkit.report.table import Row, Shown, Table, number_columns, text_columns
+from alignkit.text.names import Names, PathName
+from alignkit.text.numbers import DASH, count, grouped, percent
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from alignkit.gate.words import settled_by
+from alignkit.judge.words import settled_by
 from alignkit.record import RuleOutcome, Verdict, VerdictState
-from alignkit.report.names import Names
-from alignkit.report.numerals import DASH, NBSP, listed
 from alignkit.report.table import Row, Shown, Table, text_columns
+from alignkit.text.names import Names
+from alignkit.text.numbers import DASH, NBSP, listed
 
 WORDS: dict[VerdictState, str] = {
     "pass": "Pass",

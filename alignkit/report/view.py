@@ -15,8 +15,6 @@ from alignkit.report.flipped_view import FlippedSection, flipped_sections
 from alignkit.report.key_figures import KeyFigure, key_figures
 from alignkit.report.matrix_view import EDGES, MatrixView, interval_words, matrix_views
 from alignkit.report.mix_view import MixSection, mix_section
-from alignkit.report.names import Names, PathName
-from alignkit.report.numerals import duration
 from alignkit.report.numeric_view import numeric_table, sessions_table
 from alignkit.report.published_view import PublishedSection, published_section
 from alignkit.report.run_view import controls_table, data_table, environment_tables, paths_table
@@ -26,6 +24,8 @@ from alignkit.report.training_size_view import SizeSection, size_sections
 from alignkit.report.training_view import TrainingSection, training_sections, training_table
 from alignkit.report.verdict_view import VerdictView, verdict_view
 from alignkit.report.worst_view import WorstGroup, worst_groups
+from alignkit.text.names import Names, PathName
+from alignkit.text.numbers import duration
 
 
 @dataclass(frozen=True, slots=True)

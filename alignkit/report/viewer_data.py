@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import RecordError
 from alignkit.record import Artifact, Cell, MatrixEntry, RunRecord
+from alignkit.record.packing import pack, script
+from alignkit.record.place import paths_of
 from alignkit.report.image_order import ImageOrder
 from alignkit.report.matrix_view import column_of
-from alignkit.report.names import Names
-from alignkit.report.packing import pack, script
 from alignkit.report.reproduce import cell_command, image_command
-from alignkit.row import paths_of
+from alignkit.text.names import Names
 
 if TYPE_CHECKING:
     from alignkit.compare.image_table import ImageTable
-    from alignkit.predictions import Predictions
+    from alignkit.compare.predictions import Predictions
 
 
 def viewer_script(record: RunRecord, folder: Path) -> str:
@@ -163,7 +163,7 @@ def _table(artifact: Artifact, folder: Path) -> ImageTable:
 
 
 def _predictions(artifact: Artifact, folder: Path) -> Predictions:
-    from alignkit.predictions import Predictions
+    from alignkit.compare.predictions import Predictions
 
     return Predictions.from_parquet(existing(artifact, folder))
 

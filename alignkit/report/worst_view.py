@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alignkit.record import WorstImage
-from alignkit.report.names import Names, PathName
-from alignkit.report.numerals import MINUS, TIMES, significant
 from alignkit.report.reproduce import image_command
 from alignkit.report.viewer_data import pair_name
+from alignkit.text.names import Names, PathName
+from alignkit.text.numbers import MINUS, TIMES, significant
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def write_report(folder: Path, form: Form, out: Path | None = None) -> Written:
     if the report is greater than allowed even without images, and `WorkspaceError` if it cannot be
     written.
     """
-    from alignkit.record import read_record
+    from alignkit.record.document import read_record
 
     record = read_record(folder)
     wanted = form.chosen(record.worst)
@@ -114,10 +114,10 @@ def _files(
     record: RunRecord, folder: Path, wanted: Sequence[WorstImage], form: Form, *, away: bool
 ) -> dict[str, bytes]:
     """Everything that is made here, by its path; the page comes last."""
+    from alignkit.report.results import results_from_record, results_text
     from alignkit.report.summary_view import summary_view
     from alignkit.report.templates import markdown
     from alignkit.report.viewer_data import viewer_script
-    from alignkit.results import results_from_record, results_text
 
     images = [_inlined(each, folder) for each in wanted] if form.single_file else wanted
     shown = record.model_copy(update={"worst": tuple(images)})
@@ -145,10 +145,10 @@ def _page(
     away: bool,
 ) -> bytes:
     from alignkit.report.distribution_view import distribution_sections
-    from alignkit.report.names import Names
     from alignkit.report.reference_view import packed_references
     from alignkit.report.templates import html, trusted
     from alignkit.report.view import report_view
+    from alignkit.text.names import Names
 
     names = Names(record.paths)
     return html(

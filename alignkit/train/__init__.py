@@ -8,13 +8,13 @@ whole epoch and ends with the weights it would have had, bit for bit.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from alignkit.checkpoint import Checkpoint
 from alignkit.errors import TrainingError
+from alignkit.models.checkpoint import Checkpoint
+from alignkit.plan.rekey import training_parts
 from alignkit.rank import ALONE, Rank
 from alignkit.workspace import Workspace, content_key, write_atomically
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from alignkit.load.recipe import Recipe
+    from alignkit.experiment.recipe import Recipe
     from alignkit.plan import Training
     from alignkit.prepare import Prepared
     from alignkit.record import Epoch
@@ -120,17 +120,6 @@ def _write(fitted: Fitted, recipe: Recipe, folder: Path) -> None:
     write_atomically(folder / "log.csv", log_csv([Epoch(**each) for each in fitted.log["epochs"]]))
     reports = json.dumps(fitted.reports, indent=1, allow_nan=False)
     write_atomically(folder / "classification.json", reports)
-
-
-def training_parts(training: Training, used: Sequence[str], total: int) -> dict[str, Any]:
-    """What the weights depend on.
-
-    `Training.parts` says it all unless an image was left out because some path did not decode it:
-    then the images used belong to it, for another path in the experiment changes them.
-    """
-    if len(used) == total:
-        return training.parts
-    return {**training.parts, "images": hashlib.sha256("\0".join(used).encode()).hexdigest()}
 
 
 def read_log(checkpoint: Checkpoint) -> dict[str, Any]:

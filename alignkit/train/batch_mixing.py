@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from alignkit.load.recipe import Recipe
+    from alignkit.experiment.recipe import Recipe
 
 
 def seed_of(words: str) -> int:

@@ -18,20 +18,20 @@ import torch
 from torch import nn
 
 from alignkit.errors import TrainingError
-from alignkit.numerics import available_threads, reproducible, require_device
+from alignkit.models.architectures import build_model, model_version, weights_hash
+from alignkit.models.pretrained import begin_with
 from alignkit.rank import ALONE, Rank
 from alignkit.record import Epoch
+from alignkit.torch_settings import available_threads, reproducible, require_device
 from alignkit.train.augment import shuffle
 from alignkit.train.batch_mixing import mix_batch, seed_of
 from alignkit.train.images import TrainingImages, batch_bounds
-from alignkit.train.models import build_model, model_version
-from alignkit.train.pretrained import begin_with
 from alignkit.train.score import classification, score
-from alignkit.train.state import TrainingState, read_state, state_of, weights_hash
+from alignkit.train.state import TrainingState, read_state, state_of
 from alignkit.train.step import learning_rate, not_finite, take_step
 
 if TYPE_CHECKING:
-    from alignkit.load.recipe import Recipe
+    from alignkit.experiment.recipe import Recipe
     from alignkit.plan import Training
 
 

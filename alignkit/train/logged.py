@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from torch.utils.tensorboard import SummaryWriter
 
-    from alignkit.checkpoint import Checkpoint
+    from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Training
 
 COPIED = ("log.csv", "classification.json")

@@ -5,10 +5,9 @@ There is no generator to keep: an epoch draws all that is random anew, from the 
 
 from __future__ import annotations
 
-import hashlib
 import io
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from alignkit.errors import WorkspaceError
 from alignkit.workspace import write_atomically
 
 if TYPE_CHECKING:
-    from alignkit.load.recipe import Recipe
+    from alignkit.experiment.recipe import Recipe
     from alignkit.rank import Rank
     from alignkit.train.score import Score
 
@@ -162,15 +161,6 @@ def optimiser_for(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:
             model.parameters(), lr=rate, momentum=recipe.momentum, weight_decay=decay
         )
     return torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
-
-
-def weights_hash(weights: Mapping[str, torch.Tensor]) -> str:
-    """SHA-256 hex over names and values of a ``state_dict``."""
-    digest = hashlib.sha256()
-    for name, each in weights.items():
-        digest.update(name.encode())
-        digest.update(each.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
 
 
 def serialised(content: Any) -> bytes:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from alignkit.load.recipe import Recipe
+    from alignkit.experiment.recipe import Recipe
     from alignkit.train.state import TrainingState
 
 

@@ -8,8 +8,8 @@ import pytest
 from alignkit.attribute import attribute
 from alignkit.attribute.facts import attribution_facts
 from alignkit.attribute.runs import attribute_runs, attribute_stored
-from alignkit.attribution import PlannedAttribution
 from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.plan.attribution import PlannedAttribution
 from alignkit.workspace import Workspace
 from tests.attribute.test_attribute import ONE_RUNTIME, Projection
 from tests.stacks import REFERENCE, changed, turned_photos

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from alignkit.attribute import Attribution, Share, attribute
 from alignkit.attribute.facts import MINUS, amount, attribution_facts, breakdown, sentence
+from alignkit.compare.statistics import Estimate
 from alignkit.record import AttributionFacts
-from alignkit.statistics import Estimate
 from tests.attribute.test_attribute import ONE_RUNTIME
 from tests.stacks import REFERENCE, changed, turned_photos
 

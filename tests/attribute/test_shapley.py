@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from alignkit.attribute.shapley import interaction, shapley, shares
-from alignkit.hybrid import all_mixtures, mixtures
+from alignkit.preprocess.stage_mixtures import all_mixtures, mixtures
 
 
 def random_game(factors: str, seed: int = 0) -> dict:

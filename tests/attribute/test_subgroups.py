@@ -6,7 +6,7 @@ from scipy.stats import fisher_exact
 from statsmodels.stats.multitest import multipletests
 
 from alignkit.attribute.subgroups import edge_energy, kinds_of_images, sentences, subgroups, thirds
-from alignkit.predictions import Predictions
+from alignkit.compare.predictions import Predictions
 from tests.photos import make_jpegs, photo
 
 N = 240

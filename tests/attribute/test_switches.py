@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from alignkit.attribute.switches import attribute_decode
-from alignkit.cell import Skipped
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
+from alignkit.outcome import Skipped
 from tests.attribute.test_attribute import share_of
 from tests.photos import make_pngs
 from tests.stacks import opencv, samples_of, turned_photos

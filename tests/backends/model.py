@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from alignkit.build import Calibration, Source, build_engine
-from alignkit.checkpoint import Checkpoint
-from alignkit.export import export_onnx
+from alignkit.engines.build import build_engine
+from alignkit.engines.export import export_onnx
+from alignkit.models.checkpoint import Checkpoint
+from alignkit.models.engine_source import Calibration, Source
 from alignkit.workspace import Workspace
 from tests.training_case import digits_case
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alignkit.backends import kserve_request
 from alignkit.backends.kserve import KServeBackend
-from alignkit.checkpoint import Checkpoint
+from alignkit.backends.kserve import request as kserve_request
 from alignkit.errors import BackendError, ConfigError, MissingDependency
+from alignkit.models.checkpoint import Checkpoint
 from alignkit.preprocess import Normalise
 from tests.endpoint.faulty import CLASSES, faulty
 

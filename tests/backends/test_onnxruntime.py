@@ -9,15 +9,15 @@ import pytest
 import torch
 from onnx import TensorProto
 
-from alignkit.backends import onnxruntime_start
 from alignkit.backends.onnx_graph import half_precision
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
-from alignkit.backends.onnxruntime_kernels import Kernels, kernels_in
-from alignkit.backends.onnxruntime_provider import provider_options
-from alignkit.backends.onnxruntime_start import Start, require_no_crash
+from alignkit.backends.onnxruntime import start as onnxruntime_start
+from alignkit.backends.onnxruntime.kernels import Kernels, kernels_in
+from alignkit.backends.onnxruntime.provider import provider_options
+from alignkit.backends.onnxruntime.start import Start, require_no_crash
 from alignkit.errors import BackendError, MissingDependency
+from alignkit.models.architectures import build_model
 from alignkit.plugins import gpu_present
-from alignkit.train.models import build_model
 from tests.backends.model import trained_model
 
 CPU = "CPUExecutionProvider"
@@ -61,7 +61,7 @@ def test_where_the_library_falls_back_the_backend_refuses(model, monkeypatch):
         pytest.skip("of a machine without an NVIDIA GPU")
     alone = onnxruntime.InferenceSession(model.onnx.read_bytes(), providers=[CUDA])
     assert alone.get_providers() == [CPU]
-    monkeypatch.setattr("alignkit.backends.onnxruntime_provider.gpu_present", lambda: True)
+    monkeypatch.setattr("alignkit.backends.onnxruntime.provider.gpu_present", lambda: True)
     with pytest.raises(MissingDependency, match=f"{CUDA} did not start.*would compute on the CPU"):
         ONNXRuntimeBackend(provider="cuda").open(model.checkpoint, model.onnx, "fp32")
 
@@ -190,8 +190,8 @@ def test_a_graph_that_crashes_the_runtime_fails_its_cell_only(monkeypatch, model
 @pytest.mark.slow
 def test_a_vision_transformer_in_fp16_runs_or_is_refused_and_never_kills_the_run(tmp_path):
     """ONNX Runtime 1.31.1 crashes on it at full optimisation; ``basic`` runs."""
-    from alignkit.checkpoint import Checkpoint
-    from alignkit.export import export_onnx
+    from alignkit.engines.export import export_onnx
+    from alignkit.models.checkpoint import Checkpoint
     from alignkit.workspace import Workspace
 
     torch.save(build_model("vit_b_32", 4, 32, 32).state_dict(), tmp_path / "weights.pt")
@@ -212,7 +212,7 @@ def test_a_vision_transformer_in_fp16_runs_or_is_refused_and_never_kills_the_run
 def test_opening_a_session_says_nothing(model):
     script = (
         "import sys; from pathlib import Path;"
-        "from alignkit.backends.onnxruntime_start import Start;"
+        "from alignkit.backends.onnxruntime.start import Start;"
         "Start('CPUExecutionProvider', {}, 'ORT_ENABLE_ALL', 1)"
         ".profiled_session(Path(sys.argv[1]).read_bytes(), (32, 32))"
     )

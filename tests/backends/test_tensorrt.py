@@ -16,10 +16,11 @@ from onnx import TensorProto
 from alignkit.backends import BACKENDS, tensorrt
 from alignkit.backends.onnx_graph import graph_of, products
 from alignkit.backends.tensorrt import TensorRTBackend
-from alignkit.backends.tensorrt_layers import facts_of, layers_by_type, require
+from alignkit.backends.tensorrt.layers import facts_of, layers_by_type, require
 from alignkit.backends.torch import TorchBackend
-from alignkit.build import Source, engine_parts
+from alignkit.engines.build import engine_parts
 from alignkit.errors import BackendError, ConfigError, MissingDependency
+from alignkit.models.engine_source import Source
 from alignkit.plugins import gpu_present
 from tests.backends.model import trained_model
 

@@ -4,10 +4,15 @@ import torch
 
 from alignkit.backends import torch as torch_backend
 from alignkit.backends.torch import TorchBackend
-from alignkit.checkpoint import Checkpoint
 from alignkit.errors import BackendError
-from alignkit.numerics import float32_precision, named_arithmetic, observed_float32, reproducible
-from alignkit.train.models import build_model
+from alignkit.models.architectures import build_model
+from alignkit.models.checkpoint import Checkpoint
+from alignkit.torch_settings import (
+    float32_precision,
+    named_arithmetic,
+    observed_float32,
+    reproducible,
+)
 from tests.backends.model import trained_model
 
 
@@ -39,7 +44,7 @@ def test_the_memory_format_is_told(model):
 
 
 def test_arithmetic_that_is_not_ieee_is_refused(model, monkeypatch):
-    monkeypatch.setattr("alignkit.numerics.observed_float32", lambda device: "tf32")
+    monkeypatch.setattr("alignkit.torch_settings.observed_float32", lambda device: "tf32")
     with pytest.raises(BackendError, match="fp32: products are computed in tf32"):
         TorchBackend().open(model.checkpoint, None, "fp32")
 

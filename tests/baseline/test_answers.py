@@ -5,8 +5,8 @@ import pytest
 
 from alignkit.baseline.answers import drift_since, pack, unpack
 from alignkit.compare import drift
+from alignkit.compare.predictions import Predictions
 from alignkit.errors import BaselineError, DataError, NothingCompared
-from alignkit.predictions import Predictions
 
 CLASSES = ("cat", "dog", "newt")
 

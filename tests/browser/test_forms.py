@@ -5,10 +5,10 @@ import subprocess
 
 import pytest
 
-from alignkit.compare_runs import compare_runs
 from alignkit.report.compare_page import render_comparison
 from alignkit.report.form import Form
 from alignkit.report.write import write_report
+from alignkit.studies.compare_runs import compare_runs
 from tests.browser.conftest import Browser
 from tests.browser.test_page import AXE, COPIED, requests
 from tests.run_pair import write_small_run

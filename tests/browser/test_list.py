@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from alignkit.compare.image_table import read_image_table
-from alignkit.predictions import Predictions
-from alignkit.record import read_record
+from alignkit.compare.predictions import Predictions
+from alignkit.record.document import read_record
 from alignkit.report import render
 from tests.browser.conftest import Browser
 from tests.report.run_folder import write_long_run

@@ -6,9 +6,9 @@ from itertools import chain
 import pytest
 
 from alignkit.compare import drift
-from alignkit.predictions import Predictions
-from alignkit.record import read_record
-from alignkit.report.numerals import interval, percent, points
+from alignkit.compare.predictions import Predictions
+from alignkit.record.document import read_record
+from alignkit.text.numbers import interval, percent, points
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from alignkit.record import read_record
-from alignkit.report.packing import unpack
+from alignkit.record.document import read_record
+from alignkit.record.packing import unpack
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -6,9 +6,9 @@ import pytest
 
 from alignkit.cli.list import FAMILIES
 from alignkit.decoders import DECODERS
+from alignkit.models.architectures import MODELS
 from alignkit.plugins import Plugin
-from alignkit.presets import PRESETS
-from alignkit.train.models import MODELS
+from alignkit.preprocess.presets import PRESETS
 
 
 def test_every_family_is_listed(alignkit):

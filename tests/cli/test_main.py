@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
-from alignkit import __version__, cli
+from alignkit import cli
 from alignkit.errors import AlignkitError, MissingDependency
-from alignkit.load import load_experiment
+from alignkit.experiment import load_experiment
+from alignkit.version import __version__
 
 HEAVY = ("torch", "torchvision", "torchpipe", "cv2", "numpy", "pandas", "sklearn", "scipy", "PIL",
          "onnx", "onnxruntime", "pyarrow", "jinja2")  # fmt: skip

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from alignkit.load import load_experiment
+from alignkit.experiment import load_experiment
 from alignkit.match.target import path_of
 from tests.match.preprocessing_server import preprocessing
 from tests.match.test_match import photographs

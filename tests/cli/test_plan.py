@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from alignkit.load import load_experiment
+from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
 from alignkit.workspace import Workspace
 from tests.gate_case import PATHS, make_case

@@ -1,6 +1,6 @@
 """`alignkit report`."""
 
-from alignkit.record import write_record
+from alignkit.record.document import write_record
 from alignkit.report.form import Form
 from alignkit.report.write import write_report
 from tests.report.records import quickstart as sample_record

@@ -7,9 +7,9 @@ from html import unescape
 
 import pytest
 
-from alignkit.load import load_experiment
+from alignkit.experiment import load_experiment
 from alignkit.progress import NoProgress
-from alignkit.record import read_record
+from alignkit.record.document import read_record
 from alignkit.report import render
 from alignkit.report.reproduce import cell_command, cell_option, image_command
 from alignkit.run import run_experiment

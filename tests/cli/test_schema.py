@@ -4,8 +4,8 @@ import json
 
 import jsonschema
 
-from alignkit.load.experiment import experiment_schema
-from alignkit.results import results_schema
+from alignkit.experiment.experiment import experiment_schema
+from alignkit.report.results import results_schema
 
 
 def test_the_schema_is_printed_as_json(alignkit):

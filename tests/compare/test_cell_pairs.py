@@ -8,7 +8,7 @@ import pytest
 
 from alignkit.compare import drift
 from alignkit.compare.cell_pairs import cell_pairs
-from alignkit.predictions import Predictions
+from alignkit.compare.predictions import Predictions
 from tests.compare.test_compare import predictions
 
 RESAMPLES = 300

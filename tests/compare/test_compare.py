@@ -8,10 +8,10 @@ from scipy.stats import bootstrap as scipy_bootstrap
 from sklearn.metrics import precision_score, recall_score
 
 from alignkit.compare import drift
+from alignkit.compare.metrics import METRICS
+from alignkit.compare.predictions import Predictions
+from alignkit.compare.statistics import detectable_effect
 from alignkit.errors import DataError, NothingCompared
-from alignkit.metrics import METRICS
-from alignkit.predictions import Predictions
-from alignkit.statistics import detectable_effect
 
 CLASSES = tuple("abcdefghij")
 

@@ -6,8 +6,8 @@ from scipy.stats import t as student
 
 from alignkit.compare import drift
 from alignkit.compare.hierarchy import joined_draws, spread_of
-from alignkit.predictions import Predictions
-from alignkit.statistics import freedom, percentile_interval
+from alignkit.compare.predictions import Predictions
+from alignkit.compare.statistics import freedom, percentile_interval
 
 CLASSES = tuple("abcd")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from alignkit.compare.noise_floor import noise_floor
+from alignkit.compare.predictions import Predictions
 from alignkit.errors import DataError
-from alignkit.predictions import Predictions
 
 
 def predicting(classes_predicted, labels=(0, 0, 1, 1)) -> Predictions:

@@ -223,7 +223,7 @@ def test_a_small_network_learns_it_but_not_wholly_and_antialiasing_matters():
     import torch
     import torch.nn.functional as F  # noqa: N812
 
-    from alignkit.train.models import small_cnn
+    from alignkit.models.architectures import small_cnn
 
     def linear(image):
         return torch.from_numpy(cv2.resize(image, (48, 48))).permute(2, 0, 1).float()

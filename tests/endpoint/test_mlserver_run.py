@@ -7,8 +7,8 @@ import os
 import numpy as np
 import pytest
 
-from alignkit.load import load_experiment
-from alignkit.predictions import Predictions
+from alignkit.compare.predictions import Predictions
+from alignkit.experiment import load_experiment
 from alignkit.progress import NoProgress
 from alignkit.run import run_experiment
 from alignkit.workspace import Workspace

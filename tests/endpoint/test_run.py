@@ -8,9 +8,9 @@ from threading import Event
 
 import pytest
 
-from alignkit.backends import kserve_request
+from alignkit.backends.kserve import request as kserve_request
 from alignkit.errors import ConfigError
-from alignkit.load import load_experiment
+from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
 from alignkit.progress import NoProgress
 from alignkit.run import run_experiment

@@ -6,10 +6,11 @@ from datetime import date
 import pytest
 from scipy.stats import norm, t
 
-from alignkit.gate.evidence import Evidence
-from alignkit.gate.judge import judge
-from alignkit.gate.rule import Gate, Rule
-from alignkit.gate.words import settled_by
+from alignkit.compare.statistics import settling
+from alignkit.experiment.rule import Gate, Rule
+from alignkit.judge import judge
+from alignkit.judge.evidence import Evidence
+from alignkit.judge.words import settled_by
 from alignkit.record import (
     Cell,
     Control,
@@ -22,7 +23,6 @@ from alignkit.record import (
     PathFacts,
     PixelStage,
 )
-from alignkit.statistics import settling
 
 HELD = Control(name="A/A", expected="0", observed="0", passed=True)
 BROKEN = Control(name="A/A", expected="0", observed="3", passed=False)

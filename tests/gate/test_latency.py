@@ -4,12 +4,12 @@ import time
 
 import pytest
 
+from alignkit.experiment import load_experiment
+from alignkit.experiment.rule import Gate
 from alignkit.gate import latency as module
-from alignkit.gate.evidence import Evidence
-from alignkit.gate.judge import judge
-from alignkit.gate.latency import slowdown
-from alignkit.gate.rule import Gate
-from alignkit.load import load_experiment
+from alignkit.judge import judge
+from alignkit.judge.evidence import Evidence
+from alignkit.judge.slowdown import slowdown
 from alignkit.progress import NoProgress
 from alignkit.record import LatencyFacts
 from alignkit.workspace import Workspace

@@ -3,10 +3,10 @@
 import pytest
 
 from alignkit.errors import NothingCompared
+from alignkit.experiment import load_experiment
 from alignkit.gate import propose as module
 from alignkit.gate.check import check
 from alignkit.gate.propose import proposal_text, propose, rounded_up
-from alignkit.load import load_experiment
 from alignkit.progress import NoProgress
 from alignkit.workspace import Workspace
 from tests.gate_case import PATHS, make_case

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from alignkit.experiment import load_experiment
+from alignkit.experiment.rule import Rule
 from alignkit.gate.check import check
-from alignkit.gate.rule import Rule
 from alignkit.gate.subgroup import members
-from alignkit.load import load_experiment
 from alignkit.progress import NoProgress
 from alignkit.samples import Samples
 from alignkit.workspace import Workspace

@@ -11,8 +11,8 @@ from sklearn.datasets import load_sample_image
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
-from alignkit.load import load_experiment
-from alignkit.load.preprocess_option import PreprocessOption
+from alignkit.experiment import load_experiment
+from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.match import Match, match
 from alignkit.match.configurations import Configuration, Geometry, configurations, variants
 from alignkit.match.distances import distances
@@ -20,7 +20,7 @@ from alignkit.match.serving import serving_options
 from alignkit.match.target import Target, path_of, path_target
 from alignkit.match.text import as_json, headline, label, stage_block, yaml_block
 from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
-from alignkit.presets import PRESETS
+from alignkit.preprocess.presets import PRESETS
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
 from alignkit.resizers.torch import TorchResizer

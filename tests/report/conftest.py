@@ -1,6 +1,6 @@
 import pytest
 
-from alignkit.record import write_record
+from alignkit.record.document import write_record
 from alignkit.report import render
 from tests.report.records import quickstart
 

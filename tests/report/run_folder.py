@@ -6,10 +6,11 @@ import numpy as np
 
 from alignkit.compare.image_table import write_image_table
 from alignkit.compare.pixel_diff import ImageRow
-from alignkit.predictions import Predictions
+from alignkit.compare.predictions import Predictions
+from alignkit.findings.row_pairs import pairs_of
 from alignkit.preprocess import STAGES
-from alignkit.record import Artifact, ImageTableFacts, write_record
-from alignkit.row_pair import pairs_of
+from alignkit.record import Artifact, ImageTableFacts
+from alignkit.record.document import write_record
 from tests.report.records import CLASSES, SHIFT, predictions, quickstart
 
 IDS = tuple(f"eval/{index:04}.jpg" for index in range(1000))

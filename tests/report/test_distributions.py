@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from alignkit.errors import RecordError
-from alignkit.record import read_record
+from alignkit.record.document import read_record
 from alignkit.report import render
 from alignkit.report.distribution_view import distribution_sections
-from alignkit.report.names import Names
 from alignkit.report.scatter import MOST, scatter, steps
+from alignkit.text.names import Names
 from tests.run_pair import IDS, write_small_run
 
 

@@ -6,7 +6,7 @@ import html5lib
 import pytest
 
 from alignkit.errors import ConfigError, RecordError
-from alignkit.record import write_record
+from alignkit.record.document import write_record
 from alignkit.report.form import SINGLE_FILE_IMAGES, Form, form
 from alignkit.report.templates import trusted
 from alignkit.report.write import write_report

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alignkit.record import BatchCheck, BuildSpread, LogitDistance, NumericDrift
 from alignkit.report.matrix_view import matrix_views
-from alignkit.report.names import Names
 from alignkit.report.numeric_view import numeric_table, sessions_table
+from alignkit.text.names import Names
 from tests.report.records import quickstart
 
 NUMERIC = NumericDrift(

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import html5lib
 
-from alignkit.load.published_option import Published
-from alignkit.published import published_facts
-from alignkit.report.names import Names
+from alignkit.experiment.published_option import Published
+from alignkit.findings.published import published_facts
 from alignkit.report.published_view import published_section, tally
+from alignkit.report.results import results_from_record
 from alignkit.report.summary_view import summary_view
-from alignkit.results import results_from_record
-from alignkit.summary import summary
+from alignkit.report.terminal import summary
+from alignkit.text.names import Names
 
 LABEL = "published, internal data set, 3080 Ti"
 

@@ -6,10 +6,10 @@ import zlib
 
 import pytest
 
+from alignkit.compare.statistics import holm
 from alignkit.record import RowPair
-from alignkit.report.names import Names
 from alignkit.report.reference_view import packed_references, reference_views
-from alignkit.statistics import holm
+from alignkit.text.names import Names
 from tests.report.records import estimate, quickstart
 
 PAIR = (("torchpipe-gpu", "torch", "fp32"), ("pillow", "torch", "fp32"))

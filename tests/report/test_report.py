@@ -7,8 +7,8 @@ import pytest
 from alignkit.errors import RecordError
 from alignkit.record import Estimate, MatrixEntry
 from alignkit.report import render
-from alignkit.report.numerals import DASH
 from alignkit.report.verdict_view import OUTLINES, SIGNS, WORDS
+from alignkit.text.numbers import DASH
 from tests.report.gold import compare_gold
 
 XHTML = "{http://www.w3.org/1999/xhtml}"

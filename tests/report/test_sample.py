@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from alignkit.results import Results
+from alignkit.report.results import Results
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "reports" / "sample"

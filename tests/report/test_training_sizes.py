@@ -4,10 +4,10 @@ import html5lib
 import pytest
 
 from alignkit.record import Estimate, SizeCurve, SizePoint
-from alignkit.report.names import Names
 from alignkit.report.spread_plot import spread_plot
 from alignkit.report.summary_view import summary_view
 from alignkit.report.training_size_view import size_sections
+from alignkit.text.names import Names
 
 
 def around(value, half):

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from alignkit.record import Artifact, PretrainedFacts
-from alignkit.report.names import Names
+from alignkit.report.terminal import summary
 from alignkit.report.training_view import training_sections, training_table
-from alignkit.summary import summary
+from alignkit.text.names import Names
 
 
 def scored(training):

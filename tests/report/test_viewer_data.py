@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from alignkit.compare.image_table import read_image_table
+from alignkit.compare.predictions import Predictions
 from alignkit.errors import RecordError
-from alignkit.predictions import Predictions
-from alignkit.record import read_record
+from alignkit.record.document import read_record
+from alignkit.record.packing import unpack
 from alignkit.report import render
 from alignkit.report.image_order import ImageOrder
-from alignkit.report.packing import unpack
 from alignkit.report.viewer_data import viewer_script
 from tests.report.run_folder import write_run
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignkit.load import load_experiment
+from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
-from alignkit.row import paths_of, row_name
+from alignkit.record.place import paths_of, row_name
 from alignkit.train import read_log
 from alignkit.train.fraction import stratified
-from tests.test_run import run, write_small
+from tests.run.test_run import run, write_small
 from tests.training_case import digits_case
 
 LABELS = [0] * 40 + [1] * 100 + [2] * 3

@@ -8,10 +8,10 @@ import torch
 from pydantic import ValidationError
 from sklearn.metrics import recall_score
 
-from alignkit.load.recipe import Recipe
+from alignkit.experiment.recipe import Recipe
+from alignkit.models.architectures import load_model
 from alignkit.train import read_log
 from alignkit.train.fraction import held_out
-from alignkit.train.models import load_model
 from alignkit.train.score import classification
 from tests.training_case import digits_case
 

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from alignkit.errors import MissingDependency, TrainingError, WorkspaceError
-from alignkit.load.recipe import Augment
-from alignkit.numerics import gpu_present
+from alignkit.experiment.recipe import Augment
+from alignkit.models.architectures import build_model
 from alignkit.preprocess import Normalise
 from alignkit.record import Epoch
+from alignkit.torch_settings import gpu_present
 from alignkit.train import read_log
 from alignkit.train.images import Source, TrainingImages, batch_bounds, tensor_normaliser
-from alignkit.train.models import build_model
 from alignkit.train.step import learning_rate
 from alignkit.workspace import Workspace
 from tests.training_case import RECIPE, SIDE, digits_case

@@ -1,0 +1,117 @@
+"""ONNX Runtime, on the CPU, the CUDA or the TensorRT provider.
+
+A provider that cannot start, or that hands a node to another, is refused: by itself the library
+would compute on the CPU and say so on its log alone.
+
+fp32 runs the exported graph with TF32 off; tf32 is an arm of its own, on a GPU. fp16 converts every
+weight and edge of the graph to float16 and keeps float32 inputs and outputs. The CPU provider has
+few float16 kernels: it casts back and computes in float32, so that rounded weights are most of what
+is left of fp16. ``effective`` names the kernels that ran, their types and each node's provider,
+read from the runtime's own profile of one image. int8 is its static quantisation, on the CPU.
+
+The TensorRT provider computes in TF32 unless the environment sets ``NVIDIA_TF32_OVERRIDE=0``; it
+has no option for it. fp16 is refused there: nothing tells what its engines compute in.
+**Neither the CUDA nor the TensorRT provider has run on hardware yet.**
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from alignkit.backends import BACKENDS, CalibrationSet, Choice
+from alignkit.backends.onnxruntime.provider import (
+    LEVELS,
+    PROVIDERS,
+    provider_options,
+    why_impossible,
+)
+from alignkit.errors import BackendError, MissingDependency
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from alignkit.backends import Precision
+    from alignkit.backends.onnxruntime.session import ONNXRuntimeSession
+    from alignkit.models.checkpoint import Checkpoint
+    from alignkit.models.engine_source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class ONNXRuntimeBackend:
+    """One execution provider; nodes it does not take are never given to another unseen."""
+
+    needs_onnx: ClassVar[bool] = True
+    precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "int8")
+    live: ClassVar[bool] = False
+    own_path: ClassVar[str] = ""
+    provider: Literal["cpu", "cuda", "tensorrt"] = "cpu"
+    optimisation: Literal["all", "extended", "basic", "disabled"] = "all"
+    """Graph optimisation: ``extended`` also fuses, ``all`` also changes layouts."""
+
+    calibration_images: Annotated[int, Field(ge=1, le=100_000)] = 300
+    calibration_choice: Choice = "balanced"
+
+    def impossible(self, precision: Precision) -> str:
+        """Why the precision cannot run here; empty if it can."""
+        if precision not in self.precisions:
+            return (
+                f"{precision} is not a precision of ONNX Runtime; {', '.join(self.precisions)} are"
+            )
+        return why_impossible(precision, self.provider, self.optimisation)
+
+    def open(
+        self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision
+    ) -> ONNXRuntimeSession:
+        """Load the graph, and verify who computes it and in what.
+
+        Raises `MissingDependency` if the provider does not start, `BackendError` if the runtime
+        cannot run the model in this precision.
+        """
+        from alignkit.backends.onnx_graph import graph_of
+        from alignkit.backends.onnxruntime.session import verified_session
+        from alignkit.backends.onnxruntime.start import Start, require_no_crash
+        from alignkit.models.engine_source import read_calibration
+        from alignkit.torch_settings import available_threads
+
+        if reason := self.impossible(precision):
+            raise MissingDependency(f"onnxruntime {precision}: {reason}")
+        if onnx is None:
+            raise BackendError("onnxruntime needs the exported ONNX file")
+        level = LEVELS[self.optimisation]
+        told: dict[str, str] = {"optimisation": self.optimisation}
+        if precision == "int8":
+            told["calibration"] = read_calibration(onnx)
+            onnx = onnx / "model.onnx"
+        graph = graph_of(onnx, precision)
+        if precision == "fp16" and self.provider == "cpu":
+            require_no_crash(graph, level)
+        options = provider_options(self.provider, precision)
+        start = Start(PROVIDERS[self.provider], options, level, available_threads())
+        session = verified_session(start, graph, (checkpoint.height, checkpoint.width), precision)
+        session.observed.update(told)
+        return session
+
+    def build_parts(self, precision: Precision) -> dict[str, Any] | None:
+        """The library that quantises; float graphs are opened as they are."""
+        return {"quantiser": BACKENDS["onnxruntime"].version()} if precision == "int8" else None
+
+    def calibration(self, precision: Precision) -> CalibrationSet | None:
+        """int8 takes its scales from images."""
+        chosen = CalibrationSet(self.calibration_images, self.calibration_choice)
+        return chosen if precision == "int8" else None
+
+    def build(self, source: Source, precision: Precision, folder: Path) -> None:  # noqa: ARG002 - int8 alone is built
+        """Quantise the graph; raises `BackendError` if it cannot be."""
+        from alignkit.backends.onnxruntime.quantise import quantise
+
+        assert source.calibration is not None
+        quantise(source.onnx, source.calibration.images(), folder)
+
+    def version(self) -> str:
+        """``onnxruntime 1.31.1, CPUExecutionProvider``."""
+        import onnxruntime
+
+        return f"onnxruntime {onnxruntime.__version__}, {PROVIDERS[self.provider]}"

@@ -1,0 +1,90 @@
+"""PyTorch, eager or compiled by inductor.
+
+fp32 is IEEE float32, whatever torch's global settings are; tf32 is an arm of its own, on a GPU.
+bf16 and fp16 convert weights and inputs (no autocast). Each precision is verified when a model is
+opened: by the type that every layer returns, and for fp32 and tf32 by a probe of exact products.
+
+``compile: true`` verifies the module so, and then runs inductor's kernels in its place, generated
+for each size of batch, on a CPU by a C++ compiler. Fused operations may keep their intermediate
+values in float32 in the narrow precisions too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from alignkit.backends.torch.compile import compiler_version, missing_compiler
+from alignkit.errors import BackendError
+from alignkit.torch_settings import missing_device
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from alignkit.backends import Precision
+    from alignkit.backends.torch.session import TorchSession
+    from alignkit.models.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class TorchBackend:
+    """The module as it was trained."""
+
+    needs_onnx: ClassVar[bool] = False
+    precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "bf16")
+    live: ClassVar[bool] = False
+    own_path: ClassVar[str] = ""
+    device: Literal["cpu", "cuda"] = "cpu"
+    channels_last: bool = True
+    """Memory format of weights and inputs; it decides which convolution kernels run."""
+    ceil_mode: bool = False
+    """Round the sizes that max-pooling gives up, not down, as some runtimes do: a noise of SysNoise
+    (Wang et al., MLSys 2023). A model is trained without."""
+    compile: bool = False
+    """``torch.compile`` of the whole graph; nothing runs eagerly."""
+
+    def impossible(self, precision: Precision) -> str:
+        """Why the precision cannot run here; empty if it can."""
+        if precision not in self.precisions:
+            return f"{precision} is not a precision of torch; {', '.join(self.precisions)} are"
+        if precision == "tf32" and self.device == "cpu":
+            return "tf32 is the arithmetic of NVIDIA GPUs; a CPU has none"
+        compiler = missing_compiler(self.device) if self.compile else ""
+        return missing_device(self.device) or compiler
+
+    def compiler(self) -> str:
+        """The C++ compiler, or Triton, whose kernels ``compile`` runs."""
+        return compiler_version(self.device) if self.compile else ""
+
+    def open(self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision) -> TorchSession:  # noqa: ARG002 - it is for other backends
+        """Load the weights and verify the precision; raises `BackendError` if it differs."""
+        import torch
+
+        from alignkit.backends.torch.pools import round_pools_up
+        from alignkit.backends.torch.session import NARROW, TorchSession
+        from alignkit.models.architectures import load_model
+        from alignkit.torch_settings import available_threads, require_device
+
+        device = require_device(self.device)
+        if reason := self.impossible(precision):
+            raise BackendError(f"torch {precision}: {reason}")
+        layout = torch.channels_last if self.channels_last else torch.contiguous_format
+        model = load_model(checkpoint)
+        pools = round_pools_up(model, checkpoint) if self.ceil_mode else ""
+        model = model.to(device, getattr(torch, NARROW.get(precision, "float32")))
+        model = model.to(memory_format=layout)  # type: ignore[call-overload]
+        session = TorchSession(model, device, layout, precision, available_threads())
+        session.verify(checkpoint.height, checkpoint.width)
+        if pools:
+            session.observed["max-pooling"] = pools
+        if self.compile:
+            session.compile(checkpoint.height, checkpoint.width, self.compiler())
+        return session
+
+    def version(self) -> str:
+        """``torch 2.12.1+cu130, AVX512``: with the CPU kernels' instructions, or the GPU's name."""
+        import torch
+
+        if self.device == "cuda" and torch.cuda.is_available():
+            return f"torch {torch.__version__}, {torch.cuda.get_device_name()}"
+        return f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}"

@@ -1,0 +1,100 @@
+"""A torch module on its device, in a precision that was verified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from alignkit.errors import BackendError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    import torch
+    from torch import nn
+
+    from alignkit.arrays import Batch, Logits
+    from alignkit.backends import Precision
+    from alignkit.backends.torch.compile import Compiled
+
+NARROW = {"fp16": "float16", "bf16": "bfloat16"}
+
+
+@dataclass(slots=True, eq=False)
+class TorchSession:
+    """A module on its device."""
+
+    model: nn.Module
+    device: torch.device
+    layout: torch.memory_format
+    precision: Precision
+    threads: int
+    observed: dict[str, str] = field(default_factory=dict)
+    compiled: Compiled | None = None
+
+    def predict(self, batch: Batch) -> Logits:
+        """(samples, 3, height, width) float32 → (samples, classes) float32."""
+        import torch
+
+        with self._arithmetic(), torch.inference_mode():
+            images = torch.from_numpy(batch).to(
+                self.device, getattr(torch, NARROW.get(self.precision, "float32"))
+            )
+            run = self.compiled or self.model
+            logits = run(images.contiguous(memory_format=self.layout))
+            widened: Logits = logits.to("cpu", torch.float32).numpy()
+        return widened
+
+    def verify(self, height: int, width: int) -> None:
+        """Run one image; raises `BackendError` unless the precision is what was asked for."""
+        import numpy as np
+
+        from alignkit.torch_settings import observed_float32, recorded_dtypes
+
+        wanted = NARROW.get(self.precision, "float32")
+        with recorded_dtypes(self.model) as seen:
+            self.predict(np.zeros((1, 3, height, width), np.float32))
+        if seen != {wanted}:
+            raise BackendError(f"torch {self.precision}: layers return {', '.join(sorted(seen))}")
+        self.observed["device"] = str(self.device)
+        self.observed["layers return"] = f"{wanted}, verified"
+        if wanted == "float32":
+            with self._arithmetic():
+                products = observed_float32(self.device)
+            if products != self._products:
+                raise BackendError(f"torch {self.precision}: products are computed in {products}")
+            self.observed["float32 products"] = f"{products}, verified"
+        self.observed["layout"] = str(self.layout).removeprefix("torch.")
+        self.observed["threads"] = str(self.threads)
+
+    @property
+    def _products(self) -> Literal["ieee", "tf32"]:
+        return "tf32" if self.precision == "tf32" else "ieee"
+
+    def compile(self, height: int, width: int, compiler: str) -> None:
+        """Run generated kernels instead from now on, beginning with one image.
+
+        Raises `BackendError` if the graph cannot be compiled whole.
+        """
+        import numpy as np
+
+        from alignkit.backends.torch.compile import Compiled
+
+        self.compiled = Compiled(self.model, compiler)
+        self.predict(np.zeros((1, 3, height, width), np.float32))
+
+    def effective(self) -> dict[str, str]:
+        """What really ran."""
+        compiled = self.compiled.facts() if self.compiled else {}
+        return {"precision": self.precision, **self.observed, **compiled}
+
+    def close(self) -> None:
+        """Free the weights, and the kernels."""
+        if self.compiled:
+            self.compiled.close()
+        del self.model
+
+    def _arithmetic(self) -> AbstractContextManager[None]:
+        from alignkit.torch_settings import reproducible
+
+        return reproducible(self.device, self.threads, self._products)

@@ -1,0 +1,263 @@
+"""Classification metrics and logit distances: pure array functions.
+
+Counts are kept, ratios derived from them. A ratio without a denominator is undefined and given as
+``None``, never as 0: the *recall* of a class without a sample, the *precision* of a class that is
+never predicted, the *F1* of a class with neither. An undefined class is left out of macro and
+weighted means. All of this is scikit-learn's ``zero_division=numpy.nan`` over all classes.
+
+A model that gives NaN has predicted nothing: `predicted_classes` says ``NO_PREDICTION``, which is
+wrong whatever the label, and a prediction of no class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.arrays import FloatArray, Labels, Logits
+
+NO_PREDICTION = -1
+AVERAGES = ("macro", "micro", "weighted")
+METRICS = (
+    "top1",
+    *(f"{ratio}.{average}" for ratio in ("recall", "precision", "f1") for average in AVERAGES),
+)
+"""The names of `averages`: ``top1``, ``recall.macro``, ``recall.micro``, …"""
+
+ROWS = 4096  # of logits at a time: bounds the float64 copies at 1,000 classes to some 100 MB
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCounts:
+    """Confusion counts, one number a class."""
+
+    true_positive: tuple[int, ...]
+    predicted: tuple[int, ...]
+    """Samples predicted as the class: true and false positives."""
+    support: tuple[int, ...]
+    """Samples of the class: true positives and false negatives."""
+
+    @property
+    def recall(self) -> tuple[float | None, ...]:
+        """Per class; ``None`` for a class without a sample."""
+        return _optional(ratio(_floats(self.true_positive), _floats(self.support)))
+
+    @property
+    def precision(self) -> tuple[float | None, ...]:
+        """Per class; ``None`` for a class that is never predicted."""
+        return _optional(ratio(_floats(self.true_positive), _floats(self.predicted)))
+
+    @property
+    def f1(self) -> tuple[float | None, ...]:
+        """Per class; ``None`` for a class without a sample that is never predicted."""
+        total = _floats(self.predicted) + _floats(self.support)
+        return _optional(ratio(2 * _floats(self.true_positive), total))
+
+    def metrics(self) -> dict[str, float | None]:
+        """Every one of `METRICS`; ``None`` where no class defines it."""
+        counts = (_floats(each) for each in (self.true_positive, self.predicted, self.support))
+        return {name: _optional(value)[0] for name, value in averages(*counts).items()}
+
+
+def predicted_classes(logits: Logits) -> Labels:
+    """(samples, classes) → (samples,): the class of the greatest logit, the first among equals.
+
+    ``NO_PREDICTION`` for a row that holds NaN; an infinite logit competes like any other.
+    """
+    found: Labels = np.argmax(logits, axis=1).astype(np.int64)
+    found[np.isnan(logits).any(axis=1)] = NO_PREDICTION
+    return found
+
+
+def class_counts(labels: Labels, predicted: Labels, classes: int) -> ClassCounts:
+    """Count per class; ``labels`` and ``predicted`` are (samples,) in 0..classes-1."""
+
+    def count(which: Labels) -> tuple[int, ...]:
+        return tuple(np.bincount(which, minlength=classes).tolist())
+
+    return ClassCounts(
+        true_positive=count(labels[labels == predicted]),
+        predicted=count(predicted[predicted != NO_PREDICTION]),
+        support=count(labels),
+    )
+
+
+def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+    """Elementwise quotient; NaN where the denominator is 0."""
+    out = np.full(np.broadcast(numerator, denominator).shape, np.nan)
+    np.divide(numerator, denominator, out=out, where=denominator != 0)
+    return out
+
+
+def averages(
+    true_positive: FloatArray, predicted: FloatArray, support: FloatArray
+) -> dict[str, FloatArray]:
+    """`METRICS` of counts (classes, …), each (…): one column is one data set, or one resample.
+
+    NaN where no class defines a metric.
+    """
+    doubled, total = 2 * true_positive, predicted + support
+    out = {"top1": ratio(true_positive.sum(axis=0), support.sum(axis=0))}
+    for name, above, below in (
+        ("recall", true_positive, support),
+        ("precision", true_positive, predicted),
+        ("f1", doubled, total),
+    ):
+        each = ratio(above, below)
+        defined = ~np.isnan(each)
+        filled = np.where(defined, each, 0.0)
+        weights = np.where(defined, support, 0.0)
+        out[f"{name}.macro"] = ratio(filled.sum(axis=0), defined.sum(axis=0).astype(np.float64))
+        out[f"{name}.micro"] = ratio(above.sum(axis=0), below.sum(axis=0))
+        out[f"{name}.weighted"] = ratio((filled * weights).sum(axis=0), weights.sum(axis=0))
+    return out
+
+
+def churn(reference: Labels, candidate: Labels) -> float | None:
+    """Share of samples whose predicted class changed: 1 - top-1 agreement."""
+    return float(np.mean(reference != candidate)) if len(reference) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """How predicted classes changed from the reference to the candidate, in samples."""
+
+    right_to_wrong: int
+    wrong_to_right: int
+    wrong_to_wrong: int
+    """Wrong before and after, with another class."""
+
+    def __add__(self, other: Flips) -> Flips:
+        return Flips(
+            self.right_to_wrong + other.right_to_wrong,
+            self.wrong_to_right + other.wrong_to_right,
+            self.wrong_to_wrong + other.wrong_to_wrong,
+        )
+
+
+def flips(labels: Labels, reference: Labels, candidate: Labels) -> Flips:
+    """Count the samples whose predicted class changed; all three are (samples,)."""
+    before, after = reference == labels, candidate == labels
+    return Flips(
+        right_to_wrong=int(np.count_nonzero(before & ~after)),
+        wrong_to_right=int(np.count_nonzero(~before & after)),
+        wrong_to_wrong=int(np.count_nonzero(~before & ~after & (reference != candidate))),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LogitDistance:
+    """Distance of two models' logits on the same samples, over those finite in both.
+
+    |Δ| is taken value by value: samples times classes of them.
+    """
+
+    max_abs: float | None
+    mean_abs: float | None
+    cosine: float | None
+    """Cosine similarity, mean over the samples whose logits are not all zero."""
+    compared: int
+    """Samples finite in both."""
+    non_finite: int
+    """Samples with a NaN or infinite logit on either side."""
+    reason: str = ""
+    """Why a distance is ``None``."""
+    p50: float | None = None
+    p99: float | None = None
+    p99_9: float | None = None
+    """Quantiles of |Δ|, linear between order statistics."""
+    inside: dict[float, int] = field(default_factory=dict)
+    """Each of `TOLERANCES` → samples none of whose logits differ by more."""
+    same_top: dict[int, int] = field(default_factory=dict)
+    """k → samples whose k most likely classes are the same, in any order; each of `TOP` that leaves
+    a class out."""
+
+
+TOLERANCES = (1e-5, 1e-3, 1e-2)
+TOP = (1, 5)
+QUANTILES = (0.5, 0.99, 0.999)
+
+
+def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
+    """Compare two (samples, classes) arrays; sums are kept in float64, quantiles in float32."""
+    classes = reference.shape[1]
+    distances = np.empty(reference.shape, np.float32)
+    similar, directed, absolute, compared = 0.0, 0, 0.0, 0
+    inside = dict.fromkeys(TOLERANCES, 0)
+    same_top = {k: 0 for k in TOP if k < classes}
+    for left, right in _finite_blocks(reference, candidate):
+        distance = np.abs(right - left)
+        distances[compared : compared + len(left)] = distance
+        absolute += float(distance.sum())
+        for tolerance in inside:
+            inside[tolerance] += int((distance.max(axis=1) <= tolerance).sum())
+        for k in same_top:
+            same_top[k] += int((top_classes(left, k) == top_classes(right, k)).all(axis=1).sum())
+        cosines = _cosines(left, right)
+        similar += float(cosines.sum())
+        directed += len(cosines)
+        compared += len(left)
+    lost = len(reference) - compared
+    if not compared:
+        return LogitDistance(None, None, None, 0, lost, "no sample has finite logits on both sides")
+    largest = float(distances[:compared].max())
+    quantiles = np.quantile(distances[:compared], QUANTILES, overwrite_input=True).tolist()
+    return LogitDistance(
+        max_abs=largest,
+        mean_abs=absolute / (compared * classes),
+        cosine=similar / directed if directed else None,
+        compared=compared,
+        non_finite=lost,
+        reason="" if directed else "the logits of every sample are zero: no direction to compare",
+        p50=quantiles[0],
+        p99=quantiles[1],
+        p99_9=quantiles[2],
+        inside=inside,
+        same_top=same_top,
+    )
+
+
+def top_classes(logits: FloatArray, k: int) -> npt.NDArray[np.bool_]:
+    """(samples, classes > k) → the same shape, true at the k greatest; of equals, the first."""
+    place = logits.shape[1] - k
+    least = np.partition(logits, place, axis=1)[:, place : place + 1]
+    above, equal = logits > least, logits == least
+    wanted = k - above.sum(axis=1, keepdims=True)
+    chosen: npt.NDArray[np.bool_] = above | (equal & (equal.cumsum(axis=1) <= wanted))
+    return chosen
+
+
+def softmax_margin(logits: Logits) -> FloatArray:
+    """(samples, classes ≥ 2) → (samples,): probability of the first class minus the second's."""
+    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+    exponentials = np.exp(shifted)
+    probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
+    two = np.partition(probabilities, -2, axis=1)[:, -2:]
+    margin: FloatArray = two[:, 1] - two[:, 0]
+    return margin
+
+
+def _finite_blocks(reference: Logits, candidate: Logits) -> Iterator[tuple[FloatArray, FloatArray]]:
+    for start in range(0, len(reference), ROWS):
+        left, right = reference[start : start + ROWS], candidate[start : start + ROWS]
+        finite = np.isfinite(left).all(axis=1) & np.isfinite(right).all(axis=1)
+        yield left[finite].astype(np.float64), right[finite].astype(np.float64)
+
+
+def _cosines(left: FloatArray, right: FloatArray) -> FloatArray:
+    products = np.einsum("ij,ij->i", left, right)
+    # one root of the product, not a product of roots: equal vectors then give exactly 1
+    norms = np.sqrt(np.einsum("ij,ij->i", left, left) * np.einsum("ij,ij->i", right, right))
+    cosines: FloatArray = products[norms > 0] / norms[norms > 0]
+    return cosines
+
+
+def _floats(counts: tuple[int, ...]) -> FloatArray:
+    return np.asarray(counts, np.float64)
+
+
+def _optional(values: FloatArray) -> tuple[float | None, ...]:
+    return tuple(None if np.isnan(each) else float(each) for each in np.atleast_1d(values))

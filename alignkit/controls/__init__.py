@@ -1,0 +1,193 @@
+"""Controls: checks of the measurement itself, made with every run.
+
+A/A evaluates one model twice along the same path, everything done anew, and must find exactly zero.
+Planted faults (channels swapped, the image shifted by half an output pixel) must be found, and the
+right stage named: a comparison that could not see them would call anything aligned. And the
+reference models must have learned: one that answers the same whatever it sees drifts nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from alignkit.controls.attempted import attempted
+from alignkit.controls.pixels import check_pixels
+from alignkit.outcome import Measured
+from alignkit.predict import open_session, predict
+from alignkit.predict.inputs import FILES
+from alignkit.predict.model_file import model_file
+from alignkit.prepare import prepare
+from alignkit.record import Control
+from alignkit.workspace import Workspace
+
+if TYPE_CHECKING:
+    from alignkit.compare.predictions import Predictions
+    from alignkit.models.checkpoint import Checkpoint
+    from alignkit.plan import Evaluation, Plan
+    from alignkit.plan.sets import Sets
+    from alignkit.predict.cells import Predicted
+    from alignkit.progress import Progress
+    from alignkit.samples import Samples
+    from alignkit.train.trainings import Trained
+
+SAME_LOGITS = "A/A: the same path twice"
+LEARNED = "the reference models learned"
+SAME_TENSORS = "the same tensors to every runtime"
+CHANCE = 0.01
+"""How likely a model without skill may be to do as well as one that is said to have learned."""
+
+
+def verify(
+    plan: Plan,
+    trained: Sequence[Trained],
+    predicted: Sequence[Predicted],
+    sets: Sets,
+    workspace: Workspace,
+    progress: Progress,
+) -> tuple[Control, ...]:
+    """All controls, of the reference path and its first model."""
+    path = plan.experiment.reference
+    model, cell = trained[0], _first_aligned(predicted)
+    checks: dict[str, Callable[[], tuple[Control, ...]]] = {
+        SAME_LOGITS: lambda: _check_first_cell(plan, model, cell, sets, workspace),
+        LEARNED: lambda: _check_row_learned(predicted),
+        SAME_TENSORS: lambda: check_same_inputs(predicted),
+    }
+    with progress.stage("verify", 1 + len(checks), path.name) as stage:
+        controls = check_pixels(path, sets.evaluation)
+        stage.advance()
+        for name, check in checks.items():
+            controls += attempted(name, check)
+            stage.advance()
+    return controls
+
+
+def check_same_inputs(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
+    """Every model and runtime was handed the same tensors of a path; none if one cell ran."""
+    handed: dict[str, list[str]] = {}
+    for each in predicted:
+        if isinstance(each.ended, Measured) and not each.ended.value.inputs.startswith(FILES):
+            path = each.evaluation.preprocess.name
+            handed.setdefault(path, []).append(each.ended.value.inputs)
+    cells = sum(len(hashes) for hashes in handed.values())
+    if cells == len(handed):
+        return ()
+    odd = [path for path, hashes in handed.items() if len(set(hashes)) > 1]
+    return (
+        Control(
+            name=SAME_TENSORS,
+            expected="all cells of a path were handed the same bytes (SHA-256)",
+            observed=f"other bytes in some cells of {', '.join(odd)}"
+            if odd
+            else f"{cells} cells of {len(handed)} paths: one hash a path",
+            passed=not odd,
+        ),
+    )
+
+
+def _check_row_learned(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
+    """Of every seed of the first row; none if none ran."""
+    row = _first_aligned(predicted).evaluation.training.row
+    own = {
+        f"{row} seed {each.seed}": each.ended.value.predictions
+        for each in predicted
+        if each.evaluation.aligned
+        and each.evaluation.training.row == row
+        and isinstance(each.ended, Measured)
+    }
+    return (check_learned(own),) if own else ()
+
+
+def check_learned(models: Mapping[str, Predictions]) -> Control:
+    """The worst of some models must be right more often than answering the commonest class is.
+
+    Exact one-sided binomial test, at the level `CHANCE`.
+    """
+    from scipy.stats import binomtest
+
+    right = {name: int((each.predicted == each.labels).sum()) for name, each in models.items()}
+    name = min(right, key=lambda each: right[each])
+    labels = models[name].labels
+    commonest = int(np.bincount(labels).max())
+    p = float(binomtest(right[name], len(labels), commonest / len(labels), "greater").pvalue)
+    return Control(
+        name=LEARNED,
+        expected=f"right more often than the commonest class is, {commonest} of {len(labels)} "
+        f"(exact binomial test, p below {CHANCE:g})",
+        observed=f"{name}: {right[name]} right, p {'below 0.001' if p < 0.001 else f'= {p:.3f}'}",
+        passed=p < CHANCE,
+        failing="inconclusive",
+    )
+
+
+def _first_aligned(predicted: Sequence[Predicted]) -> Predicted:
+    """The first model along its own path, in the first runtime that suits it."""
+    return next(each for each in predicted if each.evaluation.aligned)
+
+
+def _check_first_cell(
+    plan: Plan, model: Trained, cell: Predicted, sets: Sets, workspace: Workspace
+) -> tuple[Control, ...]:
+    """A/A of the reference path's first model; none if it did not run."""
+    if not isinstance(model.ended, Measured) or not isinstance(cell.ended, Measured):
+        return ()
+    size = plan.experiment.content.evaluate.batch_size
+    stored = cell.ended.value.predictions
+    # one batch of the same images: a runtime may sum in another order for another batch size
+    first = stored.rows(np.arange(min(size, len(stored))))
+    checkpoint = model.ended.value
+    file = model_file(cell.evaluation, checkpoint, sets, workspace)
+    again = predict_again(cell.evaluation, checkpoint, file, first.ids, sets.evaluation, size)
+    return (check_identity(first, again),)
+
+
+def predict_again(
+    evaluation: Evaluation,
+    checkpoint: Checkpoint,
+    file: Path | None,
+    ids: Sequence[str],
+    samples: Samples,
+    size: int,
+) -> Predictions:
+    """Decode, resize and predict once more, with nothing taken from what is stored.
+
+    ``file`` is what the backend opens; an engine is not built again, see ``builds`` for that.
+    """
+    places = {sample: index for index, sample in enumerate(samples.ids)}
+    chosen = samples.take([places[sample] for sample in ids])
+    with TemporaryDirectory(prefix="alignkit-") as folder:
+        workspace = Workspace(Path(folder))
+        prepared = prepare(chosen, evaluation.preprocess, workspace, split="eval")
+        with open_session(evaluation.runtime, checkpoint, file) as session:
+            answer = predict(
+                evaluation,
+                checkpoint,
+                session,
+                prepared,
+                chosen,
+                batch_size=size,
+                workspace=workspace,
+            )
+    return answer.predictions
+
+
+def check_identity(first: Predictions, second: Predictions) -> Control:
+    """A/A: two evaluations of one model along one path, all work done twice."""
+    same_images = first.ids == second.ids
+    differing = (
+        int((first.logits.view(np.uint32) != second.logits.view(np.uint32)).sum())
+        if same_images
+        else first.logits.size
+    )
+    return Control(
+        name=SAME_LOGITS,
+        expected="0 logits differ in any bit",
+        observed=f"{differing} of {first.logits.size} logits differ"
+        + ("" if same_images else "; other images were decoded"),
+        passed=differing == 0,
+    )

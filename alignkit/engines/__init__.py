@@ -1,0 +1,1 @@
+"""Checkpoint → ONNX graph → engine, each kept under a content hash."""

@@ -1,0 +1,116 @@
+"""Checkpoint → engine: what a backend converts or compiles a model into, kept under a content hash.
+
+The hash covers model, precision, shapes, the backend's options, its library's version and the
+device. An engine is loaded because its hash is the one asked for and its files are, byte for byte,
+what was stored; never because a file lies there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignkit.backends import Backend, Builder, CalibrationSet, Precision
+from alignkit.errors import NothingCompared
+from alignkit.models.engine_source import CALIBRATION, Calibration, Source
+from alignkit.prepare import prepare, prepare_parts
+from alignkit.preprocess import Preprocess, stage_identity
+from alignkit.workspace import Workspace, code_version, content_key, file_sha256
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Batch
+    from alignkit.samples import Samples
+
+CODE = ("engines", "backends", "torch_settings.py")
+"""The modules, besides those that exported the model, that decide an engine."""
+
+
+SEED = 0
+"""Of the draw of calibration images."""
+
+
+def calibration_of(
+    wanted: CalibrationSet, path: Preprocess, training: Samples, workspace: Workspace
+) -> Calibration:
+    """Images of the training split, as the model was trained to see them."""
+    chosen = training.take(calibration_indices(wanted, training))
+
+    def images() -> Batch:
+        if not len(chosen):
+            raise NothingCompared("the training split holds no image to calibrate with")
+        prepared = prepare(chosen, path, workspace, split="calibration")
+        return prepared.batch(prepared.decoded, path.normalise)
+
+    parts = prepare_parts(chosen.fingerprint, path)
+    key = content_key([parts, stage_identity(path.normalise)])
+    described = f"{len(chosen)} of {len(training)} training images, {wanted.choice}, own path"
+    return Calibration(key, images, described)
+
+
+def calibration_indices(wanted: CalibrationSet, training: Samples) -> list[int]:
+    """Which samples of the training split calibrate, in order.
+
+    ``balanced`` takes one of every class in turn, drawn within it.
+    """
+    import numpy as np
+
+    count = len(training)
+    if wanted.choice == "first":
+        return list(range(min(wanted.images, count)))
+    drawn: list[int] = np.random.default_rng(SEED).permutation(count).tolist()
+    if wanted.choice == "balanced" and training.labels:
+        seen = Counter[int]()
+        turns: dict[int, int] = {}
+        for index in drawn:
+            turns[index] = seen[training.labels[index]]
+            seen[training.labels[index]] += 1
+        drawn.sort(key=lambda index: turns[index])
+    return sorted(drawn[: wanted.images])
+
+
+def build_engine(
+    backend: Backend, source: Source, precision: Precision, workspace: Workspace
+) -> Path:
+    """What `Backend.open` takes: the folder of the stored engine, built if there is none.
+
+    For a backend, or a precision, that builds nothing it is the ONNX file itself. Raises
+    `BackendError` if the model cannot be built.
+    """
+    parts = engine_parts(backend, source, precision)
+    if parts is None:
+        return source.onnx
+    assert isinstance(backend, Builder)
+    key = content_key(parts)
+    stored = workspace.intact("engines", key)
+    if stored is None:
+        label = f"build {source.checkpoint.model} for {type(backend).__name__} {precision}"
+        with workspace.store("engines", key, parts, label) as folder:
+            backend.build(source, precision, folder)
+            if source.calibration and backend.calibration(precision):
+                (folder / CALIBRATION).write_text(source.calibration.described)
+        stored = workspace.intact("engines", key)
+    assert stored is not None
+    return stored
+
+
+def engine_parts(backend: Backend, source: Source, precision: Precision) -> dict[str, Any] | None:
+    """What an engine depends on; ``None`` where nothing is built."""
+    if not isinstance(backend, Builder):
+        return None
+    own = backend.build_parts(precision)
+    if own is None:
+        return None
+    checkpoint = source.checkpoint
+    parts = {
+        "model": checkpoint.key,
+        "onnx": file_sha256(source.onnx),
+        "shape": [3, checkpoint.height, checkpoint.width, checkpoint.classes],
+        "backend": stage_identity(backend),
+        "precision": precision,
+        "code": code_version(*CODE),
+        **own,
+    }
+    if source.calibration and backend.calibration(precision):
+        parts["calibration"] = source.calibration.key
+    return parts

@@ -1,0 +1,136 @@
+"""Checkpoint → ONNX, once for every backend that needs it, checked against torch on real images.
+
+The exporter is torch's TorchScript-based one (``dynamo=False``): it needs no further library and
+gives every torchvision model tried a free batch axis. The newer one needs onnxscript.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignkit.errors import BackendError
+from alignkit.plugins import Plugin
+from alignkit.workspace import Workspace, code_version, content_key, write_atomically
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Batch, Logits
+    from alignkit.models.checkpoint import Checkpoint
+
+OPSET = 17
+TOLERANCE = 1e-3
+"""Of the largest logit; float32 sums in another order differ by about 1e-6."""
+
+
+def export_onnx(checkpoint: Checkpoint, workspace: Workspace, check_batch: Batch) -> Path:
+    """The ONNX file of a checkpoint, with input ``images`` and output ``logits``.
+
+    ``check_batch`` holds some real, normalised images. Raises `BackendError` if ONNX Runtime's
+    logits for them differ from torch's by more than 1e-3 of the largest.
+    """
+    parts = export_parts(checkpoint)
+    key = content_key(parts)
+    if (stored := workspace.intact("exports", key)) is None:
+        with workspace.store("exports", key, parts, f"export {checkpoint.model}") as folder:
+            graph = folder / "model.onnx"
+            _write_graph(checkpoint, graph)
+            found = _check(checkpoint, graph, check_batch)
+            write_atomically(folder / "check.json", json.dumps(found, indent=1, allow_nan=False))
+        stored = workspace.intact("exports", key)
+    assert stored is not None
+    return stored / "model.onnx"
+
+
+def export_parts(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What the file depends on."""
+    return {
+        "checkpoint": checkpoint.key,
+        "model": checkpoint.model,
+        "shape": [3, checkpoint.height, checkpoint.width, checkpoint.classes],
+        **exporter_parts(),
+        "code": code_version("engines", "models"),
+    }
+
+
+def exporter_parts() -> dict[str, Any]:
+    """What exports, read without importing it."""
+    libraries = [Plugin(target="", distributions=(each,)).version() for each in ("torch", "onnx")]
+    return {"libraries": libraries, "opset": OPSET}
+
+
+def _write_graph(checkpoint: Checkpoint, graph: Path) -> None:
+    import torch
+
+    from alignkit.models.architectures import load_model
+
+    mode: dict[str, Any] = {}
+    if checkpoint.format == "exported":  # its mode is fixed, and the exporter would switch it
+        mode = {"training": torch.onnx.TrainingMode.PRESERVE, "do_constant_folding": False}
+    example = torch.zeros(2, 3, checkpoint.height, checkpoint.width)
+    with _quiet_exporter():
+        torch.onnx.export(
+            load_model(checkpoint),
+            (example,),
+            graph,
+            dynamo=False,
+            **mode,
+            opset_version=OPSET,
+            input_names=["images"],
+            output_names=["logits"],
+            dynamic_axes={"images": {0: "samples"}, "logits": {0: "samples"}},
+        )
+
+
+@contextmanager
+def _quiet_exporter() -> Iterator[None]:
+    """Silence what the exporter always says of itself.
+
+    It is deprecated, by two warnings; and its tracer warns of each Python branch on a shape, which
+    the check on images of another batch size answers.
+    """
+    import torch
+
+    jit: Any = torch.jit
+    with warnings.catch_warnings():
+        for message in ("You are using the legacy TorchScript", "The feature will be removed"):
+            warnings.filterwarnings("ignore", message=message, category=DeprecationWarning)
+        warnings.filterwarnings("ignore", category=jit.TracerWarning)
+        warnings.filterwarnings("ignore", message="no signature found for <torch.ScriptMethod")
+        yield
+
+
+def _check(checkpoint: Checkpoint, graph: Path, batch: Batch) -> dict[str, Any]:
+    """Compare ONNX Runtime, unoptimised, with torch, both in float32 on the CPU."""
+    import numpy as np
+
+    from alignkit.backends.onnxruntime import ONNXRuntimeBackend
+    from alignkit.backends.torch import TorchBackend
+
+    def logits_of(backend: Any) -> Logits:
+        session = backend.open(checkpoint, graph, "fp32")
+        try:
+            logits: Logits = session.predict(batch)
+        finally:
+            session.close()
+        return logits
+
+    expected = logits_of(TorchBackend())
+    exported = logits_of(ONNXRuntimeBackend(optimisation="disabled"))
+    largest = float(np.abs(expected).max())
+    difference = float(np.abs(exported - expected).max())
+    if not difference <= TOLERANCE * largest:
+        raise BackendError(
+            f"the ONNX export of {checkpoint.model} differs from torch by {difference:g} where the "
+            f"largest logit is {largest:g} (allowed: {TOLERANCE:g} of it), on {len(batch)} images; "
+            "this model cannot be compared in ONNX runtimes"
+        )
+    return {
+        "images": len(batch),
+        "max_abs": difference,
+        "largest_logit": largest,
+        "relative": difference / largest if largest else 0.0,
+    }

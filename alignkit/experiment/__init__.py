@@ -1,0 +1,164 @@
+"""Path → Experiment: every mistake of a file and its overrides, in one pass, where it stands."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from alignkit.errors import ConfigError
+from alignkit.experiment.experiment import Experiment, ExperimentFile
+from alignkit.experiment.option import UNKNOWN
+from alignkit.experiment.override import Override
+from alignkit.experiment.source import Key, Problem, Source, dotted, parse
+from alignkit.plugins import did_you_mean
+
+OF_KEY = ("extra_forbidden", UNKNOWN)
+"""Errors that concern a key and not its value."""
+
+
+def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
+    """Read, override and validate an experiment file.
+
+    Raises one `ConfigError` that lists every mistake as ``file:line:col: a.b.c: message``, with the
+    line and a caret below it.
+    """
+    text = _read(path)
+    source = parse(text, str(path))
+    if source.value is not None or not source.problems:
+        for index, override in enumerate(overrides):
+            Override(override, index).apply(source)
+        content, mistakes = _validated(source)
+        source.problems += mistakes
+        if content is not None and not source.problems:
+            return Experiment(path, text, content, tuple(overrides))
+    raise ConfigError("\n".join(str(problem) for problem in sorted(set(source.problems))))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        siblings = [str(each) for each in sorted(path.parent.glob("*.y*ml"))]
+        hint = did_you_mean(str(path), siblings) if siblings else ""
+        raise ConfigError(f"{path}: no such file{hint}") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path} is a folder; give the YAML files in it: {path}/*.yaml") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _validated(source: Source) -> tuple[ExperimentFile | None, list[Problem]]:
+    if not isinstance(source.value, dict):
+        message = "the file is empty" if source.value is None else "not a mapping of keys"
+        advice = "; an experiment has at least 'name', 'data' and 'preprocess'"
+        return None, [Problem(source.place((), of_key=False), "", message + advice)]
+    try:
+        return ExperimentFile.model_validate(source.value), []
+    except ValidationError as error:
+        return None, problems_of(error, source, ExperimentFile)
+
+
+def problems_of(error: ValidationError, source: Source, model: type[BaseModel]) -> list[Problem]:
+    """What pydantic found wrong with a document that should be a ``model``, where it stands."""
+    problems = []
+    errors = error.errors(include_url=False)
+    meant = set()
+    for each in errors:
+        if each["type"] in OF_KEY and "; did you mean" in _message(each, model):
+            word = _message(each, model).rpartition("did you mean '")[2].rstrip("?'")
+            meant.add((*each["loc"][:-1], word))
+    for each in errors:
+        loc: Key = tuple(part for part in each["loc"] if part != "[key]")
+        if each["type"] == "too_short" and any(_below(other["loc"], loc) for other in errors):
+            continue  # pydantic counts only the entries that are right
+        if each["type"] in ("missing", "preset_size") and loc in meant:
+            continue  # it is there, misspelt, and reported as such
+        of_key = each["type"] in OF_KEY or loc != each["loc"] or isinstance(each["input"], dict)
+        place = source.place(loc, of_key=of_key)
+        problems.append(Problem(place, dotted(loc), _message(each, model)))
+    return problems
+
+
+def _below(inner: Key, outer: Key) -> bool:
+    return len(inner) > len(outer) and inner[: len(outer)] == outer
+
+
+IN_WORDS = {
+    "missing": "is required",
+    "string_pattern_mismatch": "a name begins with a letter or digit and holds only those and ._-",
+    "model_type": "should be a mapping of keys",
+    "model_attributes_type": "should be a mapping of keys",
+    "dict_type": "should be a mapping of keys",
+    "tuple_type": "should be a list",
+    "list_type": "should be a list",
+}
+"""Type of a pydantic error → what to say instead of its own words."""
+
+
+def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
+    kind, given, message = error["type"], error["input"], error["msg"]
+    if kind == "extra_forbidden":
+        known = _known_keys(error["loc"][:-1], model)
+        return f"unknown key{did_you_mean(str(error['loc'][-1]), known)}"
+    if kind == "too_short":
+        two = error["loc"] == ("preprocess",)
+        return "needs two paths or more; the first is the reference" if two else "needs an entry"
+    if kind in IN_WORDS:
+        return IN_WORDS[kind]
+    if not message.startswith("Input "):
+        return message
+    told = message.removeprefix("Input ")
+    if not isinstance(given, str | int | float | None):
+        return told
+    return f"{told}, not {_written(given)}{_nearest(error) if kind == 'literal_error' else ''}"
+
+
+def _nearest(error: ErrorDetails) -> str:
+    expected = error["ctx"]["expected"].replace(" or ", ", ").split(", ")
+    hint = did_you_mean(str(error["input"]), [each.strip("'") for each in expected])
+    return hint if "did you mean" in hint else ""
+
+
+def _written(given: Any) -> str:
+    if given is None:
+        return "empty"
+    return str(given).lower() if isinstance(given, bool) else repr(given)
+
+
+def _known_keys(loc: Sequence[str | int], model: type[BaseModel]) -> list[str]:
+    """The keys that may stand in the mapping at ``loc`` of a ``model``."""
+    holder: Any = model
+    for part in loc:
+        holder = _inner(holder, part)
+    return list(holder.model_fields) if _is_model(holder) else []
+
+
+def _inner(holder: Any, part: str | int) -> Any:
+    if _is_model(holder):
+        field = holder.model_fields.get(str(part))
+        return _bare(field.annotation) if field else None
+    arguments = get_args(holder)
+    if get_origin(holder) is dict:
+        return _bare(arguments[1])
+    return _bare(arguments[0]) if get_origin(holder) is tuple else None
+
+
+def _bare(annotation: Any) -> Any:
+    """An annotation without ``Annotated`` and ``| None``."""
+    if get_origin(annotation) is Annotated:
+        return _bare(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        (annotation,) = [each for each in get_args(annotation) if each is not type(None)]
+        return _bare(annotation)
+    return annotation
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

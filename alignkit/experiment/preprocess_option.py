@@ -1,0 +1,211 @@
+"""`PreprocessOption`: a preprocessing path as the YAML writes it, validated."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails
+
+from alignkit.decoders import DECODERS, Decoder
+from alignkit.errors import ConfigWarning
+from alignkit.experiment.option import (
+    PluginOption,
+    lines_of,
+    plugin_from,
+    plugin_schema,
+    refuse,
+    validated_with_plugin,
+    wrong,
+)
+from alignkit.experiment.stage_source import OWN, stages_from_source
+from alignkit.experiment.stages import Stages
+from alignkit.experiment.strict_types import STRICT, Integer, Number
+from alignkit.preprocess import (
+    Colour,
+    ColourSpace,
+    Crop,
+    Normalise,
+    Orient,
+    Preprocess,
+    Quantise,
+    Resize,
+)
+from alignkit.preprocess.decode import MAX_PIXELS
+from alignkit.preprocess.presets import PRESETS
+from alignkit.resizers import RESIZERS
+
+
+def _pair(value: Any) -> Any:
+    return (value, value) if isinstance(value, int) else value
+
+
+Side = Annotated[Integer, Field(ge=1, le=8192)]
+Size = Annotated[
+    tuple[Side, Side], BeforeValidator(_pair, json_schema_input_type=Side | tuple[Side, Side])
+]
+"""One side of a square in pixels, or height and width."""
+
+
+class ResizeOption(BaseModel):
+    """``resize:`` of a path: a resizer by name with its options, and the target."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str
+    size: Size
+    fit: Literal["squash", "shorter", "letterbox"] = "squash"
+    pad: Annotated[Integer, Field(ge=0, le=255)] = 114
+    rounding: Literal["down", "nearest"] = "down"
+    """Of the longer side of ``shorter``."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_plugin(cls, given: Any, handler: Callable[[Any], ResizeOption]) -> ResizeOption:
+        return validated_with_plugin(cls, given, handler, family="resizers", table=RESIZERS)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        own = dict(handler.resolve_ref_schema(handler(core))["properties"])
+        del own["name"]
+        return plugin_schema(RESIZERS, own=own, bare=False)
+
+    def build(self) -> Resize:
+        """The stage."""
+        resizer = plugin_from("resizers", RESIZERS, {"name": self.name, **(self.model_extra or {})})
+        return Resize(resizer, self.size, self.fit, self.pad, self.rounding)
+
+
+class CropOption(BaseModel):
+    """``crop:`` of a path: the size, or a mapping of ``size`` and ``half``."""
+
+    model_config = STRICT
+    size: Size
+    half: Literal["even", "down", "up"] = "even"
+    """Where a margin that is odd in all begins."""
+
+
+def _crop(value: Any) -> Any:
+    return value if value is None or isinstance(value, dict) else {"size": value}
+
+
+class NormaliseOption(BaseModel):
+    """``normalise:`` of a path: per-channel mean and std of values in 0..1."""
+
+    model_config = STRICT
+    mean: tuple[Number, Number, Number]
+    std: tuple[
+        Annotated[Number, Field(gt=0)],
+        Annotated[Number, Field(gt=0)],
+        Annotated[Number, Field(gt=0)],
+    ]
+
+
+class PreprocessOption(BaseModel):
+    """One entry of ``preprocess:``: a preset or an import with overrides, or every stage spelt out.
+
+    What an import leaves open or ignores is a `ConfigWarning`.
+    """
+
+    model_config = STRICT
+    preset: str | None = None
+    """What a real stack does, by name; its stages can be overridden one by one."""
+    torchpipe_toml: str | None = None
+    """A torchpipe TOML file; see `alignkit.experiment.torchpipe_toml`."""
+    huggingface: str | None = None
+    """A ``preprocessor_config.json``, or its folder; see `alignkit.experiment.hugging_face`."""
+    timm: str | None = None
+    """A model of timm; see `alignkit.experiment.timm_config`."""
+    size: Side | None = None
+    """Side of the square input, in pixels: needed by a preset, a timm model has its own."""
+    surrogate: bool = False
+    """Stand in for what the TOML file runs on a GPU, on the CPU."""
+    processor: Literal["slow", "fast"] | None = None
+    """Which of Hugging Face's processors; fast, if none is given."""
+    decode: Annotated[Decoder, PluginOption("decoders", DECODERS)]
+    orient: Literal["none", "exif"] = "none"
+    resize: ResizeOption
+    crop: Annotated[
+        CropOption | None,
+        BeforeValidator(_crop, json_schema_input_type=Size | CropOption | None),
+    ] = None
+    quantise: Literal["none", "round", "truncate"] = "none"
+    colour: ColourSpace = "rgb"
+    normalise: NormaliseOption | None = None
+    max_pixels: Annotated[Integer, Field(ge=1)] = MAX_PIXELS
+    """Images whose header declares more are not decoded."""
+    _source: Stages = PrivateAttr(default_factory=Stages)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _from_source(
+        cls, given: Any, handler: Callable[[Any], PreprocessOption]
+    ) -> PreprocessOption:
+        lines: list[InitErrorDetails] = []
+        option: PreprocessOption | None = None
+        source = Stages()
+        try:
+            if isinstance(given, dict):
+                given, source = stages_from_source(given, cls.model_fields, lines)
+            option = handler(given)
+        except ValidationError as error:
+            lines += lines_of(error)
+        if option and option.orient == "exif" and option.decode.orients:
+            message = "this decoder turns images by EXIF itself; leave 'orient' out"
+            lines.append(wrong("orient", message, "orient"))
+        refuse(cls.__name__, lines)
+        assert option is not None
+        option._source = source  # noqa: SLF001 - its own, in a class method
+        for warning in source.warnings:
+            warnings.warn(warning, ConfigWarning, stacklevel=2)
+        return option
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core))
+        schema["properties"]["preset"] = {"enum": sorted(PRESETS)}
+        del schema["required"]
+        spelt_out = {
+            "required": ["decode", "resize"],
+            "properties": {"resize": {"required": ["name", "size"]}, "size": False},
+        }
+        imported = {"anyOf": [{"required": [key]} for key in OWN if key != "preset"]}
+        return {
+            **schema,
+            "if": {"required": ["preset"]},
+            "then": {"required": ["size"]},
+            "else": {"if": imported, "else": spelt_out},
+        }
+
+    def build(self, name: str) -> Preprocess:
+        """The `Preprocess` this entry describes."""
+        normalise = (
+            Normalise(self.normalise.mean, self.normalise.std) if self.normalise else Normalise()
+        )
+        return Preprocess(
+            name=name,
+            decode=self.decode,
+            resize=self.resize.build(),
+            orient=Orient(self.orient),
+            crop=Crop(self.crop.size, self.crop.half) if self.crop else Crop(),
+            quantise=Quantise(self.quantise),
+            colour=Colour(self.colour),
+            normalise=normalise,
+            surrogate_of=self._source.surrogate_of,
+            max_pixels=self.max_pixels,
+        )

@@ -1,0 +1,292 @@
+"""`Gate`: the rules of an experiment or of a pixel gate, as the YAML writes them, validated.
+
+A threshold that no value can pass is refused: it would look like a rule and never fire.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from alignkit.experiment.rule_metric import OF_CLASS, RuleMetric, find_metric, metric_names
+from alignkit.experiment.strict_types import STRICT, Flag, Name, Number
+from alignkit.plugins import NO_GPU
+from alignkit.preprocess import STAGES
+
+Against = Literal["reference", "baseline"]
+PresetName = Literal["strict", "decode", "mlperf-99", "mlperf-99.9"]
+
+
+def _known_metric(name: str) -> str:
+    try:
+        return find_metric(name).name
+    except ValueError as error:
+        raise PydanticCustomError("metric", "{message}", {"message": str(error)}) from None
+
+
+MetricName = Annotated[
+    str,
+    AfterValidator(_known_metric),
+    WithJsonSchema(
+        {"anyOf": [{"enum": metric_names()}, {"type": "string", "pattern": OF_CLASS.pattern}]}
+    ),
+]
+Threshold = Annotated[Number, Field(ge=0)]
+Kind = Literal[
+    "subsampling", "format", "coding", "mode", "quality", "size", "orientation", "icc", "class",
+    "image",
+]  # fmt: skip
+"""What images are told apart by: those of `alignkit.preprocess.image_kinds`, their label and their
+id."""
+
+
+class Rule(BaseModel):
+    """One entry of ``gate.rules``: a metric and its limits, or the name of a preset of rules."""
+
+    model_config = STRICT
+    metric: MetricName | None = None
+    """``stage.metric``, ``coverage``, ``metric[.average]`` or ``recall[CLASS]``."""
+    preset: PresetName | None = None
+    """``strict`` bit-exact · ``decode`` mean ≤ 0.05 and max ≤ 2 grey levels · ``mlperf-99`` and
+    ``mlperf-99.9`` at least that share of the reference's accuracy."""
+    warn: Threshold | None = None
+    fail: Threshold | None = None
+    """Threshold on the absolute value; for PSNR, SSIM and cosine the least that is allowed."""
+    margin: Annotated[Number, Field(gt=0)] | None = None
+    """The whole 95 % interval inside it passes, wholly outside fails, across it is inconclusive."""
+    direction: Literal["both", "drop", "rise"] = "both"
+    """``both`` is equivalence; ``drop`` lets the candidate be better: non-inferiority."""
+    relative: Flag = False
+    """Limits are shares of the reference's (or the baseline's) value."""
+    against: Against = "reference"
+    """The reference path, or what `alignkit baseline record` wrote."""
+    mode: Literal["isolated", "cumulative"] | None = None
+    """Of a pixel metric: the stage alone, given the reference's input (the default), or with all
+    that came before it. Against a baseline always cumulative."""
+    path: Name | None = None
+    """Only this path, evaluated with; all by default."""
+    where: dict[Kind, Annotated[str, Field(min_length=1)]] | None = None
+    """Only these images: ``subsampling: 4:2:0`` and other kinds of file, ``class`` a label,
+    ``image`` a pattern of ids."""
+    backend: Name | None = None
+    precision: Name | None = None
+
+    @property
+    def measured(self) -> RuleMetric:
+        """The metric, looked up."""
+        assert self.metric is not None
+        return find_metric(self.metric)
+
+    @property
+    def group(self) -> dict[str, str]:
+        """``where``, empty if the rule is about all images."""
+        return {str(kind): value for kind, value in (self.where or {}).items()}
+
+    @property
+    def id(self) -> str:
+        """Names the rule in every output, the same whatever its limits are."""
+        narrowed = [each for each in (self.path, self.backend, self.precision, self.mode) if each]
+        narrowed += [f"{kind}={value}" for kind, value in sorted(self.group.items())]
+        against = ["against baseline"] if self.against == "baseline" else []
+        return " ".join([self.metric or self.preset or "", *narrowed, *against])
+
+    def expanded(self) -> tuple[Rule, ...]:
+        """The rules a preset stands for; the rule itself if it is not one."""
+        if self.preset is None:
+            return (self,)
+        kept = {"against": self.against, "path": self.path, "where": self.where}
+        return tuple(Rule(**{**rule, **kept}) for rule in PRESETS[self.preset])
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if reason := _wrong_with(self):
+            raise PydanticCustomError("rule", "{message}", {"message": reason})
+        return self
+
+
+PRESETS: dict[PresetName, tuple[dict[str, Any], ...]] = {
+    "strict": (
+        {"metric": "coverage", "fail": 0.0},
+        *({"metric": f"{stage}.changed", "fail": 0.0} for stage in STAGES),
+    ),
+    "decode": (
+        {"metric": "coverage", "fail": 0.0},
+        {"metric": "decode.mean_abs", "fail": 0.05},
+        {"metric": "decode.max_abs", "fail": 2.0},
+    ),
+    # mlcommons/inference_policies, inference_rules: 99 % or 99.9 % of the reference's quality
+    "mlperf-99": ({"metric": "top1", "fail": 0.01, "relative": True, "direction": "drop"},),
+    "mlperf-99.9": ({"metric": "top1", "fail": 0.001, "relative": True, "direction": "drop"},),
+}
+
+
+def _wrong_with(rule: Rule) -> str:
+    if (rule.metric is None) == (rule.preset is None):
+        return "a rule names either a 'metric' or a 'preset'"
+    limits = [limit for limit in (rule.warn, rule.fail, rule.margin) if limit is not None]
+    if rule.preset is not None:
+        fixed = limits or rule.relative or rule.mode or rule.direction != "both"
+        return (
+            "a preset has its own limits; give its metrics as rules to change them" if fixed else ""
+        )
+    if not limits:
+        return "a rule needs 'warn', 'fail' or 'margin'"
+    metric = rule.measured
+    return _never_fires(rule, metric) or next(
+        (reason for wrong, reason in _misfits(rule, metric) if wrong), ""
+    )
+
+
+def _never_fires(rule: Rule, metric: RuleMetric) -> str:
+    greatest = metric.greatest
+    if rule.relative:
+        greatest = 1.0 if rule.direction == "drop" else None
+    for name in ("warn", "fail", "margin"):
+        limit = getattr(rule, name)
+        if limit is None:
+            continue
+        if metric.worse == "below" and limit <= max(0.0, metric.least):
+            return f"'{name}: {limit:g}' can never fire: no {metric.name} is below {limit:g}"
+        if metric.worse == "above" and greatest is not None and limit >= greatest:
+            what = "drop" if rule.direction == "drop" else metric.name
+            return f"'{name}: {limit:g}' can never fire: {what} is at most {greatest:g}"
+    if rule.warn is not None and rule.fail is not None:
+        below = metric.worse == "below"
+        if rule.warn <= rule.fail if below else rule.warn >= rule.fail:
+            return f"'warn: {rule.warn:g}' can never fire: 'fail: {rule.fail:g}' comes first"
+    return ""
+
+
+def _misfits(rule: Rule, metric: RuleMetric) -> tuple[tuple[bool, str], ...]:
+    """What a rule says that its metric does not have."""
+    baseline = rule.against == "baseline"
+    return (
+        (
+            rule.direction != "both" and not metric.signed,
+            f"{metric.name} has no direction; leave 'direction' out",
+        ),
+        (
+            rule.margin is not None and not metric.interval,
+            f"{metric.name} has no interval to hold against a margin; use 'warn' or 'fail'",
+        ),
+        (
+            rule.relative and not (metric.signed or metric.kind == "latency"),
+            f"{metric.name} is a difference already, and relative to nothing",
+        ),
+        (
+            rule.relative and metric.kind == "class",
+            f"{metric.name} has limits in points; leave 'relative' out",
+        ),
+        (bool(rule.mode) and metric.kind != "pixel", "'mode' is for pixel metrics"),
+        (
+            metric.field == "ssim" and (baseline or rule.mode == "isolated"),
+            "SSIM is measured cumulatively, between two paths",
+        ),
+        (
+            metric.kind in ("pixel", "coverage") and bool(rule.backend or rule.precision),
+            "pixels are made before any backend runs; leave 'backend' and 'precision' out",
+        ),
+        (
+            baseline and rule.where is not None,
+            "subgroups are compared with the reference; leave 'against' out",
+        ),
+        (
+            baseline and metric.kind == "latency",
+            "a baseline's milliseconds are another machine's; compare with the reference",
+        ),
+        (
+            metric.kind == "latency" and rule.where is not None,
+            "latency is measured over all images; leave 'where' out",
+        ),
+        (
+            metric.name.startswith("latency.preprocess") and bool(rule.backend or rule.precision),
+            "preprocessing runs before any backend; leave 'backend' and 'precision' out",
+        ),
+        (
+            metric.name.startswith("latency.inference") and bool(rule.path),
+            "inference is timed on the reference path; leave 'path' out",
+        ),
+        (
+            baseline and rule.mode == "isolated",
+            "against a baseline a stage is compared with all that came before it",
+        ),
+        (
+            baseline and metric.field.startswith("logits."),
+            f"a baseline keeps predicted classes, which {metric.name} is not made of",
+        ),
+    )
+
+
+class Waiver(BaseModel):
+    """One entry of ``gate.waive``: a rule that may fail until a date, and why."""
+
+    model_config = STRICT
+    rule: str
+    """Its metric; or its id, which adds path, backend, precision and mode if it names them."""
+    path: Name | None = None
+    """Only where the candidate is this path."""
+    until: Annotated[dt.date, Field(strict=False)]
+    """The last day it holds."""
+    reason: Annotated[str, Field(min_length=8)]
+
+
+class Gate(BaseModel):
+    """``gate:``: when the run fails."""
+
+    model_config = STRICT
+    informational: Flag = False
+    """Show verdicts, but exit 0."""
+    on_inconclusive: Literal["warn", "fail"] = "warn"
+    allow_missing: Flag | Literal["gpu"] = False
+    """Let paths and cells that this machine cannot run be skipped without exit code 4: any, or only
+    those that need a GPU it has not."""
+    environment: str | None = None
+    """Fingerprint of the environment whose baseline is compared with; by default this machine's. A
+    machine without a GPU can name a GPU's, whose golden tensors its stand-in is held against."""
+    rules: Annotated[tuple[Rule, ...], Field(min_length=1)] | None = None
+    """By default churn ≤ 2 % and macro recall within ±1 point; without labels, ``strict``."""
+    waive: tuple[Waiver, ...] = ()
+
+    def allows(self, reason: str) -> bool:
+        """Whether something may be skipped that cannot run here for this reason."""
+        return NO_GPU in reason if self.allow_missing == "gpu" else self.allow_missing
+
+    def placed(self, lines: Sequence[int] = (), *, with_model: bool) -> list[tuple[Rule, int]]:
+        """Every rule with its line, 0 if unknown: presets spelt out, and what they imply."""
+        rules = self.rules or (DEFAULT_RULES if with_model else PIXEL_RULES)
+        numbered = zip(rules, lines or [0] * len(rules), strict=True)
+        placed = [(each, line) for rule, line in numbered for each in rule.expanded()]
+        # images that one side cannot decode are in no pixel metric: that must not go unseen
+        for against in get_args(Against):
+            kinds = [each.measured.kind for each, _ in placed if each.against == against]
+            if "pixel" in kinds and "coverage" not in kinds:
+                placed.append((Rule(metric="coverage", fail=0.0, against=against), 0))
+        return placed
+
+    @model_validator(mode="after")
+    def _waivers_match(self) -> Self:
+        if not self.waive:
+            return self
+        known = {
+            name
+            for with_model in (False, True)
+            for rule, _ in self.placed(with_model=with_model)
+            for name in (rule.id, rule.metric or "")
+        }
+        for waiver in self.waive:
+            if waiver.rule not in known:
+                ids = ", ".join(sorted(known))
+                message = f"a waiver for {waiver.rule!r}, which is no rule's id: {ids}"
+                raise PydanticCustomError("waiver", "{message}", {"message": message})
+        return self
+
+
+DEFAULT_RULES = (
+    Rule(metric="churn", fail=0.02),
+    Rule(metric="recall.macro", margin=0.01),
+)
+PIXEL_RULES = (Rule(preset="strict"),)

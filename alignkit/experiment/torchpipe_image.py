@@ -1,0 +1,156 @@
+"""What torchpipe's backends, called one after the other, do to an image: as stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from alignkit.errors import ConfigError
+from alignkit.experiment.torchpipe_backend import BACKENDS, Place
+from alignkit.plugins import did_you_mean
+
+Call: TypeAlias = tuple[str, str, Mapping[str, str], str]
+"""Node, backend, the node's keys, and ``file:line`` to name in an error."""
+
+NOT_NORMALISED = {"mean": [0.0, 0.0, 0.0], "std": [1 / 255, 1 / 255, 1 / 255]}
+"""Of values in 0..1: the model receives 0..255."""
+STAND_INS: dict[str, dict[str, Any]] = {
+    "decode": {"name": "simplejpeg", "chroma": "nearest"},
+    "resize": {"name": "torch", "mode": "bilinear", "align_corners": True},
+}
+"""For torchpipe-cuda, as in the preset ``torchpipe-gpu-surrogate``."""
+NO_MEAN = (
+    "no TensorrtTensor with 'mean' and 'std', so the model is handed values in 0..255; if it is "
+    "normalised elsewhere, say so with 'normalise'"
+)
+
+
+def image_stages(
+    calls: Iterable[Call], *, surrogate: bool = False
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The stage block up to the model, and what the file leaves open.
+
+    Raises `ConfigError` for what torchpipe refuses and for what a `Preprocess` cannot express.
+    """
+    image = _Image()
+    for _, name, keys, at in calls:
+        try:
+            image.call(name, keys)
+        except ConfigError as error:
+            raise ConfigError(f"{at}: {name}: {error}") from None
+        if image.inferred:
+            break
+    return image.block(surrogate=surrogate), image.open_questions()
+
+
+@dataclass(slots=True)
+class _Image:
+    place: Place = "encoded"
+    order: str = ""
+    """``rgb`` or ``bgr``, as torchpipe tracks it under the key ``color``."""
+    stages: dict[str, Any] = field(default_factory=dict)
+    inferred: bool = False
+
+    def call(self, name: str, keys: Mapping[str, str]) -> None:
+        backend = BACKENDS.get(name)
+        if backend is None:
+            near = did_you_mean(name, BACKENDS)
+            raise ConfigError(f"alignkit knows not what this does to an image{near}")
+        if backend.takes and self.place not in backend.takes:
+            found = {"encoded": "bytes", "mat": "a Mat"}.get(self.place, "a tensor")
+            raise ConfigError(f"is given {found}, which it refuses")
+        steps: dict[str, Callable[[str, Mapping[str, str]], None]] = {
+            "decode": self._decode, "resize": self._resize, "letterbox": self._letterbox,
+            "colour": self._colour, "infer": self._infer,
+        }  # fmt: skip
+        if backend.does in steps:
+            steps[backend.does](name, keys)
+        device = keys.get("device", "cuda") if name == "Mat2Tensor" else ""
+        if device not in ("", "cpu", "cuda"):
+            raise ConfigError(f"'device' must be cpu or cuda, not {device!r}")
+        self.place = "cpu" if device == "cpu" else backend.gives or self.place
+
+    def _decode(self, name: str, keys: Mapping[str, str]) -> None:
+        self.order = "bgr" if name == "DecodeMat" else _order(keys)
+        self.stages["decode"] = {"name": "torchpipe" if name == "DecodeMat" else "torchpipe-cuda"}
+
+    def _resize(self, name: str, keys: Mapping[str, str]) -> None:
+        if "resize" in self.stages:
+            raise ConfigError("a second resize; a path has one")
+        smallest = 1 if name == "ResizeMat" else 2
+        height, width = (_whole(keys, key, smallest) for key in ("resize_h", "resize_w"))
+        resizer = {"mat": ("torchpipe", "mat"), "cpu": ("torchpipe", "tensor")}.get(self.place)
+        plugin = {"name": resizer[0], "op": resizer[1]} if resizer else {"name": "torchpipe-cuda"}
+        self.stages["resize"] = {**plugin, "size": [height, width]}
+
+    def _letterbox(self, _: str, keys: Mapping[str, str]) -> None:
+        self._resize("ResizeMat", keys)
+        pads = {_pad(each) for each in keys.get("pad_val", "0").split(",")[:3]}
+        if len(pads) > 1:
+            raise ConfigError("'pad_val' of three levels; a path's border is one grey")
+        self.stages["resize"] |= {"fit": "letterbox", "rounding": "nearest", "pad": pads.pop()}
+
+    def _colour(self, name: str, keys: Mapping[str, str]) -> None:
+        if name.endswith("Tensor") and "color" not in keys:
+            raise ConfigError("needs the key 'color'")
+        self.order = _order(keys)
+
+    def _infer(self, _: str, keys: Mapping[str, str]) -> None:
+        mean, std = _levels(keys, "mean"), _levels(keys, "std")
+        if mean or std:
+            self.stages["normalise"] = {
+                "mean": [level / 255 for level in mean or [0.0] * 3],
+                "std": [level / 255 for level in std or [1.0] * 3],
+            }
+        self.inferred = True
+
+    def block(self, *, surrogate: bool) -> dict[str, Any]:
+        for stage in ("decode", "resize"):
+            if stage not in self.stages:
+                raise ConfigError(f"no backend that {stage}s the image")
+        block = {"normalise": NOT_NORMALISED, **self.stages, "colour": self.order}
+        on_gpu = [stage for stage in STAND_INS if block[stage]["name"] == "torchpipe-cuda"]
+        if surrogate and not on_gpu:
+            raise ConfigError("'surrogate': nothing here runs on a GPU; leave it out")
+        for stage in on_gpu if surrogate else ():
+            block[stage] = {**block[stage], **STAND_INS[stage]}
+        return block
+
+    def open_questions(self) -> tuple[str, ...]:
+        return () if "normalise" in self.stages else (NO_MEAN,)
+
+
+def _order(keys: Mapping[str, str]) -> str:
+    order = keys.get("color", "rgb")
+    if order not in ("rgb", "bgr"):
+        raise ConfigError(f"'color' must be rgb or bgr, not {order!r}")
+    return order
+
+
+def _whole(keys: Mapping[str, str], key: str, smallest: int) -> int:
+    given = keys.get(key)
+    if given is None:
+        raise ConfigError(f"needs the key {key!r}")
+    if not given.isdigit() or int(given) < smallest:
+        raise ConfigError(f"{key!r} must be a whole number from {smallest}, not {given!r}")
+    return int(given)
+
+
+def _pad(given: str) -> int:
+    if not given.strip().isdigit() or int(given) > 255:
+        raise ConfigError(f"'pad_val' must be levels in 0..255, not {given!r}")
+    return int(given)
+
+
+def _levels(keys: Mapping[str, str], key: str) -> list[float]:
+    """Three levels of 0..255, as TensorrtTensor takes them; none without the key."""
+    if key not in keys:
+        return []
+    try:
+        levels = [float(each) for each in keys[key].split(",")]
+    except ValueError:
+        raise ConfigError(f"{key!r} must be three numbers, not {keys[key]!r}") from None
+    if len(levels) != 3 or min(levels) <= 1 + 1e-5:
+        raise ConfigError(f"{key!r}: torchpipe takes three levels of 0..255, each over 1")
+    return levels

@@ -1,0 +1,163 @@
+"""A torchpipe TOML file → the stages torchpipe 0.2.25 runs for it, and the keys it ignores.
+
+A key above the first section holds for every node that does not set it; a section ``[global]`` is
+dropped (``omniback.parse``). Nodes follow each other by ``next``. The import ends at the model:
+TensorrtTensor's ``mean`` and ``std``, of values in 0..255, are `Normalise`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from alignkit.errors import ConfigError
+from alignkit.experiment.stages import Stages
+from alignkit.experiment.torchpipe_backend import BACKENDS, SCHEDULING
+from alignkit.experiment.torchpipe_chain import backends_of, wrappers_of
+from alignkit.experiment.torchpipe_image import image_stages
+
+ALONE = "default_node_name"
+"""The name torchpipe gives to the node of a file without sections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A section of the file with the keys that hold for all."""
+
+    name: str
+    keys: dict[str, str]
+    chain: tuple[str, ...]
+    at: str
+    """``file:line`` of its ``backend``."""
+
+
+def stages_of_toml(file: Path, *, surrogate: bool = False) -> Stages:
+    """Read the file; with ``surrogate``, CPU stand-ins take the place of what runs on a GPU.
+
+    Raises `ConfigError` with ``file:line`` for a file torchpipe refuses, and for what no
+    `Preprocess` can express.
+    """
+    toml = _Toml.read(file)
+    nodes = _in_order(toml)
+    calls = [(node.name, name, node.keys, node.at) for node in nodes for name in node.chain]
+    try:
+        block, open_questions = image_stages(calls, surrogate=surrogate)
+    except ConfigError as error:
+        located = str(error).startswith(str(file))
+        raise ConfigError(str(error) if located else f"{file}: {error}") from None
+    warnings = [*_ignored(toml, nodes), *(f"{file}: {text}" for text in open_questions)]
+    return Stages(block, "torchpipe-gpu" if surrogate else "", tuple(warnings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Toml:
+    """A file's keys by section (``""``: above the first one), each with its line from 1."""
+
+    file: Path
+    sections: dict[str, dict[str, Any]]
+    lines: dict[tuple[str, str], int]
+
+    @classmethod
+    def read(cls, file: Path) -> _Toml:
+        try:
+            text = file.read_text(encoding="utf-8")
+            parsed = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{file}: not valid TOML: {error}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise ConfigError(f"{file}: cannot be read ({reason})") from None
+        sections = {name: keys for name, keys in parsed.items() if isinstance(keys, dict)}
+        sections[""] = {key: given for key, given in parsed.items() if not isinstance(given, dict)}
+        return cls(file, sections, _lines(text))
+
+    def at(self, section: str, key: str = "") -> str:
+        """``file:line`` of a key, of its section, or of the file."""
+        found = self.lines.get((section, key)) or self.lines.get((section, ""))
+        return f"{self.file}:{found}" if found else str(self.file)
+
+
+def _lines(text: str) -> dict[tuple[str, str], int]:
+    """Where keys and section heads stand; tomllib does not tell."""
+    section = ""
+    lines: dict[tuple[str, str], int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if head := re.match(r"""\s*\[\s*["']?([^]"']+?)["']?\s*]""", line):
+            section = head.group(1)
+            lines.setdefault((section, ""), number)
+        elif key := re.match(r"""\s*(?:"([^"]+)"|'([^']+)'|([\w-]+))\s*=""", line):
+            lines.setdefault((section, next(filter(None, key.groups()))), number)
+    return lines
+
+
+def _in_order(toml: _Toml) -> list[Node]:
+    """The nodes from the root on; an image must have one way through them."""
+    shared = toml.sections[""]
+    names = [name for name in toml.sections if name not in ("", "global")]
+    given = {name: {**shared, **toml.sections[name]} for name in names} or {ALONE: shared}
+    nodes = {
+        name: _node(toml, name, {key: _text(each) for key, each in keys.items()})
+        for name, keys in given.items()
+    }
+    following = {name: node.keys.get("next", "") for name, node in nodes.items()}
+    roots = [name for name in nodes if name not in following.values()]
+    if len(roots) != 1:
+        raise ConfigError(f"{toml.file}: an image must enter at one node, not at {len(roots)}")
+    order = [nodes[roots[0]]]
+    while after := following[order[-1].name]:
+        if after not in nodes or nodes[after] in order:
+            why = "several ways for one image" if "," in after else "no such node"
+            why = "back to a node before it" if after in nodes else why
+            raise ConfigError(f"{toml.at(order[-1].name, 'next')}: next = {after!r}: {why}")
+        order.append(nodes[after])
+    if len(order) < len(nodes):
+        raise ConfigError(f"{toml.file}: not every node follows from {order[0].name!r} by 'next'")
+    return order
+
+
+def _text(given: Any) -> str:
+    """A value as torchpipe sees it: all are text, and ``true`` is ``1``."""
+    return str(int(given)) if isinstance(given, bool) else str(given)
+
+
+def _node(toml: _Toml, name: str, keys: dict[str, str]) -> Node:
+    at = toml.at(name if "backend" in toml.sections.get(name, {}) else "", "backend")
+    if "backend" not in keys:
+        raise ConfigError(f"{toml.at(name)}: node {name!r} has no 'backend'")
+    for key in ("or", "map"):
+        if key in keys:
+            raise ConfigError(f"{toml.at(name, key)}: {key!r}: alignkit follows one way, by 'next'")
+    if "device_id" in keys and wrappers_of(keys["backend"]) & {"SyncTensor", "StreamGuard"}:
+        raise ConfigError(f"{toml.at(name, 'device_id')}: 'device_id': SyncTensor refuses it")
+    try:
+        chain = backends_of(keys["backend"])
+    except ConfigError as error:
+        raise ConfigError(f"{at}: backend: {error}") from None
+    return Node(name, keys, chain, at)
+
+
+def _ignored(toml: _Toml, nodes: list[Node]) -> list[str]:
+    """A line for each key that nothing reads; nodes of unknown backends may read any."""
+    read = {node.name: _read_by(node) for node in nodes}
+    found: list[tuple[str, str, str]] = []
+    for section, keys in toml.sections.items():
+        readers = {"": list(read.values()), "global": []}.get(section, [read.get(section)])
+        why = {"": "no node reads it", "global": "it drops the section [global]"}.get(
+            section, f"no backend of [{section}] reads it"
+        )
+        if None not in readers:
+            known = {key for reader in readers for key in reader or ()}
+            found += [(section, key, why) for key in keys if key not in known]
+    return [
+        f"{toml.at(section, key)}: torchpipe 0.2.25 ignores {key!r}: {why}"
+        for section, key, why in found
+    ]
+
+
+def _read_by(node: Node) -> set[str] | None:
+    if any(name not in BACKENDS for name in node.chain):
+        return None
+    return {*SCHEDULING, *(key for name in node.chain for key in BACKENDS[name].reads)}

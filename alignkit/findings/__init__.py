@@ -1,0 +1,1 @@
+"""Measured results → the types of the record."""

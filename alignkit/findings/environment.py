@@ -1,0 +1,121 @@
+"""Where a run was made: versions, codec builds, GPU, flags that change numbers, git revision."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Collection
+from importlib import metadata
+from pathlib import Path
+
+from alignkit.backends import BACKENDS
+from alignkit.datasets import DATASETS
+from alignkit.decoders import DECODERS
+from alignkit.machine import _output, gpu_name
+from alignkit.record import Environment
+from alignkit.resizers import RESIZERS
+from alignkit.version import __version__
+
+LIBRARIES = ("numpy", "onnx", "pandas", "pyarrow", "scikit-learn", "scipy")
+"""What every run computes with, besides the plugins' own libraries."""
+VARIABLES = (
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUDA_VISIBLE_DEVICES",
+    "MKL_NUM_THREADS",
+    "NVIDIA_TF32_OVERRIDE",
+    "OMP_NUM_THREADS",
+    "ORT_TF32_OVERRIDE",
+)
+"""Environment variables that change results or times; recorded where set."""
+
+
+def environment(decoders: Collection[str] = tuple(DECODERS)) -> Environment:
+    """Look at this process and machine. Imports the libraries of the decoders named."""
+    return Environment(
+        python=platform.python_version(),
+        platform=platform.platform(),
+        cpu=cpu_name(),
+        cores=os.cpu_count() or 1,
+        gpu=gpu_name(),
+        versions=versions(),
+        codecs=codecs(decoders),
+        flags=flags(),
+        git=git_revision(Path.cwd()),
+    )
+
+
+def cpu_name() -> str:
+    """The processor's model name, or at least its architecture."""
+    cpuinfo = Path("/proc/cpuinfo")
+    for line in cpuinfo.read_text().splitlines() if cpuinfo.exists() else ():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """Distribution → version of every installed library that a run may compute with."""
+    families = (BACKENDS, DATASETS, DECODERS, RESIZERS)
+    names = {
+        distribution
+        for family in families
+        for plugin in family.values()
+        for distribution in plugin.distributions
+    }
+    found = {"alignkit": __version__}
+    for name in sorted(names.union(LIBRARIES)):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue  # not installed: the plugins that need it say so
+    return found
+
+
+def codecs(decoders: Collection[str] = tuple(DECODERS)) -> dict[str, str]:
+    """Decoder → the library and codec build it really runs."""
+    return {
+        name: plugin.load()().version()
+        for name, plugin in DECODERS.items()
+        if name in decoders and not plugin.missing()
+    }
+
+
+def flags() -> dict[str, str]:
+    """Settings of this process that change numbers or times; torch's where it was imported."""
+    import cv2
+
+    found = {"cv2 threads": str(cv2.getNumThreads()), **_torch_flags()}
+    return found | {name: os.environ[name] for name in VARIABLES if name in os.environ}
+
+
+def _torch_flags() -> dict[str, str]:
+    torch = sys.modules.get("torch")
+    if torch is None:  # nothing was computed with it
+        return {}
+    return {
+        "torch threads": str(torch.get_num_threads()),
+        "torch deterministic algorithms": _on(torch.are_deterministic_algorithms_enabled()),
+        "torch float32 matmul precision": torch.get_float32_matmul_precision(),
+        "cudnn TF32": _on(torch.backends.cudnn.allow_tf32),
+        "cudnn benchmark": _on(torch.backends.cudnn.benchmark),
+        "torch CPU capability": torch.backends.cpu.get_cpu_capability(),
+    }
+
+
+def _on(value: bool) -> str:
+    return "on" if value else "off"
+
+
+def git_revision(folder: Path) -> str:
+    """The commit of the repository around ``folder``, with ``-dirty`` if tracked files differ from
+    it; empty outside git.
+    """
+    if not shutil.which("git"):
+        return ""
+    revision = _output(["git", "-C", str(folder), "rev-parse", "HEAD"])
+    if not revision:
+        return ""
+    changed = _output(["git", "-C", str(folder), "status", "--porcelain", "--untracked-files=no"])
+    return f"{revision}-dirty" if changed else revision

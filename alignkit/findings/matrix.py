@@ -1,0 +1,315 @@
+"""Cells → drift matrix: every cell against the aligned cell of its row, then all seeds joined."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from alignkit.compare.metrics import METRICS, logit_distance, predicted_classes
+from alignkit.compare.noise_floor import noise_floor
+from alignkit.compare.predictions import Predictions, mean_metrics
+from alignkit.compare.statistics import holm
+from alignkit.findings.drift import drift_facts, logit_facts
+from alignkit.findings.provenance import state_of
+from alignkit.outcome import Measured
+from alignkit.record import (
+    Artifact,
+    BatchCheck,
+    BuildSpread,
+    Cell,
+    ClassCounts,
+    MatrixEntry,
+    NoiseFloor,
+    NumericDrift,
+    State,
+)
+from alignkit.workspace import file_sha256
+
+if TYPE_CHECKING:
+    from alignkit.predict.cells import Predicted
+
+
+Checked = TypeVar("Checked", BatchCheck, BuildSpread)
+
+
+def predictions_of(predicted: Predicted) -> Predictions | None:
+    """What a cell predicted; ``None`` if it did not run."""
+    return predicted.ended.value.predictions if isinstance(predicted.ended, Measured) else None
+
+
+def cell_facts(predicted: Sequence[Predicted], folder: Path, *, resamples: int) -> tuple[Cell, ...]:
+    """Every evaluation as the record holds it; predictions are written beside as Parquet."""
+    rows, bases = _aligned_cells(predicted), _reference_runtimes(predicted)
+    return tuple(
+        _cell(each, rows[_row(each), each.seed], bases.get(_on(each)), folder, resamples)
+        for each in predicted
+    )
+
+
+def matrix_facts(predicted: Sequence[Predicted], *, resamples: int) -> tuple[MatrixEntry, ...]:
+    """One entry for all seeds of a cell; seeds and images are resampled together."""
+    groups: dict[tuple[str, str, str, str], list[Predicted]] = {}
+    for each in predicted:
+        groups.setdefault(entry_place(each), []).append(each)
+    references, bases = _aligned_cells(predicted), _reference_runtimes(predicted)
+    return corrected(
+        [
+            _matrix_entry(
+                members,
+                [references[_row(each), each.seed] for each in members],
+                [bases.get(_on(each)) for each in members],
+                resamples,
+            )
+            for members in groups.values()
+        ]
+    )
+
+
+def corrected(entries: Sequence[MatrixEntry]) -> tuple[MatrixEntry, ...]:
+    """Each metric's p-values corrected for the entries that were compared."""
+    found: list[dict[str, float]] = [{} for _ in entries]
+    for metric in METRICS:
+        tested = [
+            (index, entry.drift.p_values[metric])
+            for index, entry in enumerate(entries)
+            if entry.drift and metric in entry.drift.p_values
+        ]
+        adjusted = holm([p for _, p in tested])
+        for (index, _), p in zip(tested, adjusted, strict=True):
+            found[index][metric] = p
+    return tuple(
+        entry.model_copy(update={"drift": entry.drift.model_copy(update={"holm": p_values})})
+        if entry.drift
+        else entry
+        for entry, p_values in zip(entries, found, strict=True)
+    )
+
+
+def floor_facts(predicted: Sequence[Predicted]) -> tuple[NoiseFloor, ...]:
+    """What another seed alone does to each row's aligned cell; needs two seeds."""
+    rows: dict[str, list[Predicted]] = {}
+    for each in predicted:
+        if each.evaluation.aligned and predictions_of(each) is not None:
+            rows.setdefault(_row(each), []).append(each)
+    return tuple(_floor(name, members) for name, members in rows.items() if len(members) > 1)
+
+
+def _row(predicted: Predicted) -> str:
+    return predicted.evaluation.training.row
+
+
+def _aligned_cells(predicted: Sequence[Predicted]) -> dict[tuple[str, int], Predicted]:
+    return {(_row(each), each.seed): each for each in predicted if each.evaluation.aligned}
+
+
+def _on(predicted: Predicted) -> tuple[str, int, str]:
+    """Row, seed and path: what a model is handed the same tensors for."""
+    return _row(predicted), predicted.seed, predicted.evaluation.preprocess.name
+
+
+def _reference_runtimes(predicted: Sequence[Predicted]) -> dict[tuple[str, int, str], Predicted]:
+    """The cell of each model and path in the runtime that its row's aligned cell ran in."""
+    aligned = _aligned_cells(predicted)
+    return {
+        _on(each): each
+        for each in predicted
+        if each.evaluation.runtime == aligned[_row(each), each.seed].evaluation.runtime
+    }
+
+
+def entry_place(predicted: Predicted) -> tuple[str, str, str, str]:
+    """Trained with, evaluated with, backend, precision."""
+    evaluation = predicted.evaluation
+    return (
+        evaluation.training.row,
+        evaluation.evaluated_with,
+        evaluation.runtime.name,
+        evaluation.runtime.precision,
+    )
+
+
+def _cell(
+    predicted: Predicted, reference: Predicted, base: Predicted | None, folder: Path, resamples: int
+) -> Cell:
+    facts = _of_any_end(predicted)
+    if not isinstance(predicted.ended, Measured):
+        return Cell(**facts)
+    answer = predicted.ended.value
+    predictions = answer.predictions
+    against = None if predicted.evaluation.aligned else predictions_of(reference)
+    return Cell(
+        **facts,
+        n=len(predictions),
+        metrics=dict(predictions.counts().metrics()),
+        counts=_class_counts(predictions),
+        effective=answer.effective,
+        inputs=answer.inputs,
+        non_finite=predictions.non_finite,
+        batch=answer.batch,
+        numeric=numeric_facts([(base, predicted)]),
+        builds=predicted.builds,
+        predictions=_artifact(predictions, folder, predicted, base),
+        drift=None if against is None else drift_facts([against], [predictions], resamples),
+    )
+
+
+def _of_any_end(predicted: Predicted) -> dict[str, Any]:
+    """What a `Cell` holds whether or not it ran."""
+    trained_with, evaluated_with, backend, precision = entry_place(predicted)
+    state, reason, trace = state_of(predicted.ended)
+    return {
+        "trained_with": trained_with,
+        "evaluated_with": evaluated_with,
+        "backend": backend,
+        "precision": precision,
+        "seed": predicted.seed,
+        "aligned": predicted.evaluation.aligned,
+        "key": predicted.evaluation.key,
+        "state": state,
+        "reason": reason,
+        "traceback": trace,
+        "fraction": predicted.evaluation.training.fraction,
+        "unsuited": predicted.evaluation.unsuited,
+    }
+
+
+def _artifact(
+    predictions: Predictions, folder: Path, predicted: Predicted, base: Predicted | None
+) -> Artifact:
+    """The predictions, and beside each image its greatest |Δlogit| from the reference runtime."""
+    # a row's name has spaces and a percent sign, which links do not take
+    entry = re.sub(r"[^\w.+=-]+", "_", "-".join(entry_place(predicted)))
+    name = f"predictions/{entry}-seed{predicted.seed}.parquet"
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    besides = {}
+    if (sides := _same_inputs(base, predicted)) is not None:
+        change = predictions.logits.astype(np.float64) - sides[0].logits
+        besides["runtime_max_abs"] = np.abs(change).max(axis=1)
+    predictions.to_parquet(folder / name, **besides)
+    return Artifact(path=name, sha256=file_sha256(folder / name))
+
+
+def _class_counts(predictions: Predictions) -> tuple[ClassCounts, ...]:
+    counts = predictions.counts()
+    return tuple(
+        ClassCounts(
+            name=name,
+            true_positive=hits,
+            false_positive=predicted - hits,
+            false_negative=support - hits,
+        )
+        for name, hits, predicted, support in zip(
+            predictions.classes, counts.true_positive, counts.predicted, counts.support, strict=True
+        )
+    )
+
+
+def numeric_facts(
+    pairs: Sequence[tuple[Predicted | None, Predicted]],
+) -> NumericDrift | None:
+    """Reference runtime and another, seed by seed, on the same tensors.
+
+    ``None`` if they are one runtime, if one did not run, or if one was handed anything else.
+    """
+    sides = [both for before, after in pairs if (both := _same_inputs(before, after))]
+    if not sides:
+        return None
+    before = np.concatenate([left.logits for left, _ in sides])
+    after = np.concatenate([right.logits for _, right in sides])
+    found = logit_distance(before, after)
+    flips = int((predicted_classes(before) != predicted_classes(after)).sum())
+    return NumericDrift(
+        n=len(before), flips=flips, non_finite=found.non_finite, logits=logit_facts(found)
+    )
+
+
+def _same_inputs(
+    before: Predicted | None, after: Predicted
+) -> tuple[Predictions, Predictions] | None:
+    if before is None or before is after:
+        return None
+    left, right = before.ended, after.ended
+    if not isinstance(left, Measured) or not isinstance(right, Measured):
+        return None
+    if left.value.inputs != right.value.inputs:
+        return None
+    return left.value.predictions, right.value.predictions
+
+
+def _matrix_entry(
+    members: Sequence[Predicted],
+    references: Sequence[Predicted],
+    bases: Sequence[Predicted | None],
+    resamples: int,
+) -> MatrixEntry:
+    trained_with, evaluated_with, backend, precision = entry_place(members[0])
+    pairs = [
+        (reference, each)
+        for reference, each in zip(references, members, strict=True)
+        if predictions_of(reference) is not None and predictions_of(each) is not None
+    ]
+    ran = [each for _, each in pairs]
+    state, reason = _joined_state(members, references, ran)
+    is_aligned = members[0].evaluation.aligned
+    sides = _sides(pairs)
+    return MatrixEntry(
+        trained_with=trained_with,
+        evaluated_with=evaluated_with,
+        backend=backend,
+        precision=precision,
+        aligned=is_aligned,
+        state=state,
+        reason=reason,
+        seeds=tuple(each.seed for each in ran),
+        metrics=mean_metrics(sides[1]),
+        drift=None if is_aligned or not ran else drift_facts(*sides, resamples),
+        fraction=members[0].evaluation.training.fraction,
+        unsuited=all(each.evaluation.unsuited for each in members),
+        numeric=numeric_facts([*zip(bases, members, strict=True)]),
+        non_finite=sum(each.non_finite for each in map(predictions_of, ran) if each),
+        batch=_greatest([e.ended.value.batch for e in ran if isinstance(e.ended, Measured)]),
+        builds=_greatest([each.builds for each in ran if each.builds]),
+    )
+
+
+def _greatest(found: Sequence[Checked]) -> Checked | None:
+    """The one with the greatest difference, an unknown one before all."""
+    return max(found, key=lambda each: (each.max_abs is None, each.max_abs or 0.0), default=None)
+
+
+def _joined_state(
+    members: Sequence[Predicted], references: Sequence[Predicted], ran: Sequence[Predicted]
+) -> tuple[State, str]:
+    """(state, reason) of an entry whose seeds may have ended differently."""
+    absent = [each for each in members if each not in ran]
+    if not absent:
+        return "measured", ""
+    state, reason, _ = state_of(absent[0].ended)
+    if state == "measured":
+        state, why, _ = state_of(references[members.index(absent[0])].ended)
+        reason = f"the cell it is compared with did not run: {why}"
+    if ran:
+        return "measured", f"without seed {', '.join(str(each.seed) for each in absent)}: {reason}"
+    return state, reason
+
+
+def _sides(
+    pairs: Iterable[tuple[Predicted, Predicted]],
+) -> tuple[list[Predictions], list[Predictions]]:
+    both = [(predictions_of(left), predictions_of(right)) for left, right in pairs]
+    return [left for left, _ in both if left], [right for _, right in both if right]
+
+
+def _floor(name: str, members: Sequence[Predicted]) -> NoiseFloor:
+    found = noise_floor([each for each in map(predictions_of, members) if each is not None])
+    assert found.churn is not None  # two seeds or more, each with predictions
+    return NoiseFloor(
+        preprocess=name,
+        seeds=tuple(each.seed for each in members),
+        metrics=found.metrics,
+        churn=found.churn,
+    )

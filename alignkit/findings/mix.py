@@ -1,0 +1,55 @@
+"""Cells → whether training on a mix of paths removes the drift between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, get_args
+
+from alignkit.findings.entry_change import drift_of, entry_change
+from alignkit.record import MatrixEntry, MixFacts
+from alignkit.record.place import paths_of, row_name
+
+if TYPE_CHECKING:
+    from alignkit.predict.cells import Predicted
+
+METRICS = get_args(MixFacts.model_fields["metric"].annotation)
+
+
+def mix_facts(
+    predicted: Sequence[Predicted], matrix: Sequence[MatrixEntry], *, resamples: int
+) -> tuple[MixFacts, ...]:
+    """Each mix served with each other path than its first, in the reference runtime.
+
+    Beside it the models of the first path alone, trained on as many images.
+    """
+    by_place = {_place(entry, entry.trained_with): entry for entry in matrix}
+    runtimes = {(entry.backend, entry.precision) for entry in matrix if entry.aligned}
+    found = []
+    for mixed in matrix:
+        paths = paths_of(mixed.trained_with)
+        single = by_place.get(_place(mixed, row_name(paths[:1], mixed.fraction)))
+        if len(paths) == 1 or (mixed.backend, mixed.precision) not in runtimes:
+            continue
+        if single is None or single.drift is None or mixed.drift is None:
+            continue
+        changes = entry_change(predicted, single, mixed, METRICS, resamples=resamples)
+        found += [
+            MixFacts(
+                metric=metric,
+                mix=mixed.trained_with,
+                alone=single.trained_with,
+                evaluated_with=mixed.evaluated_with,
+                in_mix=mixed.evaluated_with in paths,
+                backend=mixed.backend,
+                precision=mixed.precision,
+                mixed=drift_of(mixed, metric),
+                single=drift_of(single, metric),
+                change=changes[metric],
+            )
+            for metric in METRICS
+        ]
+    return tuple(found)
+
+
+def _place(entry: MatrixEntry, row: str) -> tuple[str, str, str, str]:
+    return row, entry.evaluated_with, entry.backend, entry.precision

@@ -1,0 +1,160 @@
+"""What a run's record says of its paths, data, decodes and trainings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from alignkit.datasets import DATASETS
+from alignkit.outcome import Failed, Measured, Skipped
+from alignkit.plugins import name_of
+from alignkit.preprocess import STAGES, Preprocess, StageName, presets, stage_identity
+from alignkit.record import (
+    Coverage,
+    DataFacts,
+    Epoch,
+    NotDecoded,
+    PathFacts,
+    StageFacts,
+    State,
+    TrainingFacts,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from alignkit.outcome import Ended
+    from alignkit.plan import Plan
+    from alignkit.plan.sets import Sets
+    from alignkit.train.trainings import Trained
+
+EXAMPLES = 50
+"""Images named in a coverage row."""
+LOGGED = ("images", "ranks", "held_out", "kept_epoch", "pretrained")
+"""Of a training's log, what the record holds as it is."""
+
+
+def state_of(ended: Ended[Any]) -> tuple[State, str, str]:
+    """(state, reason, traceback) of how something ended."""
+    if isinstance(ended, Skipped):
+        return "skipped", ended.reason, ""
+    if isinstance(ended, Failed):
+        return "failed", ended.message, ended.traceback
+    return "measured", "", ""
+
+
+def path_facts(path: Preprocess, preset: str | None) -> PathFacts:
+    """A path's stages with their options and the versions that really run."""
+    skipped = path.missing()
+    return PathFacts(
+        name=path.name,
+        stages=tuple(_stage_facts(path, stage, usable=not skipped) for stage in STAGES),
+        surrogate_of=path.surrogate_of,
+        calibration=presets.calibration(preset) if path.surrogate_of and preset else "",
+        skipped=skipped,
+    )
+
+
+def _stage_facts(path: Preprocess, name: StageName, *, usable: bool) -> StageFacts:
+    stage = getattr(path, name)
+    identity = stage_identity(stage)
+    versioned = path.resize.resizer if name == "resize" else stage
+    version = versioned.version() if usable and hasattr(versioned, "version") else ""
+    return StageFacts(
+        stage=name, label=stage_label(name, identity), options=identity, version=version
+    )
+
+
+def stage_label(name: StageName, identity: dict[str, Any]) -> str:
+    """One line for a person, e.g. ``OpenCV interpolation=linear 48x48``."""
+    options = {key: value for key, value in identity.items() if key != "stage"}
+    if name == "resize":
+        resizer = options.pop("resizer")
+        height, width = options.pop("size")
+        inner = {key: value for key, value in resizer.items() if key != "stage"}
+        fit = "" if options["fit"] == "squash" else f" {options['fit']}"
+        rounding = "" if options["rounding"] == "down" else f" rounding={options['rounding']}"
+        return f"{_library(resizer['stage'])}{_options(inner)} {height}x{width}{fit}{rounding}"
+    if name == "decode":
+        return f"{_library(identity['stage'])}{_options(options)}"
+    if name == "crop":
+        if options["size"] is None:
+            return "none"
+        half = "" if options["half"] == "even" else f" half={options['half']}"
+        return "centre {}x{}".format(*options["size"]) + half
+    if name == "normalise":
+        return f"mean {_numbers(options['mean'])} std {_numbers(options['std'])}"
+    return str(next(iter(options.values())))
+
+
+def _library(stage: str) -> str:
+    return stage.removesuffix("Decoder").removesuffix("Resizer")
+
+
+def _options(options: dict[str, Any]) -> str:
+    return "".join(f" {key}={value}" for key, value in options.items() if value is not None)
+
+
+def _numbers(values: list[float]) -> str:
+    return "/".join(f"{value:g}" for value in values)
+
+
+def coverage_facts(plan: Plan, sets: Sets) -> tuple[Coverage, ...]:
+    """How every decode of both splits ended, path by path."""
+    from alignkit.prepare import coverage
+
+    rows = []
+    for path in plan.experiment.paths:
+        for split in ("train", "eval"):
+            prepared = sets.usable(path.name, split)
+            if prepared is None:
+                continue
+            examples = tuple(
+                NotDecoded(id=each.id, outcome=each.outcome, reason=each.reason)
+                for each in prepared.outcomes
+                if each.outcome != "ok"
+            )
+            counts = {str(outcome): count for outcome, count in coverage(prepared).items()}
+            rows.append(
+                Coverage(preprocess=path.name, split=split, examples=examples[:EXAMPLES], **counts)
+            )
+    return tuple(rows)
+
+
+def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
+    """A training's log, or why there is none; files of it are written into ``folder``."""
+    from alignkit.train import read_log
+    from alignkit.train.logged import write_logs
+
+    state, reason, _ = state_of(trained.ended)
+    logged: dict[str, Any] = {"key": trained.training.key, "images": trained.images}
+    if isinstance(trained.ended, Measured) and trained.training.given is None:
+        checkpoint = trained.ended.value
+        log = read_log(checkpoint)
+        logged = {name: log[name] for name in LOGGED}
+        logged["key"] = checkpoint.key
+        logged["epochs"] = epochs = tuple(Epoch(**epoch) for epoch in log["epochs"])
+        logged["files"] = write_logs(checkpoint, trained.training, epochs, folder)
+    return TrainingFacts(
+        preprocess=trained.training.row,
+        seed=trained.training.seed,
+        state=state,
+        reason=reason,
+        fraction=trained.training.fraction,
+        **logged,
+    )
+
+
+def data_facts(plan: Plan, sets: Sets) -> DataFacts:
+    """The data set as it was used."""
+    data = plan.experiment.content.data
+    options = stage_identity(data)
+    return DataFacts(
+        name=name_of(data, DATASETS),
+        options={key: value for key, value in options.items() if key != "stage"},
+        train=len(sets.train),
+        eval=len(sets.evaluation),
+        classes=sets.evaluation.classes,
+        fingerprint=plan.fingerprint,
+        version=data.version(),
+        notes=tuple(data.notes()),
+    )

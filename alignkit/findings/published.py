@@ -1,0 +1,184 @@
+"""Figures that others published → the same entries and differences here, and whether they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from alignkit.experiment.published_option import Published, PublishedRowOption
+from alignkit.findings.claim import read_claim, unmeasured
+from alignkit.record import (
+    Claim,
+    Estimate,
+    MatrixEntry,
+    NoiseFloor,
+    PublishedFacts,
+    PublishedRow,
+    SizeCurve,
+)
+from alignkit.record.place import row_name
+
+NO_ENTRY = "not part of this run"
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A published row, the row it is compared with, and the entry here, if there is one."""
+
+    row: PublishedRowOption
+    base: PublishedRowOption
+    entry: MatrixEntry | None
+
+    @property
+    def words(self) -> str:
+        return f"{self.row.inference} instead of {self.base.inference}"
+
+    def published(self, metric: str) -> float:
+        return self.row.metrics[metric] - self.base.metrics[metric]  # type: ignore[index]
+
+    def metrics(self) -> list[str]:
+        return [each for each in self.row.metrics if each in self.base.metrics]
+
+
+def published_facts(
+    published: Published | None,
+    *,
+    matrix: Sequence[MatrixEntry],
+    floors: Sequence[NoiseFloor],
+    curves: Sequence[SizeCurve],
+) -> PublishedFacts | None:
+    """The published table beside this run; ``None`` where the experiment names none."""
+    if published is None:
+        return None
+    entries = [(row, _entry(row, matrix)) for row in published.rows]
+    changes = list(_changes(entries))
+    return PublishedFacts(
+        source=published.source,
+        label=published.label,
+        note=published.note,
+        rows=tuple(_row(row, entry) for row, entry in entries),
+        claims=(*_drifts(changes, floors), *_amplifications(changes, floors, curves)),
+    )
+
+
+def _name(row: PublishedRowOption) -> str:
+    return row_name([row.trained_with], row.fraction)
+
+
+def _entry(row: PublishedRowOption, matrix: Sequence[MatrixEntry]) -> MatrixEntry | None:
+    of_row = [each for each in matrix if each.trained_with == _name(row)]
+    served = [each for each in of_row if each.evaluated_with == row.evaluated_with]
+    if row.backend is None:
+        runtimes = [(each.backend, each.precision) for each in of_row if each.aligned]
+        served = [each for each in served if (each.backend, each.precision) in runtimes]
+    else:  # in the record a backend's options follow its name
+        served = [each for each in served if each.backend.split(" ")[0] == row.backend]
+    return next((each for each in served if row.precision in (None, each.precision)), None)
+
+
+def _row(row: PublishedRowOption, entry: MatrixEntry | None) -> PublishedRow:
+    ran = entry is not None and entry.state == "measured"
+    return PublishedRow(
+        training=row.training,
+        inference=row.inference,
+        trained_with=_name(row),
+        evaluated_with=row.evaluated_with,
+        backend=entry.backend if entry else row.backend or "",
+        precision=entry.precision if entry else row.precision or "",
+        metrics=dict(row.metrics),
+        measured={each: entry.metrics.get(each) if entry else None for each in row.metrics},
+        reason="" if ran else _why_not(entry),
+    )
+
+
+def _why_not(entry: MatrixEntry | None) -> str:
+    return f"{entry.state}: {entry.reason}" if entry else NO_ENTRY
+
+
+def _changes(
+    entries: Sequence[tuple[PublishedRowOption, MatrixEntry | None]],
+) -> Iterator[_Change]:
+    """Every row against the first of the same training that was served as it was trained."""
+    bases: dict[str, PublishedRowOption] = {}
+    for row, _ in entries:
+        if row.evaluated_with == row.trained_with and row.backend is row.precision is None:
+            bases.setdefault(_name(row), row)
+    for row, entry in entries:
+        base = bases.get(_name(row))
+        if base is not None and base is not row:
+            yield _Change(row, base, entry)
+
+
+def _drifts(changes: Sequence[_Change], floors: Sequence[NoiseFloor]) -> Iterator[Claim]:
+    for change in changes:
+        words = f"{change.row.training}: {change.words}"
+        for metric in change.metrics():
+            floor = _floor([_name(change.row)], metric, floors)
+            measured = _drift(change.entry, metric)
+            yield read_claim(words, metric, change.published(metric), measured, floor)
+
+
+def _drift(entry: MatrixEntry | None, metric: str) -> Estimate:
+    if entry is None or entry.state != "measured":
+        return unmeasured(_why_not(entry))
+    if entry.drift is None:
+        return unmeasured("it is the aligned cell itself")
+    return entry.drift.metrics.get(metric) or unmeasured("the metric was not measured")
+
+
+def _amplifications(
+    changes: Sequence[_Change], floors: Sequence[NoiseFloor], curves: Sequence[SizeCurve]
+) -> Iterator[Claim]:
+    """The change with fewer images less that with more, for the same paths and runtime."""
+    for one, other in combinations(changes, 2):
+        few, many = sorted((one, other), key=lambda each: each.row.fraction)
+        if few.row.fraction == many.row.fraction or _place(few.row) != _place(many.row):
+            continue
+        words = f"{few.words}: its effect after {few.row.training}, less after {many.row.training}"
+        for metric in few.metrics():
+            before, after = many.published(metric), few.published(metric)
+            floor = _floor([_name(few.row), _name(many.row)], metric, floors)
+            curve = _curve(curves, few.entry, many.entry, metric)
+            if curve is None:
+                missing = unmeasured("models were not trained on these shares of the data")
+                yield read_claim(words, metric, after - before, missing, floor)
+                continue
+            grew = _size(curve, 0) > _size(curve, -1)
+            same = grew == (abs(after) > abs(before))
+            yield read_claim(words, metric, after - before, curve.change, floor, same=same)
+
+
+def _place(row: PublishedRowOption) -> tuple[str, str, str | None, str | None]:
+    return row.trained_with, row.evaluated_with, row.backend, row.precision
+
+
+def _curve(
+    curves: Sequence[SizeCurve], few: MatrixEntry | None, many: MatrixEntry | None, metric: str
+) -> SizeCurve | None:
+    """The curve whose ends the two entries are."""
+    if few is None or many is None:
+        return None
+    for each in curves:
+        place = (each.evaluated_with, each.backend, each.precision)
+        if (
+            each.metric == metric
+            and each.trained_with == many.trained_with.partition(" (")[0]
+            and place == (few.evaluated_with, few.backend, few.precision)
+            and (each.points[0].fraction, each.points[-1].fraction) == (few.fraction, many.fraction)
+        ):
+            return each
+    return None
+
+
+def _size(curve: SizeCurve, end: int) -> float:
+    return abs(curve.points[end].drift.value or 0.0)
+
+
+def _floor(rows: Sequence[str], metric: str, floors: Sequence[NoiseFloor]) -> float | None:
+    known = [
+        each.metrics[metric]
+        for each in floors
+        if each.preprocess in rows and metric in each.metrics
+    ]
+    return max(known) if len(known) == len(rows) else None

@@ -1,0 +1,84 @@
+"""Cells → drift against the size of the training set: does little data make a model more fragile?
+
+torchpipe's consistency table reports a larger drift of models trained on 5 % of the data than on
+all of it, from one model each; here every point has its interval, and their difference one of its
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, get_args
+
+from alignkit.findings.entry_change import drift_of, entry_change
+from alignkit.record import Estimate, MatrixEntry, TrainingFacts
+from alignkit.record.place import paths_of, row_name
+from alignkit.record.training_size import DriftMetric, SizeCurve, SizePoint
+
+if TYPE_CHECKING:
+    from alignkit.predict.cells import Predicted
+
+Place = tuple[str, str, str, str]
+"""Row, evaluation path, backend, precision."""
+METRICS: tuple[DriftMetric, ...] = get_args(DriftMetric)
+
+
+def size_curves(
+    predicted: Sequence[Predicted],
+    matrix: Sequence[MatrixEntry],
+    trainings: Sequence[TrainingFacts],
+    *,
+    resamples: int,
+) -> tuple[SizeCurve, ...]:
+    """A curve for each metric and each entry that was measured at two shares of the data or more.
+
+    Entries belong together by path, evaluation path and runtime. Models that were given, not
+    trained here, have no size.
+    """
+    images = {
+        each.preprocess: each.images
+        for each in trainings
+        if each.state == "measured" and each.images
+    }
+    groups: dict[Place, list[MatrixEntry]] = {}
+    for entry in matrix:
+        if entry.drift is not None and entry.trained_with in images:
+            path = row_name(paths_of(entry.trained_with))
+            place = (path, entry.evaluated_with, entry.backend, entry.precision)
+            groups.setdefault(place, []).append(entry)
+    curves = []
+    for place, entries in groups.items():
+        entries.sort(key=lambda entry: entry.fraction)
+        if len(entries) > 1:
+            most, least = entries[-1], entries[0]
+            changes = entry_change(predicted, most, least, METRICS, resamples=resamples)
+            curves += [_curve(metric, place, entries, images, changes[metric])
+                       for metric in METRICS]  # fmt: skip
+    return tuple(curves)
+
+
+def _curve(
+    metric: DriftMetric,
+    place: Place,
+    entries: Sequence[MatrixEntry],
+    images: Mapping[str, int],
+    change: Estimate,
+) -> SizeCurve:
+    trained_with, evaluated_with, backend, precision = place
+    return SizeCurve(
+        metric=metric,
+        trained_with=trained_with,
+        evaluated_with=evaluated_with,
+        backend=backend,
+        precision=precision,
+        points=tuple(
+            SizePoint(
+                fraction=entry.fraction,
+                images=images[entry.trained_with],
+                seeds=len(entry.seeds),
+                drift=drift_of(entry, metric),
+            )
+            for entry in entries
+        ),
+        change=change,
+    )

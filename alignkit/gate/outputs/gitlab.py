@@ -1,0 +1,49 @@
+"""GitLab's code quality report: a JSON list of findings on the file's lines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from alignkit.gate.outputs import GateResult
+from alignkit.gate.outputs.places import explained, place, worst_first
+
+SEVERITIES = {"error": "blocker", "fail": "critical", "inconclusive": "minor", "warn": "info"}
+
+
+@dataclass(frozen=True, slots=True)
+class CodeQuality:
+    """One finding for every outcome that did not pass, and for every mistake in the file."""
+
+    def render(self, result: GateResult) -> str:
+        """Fingerprints hold no values, so that a finding stays the same while its number moves."""
+        found = [
+            _finding(result, each.rule, f"{place(each)}: {explained(each)}", each.line,
+                     SEVERITIES[each.state], place(each))
+            for each in worst_first(result.verdict.rules)
+            if each.state in SEVERITIES
+        ]  # fmt: skip
+        found += [
+            _finding(result, each.rule, each.message, each.line,
+                     "critical" if each.level == "error" else "minor", each.message)
+            for each in result.findings
+        ]  # fmt: skip
+        if result.exit_code and not found:
+            found.append(
+                _finding(result, "gate", result.verdict.sentence, 1, "blocker", "not measured")
+            )
+        return json.dumps(found, indent=1) + "\n"
+
+
+def _finding(
+    result: GateResult, rule: str, text: str, line: int, severity: str, where: str
+) -> dict[str, object]:
+    identity = "\n".join((result.name, str(result.file), rule, where))
+    return {
+        "description": text,
+        "check_name": f"alignkit/{rule}",
+        "fingerprint": hashlib.sha256(identity.encode()).hexdigest(),
+        "severity": severity,
+        "location": {"path": str(result.file), "lines": {"begin": max(1, line)}},
+    }

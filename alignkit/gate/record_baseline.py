@@ -1,0 +1,99 @@
+"""`alignkit baseline record`: lines where there were none; what is there is never overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from alignkit.baseline import Baseline, baseline_environment, baseline_file, read_baseline
+from alignkit.baseline.approval import approve, changes, metric_changes, refuse_in_ci
+from alignkit.baseline.pending import pending_changes, pending_file, write_pending
+from alignkit.baseline.snapshot import snapshot_of
+from alignkit.errors import MissingDependency, NothingCompared
+from alignkit.experiment.experiment import Experiment
+from alignkit.gate.check import baseline_folder
+from alignkit.preprocess import StageName
+from alignkit.progress import Progress
+from alignkit.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a recording did."""
+
+    file: Path
+    added: int
+    known: int
+    """Lines that were approved before."""
+    pending: int
+    """Lines that differ from the approved ones, and wait."""
+
+
+def record_baseline(
+    experiment: Experiment,
+    workspace: Workspace,
+    *,
+    baselines: Path | None,
+    golden: Collection[StageName],
+    reason: str,
+    progress: Progress,
+) -> Recorded:
+    """Tap every path and add the lines of images and paths that have none.
+
+    Raises `ConfigError` in CI, `MissingDependency` if a path cannot run here: a baseline that lacks
+    it would compare nothing.
+    """
+    refuse_in_ci("recording a baseline")
+    for path in experiment.paths:
+        if reason_missing := path.missing():
+            raise MissingDependency(f"preprocess.{path.name}: {reason_missing}")
+    folder = baseline_folder(experiment, baselines)
+    file = baseline_file(folder, baseline_environment(experiment.paths))
+    approved = read_baseline(file) if file.exists() else None
+    now = _now(experiment, workspace, folder, approved, golden, progress)
+    if not any(line.sha256 for line in now.lines.values()):
+        first = next(iter(now.lines.values()), None)
+        why = f": {first.image}: {first.reason}" if first else ""
+        raise NothingCompared(f"no image could be decoded; there is nothing to record{why}")
+    new = [
+        change for change in changes(approved, now) if _is_new(change.path, change.image, approved)
+    ]
+    metrics = [change for change in metric_changes(approved, now) if change.old is None]
+    if new or metrics:
+        approve(folder, now, new, metrics, reason=reason)
+    left = pending_changes(read_baseline(file), now)
+    write_pending(pending_file(workspace, experiment.name, now.fingerprint), left)
+    known = len(approved.lines) if approved else 0
+    return Recorded(file, len(new), known, len(left.lines))
+
+
+def _now(
+    experiment: Experiment,
+    workspace: Workspace,
+    folder: Path,
+    approved: Baseline | None,
+    golden: Collection[StageName],
+    progress: Progress,
+) -> Baseline:
+    record, run = None, None
+    if experiment.content.labelled:
+        from alignkit.run import run_experiment
+
+        record, run = run_experiment(experiment, workspace, progress=progress)
+    return snapshot_of(
+        experiment,
+        folder,
+        record=record,
+        run=run,
+        approved=approved,
+        keep=golden,
+        progress=progress,
+    ).as_baseline()
+
+
+def _is_new(path: str, image: str, approved: Baseline | None) -> bool:
+    """Whether the image has no line at all; a new stage of a known image is a change."""
+    if approved is None:
+        return True
+    return not any((path, image) == key[:2] for key in approved.lines)

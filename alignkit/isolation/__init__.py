@@ -1,0 +1,247 @@
+"""Work on images in processes of their own, so that no image can end the run.
+
+Images are handed out a few at a time. A worker that a library kills, that does not return in time
+or that takes too much memory is replaced, and its images are worked on again, each alone. The one
+that does it again, as the first image of its worker, is to blame, with the path that was at it, and
+is tried no more on that path. Every other image, and every other path of that one, still gets its
+result.
+
+Results come in the order of the images, however many workers there are, and must be small: pixels
+stay in the workers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from multiprocessing.connection import wait
+from typing import Any, Generic, Self, TypeVar
+
+from alignkit.errors import AlignkitError
+from alignkit.isolation.shared_images import EVERYTHING, Encoded
+from alignkit.isolation.worker import READY, Failure, Work
+from alignkit.isolation.worker_process import AHEAD, WorkerProcess, Zygote
+
+Result = TypeVar("Result")
+
+IMAGES_A_TASK = 8  # fixed, so that float sums are added in one order however many workers there are
+TICK = 0.05
+"""Seconds between two looks at what the workers take."""
+WARM_UP_SECONDS = 600.0
+"""For loading libraries: many times what the slowest takes on a busy machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one image may take on one path."""
+
+    seconds: float = 60.0
+    memory: int = 4 << 30
+    """Bytes, above what a worker takes at rest."""
+
+
+class WarmUpDied(Exception):  # noqa: N818 - what happened
+    """A worker died before it was given an image."""
+
+    def __init__(self, path: int, reason: str) -> None:
+        super().__init__(reason)
+        self.path, self.reason = path, reason
+
+
+class WorkFailed(RuntimeError):  # noqa: N818
+    """The work raised an exception that is no image's; the message is the worker's traceback."""
+
+
+class Isolation:
+    """Processes to work in; a context manager that leaves none behind."""
+
+    def __init__(
+        self, processes: int, *, limits: Limits = Limits(), modules: Sequence[str] = ()
+    ) -> None:
+        """``modules`` are imported once, before any worker is forked."""
+        self._processes, self._limits = processes, limits
+        self._zygote = Zygote(modules)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._zygote.close()
+
+    def run(self, work: Work[Result], images: Iterable[Encoded]) -> Iterator[Result]:
+        """``work`` on all ``images``; a result for each few, in order.
+
+        Raises `WarmUpDied` or `WorkFailed` for what is no image's fault, and whatever
+        `AlignkitError` or `ImportError` the work raises.
+        """
+        crew = _Crew(work, self._processes, self._limits, self._zygote)
+        try:
+            yield from crew.results(iter(images))
+        finally:
+            crew.dismiss()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Task(Generic[Result]):
+    """Some images, and where their result belongs."""
+
+    images: tuple[Encoded, ...]
+    results: list[Result | None]
+    place: int = 0
+    unspoilt: bool = False
+    """Whether it needs a worker that no other image can have damaged."""
+
+
+@dataclass(slots=True, eq=False)
+class _Worker(Generic[Result]):
+    process: WorkerProcess
+    ready: bool = False
+    tasks: deque[_Task[Result]] = field(default_factory=deque)
+    """The one it works on, and what lies ready."""
+    used: bool = False
+    condemned: str = ""
+    """Why it was killed, if it was."""
+    certain: bool = False
+    """Whether the image it was at is to blame, whatever came before."""
+
+
+@dataclass(slots=True)
+class _Crew(Generic[Result]):
+    work: Work[Result]
+    size: int
+    limits: Limits
+    zygote: Zygote
+    workers: list[_Worker[Result]] = field(default_factory=list)
+    waiting: deque[_Task[Result]] = field(default_factory=deque)
+
+    def results(self, images: Iterator[Encoded]) -> Iterator[Result]:
+        """Few tasks are under way at a time, so that memory is bounded."""
+        under_way: deque[list[Result | None]] = deque()
+        while True:
+            while len(under_way) < 4 * self.size and (some := tuple(islice(images, IMAGES_A_TASK))):
+                task: _Task[Result] = _Task(some, [None])
+                self.waiting.append(task)
+                under_way.append(task.results)
+                self._hand_out()
+            if not under_way:
+                return
+            self._hand_out()
+            self._listen()
+            while under_way and None not in under_way[0]:
+                yield from under_way.popleft()  # type: ignore[misc]  # none of them is None
+
+    def dismiss(self) -> None:
+        while self.workers:
+            self._retire(self.workers[0])
+
+    def _retire(self, worker: _Worker[Result]) -> None:
+        self.workers.remove(worker)
+        worker.process.kill()
+        worker.process.close()
+
+    def _hand_out(self) -> None:
+        for depth in range(1, AHEAD + 1):
+            for worker in self.workers:
+                if worker.ready and len(worker.tasks) < depth and (task := self._fitting(worker)):
+                    worker.tasks.append(task)
+                    worker.process.give(task.images)
+        starting = sum(not worker.ready for worker in self.workers)
+        if len(self.waiting) <= starting:
+            return
+        idle = [worker for worker in self.workers if worker.ready and not worker.tasks]
+        if idle and len(self.workers) == self.size:
+            self._retire(idle[0])  # it is used, and all that waits needs a worker that is not
+        if len(self.workers) < self.size:
+            started: _Worker[Result] = _Worker(self.zygote.fork())
+            self.workers.append(started)
+            started.process.send(self.work)
+
+    def _fitting(self, worker: _Worker[Result]) -> _Task[Result] | None:
+        """The next task that a worker may have, taken off the queue: an unspoilt one first."""
+        fresh = not (worker.used or worker.tasks)
+        fitting = [task for task in self.waiting if fresh or not task.unspoilt]
+        if not fitting:
+            return None
+        task = max(fitting, key=lambda each: each.unspoilt)  # the first of them
+        self.waiting.remove(task)
+        return task
+
+    def _listen(self) -> None:
+        """Take what workers send, bury the dead, and end those that take too much."""
+        by_channel = {worker.process.channel: worker for worker in self.workers}
+        for source in wait([*by_channel, self.zygote.fileno()], TICK):
+            if worker := by_channel.get(source):  # type: ignore[call-overload]
+                self._receive(worker)
+        for pid, status in self.zygote.deaths():
+            for worker in [each for each in self.workers if each.process.pid == pid]:
+                self.workers.remove(worker)
+                self._bury(worker, status)
+        for worker in self.workers:
+            self._watch(worker)
+
+    def _receive(self, worker: _Worker[Result]) -> None:
+        try:
+            message: Any = worker.process.channel.recv()
+        except (EOFError, OSError):
+            return  # it died; the zygote tells how
+        if isinstance(message, Failure):
+            if isinstance(message.error, AlignkitError | ImportError):
+                raise message.error
+            raise WorkFailed(message.traceback)
+        if message == READY:
+            worker.ready = True
+            worker.process.resident_at_rest = worker.process.resident()
+            return
+        task = worker.tasks.popleft()
+        task.results[task.place] = message
+        worker.used = True
+        worker.certain = False  # if it was too slow, then at this task and not at the next
+
+    def _watch(self, worker: _Worker[Result]) -> None:
+        if worker.condemned or (worker.ready and not worker.tasks):
+            return
+        allowed = self.limits.seconds if worker.ready else WARM_UP_SECONDS
+        taken = worker.process.resident() - worker.process.resident_at_rest
+        if worker.process.seconds() > allowed:
+            worker.condemned = f"timed out: no result after {allowed:g} s"
+            worker.certain = True
+        elif worker.ready and taken > self.limits.memory:
+            worker.condemned = (
+                f"out of memory: {taken / 2**30:.1f} GiB taken, "
+                f"{self.limits.memory / 2**30:.1f} allowed"
+            )
+        if worker.condemned:
+            worker.process.kill()
+
+    def _bury(self, worker: _Worker[Result], status: int) -> None:
+        """Have the images of a dead worker worked on again, each alone."""
+        if worker.process.channel.poll():
+            self._receive(worker)  # what it sent before it died
+        position, path, _ = worker.process.beat.read()
+        reason = worker.condemned or worker.process.how_died(status)
+        worker.process.close()
+        if not worker.ready:
+            raise WarmUpDied(path, reason)
+        if not worker.tasks:  # at rest: nobody's fault, and nothing is lost
+            return
+        task, *others = worker.tasks
+        self.waiting.extendleft(reversed(others))
+        images = list(task.images)
+        guilty = worker.certain or (len(images) == 1 and not worker.used)
+        if guilty:
+            images[position] = _without(images[position], path, reason)
+        if len(images) == 1:
+            again = replace(task, images=tuple(images), unspoilt=not guilty)
+            self.waiting.appendleft(again)
+            return
+        task.results[:] = [None] * len(images)
+        alone = [_Task((image,), task.results, place) for place, image in enumerate(images)]
+        self.waiting.extendleft(reversed(alone))
+
+
+def _without(image: Encoded, path: int, reason: str) -> Encoded:
+    """The image, not to be tried on that path again; on none, if it was not tried or dies again."""
+    known = {number for number, _ in image.lost}
+    return replace(image, lost=(*image.lost, (EVERYTHING if path in known else path, reason)))

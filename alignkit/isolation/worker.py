@@ -1,0 +1,139 @@
+"""What a worker process does: images in, results out, and at any time a note of what it is at.
+
+The note, a `Heartbeat`, lies in memory that the parent reads too: when a library ends the process,
+or never returns, it tells which image and which path it was.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any, Protocol, TypeVar
+
+from alignkit.isolation.shared_images import EVERYTHING, Encoded, SharedImages
+
+Result_co = TypeVar("Result_co", covariant=True)
+
+LAYOUT = struct.Struct("@qqd")
+READY = "ready"
+
+
+class Begin(Protocol):
+    """Called before each stretch of work that may not return."""
+
+    def __call__(self, image: int, path: int) -> None:
+        """``image``: position among the images given. ``path``: index, or `EVERYTHING`."""
+        ...
+
+
+class Work(Protocol[Result_co]):
+    """What is done to images; pickled once for each worker."""
+
+    def warm_up(self, begin: Begin) -> None:
+        """Load what is needed and try it on something harmless."""
+        ...
+
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> Result_co:
+        """The result for some images, small: it travels between processes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A Python exception that ended the work."""
+
+    error: BaseException | None
+    """If it can be pickled."""
+    traceback: str
+
+
+class Heartbeat:
+    """What a worker is at, in memory shared with its parent."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._memory = mmap.mmap(descriptor, LAYOUT.size)
+
+    def begin(self, image: int, path: int) -> None:
+        """Note that a stretch of work begins now."""
+        LAYOUT.pack_into(self._memory, 0, image, path, time.monotonic())
+
+    def rest(self) -> None:
+        """Note that there is nothing to do."""
+        LAYOUT.pack_into(self._memory, 0, 0, EVERYTHING, 0.0)
+
+    def read(self) -> tuple[int, int, float]:
+        """(image, path, when it began in seconds of the monotonic clock); 0 s: at rest."""
+        image, path, began = LAYOUT.unpack_from(self._memory, 0)
+        return image, path, began
+
+
+def _warmed_up(task: Work[Any], begin: _Beginner) -> Any:
+    task.warm_up(begin)
+    return READY
+
+
+def work(channel: int, heartbeat: int, slots: Sequence[int]) -> None:
+    """Serve until the other end of the channel is closed; images come in one of the ``slots``."""
+    beat = Heartbeat(heartbeat)
+    shared = [SharedImages(slot) for slot in slots]
+    with Connection(channel) as parent:
+        try:
+            task: Work[Any] = parent.recv()
+            parent.send(_outcome(partial(_warm_up, task, beat)))
+            while True:
+                beat.rest()
+                slot, entries = parent.recv()
+                images = shared[slot].read(entries)
+                parent.send(_outcome(partial(task, images, _Beginner(beat))))
+        except (EOFError, ConnectionResetError, BrokenPipeError):
+            return  # the parent has all it wants
+
+
+def _warm_up(task: Work[Any], beat: Heartbeat) -> str:
+    task.warm_up(_Beginner(beat))
+    _one_thread()
+    return READY
+
+
+class _Beginner:
+    """Notes what begins, and drops what the previous stretch wrote on the standard streams."""
+
+    def __init__(self, beat: Heartbeat) -> None:
+        self._beat = beat
+
+    def __call__(self, image: int, path: int) -> None:
+        os.ftruncate(2, 0)
+        self._beat.begin(image, path)
+
+
+def _outcome(call: Any) -> Any:
+    try:
+        return call()
+    except Exception as error:  # noqa: BLE001 - it is raised again in the parent
+        return Failure(_picklable(error), traceback.format_exc())
+
+
+def _picklable(error: Exception) -> Exception | None:
+    import pickle
+
+    try:
+        return error if isinstance(pickle.loads(pickle.dumps(error)), Exception) else None  # noqa: S301 - our own
+    except Exception:  # noqa: BLE001 - its text is kept in any case
+        return None
+
+
+def _one_thread() -> None:
+    """One thread a worker: there are as many workers as threads were asked for."""
+    import sys
+
+    if cv2 := sys.modules.get("cv2"):
+        cv2.setNumThreads(1)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)

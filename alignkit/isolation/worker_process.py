@@ -1,0 +1,192 @@
+"""The caller's side of a zygote and its workers: start, watch, kill, and say how one died."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from alignkit.errors import BackendError
+from alignkit.isolation.shared_images import Encoded, SharedImages
+from alignkit.isolation.worker import LAYOUT, Heartbeat
+from alignkit.isolation.zygote import BORN, DIED, FORK, LONGEST
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""There are as many workers as threads were asked for; and forking is safe without threads."""
+MEMORY_KEPT = {"MALLOC_TOP_PAD_": str(64 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
+"""Bytes glibc keeps for the next image: to page them in again took up to 10 % of the time."""
+AHEAD = 2
+"""Lots of images that lie with a worker: the one it works on, and one so that it need not wait."""
+PAGE = os.sysconf("SC_PAGE_SIZE")
+LAST_WORDS = 300
+"""Characters of what a worker wrote before it died."""
+
+
+class Zygote:
+    """A process with libraries imported, of which workers are forked."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._output = _scratch("zygote")
+        program = (
+            f"import sys; sys.path[:] = {sys.path!r}; from alignkit.isolation.zygote import serve; "
+            f"serve({theirs.fileno()}, {tuple(modules)!r})"
+        )
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - this Python, this program
+                [sys.executable, "-c", program],
+                pass_fds=[theirs.fileno()],
+                env=os.environ | ONE_THREAD | MEMORY_KEPT,
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=self._output,
+            )
+        self._deaths: list[tuple[int, int]] = []
+
+    def fileno(self) -> int:
+        """Readable when there may be deaths to be told."""
+        return self._socket.fileno()
+
+    def fork(self) -> WorkerProcess:
+        """A new worker; the first waits for the libraries to be imported.
+
+        Raises `BackendError` if importing them ends the zygote.
+        """
+        ours, theirs = socket.socketpair()
+        heartbeat, output, *slots = map(_scratch, ("heartbeat", "output", *AHEAD * ("images",)))
+        os.ftruncate(heartbeat, LAYOUT.size)
+        with theirs, ours:
+            pid = self._born([theirs.fileno(), heartbeat, output, *slots])
+            channel = Connection(ours.detach())
+        beat = Heartbeat(heartbeat)
+        os.close(heartbeat)
+        return WorkerProcess(pid, channel, beat, output, tuple(map(SharedImages, slots)))
+
+    def deaths(self) -> list[tuple[int, int]]:
+        """(pid, exit status) of workers that ended since the last call; see `how_died`."""
+        self._socket.setblocking(False)
+        try:
+            while True:
+                message = self._receive()
+                assert message[0] == DIED
+                self._deaths.append((int(message[1]), int(message[2])))
+        except BlockingIOError:
+            pass
+        finally:
+            self._socket.setblocking(True)
+        told, self._deaths = self._deaths, []
+        return told
+
+    def close(self) -> None:
+        """End the zygote, and with it every worker."""
+        self._socket.close()
+        self._process.wait()
+        os.close(self._output)
+
+    def _born(self, descriptors: list[int]) -> int:
+        try:
+            socket.send_fds(self._socket, [FORK], descriptors)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._ended() from None
+        while (message := self._receive())[0] != BORN:
+            self._deaths.append((int(message[1]), int(message[2])))
+        return int(message[1])
+
+    def _receive(self) -> list[bytes]:
+        try:
+            message = self._socket.recv(LONGEST)
+        except ConnectionResetError:
+            message = b""
+        if not message:
+            raise self._ended() from None
+        return message.split()
+
+    def _ended(self) -> BackendError:
+        status = self._process.wait()
+        return BackendError(f"the workers cannot be started: {how_died(status, self._output)}")
+
+
+class WorkerProcess:
+    """A worker as its parent sees it."""
+
+    def __init__(
+        self,
+        pid: int,
+        channel: Connection,
+        beat: Heartbeat,
+        output: int,
+        slots: tuple[SharedImages, ...],
+    ) -> None:
+        self.pid = pid
+        self.channel = channel
+        self.beat = beat
+        self._output = output
+        self._slots = slots
+        self._given = 0
+        self.resident_at_rest = self.resident()
+
+    def send(self, message: object) -> None:
+        """Send something small; nothing happens if the worker is dead."""
+        with suppress(BrokenPipeError, ConnectionResetError):  # the zygote tells how it died
+            self.channel.send(message)
+
+    def give(self, images: Sequence[Encoded]) -> None:
+        """Hand over images, of which `AHEAD` lots may lie with the worker at a time."""
+        slot = self._given % AHEAD
+        self._given += 1
+        self.send((slot, self._slots[slot].write(images)))
+
+    def resident(self) -> int:
+        """Bytes of memory in use; 0 once it has ended."""
+        try:
+            pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
+        except (FileNotFoundError, ProcessLookupError):
+            return 0
+        return int(pages) * PAGE
+
+    def seconds(self) -> float:
+        """Since the stretch of work it is at began; 0 at rest."""
+        began = self.beat.read()[2]
+        return time.monotonic() - began if began else 0.0
+
+    def kill(self) -> None:
+        """End it; the zygote tells of its death."""
+        with suppress(ProcessLookupError):  # it was quicker
+            os.kill(self.pid, signal.SIGKILL)
+
+    def how_died(self, status: int) -> str:
+        """``crashed: SIGSEGV``, with the last line it wrote."""
+        return how_died(status, self._output)
+
+    def close(self) -> None:
+        """Release what belongs to the parent."""
+        self.channel.close()
+        os.close(self._output)
+        for slot in self._slots:
+            slot.close()
+
+
+def how_died(status: int, output: int) -> str:
+    """An exit status in words, minus the signal where one ended the process."""
+    if status == -signal.SIGKILL:
+        return "out of memory: killed by the system"  # nobody else kills it so
+    said = os.pread(output, 1 << 16, 0).decode(errors="replace").strip().splitlines()
+    words = f": {said[-1].strip()[:LAST_WORDS]}" if said else ""
+    if status < 0:
+        return f"crashed: {signal.Signals(-status).name}{words}"
+    return f"crashed: ended with status {status}{words}"
+
+
+def _scratch(name: str) -> int:
+    """A file in memory that is appended to, so that it can be emptied while it is written."""
+    descriptor = os.memfd_create(name)
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
+    return descriptor

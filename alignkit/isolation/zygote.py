@@ -1,0 +1,119 @@
+"""A process that imports the libraries once and forks a worker whenever it is asked to.
+
+Started by `alignkit.isolation` with one end of a socket. A worker that a library has killed is
+then replaced in milliseconds, the caller's own process never holds that library, and no worker
+inherits the caller's threads. Messages are single datagrams.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+FORK = b"fork"
+BORN, DIED = b"born", b"died"
+DESCRIPTORS = 5
+LONGEST = 256
+"""Bytes of a message."""
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def serve(control: int, modules: Sequence[str]) -> NoReturn:
+    """Import ``modules``, then fork workers until the other end of the socket is closed.
+
+    Each ``fork`` comes with `DESCRIPTORS` for the worker: its channel, its heartbeat, what takes
+    its output, and the slots that images come in. ``born PID`` and, at last, ``died PID STATUS``
+    are told in return.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to handle
+    for module in modules:
+        importlib.import_module(module)
+    with socket.socket(fileno=control) as caller:
+        children: set[int] = set()
+        deaths = _told_of_deaths()
+        try:
+            while _handle(caller, deaths, children):
+                pass
+        finally:
+            for pid in children:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+    sys.exit()
+
+
+def _told_of_deaths() -> int:
+    """A file descriptor that becomes readable when a child ends."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return reader
+
+
+def _handle(caller: socket.socket, deaths: int, children: set[int]) -> bool:
+    """Wait for one thing to happen; false once the caller is gone."""
+    either: list[socket.socket | int] = [caller, deaths]
+    readable, _, _ = select.select(either, [], [])
+    if deaths in readable:
+        os.read(deaths, 4096)
+        for pid, status in _ended(children):
+            children.remove(pid)
+            caller.send(b"%s %d %d" % (DIED, pid, status))
+    if caller in readable:
+        message, descriptors, _, _ = socket.recv_fds(caller, LONGEST, DESCRIPTORS)
+        if message != FORK:
+            return False
+        pid = os.fork()
+        if pid == 0:
+            _become_worker(caller, deaths, descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        children.add(pid)
+        caller.send(b"%s %d" % (BORN, pid))
+    return True
+
+
+def _ended(children: set[int]) -> list[tuple[int, int]]:
+    """(pid, exit status) of every child that ended; minus the signal where one ended it."""
+    ended: list[tuple[int, int]] = []
+    while len(ended) < len(children):
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            break
+        ended.append((pid, os.waitstatus_to_exitcode(status)))
+    return ended
+
+
+def _become_worker(caller: socket.socket, deaths: int, descriptors: Sequence[int]) -> NoReturn:
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _die_with_parent()
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # its death is expected
+        channel, heartbeat, output, *slots = descriptors
+        caller.close()
+        os.close(deaths)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        from alignkit.isolation.worker import work
+
+        work(channel, heartbeat, slots)
+        status = 0
+    finally:
+        os._exit(status)  # not through what the zygote has on its stack
+
+
+def _die_with_parent() -> None:
+    """So that a worker stuck in a library does not outlive a run that was killed."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

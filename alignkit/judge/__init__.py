@@ -1,0 +1,265 @@
+"""Evidence, rules → Verdict.
+
+A ``warn`` or ``fail`` limit is compared with the measured value; a ``margin`` with the whole 95 %
+interval, so that too small a sample is *inconclusive* and never a pass. What could not be measured
+is an *error*, with the exit code of its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from alignkit.errors import ExitCode, worst
+from alignkit.experiment.rule import Gate, Rule, Waiver
+from alignkit.judge.evidence import BASELINE, Evidence, Observed
+from alignkit.judge.observe import observe
+from alignkit.judge.words import in_words, limits, sentence
+from alignkit.record import Control, RuleOutcome, Verdict, VerdictState
+
+if TYPE_CHECKING:
+    from alignkit.compare.statistics import Settling
+
+NOT_YET = Observed("", "any")
+SEVERITY: tuple[VerdictState, ...] = ("pass", "warn", "inconclusive", "fail", "error")
+
+
+def judge(
+    gate: Gate,
+    evidence: Evidence,
+    *,
+    controls: Sequence[Control],
+    lines: Sequence[int] = (),
+    today: date | None = None,
+) -> Verdict:
+    """Apply every rule wherever it applies and say the outcome in one sentence.
+
+    ``lines`` are those of the rules in the file, from 1. ``today`` decides which waivers hold.
+    """
+    judged = [
+        each
+        for rule, line in gate.placed(lines, with_model=bool(evidence.matrix))
+        for each in _judged(rule, line, gate, evidence, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
+    ]
+    judged += _strangers(gate, evidence)
+    state = _worst(each.outcome.state for each in judged)
+    broken = [each for each in controls if not each.passed and each.failing == "error"]
+    doubts = [each for each in controls if not each.passed and each.failing == "inconclusive"]
+    codes = [*(each.code for each in judged), _run_code(gate, evidence, broken)]
+    if doubts:
+        state = _worst([state, "inconclusive"])
+        codes.append(_inconclusive(gate))
+    code = worst(codes)
+    outcomes = tuple(each.outcome for each in judged)
+    return Verdict(
+        state="error" if broken else state,
+        sentence=sentence(outcomes, broken, doubts, evidence),
+        informational=gate.informational,
+        exit_code=pardoned(code) if gate.informational else int(code),
+        rules=outcomes,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    outcome: RuleOutcome
+    code: ExitCode
+
+
+def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) -> list[_Judged]:
+    unread = _left_to_gate(rule, evidence)
+    found = []
+    for seen in [NOT_YET] if unread else observe(rule, evidence):
+        state, needed = ("inconclusive", None) if unread else _state(rule, seen)
+        code = ExitCode.PASS if unread else _code(state, seen, gate)
+        observed = unread or in_words(rule, seen)
+        if seen.missing == ExitCode.MISSING and state == "error" and gate.allows(seen.reason):
+            state, code, observed = "warn", ExitCode.PASS, f"not run: {seen.reason}"
+        waiver = _waiver(gate, rule, seen, today) if state in ("fail", "inconclusive") else None
+        if waiver:
+            state, code = "warn", ExitCode.PASS
+        outcome = RuleOutcome(
+            metric=rule.metric or "",
+            limit=limits(rule),
+            trained_with=seen.trained_with,
+            evaluated_with=seen.evaluated_with,
+            backend=seen.backend,
+            precision=seen.precision,
+            state=state,
+            observed=observed,
+            rule=rule.id,
+            cause=seen.cause,
+            needed=needed.images if needed else None,
+            needed_seeds=needed.seeds if needed else None,
+            waived=f"until {waiver.until}: {waiver.reason}" if waiver else "",
+            line=line,
+        )
+        found.append(_Judged(outcome, code))
+    return found
+
+
+def _left_to_gate(rule: Rule, evidence: Evidence) -> str:
+    """What `alignkit run` does not measure for a rule; empty if nothing is left."""
+    if rule.against == BASELINE and evidence.baseline is None:
+        return "`alignkit gate` reads the baseline"
+    if rule.where is not None and evidence.groups is None:
+        return "`alignkit gate` measures subgroups"
+    if rule.measured.kind == "latency" and evidence.latencies is None:
+        return "`alignkit gate` measures latency"
+    return ""
+
+
+def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, Settling | None]:
+    """The outcome and, if it is inconclusive, how many images or seeds would settle it."""
+    if seen.different:
+        return "fail", None
+    if seen.perfect or seen.unchanged:
+        return "pass", None
+    metric = rule.measured
+    if seen.value is None:
+        certain = seen.at_least is not None and rule.fail is not None and seen.at_least > rule.fail
+        return ("fail" if certain else "error"), None
+    if metric.kind == "latency":
+        return _of_latency(rule, seen), None
+    states: list[VerdictState] = ["pass"]
+    needed = None
+    bad = _badness(rule, seen.value)
+    bounds: dict[VerdictState, float | None] = {"warn": rule.warn, "fail": rule.fail}
+    for state, limit in bounds.items():
+        if limit is not None and (bad < limit if metric.worse == "below" else bad > limit):
+            states.append(state)
+    if rule.margin is not None:
+        inside, needed = _within(rule, rule.margin, seen)
+        states.append(inside)
+    return _worst(states), needed
+
+
+def _of_latency(rule: Rule, seen: Observed) -> VerdictState:
+    """A limit is held against the whole interval: timing is never free of noise."""
+    assert seen.low is not None
+    assert seen.high is not None
+    if rule.fail is not None and seen.low > rule.fail:
+        return "fail"
+    if rule.fail is not None and seen.high > rule.fail:
+        return "inconclusive"
+    return "warn" if rule.warn is not None and seen.high > rule.warn else "pass"
+
+
+def _badness(rule: Rule, value: float) -> float:
+    if not rule.measured.signed:
+        return value
+    return {"both": abs(value), "drop": -value, "rise": value}[rule.direction]
+
+
+def _within(rule: Rule, margin: float, seen: Observed) -> tuple[VerdictState, Settling | None]:
+    """Inclusion of the 95 % interval in the margin: for both directions two one-sided tests.
+
+    To pass, also with what flips may add that so few images need not show.
+    """
+    if seen.low is None or seen.high is None or seen.value is None:
+        return "error", None
+    low, high = seen.low - seen.unseen, seen.high + seen.unseen
+    low_holds = rule.direction == "rise" or low >= -margin
+    high_holds = rule.direction == "drop" or high <= margin
+    if low_holds and high_holds:
+        return "pass", None
+    if seen.low > margin or seen.high < -margin:
+        return "fail", None
+    return "inconclusive", _settling(seen, abs(margin - _badness(rule, seen.value)))
+
+
+def _settling(seen: Observed, gap: float) -> Settling:
+    """Images, or seeds, at which the interval no longer holds the margin.
+
+    Neither if the value lies on the margin: no sample settles that. Where the errors of images and
+    of seeds are not told apart, the interval is taken to shrink as 1/√n.
+    """
+    from alignkit.compare.statistics import NORMAL, Settling, settling
+
+    assert seen.low is not None
+    assert seen.high is not None
+    if gap < 1e-9 or not seen.n:
+        return Settling(None, None)
+    whole = (seen.high - seen.low) / 2 / NORMAL
+    return settling(
+        gap,
+        images_error=whole if seen.images_error is None else seen.images_error,
+        seeds_error=seen.seeds_error,
+        images=seen.n,
+        seeds=seen.seeds,
+        unseen=seen.unseen,
+    )
+
+
+def _code(state: VerdictState, seen: Observed, gate: Gate) -> ExitCode:
+    if state == "error":
+        return seen.missing
+    if state == "fail":
+        return ExitCode.DRIFT
+    return _inconclusive(gate) if state == "inconclusive" else ExitCode.PASS
+
+
+def _inconclusive(gate: Gate) -> ExitCode:
+    return ExitCode.INCONCLUSIVE if gate.on_inconclusive == "fail" else ExitCode.PASS
+
+
+def _waiver(gate: Gate, rule: Rule, seen: Observed, today: date) -> Waiver | None:
+    for waiver in gate.waive:
+        named = waiver.rule in (rule.id, rule.metric)
+        if named and waiver.path in (None, seen.evaluated_with) and today <= waiver.until:
+            return waiver
+    return None
+
+
+def _strangers(gate: Gate, evidence: Evidence) -> list[_Judged]:
+    """Images without an approved line, and approved ones that were not looked at."""
+    baseline = evidence.baseline
+    if baseline is None or not any(rule.against == BASELINE for rule in gate.rules or ()):
+        return []
+    found = []
+    for count, limit, state, code, observed in (
+        (baseline.new, "every image has an approved line", "error", ExitCode.BASELINE,
+         f"{baseline.new} without an approved line; add them: alignkit baseline record FILE"),
+        (baseline.gone, "every approved image is looked at", "warn", ExitCode.PASS,
+         f"{baseline.gone} approved before were not there; their lines are kept"),
+    ):  # fmt: skip
+        if count:
+            outcome = RuleOutcome(
+                metric="images",
+                limit=limit,
+                trained_with=BASELINE,
+                evaluated_with="every path",
+                backend="",
+                precision="",
+                state=state,
+                observed=observed,
+                rule="baseline",
+            )
+            found.append(_Judged(outcome, code))
+    return found
+
+
+def _worst(states: Iterable[VerdictState]) -> VerdictState:
+    return max(states, key=SEVERITY.index, default="error")
+
+
+def _run_code(gate: Gate, evidence: Evidence, broken: Sequence[Control]) -> ExitCode:
+    """What the run itself says, whatever the rules."""
+    if broken or any(cell.state == "failed" for cell in evidence.cells):
+        return ExitCode.CRASHED
+    compared = [entry for entry in evidence.matrix if not entry.aligned]
+    if evidence.matrix and not any(entry.state == "measured" for entry in compared):
+        return ExitCode.NOTHING_COMPARED
+    missing = [cell for cell in evidence.cells if cell.state == "skipped" and not cell.unsuited]
+    if any(not gate.allows(cell.reason) for cell in missing):
+        return ExitCode.MISSING
+    return ExitCode.PASS
+
+
+def pardoned(code: int) -> int:
+    """What drift and indecision become where they may not fail a run; all else stays, for it means
+    that nothing was decided.
+    """
+    return 0 if code in (ExitCode.DRIFT, ExitCode.INCONCLUSIVE) else code

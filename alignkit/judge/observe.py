@@ -1,0 +1,225 @@
+"""`Rule`, `Evidence` → `Observed`: what was measured of a rule's metric, wherever it applies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import median
+
+from alignkit.errors import ExitCode
+from alignkit.experiment.rule import Rule
+from alignkit.experiment.rule_metric import RuleMetric
+from alignkit.judge.evidence import BASELINE, Evidence, Observed
+from alignkit.judge.observe_model import applies, of_entry, since
+from alignkit.preprocess import STAGES
+from alignkit.record import BaselineFacts, BaselineStage, CoverageDiff, LatencyFacts, PixelStage
+
+
+def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
+    """Every place the rule applies to; never empty."""
+    kind = rule.measured.kind
+    if rule.group and evidence.groups:
+        named = ", ".join(f"{kind} {value}" for kind, value in rule.group.items())
+        if not evidence.images(rule.group):
+            return [Observed(evidence.reference, rule.path or "any", reason=f"no image is {named}",
+                             missing=ExitCode.NOTHING_COMPARED)]  # fmt: skip
+        evidence = evidence.of(rule.group)
+    if rule.against == "baseline":
+        found = _against_baseline(rule, evidence)
+    elif kind == "pixel":
+        found = [_pixel(rule, evidence, path) for path in _candidates(rule, evidence)]
+    elif kind == "latency":
+        found = _latencies(rule, evidence)
+    elif kind == "coverage":
+        found = [_coverage(evidence, path) for path in _candidates(rule, evidence)]
+    else:
+        found = [
+            of_entry(rule, entry, evidence) for entry in evidence.matrix if applies(rule, entry)
+        ]
+    nothing = Observed(
+        evidence.reference,
+        rule.path or "any",
+        reason="the rule applies to nothing that was run",
+        missing=ExitCode.NOTHING_COMPARED,
+    )
+    return found or [nothing]
+
+
+def _candidates(rule: Rule, evidence: Evidence) -> list[str]:
+    return [path for path in evidence.candidates if rule.path in (None, path)]
+
+
+def _pixel(rule: Rule, evidence: Evidence, path: str) -> Observed:
+    metric = rule.measured
+    mode = rule.mode or ("cumulative" if metric.field == "ssim" else "isolated")
+    for stage in evidence.pixels:
+        if (stage.candidate, stage.stage, stage.mode) == (path, metric.stage, mode):
+            return replace(
+                _of_stage(metric.field, stage, evidence.reference, path),
+                cause=_options(evidence, stage, path),
+            )
+    return _unmeasured(evidence, path)
+
+
+def _options(evidence: Evidence, stage: PixelStage, path: str) -> str:
+    """What the two sides do at a stage that differs."""
+    sides = [evidence.labels.get((name, stage.stage), "") for name in (evidence.reference, path)]
+    differs = stage.identical < stage.images or stage.shape_mismatches
+    return f"{sides[0]} → {sides[1]}" if differs and sides[0] != sides[1] else ""
+
+
+def _unmeasured(evidence: Evidence, path: str) -> Observed:
+    reason = evidence.skipped.get(path) or evidence.skipped.get(evidence.reference)
+    return Observed(
+        evidence.reference,
+        path,
+        reason=reason or "was not compared",
+        missing=ExitCode.MISSING if reason else ExitCode.CRASHED,
+    )
+
+
+def _of_stage(field: str, stage: PixelStage, reference: str, candidate: str) -> Observed:
+    different = ""
+    if stage.shape_mismatches:
+        different = f"{stage.shape_mismatches} images have another shape"
+    elif stage.non_finite:
+        different = f"{stage.non_finite} values are NaN or infinite"
+    compared = stage.images + stage.shape_mismatches
+    same = bool(compared) and stage.identical == compared
+    value = _pixel_value(field, stage, compared)
+    return Observed(
+        reference,
+        candidate,
+        value=value,
+        n=compared,
+        different=different,
+        perfect=same and field == "psnr",
+        reason=stage.reason or "" if value is not None else stage.reason or "has no value",
+        missing=ExitCode.NOTHING_COMPARED if not compared else ExitCode.CRASHED,
+    )
+
+
+def _pixel_value(field: str, stage: PixelStage, compared: int) -> float | None:
+    if field == "changed":
+        return 1 - stage.identical / compared if compared else None
+    if field == "bias":
+        return max((abs(each) for each in stage.bias), default=None) if stage.bias else None
+    value: float | None = getattr(stage, field)
+    return value
+
+
+def _coverage(evidence: Evidence, path: str) -> Observed:
+    for diff in evidence.coverage:
+        if diff.candidate == path and diff.reference == evidence.reference:
+            return _of_coverage(diff)
+    return _unmeasured(evidence, path)
+
+
+def _of_coverage(diff: CoverageDiff) -> Observed:
+    parts = []
+    if diff.only_reference:
+        parts.append(f"{diff.only_reference} of {diff.images} only {diff.reference} decodes")
+    if diff.only_candidate:
+        parts.append(f"{diff.only_candidate} of {diff.images} only {diff.candidate} decodes")
+    cause = "; ".join(parts) + (f": {', '.join(diff.examples[:3])}" if parts else "")
+    return Observed(
+        diff.reference,
+        diff.candidate,
+        value=(diff.only_reference + diff.only_candidate) / diff.images if diff.images else None,
+        n=diff.images,
+        cause=cause,
+        reason="" if diff.images else "there are no images",
+        missing=ExitCode.NOTHING_COMPARED,
+    )
+
+
+def _latencies(rule: Rule, evidence: Evidence) -> list[Observed]:
+    part, _, which = rule.measured.field.partition(".")
+    measured = [each for each in evidence.latencies or () if each.part == part]
+    reference = next((each for each in measured if each.reference), None)
+    return [
+        _latency(rule, reference, each, which)
+        for each in measured
+        if not each.reference
+        and rule.path in (None, each.path)
+        and rule.backend in (None, each.backend)
+        and rule.precision in (None, each.precision)
+    ]
+
+
+def _latency(
+    rule: Rule, reference: LatencyFacts | None, each: LatencyFacts, which: str
+) -> Observed:
+    from alignkit.judge.slowdown import slowdown
+
+    where = (_timed(reference) if reference else "", _timed(each), each.backend, each.precision)
+    reason = each.reason or (reference.reason if reference else "the reference was not timed")
+    if reason or reference is None:
+        return Observed(*where, reason=reason, missing=ExitCode.MISSING)
+    found = slowdown(reference, each, "p50" if which == "p50" else "p95", relative=rule.relative)
+    sides = [
+        f"{median(rounds):.3g} ms (least {min(rounds):.3g})"
+        for rounds in (getattr(reference, which), getattr(each, which))
+    ]
+    cause = f"{' → '.join(sides)}, {len(each.p50)} rounds of {each.images} images"
+    return Observed(*where, value=found.value, low=found.low, high=found.high, n=each.images,
+                    cause=cause)  # fmt: skip
+
+
+def _timed(facts: LatencyFacts) -> str:
+    return facts.path or f"{facts.backend} {facts.precision}"
+
+
+def _against_baseline(rule: Rule, evidence: Evidence) -> list[Observed]:
+    baseline, metric = evidence.baseline, rule.measured
+    if baseline is None:
+        return [Observed(BASELINE, rule.path or "any", reason="no baseline was read",
+                         missing=ExitCode.BASELINE)]  # fmt: skip
+    if metric.kind in ("model", "class"):
+        return [since(rule, entry, baseline) for entry in evidence.matrix if applies(rule, entry)]
+    same = [path for path in _approved(metric, baseline) if rule.path in (None, path)]
+    found = [Observed(BASELINE, path, unchanged=True) for path in same]
+    if metric.kind == "coverage":
+        diffs = [diff for diff in baseline.coverage if rule.path in (None, diff.candidate)]
+        return found + [_of_coverage(diff) for diff in diffs]
+    return found + [
+        _of_baseline_stage(metric.field, stage)
+        for stage in baseline.stages
+        if stage.stage == metric.stage and rule.path in (None, stage.path)
+    ]
+
+
+def _approved(metric: RuleMetric, baseline: BaselineFacts) -> list[str]:
+    """Paths of which the metric's stage was not looked at."""
+    early = [
+        path
+        for path, begin in baseline.begins.items()
+        if metric.stage and STAGES.index(metric.stage) < STAGES.index(begin)
+    ]
+    return [*baseline.unchanged, *early]
+
+
+def _of_baseline_stage(field: str, stage: BaselineStage) -> Observed:
+    begun = f"{stage.begun} images change here first: {stage.cause}" if stage.begun else ""
+    if stage.changed and not stage.begun:
+        begun = "all of it comes from an earlier stage"
+    where = (BASELINE, stage.path)
+    if not stage.images:
+        return Observed(*where, reason="no image of the baseline was compared",
+                        missing=ExitCode.BASELINE)  # fmt: skip
+    if field == "changed":
+        return Observed(*where, value=stage.changed / stage.images, n=stage.images, cause=begun)
+    if stage.pixels is not None:
+        seen = _of_stage(field, stage.pixels, *where)
+        return Observed(
+            *where, value=seen.value, n=stage.images, different=seen.different,
+            perfect=seen.perfect, cause=begun, reason=seen.reason, missing=seen.missing,
+        )  # fmt: skip
+    return Observed(
+        *where,
+        n=stage.images,
+        at_least=stage.at_least.get(field),
+        cause=begun,
+        reason=f"{stage.unmeasured} changed images have no golden tensor to measure {field} by; "
+        "record some (alignkit baseline record --golden) or use 'changed'",
+        missing=ExitCode.BASELINE,
+    )

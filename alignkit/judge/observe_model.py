@@ -1,0 +1,135 @@
+"""What was measured of a rule about a model: in the matrix, or since a baseline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from alignkit.errors import ExitCode
+from alignkit.experiment.rule import Rule
+from alignkit.experiment.rule_metric import RuleMetric
+from alignkit.judge.evidence import Evidence, Observed
+from alignkit.record import BaselineFacts, DriftFacts, MatrixEntry
+
+
+def applies(rule: Rule, entry: MatrixEntry) -> bool:
+    """Whether a rule is about an entry of the matrix; about one that no machine has, none is."""
+    if entry.unsuited or (rule.against == "reference" and entry.aligned):
+        return False
+    return (
+        rule.path in (None, entry.evaluated_with)
+        and rule.backend in (None, entry.backend)
+        and rule.precision in (None, entry.precision)
+    )
+
+
+def since(rule: Rule, entry: MatrixEntry, baseline: BaselineFacts) -> Observed:
+    """An entry against the predictions that a baseline keeps of it."""
+    where = (entry.trained_with, entry.evaluated_with, entry.backend, entry.precision)
+    if entry.state != "measured":
+        missing = ExitCode.MISSING if entry.state == "skipped" else ExitCode.CRASHED
+        return Observed(*where, reason=entry.reason or "not measured", missing=missing)
+    key, field_ = "|".join(where), rule.measured.field
+    if key not in baseline.metrics:
+        return Observed(*where, reason="the baseline has no such entry", missing=ExitCode.BASELINE)
+    paired = baseline.drifts.get(key)
+    if paired is None:
+        reason = "the baseline keeps no predictions of this entry's seeds to pair with"
+        return Observed(*where, reason=reason, missing=ExitCode.BASELINE)
+    found = _of_drift(rule, paired.drift, len(paired.seeds))
+    if rule.relative and found.value is not None:
+        found = _relative(found, baseline.metrics[key].get(field_))
+    return _at(where, found)
+
+
+def of_entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
+    """An entry against the aligned one of its row."""
+    where = (entry.trained_with, entry.evaluated_with, entry.backend, entry.precision)
+    if entry.drift is None:
+        missing = ExitCode.MISSING if entry.state == "skipped" else ExitCode.CRASHED
+        return Observed(*where, reason=entry.reason or "not measured", missing=missing)
+    found = _of_drift(rule, entry.drift, max(1, len(entry.seeds)))
+    if rule.relative and found.value is not None:
+        found = _relative(found, _aligned_value(entry, rule.measured.field, evidence))
+    return _at(where, found)
+
+
+def _at(where: tuple[str, str, str, str], found: Observed) -> Observed:
+    trained_with, evaluated_with, backend, precision = where
+    return replace(
+        found,
+        trained_with=trained_with,
+        evaluated_with=evaluated_with,
+        backend=backend,
+        precision=precision,
+    )
+
+
+def _of_drift(rule: Rule, drift: DriftFacts, seeds: int) -> Observed:
+    """What paired predictions say of a metric, placed nowhere yet."""
+    metric, n = rule.measured, drift.n // seeds
+    if metric.field.startswith("logits."):
+        value = getattr(drift.logits, metric.field.removeprefix("logits."))
+        return Observed("", "", value=value, n=n, reason=drift.logits.reason)
+    if metric.kind == "class":
+        chosen = [each for each in drift.classes if each.name == metric.of_class]
+        if not chosen:
+            known = ", ".join(each.name for each in drift.classes[:8])
+            reason = f"there is no class {metric.of_class!r}; there are {known}"
+            return Observed("", "", reason=reason, missing=ExitCode.USAGE)
+        estimate, n = getattr(chosen[0], metric.field), chosen[0].support
+    else:
+        estimate = drift.churn if metric.field == "churn" else drift.metrics.get(metric.field)
+    if estimate is None or estimate.value is None:
+        reason = estimate.reason if estimate else "not measured"
+        return Observed("", "", n=n, reason=reason, missing=ExitCode.NOTHING_COMPARED)
+    errors = drift.errors.get(metric.field) if metric.kind != "class" else None
+    return Observed(
+        "",
+        "",
+        value=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        n=n,
+        seeds=seeds,
+        images_error=errors.images if errors else None,
+        seeds_error=errors.seeds if errors else 0.0,
+        unseen=_unseen(metric, drift, n),
+    )
+
+
+def _unseen(metric: RuleMetric, drift: DriftFacts, images: int) -> float:
+    """What a class, or the images as a whole, may change by without one of ``images`` showing it.
+
+    A macro average moves most if it is the smallest class. Of precision, a class is taken to be
+    predicted as often as it is there.
+    """
+    from alignkit.compare.statistics import unseen_share
+
+    supports = [each.support for each in drift.classes if each.support]
+    if metric.field.endswith(".macro") and supports:
+        return unseen_share(min(supports)) / len(supports)
+    return unseen_share(images) if images else 0.0
+
+
+def _relative(found: Observed, whole: float | None) -> Observed:
+    """The same as a share of the value that it is a change of."""
+    if not whole:
+        reason = "the value before is zero or unknown, so that nothing is relative to it"
+        return Observed("", "", n=found.n, reason=reason)
+    assert found.value is not None
+    return replace(
+        found,
+        value=found.value / whole,
+        low=None if found.low is None else found.low / whole,
+        high=None if found.high is None else found.high / whole,
+        images_error=None if found.images_error is None else found.images_error / whole,
+        seeds_error=found.seeds_error / whole,
+        unseen=found.unseen / whole,
+    )
+
+
+def _aligned_value(entry: MatrixEntry, metric: str, evidence: Evidence) -> float | None:
+    for each in evidence.matrix:
+        if each.aligned and each.trained_with == entry.trained_with:
+            return each.metrics.get(metric)
+    return None

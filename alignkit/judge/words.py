@@ -1,0 +1,237 @@
+"""Rules, values and verdicts in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from alignkit.experiment.rule import Rule
+from alignkit.judge.evidence import BASELINE, Evidence, Observed
+from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome
+from alignkit.record.place import is_row_of, paths_of
+from alignkit.text.numbers import grouped
+
+MINUS = "\N{MINUS SIGN}"
+NOTHING_CHANGED = "nothing of it changed since it was approved"
+NOT_LOOKED_AT = f"not looked at: {NOTHING_CHANGED}"
+
+
+def limits(rule: Rule) -> str:
+    """``macro recall within ±1 pp``, ``decode: mean absolute difference, fail above 0.05 …``."""
+    metric = rule.measured
+    unit = "share" if rule.relative else metric.unit
+    side = {"below": "below", "above": "above"}[metric.worse]
+    words = []
+    if rule.margin is not None:
+        sign = {"both": "±", "drop": MINUS, "rise": "+"}[rule.direction]
+        words.append(f"within {sign}{_amount(rule.margin, unit)}")
+    for name, limit in (("warn", rule.warn), ("fail", rule.fail)):
+        if limit is not None:
+            one_way = "" if rule.direction == "both" else f"{rule.direction} "
+            words.append(f"{name} {one_way}{side} {_amount(limit, unit)}")
+    relative = " of its value" if rule.relative else ""
+    against = ", against the baseline" if rule.against == BASELINE else ""
+    mode = " (cumulative)" if rule.mode == "cumulative" else ""
+    where = "".join(f", {kind} {value}" for kind, value in (rule.where or {}).items())
+    return f"{metric.words}{mode}{where}: {', '.join(words)}{relative}{against}"
+
+
+def in_words(rule: Rule, seen: Observed) -> str:
+    """What was measured, with its interval; or why nothing was."""
+    if seen.different or seen.perfect or seen.unchanged:
+        return seen.different or ("identical" if seen.perfect else NOT_LOOKED_AT)
+    if seen.value is None:
+        bound = "" if seen.at_least is None else _amount(seen.at_least, rule.measured.unit)
+        reason = seen.reason or "not measured"
+        return f"at least {bound}; {reason}" if bound else reason
+    metric = rule.measured
+    unit = "share" if rule.relative else metric.unit
+    if metric.kind == "latency":
+        return _slower(seen, relative=rule.relative)
+    if not metric.signed:
+        value = _amount(seen.value, unit)
+    else:
+        value = f"{_signed(seen.value)} {'%' if rule.relative else 'pp'}"
+    if seen.low is None or seen.high is None or not metric.signed:
+        return value
+    unseen = f"; too few images to rule out ±{_signed(seen.unseen)[1:]} of flips not seen"
+    interval = f"{value} [{_signed(seen.low)}, {_signed(seen.high)}]"
+    return interval + (unseen if seen.unseen >= (rule.margin or math.inf) / 10 else "")
+
+
+def settled_by(images: int | None, seeds: int | None) -> str:
+    """What would settle an inconclusive outcome; empty if nothing is known to."""
+    if images is None and seeds is None:
+        return ""
+    if images is None:
+        return f"about {seeds} seeds would settle it; more images alone would not"
+    either = "" if seeds is None else f" or {seeds} seeds"
+    return f"about {grouped(images)} images{either} would settle it"
+
+
+def _slower(seen: Observed, *, relative: bool) -> str:
+    """``+12 % [+9, +16]`` of the reference's time, or in milliseconds."""
+    assert seen.value is not None
+    assert seen.low is not None
+    assert seen.high is not None
+    scale, unit = (100, "%") if relative else (1, "ms")
+    value, low, high = (
+        f"{scale * each:+.3g}".replace("-", MINUS) for each in (seen.value, seen.low, seen.high)
+    )
+    return f"{value} {unit} [{low}, {high}]"
+
+
+def _amount(value: float, unit: str) -> str:
+    if unit == "share":
+        return f"{_plain(100 * value)} %"
+    if unit == "points":
+        return f"{_plain(100 * value)} pp"
+    return f"{_plain(value)} {unit}".rstrip()
+
+
+def _plain(value: float) -> str:
+    """Four digits that count; exactly zero is told from what rounds to it."""
+    if value == 0:
+        return "0"
+    return f"{value:.4g}" if abs(value) >= 1e-4 else f"{value:.1e}"
+
+
+def points(estimate: Estimate) -> str:
+    """``-0.42 pp [-0.61, -0.23]``, with true minus signs."""
+    if estimate.value is None:
+        return estimate.reason or "not measured"
+    text = f"{_signed(estimate.value)} pp"
+    if estimate.low is None or estimate.high is None:
+        return text
+    return f"{text} [{_signed(estimate.low)}, {_signed(estimate.high)}]"
+
+
+def _signed(fraction: float) -> str:
+    text = f"{100 * fraction:+.2f}"
+    return "0.00" if text in ("+0.00", "-0.00") else text.replace("-", MINUS)
+
+
+def sentence(
+    outcomes: Sequence[RuleOutcome],
+    broken: Sequence[Control],
+    doubts: Sequence[Control],
+    evidence: Evidence,
+) -> str:
+    """Effect, interval and cause in one sentence."""
+    if broken:
+        return (
+            f"The measurement cannot be trusted: the control {broken[0].name!r} expected "
+            f"{broken[0].expected} and observed {broken[0].observed}."
+        )
+    of_pixels = not evidence.matrix or any(
+        each.state in ("fail", "error") and not each.backend for each in outcomes
+    )
+    told = _of_rules(outcomes) if of_pixels else _of_matrix(evidence)
+    if doubts:
+        told = f"{_doubt(doubts[0])} {told}"
+    left_out = dict(evidence.skipped)
+    if evidence.baseline is not None:
+        left_out |= dict.fromkeys(evidence.baseline.unchanged, NOTHING_CHANGED)
+        for path, begin in evidence.baseline.begins.items():
+            left_out[f"{path} before {begin}"] = NOTHING_CHANGED
+    skipped = "; ".join(f"{path}: {reason}" for path, reason in left_out.items())
+    return f"{told} Not run: {skipped}." if skipped else told
+
+
+def _doubt(control: Control) -> str:
+    return (
+        f"No conclusion can be drawn: {control.name!r} does not hold (expected: {control.expected};"
+        f" observed: {control.observed})."
+    )
+
+
+def _of_rules(outcomes: Sequence[RuleOutcome]) -> str:
+    for state, verb in (
+        ("error", "could not be measured"), ("fail", "failed"),
+        ("inconclusive", "are inconclusive"), ("warn", "warn or are waived"),
+    ):  # fmt: skip
+        found = [each for each in outcomes if each.state == state]
+        if found:
+            first = found[0]
+            cause = f"; {first.cause}" if first.cause else ""
+            return (
+                f"{len(found)} of {len(outcomes)} checks {verb}; the first, {first.metric} of "
+                f"{first.evaluated_with} against {first.trained_with}: {first.observed} "
+                f"({first.limit}){cause}."
+            )
+    held = [each for each in outcomes if each.observed != NOT_LOOKED_AT]
+    if not held:
+        return f"Nothing was looked at: all {len(outcomes)} checks stand as they were approved."
+    compared = list(dict.fromkeys((each.evaluated_with, each.trained_with) for each in held))
+    pairs = ", ".join(f"{candidate} against {reference}" for candidate, reference in compared[:4])
+    more = f" and {len(compared) - 4} more" if len(compared) > 4 else ""
+    return f"Aligned: all {len(held)} checks hold: {pairs}{more}."
+
+
+def _of_matrix(evidence: Evidence) -> str:
+    measured = [entry for entry in evidence.matrix if not entry.aligned and entry.drift is not None]
+    if not measured:
+        return "Nothing was compared: no cell besides the references could run."
+    own = [entry for entry in measured if is_row_of(entry.trained_with, evidence.reference)]
+    worst = max(own or measured, key=_churn)
+    drift = worst.drift
+    assert drift is not None
+    if not any(entry.drift and (entry.drift.churn.value or 0.0) > 0 for entry in measured):
+        return f"Aligned: no prediction changed in any of {len(measured)} comparisons."
+    recall = drift.metrics["recall.macro"]
+    churn = 100 * (drift.churn.value or 0.0)
+    cause = _attributed(worst, evidence) or _cause(worst, evidence.pixels)
+    return (
+        f"Trained with {worst.trained_with}, served with {worst.evaluated_with} "
+        f"({worst.backend} {worst.precision}): macro recall {points(recall)}"
+        f"{_chance(worst, measured)}, "
+        f"{churn:.1f} % of predictions change{cause}."
+    )
+
+
+def _chance(entry: MatrixEntry, measured: Sequence[MatrixEntry]) -> str:
+    """That the change of recall could be chance, where it was tested."""
+    corrected = entry.drift.holm.get("recall.macro") if entry.drift else None
+    if corrected is None or corrected < 0.05:
+        return ""
+    among = f" among {len(measured)} comparisons" if len(measured) > 1 else ""
+    return f" (not significant{among})"
+
+
+def _churn(entry: MatrixEntry) -> float:
+    return (entry.drift and entry.drift.churn.value) or 0.0
+
+
+def _attributed(entry: MatrixEntry, evidence: Evidence) -> str:
+    """What each stage costs of the recall, where that was measured."""
+    for each in evidence.attributions:
+        found = each.candidate, each.backend, each.precision
+        same = found == (entry.evaluated_with, entry.backend, entry.precision)
+        of_row = is_row_of(entry.trained_with, each.reference)
+        if same and of_row and each.metric == "recall.macro" and each.shares:
+            return f"; by stage, {each.sentence.partition(': ')[2]}"
+    return ""
+
+
+def _cause(entry: MatrixEntry, pixels: Sequence[PixelStage]) -> str:
+    if paths_of(entry.trained_with) == (entry.evaluated_with,):
+        return "; the pixels are the same, so the runtime is the cause"
+    pair = {*paths_of(entry.trained_with), entry.evaluated_with}
+    stages = [
+        stage
+        for stage in pixels
+        if stage.mode == "isolated"
+        and {stage.reference, stage.candidate} == pair
+        and stage.stage != "normalise"
+        and stage.mean_abs
+    ]
+    if not stages:
+        return ""
+    largest = max(stages, key=lambda stage: stage.mean_abs or 0.0)
+    others = [stage for stage in stages if stage is not largest]
+    text = (
+        f"; the largest difference is in {largest.stage} (mean {largest.mean_abs:.2f} grey levels"
+    )
+    if others:
+        text += ", " + ", ".join(f"{stage.stage} {stage.mean_abs:.2f}" for stage in others)
+    return text + ")"

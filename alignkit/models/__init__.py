@@ -1,0 +1,1 @@
+"""Network architectures, their weights, and the models that a user brings."""

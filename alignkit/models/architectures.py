@@ -1,0 +1,193 @@
+"""The models a recipe can name, and how to build them with fresh weights.
+
+Torch is imported when a model is built, not to check a name: `alignkit plan` asks for
+`unknown_model` and `model_version` only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from alignkit.errors import ConfigError, DataError
+from alignkit.plugins import Plugin, did_you_mean
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from alignkit.models.checkpoint import Checkpoint
+
+# fmt: off
+TORCHVISION_MODELS = (
+    "alexnet", "convnext_base", "convnext_large", "convnext_small", "convnext_tiny",
+    "densenet121", "densenet161", "densenet169", "densenet201", "efficientnet_b0",
+    "efficientnet_b1", "efficientnet_b2", "efficientnet_b3", "efficientnet_b4",
+    "efficientnet_b5", "efficientnet_b6", "efficientnet_b7", "efficientnet_v2_l",
+    "efficientnet_v2_m", "efficientnet_v2_s", "googlenet", "inception_v3", "maxvit_t",
+    "mnasnet0_5", "mnasnet0_75", "mnasnet1_0", "mnasnet1_3", "mobilenet_v2",
+    "mobilenet_v3_large", "mobilenet_v3_small", "regnet_x_16gf", "regnet_x_1_6gf",
+    "regnet_x_32gf", "regnet_x_3_2gf", "regnet_x_400mf", "regnet_x_800mf", "regnet_x_8gf",
+    "regnet_y_128gf", "regnet_y_16gf", "regnet_y_1_6gf", "regnet_y_32gf", "regnet_y_3_2gf",
+    "regnet_y_400mf", "regnet_y_800mf", "regnet_y_8gf", "resnet101", "resnet152", "resnet18",
+    "resnet34", "resnet50", "resnext101_32x8d", "resnext101_64x4d", "resnext50_32x4d",
+    "shufflenet_v2_x0_5", "shufflenet_v2_x1_0", "shufflenet_v2_x1_5", "shufflenet_v2_x2_0",
+    "squeezenet1_0", "squeezenet1_1", "swin_b", "swin_s", "swin_t", "swin_v2_b", "swin_v2_s",
+    "swin_v2_t", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19",
+    "vgg19_bn", "vit_b_16", "vit_b_32", "vit_h_14", "vit_l_16", "vit_l_32", "wide_resnet101_2",
+    "wide_resnet50_2",
+)
+# fmt: on
+"""``torchvision.models.list_models(torchvision.models)``, kept as text because asking it imports
+torch; a test compares the two."""
+MODELS = ("small-cnn", *TORCHVISION_MODELS)
+SCHEMA: dict[str, Any] = {"anyOf": [{"enum": [*MODELS]}, {"pattern": "^timm:"}]}
+"""What a recipe accepts as its model, for editors."""
+OWN = re.compile(r"[A-Za-z_][\w.]*:[\w./-]+")
+"""``module:function``, for weights the user brings, or ``timm:NAME``."""
+
+
+def unknown_model(name: str) -> str:
+    """Why no such model can be built, with the nearest known name; empty if it can."""
+    return "" if name in MODELS else f"no model {name!r}{did_you_mean(name, MODELS)}"
+
+
+def model_version(model: str = "") -> str:
+    """The libraries that define and train a model, read without importing them."""
+    names = ("torch", "torchvision", *(["timm"] if model.startswith("timm:") else []))
+    libraries = (Plugin(target="", distributions=(name,)) for name in names)
+    return ", ".join(filter(None, (library.version() for library in libraries)))
+
+
+def build_model(name: str, classes: int, height: int, width: int) -> nn.Module:
+    """The module with fresh weights drawn from torch's global generator, in training mode.
+
+    It maps (samples, 3, height, width) float32 to (samples, classes) logits. Raises `ConfigError`
+    for an unknown name, and for an input size that the model's layers do not accept.
+    """
+    if name == "small-cnn":
+        if min(height, width) < 32:
+            raise ConfigError(f"small-cnn needs inputs of 32x32 or more, not {height}x{width}")
+        return small_cnn(classes)
+    if OWN.fullmatch(name) and not name.startswith("timm:"):
+        from alignkit.models.user_model_files import build_own
+
+        return build_own(name, classes)
+    return _library_model(name, classes, height, width)
+
+
+def small_cnn(classes: int, width: int = 16) -> nn.Module:
+    """Four blocks of 3x3 convolution, batch norm, ReLU and 2x2 max pooling, then a global mean.
+
+    Channels are ``width`` times 1, 2, 4, 4: enough for digits on photographs, and trained on a
+    thousand small images in seconds on a laptop.
+    """
+    from torch import nn
+
+    layers: list[nn.Module] = []
+    channels = 3
+    for out in (width, 2 * width, 4 * width, 4 * width):
+        layers += [
+            nn.Conv2d(channels, out, kernel_size=3, padding=1, bias=False),
+            nn.BatchNorm2d(out),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(2),
+        ]
+        channels = out
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes)]
+    return nn.Sequential(*layers, *head)
+
+
+def _library_model(name: str, classes: int, height: int, width: int) -> nn.Module:
+    """A model of timm or torchvision that is known to take inputs of this size."""
+    timm = name.startswith("timm:")
+    if not timm and (reason := unknown_model(name)):
+        raise ConfigError(reason)
+    try:
+        model = _timm(name, classes) if timm else _torchvision(name, classes, height, width)
+        _try_size(model, height, width)
+    except (ValueError, RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(
+            f"{name} does not accept inputs of {height}x{width} ({reason}); "
+            "choose another model, or another size in 'resize'"
+        ) from error
+    return model
+
+
+def _timm(name: str, classes: int) -> nn.Module:
+    from alignkit.models.user_model_files import build_own
+
+    return build_own(name, classes)
+
+
+def _torchvision(name: str, classes: int, height: int, width: int) -> nn.Module:
+    import torchvision
+
+    options = _size_options(name, height, width)
+    model: nn.Module = torchvision.models.get_model(
+        name, weights=None, num_classes=classes, **options
+    )
+    return model
+
+
+def _size_options(name: str, height: int, width: int) -> dict[str, Any]:
+    """What some constructors must be told; auxiliary heads are off: a model has one output."""
+    if name in ("googlenet", "inception_v3"):
+        return {"aux_logits": False, "init_weights": True}
+    if name.startswith("vit_"):
+        if height != width:
+            raise ValueError("it needs a square input")
+        return {"image_size": height}
+    if name == "maxvit_t":
+        return {"input_size": (height, width)}
+    return {}
+
+
+def _try_size(model: nn.Module, height: int, width: int) -> None:
+    import torch
+
+    model.eval()
+    with torch.inference_mode():
+        model(torch.zeros(1, 3, height, width))
+    model.train()
+
+
+def load_model(checkpoint: Checkpoint) -> nn.Module:
+    """The trained module, on the CPU, in evaluation mode; torch's generator is left as it was.
+
+    Raises `DataError` if the file is damaged or holds another model's weights.
+    """
+    import torch
+
+    from alignkit.models.user_model_files import load_graph, misfit, read_weights
+
+    if checkpoint.format == "onnx":
+        raise DataError(f"{checkpoint.weights} is an ONNX file, which torch does not run")
+    if checkpoint.format != "weights":
+        return load_graph(checkpoint.weights, checkpoint.format)
+    with torch.random.fork_rng(devices=[]):
+        model = build_model(
+            checkpoint.model, checkpoint.classes, checkpoint.height, checkpoint.width
+        )
+    weights = read_weights(checkpoint.weights, checkpoint.model)
+    try:
+        model.load_state_dict(weights)
+    except (RuntimeError, TypeError) as error:
+        raise DataError(
+            f"{checkpoint.weights} holds no weights of {checkpoint.model} with "
+            f"{checkpoint.classes} classes: {misfit(model.state_dict(), weights) or error}"
+        ) from error
+    return model.eval()
+
+
+def weights_hash(weights: Mapping[str, torch.Tensor]) -> str:
+    """SHA-256 hex over names and values of a ``state_dict``."""
+    digest = hashlib.sha256()
+    for name, each in weights.items():
+        digest.update(name.encode())
+        digest.update(each.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,196 @@
+"""Weights that a training begins with: a file, or published ones by torchvision's or timm's name.
+
+Published weights are downloaded and kept by the library that names them. What they are is known
+before: torchvision's file names hold the first digits of their SHA-256, timm's are a repository of
+the Hugging Face hub.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignkit.errors import ConfigError, MissingDependency
+from alignkit.plugins import did_you_mean
+from alignkit.workspace import file_sha256
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torchvision.models import WeightsEnum
+
+SCALES_ITS_INPUT = ("googlenet", "inception_v3")
+"""With published weights torchvision makes these normalise their input a second time."""
+
+
+def identity(pretrained: str, model: str) -> str:
+    """What the weights are, told without a network: part of a training's key.
+
+    Of a file its SHA-256; of a name what it stands for and the published file or repository.
+    Raises `ConfigError` if there is no such file, or the model has no weights of that name.
+    """
+    if is_file(pretrained):
+        return f"SHA-256 {file_sha256(_existing(pretrained))}"
+    if model.startswith("timm:"):
+        return f"{pretrained} ({_timm_repository(pretrained, model)})"
+    weights = _torchvision_weights(pretrained, model)
+    return f"{weights.name} ({_file_name(weights)})"
+
+
+def is_file(pretrained: str) -> bool:
+    """Whether a file is meant: it is written with its suffix or a slash, which no name has."""
+    return any(each in pretrained for each in "./\\")
+
+
+def read_pretrained(pretrained: str, model: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """The ``state_dict``, downloaded if need be, and the modules that depend on the classes.
+
+    Nothing that a pickle holds is executed. Raises `MissingDependency` if it cannot be downloaded,
+    `ConfigError` if it is not what its name says.
+    """
+    if is_file(pretrained):
+        from alignkit.models.user_model_files import read_weights
+
+        given = read_weights(_existing(pretrained), model)
+        if not isinstance(given, Mapping):
+            raise ConfigError(f"train.pretrained: {pretrained} is not for {model}: no state_dict")
+        return given, _last_module(given)
+    if model.startswith("timm:"):
+        return _from_timm(pretrained, model)
+    given = _from_torchvision(_torchvision_weights(pretrained, model), model)
+    return given, _last_module(given)
+
+
+def begin_with(module: nn.Module, pretrained: str, model: str) -> dict[str, Any]:
+    """Load the weights into ``module``; modules for other classes stay as drawn.
+
+    Returns what the log says of it: the weights' ``identity``, the ``sha256`` of the
+    ``state_dict`` and the names ``drawn_anew``. Raises `ConfigError` if another model's.
+    """
+    from alignkit.models.architectures import weights_hash
+    from alignkit.models.user_model_files import misfit
+
+    given, heads = read_pretrained(pretrained, model)
+    own = module.state_dict()
+    anew = [
+        name
+        for name in own
+        if name.rpartition(".")[0] in heads
+        and name in given
+        and given[name].shape != own[name].shape
+    ]
+    loaded = _without(anew, given)
+    if reason := misfit(_without(anew, own), loaded):
+        raise ConfigError(f"train.pretrained: {pretrained} is not for {model}: {reason}")
+    module.load_state_dict(loaded, strict=False)
+    return {
+        "identity": identity(pretrained, model),
+        "sha256": weights_hash(given),
+        "drawn_anew": anew,
+    }
+
+
+def _existing(pretrained: str) -> Path:
+    file = Path(pretrained).expanduser()
+    if not file.is_file():
+        raise ConfigError(f"train.pretrained: there is no file {file}; give that of a state_dict")
+    return file
+
+
+def _last_module(given: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(name).rpartition(".")[0] for name in [*given][-1:])
+
+
+def _without(names: Sequence[str], weights: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in weights.items() if name not in names}
+
+
+def _torchvision_weights(name: str, model: str) -> WeightsEnum:
+    if model == "small-cnn":
+        raise ConfigError("train.pretrained: small-cnn has no published weights; give a file")
+    if model in SCALES_ITS_INPUT:
+        raise ConfigError(
+            f"train.pretrained: torchvision's weights of {model} expect another scale of the input "
+            "than 'normalise' gives; choose another model, or give a file"
+        )
+    from torchvision.models import get_model_weights
+
+    known = get_model_weights(model).__members__
+    if name not in known:
+        raise ConfigError(f"train.pretrained: {model} has no weights {name!r}{_near(name, known)}")
+    weights: WeightsEnum = known[name]
+    return weights
+
+
+def _near(name: str, known: Any) -> str:
+    return did_you_mean(name, known) + "; a file is written with its suffix"
+
+
+def _file_name(weights: WeightsEnum) -> str:
+    return str(weights.url).rpartition("/")[2]
+
+
+def _from_torchvision(weights: WeightsEnum, model: str) -> Mapping[str, Any]:
+    import pickle
+
+    import torch
+    from torchvision.models import get_model
+
+    file = Path(torch.hub.get_dir()) / "checkpoints" / _file_name(weights)
+    try:
+        with redirect_stdout(sys.stderr):  # torch announces a download on stdout
+            weights.get_state_dict(
+                map_location="cpu", progress=False, check_hash=True, weights_only=True
+            )
+    except pickle.UnpicklingError as error:
+        raise ConfigError(
+            f"train.pretrained: {file} was refused: it is no pickle of tensors alone; delete it"
+        ) from error
+    except (OSError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise MissingDependency(
+            f"train.pretrained: {file.name} cannot be downloaded or read ({reason}); fetch "
+            f"{weights.url} where there is a network and put it into {file.parent}"
+        ) from error
+    expected = file.stem.rpartition("-")[2]
+    if not file_sha256(file).startswith(expected):  # torch looks at what it downloads only
+        raise ConfigError(
+            f"train.pretrained: {file} is not the published file, whose SHA-256 begins with "
+            f"{expected}; delete it"
+        )
+    # torchvision's own constructor, as some of its files hold older names; the file was found above
+    # to hold tensors only
+    built: nn.Module = get_model(model, weights=weights)
+    return built.state_dict()
+
+
+def _timm_repository(tag: str, model: str) -> str:
+    import timm
+
+    name = model.removeprefix("timm:")
+    known = [each.partition(".")[2] for each in timm.list_pretrained(f"{name}.*")]
+    if tag not in known:
+        raise ConfigError(f"train.pretrained: {model} has no weights {tag!r}{_near(tag, known)}")
+    config = timm.models.get_pretrained_cfg(f"{name}.{tag}")
+    return str(config.hf_hub_id or config.url)
+
+
+def _from_timm(tag: str, model: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    import timm
+
+    repository = _timm_repository(tag, model)
+    try:
+        module = timm.create_model(f"{model.removeprefix('timm:')}.{tag}", pretrained=True)
+    except (OSError, RuntimeError) as error:
+        from huggingface_hub.constants import HF_HUB_CACHE
+
+        reason = str(error).partition("\n")[0]
+        raise MissingDependency(
+            f"train.pretrained: {repository} cannot be downloaded or read ({reason}); run "
+            f"'hf download {repository}' where there is a network and copy its folder into "
+            f"{HF_HUB_CACHE}"
+        ) from error
+    heads = module.pretrained_cfg["classifier"]
+    return module.state_dict(), (heads,) if isinstance(heads, str) else tuple(heads)

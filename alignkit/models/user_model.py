@@ -1,0 +1,102 @@
+"""A model the user brings → `Checkpoint`: nothing is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from alignkit.errors import ConfigError, DataError
+from alignkit.models.checkpoint import Checkpoint, Format
+from alignkit.workspace import content_key, file_sha256
+
+
+@dataclass(frozen=True)
+class Given:
+    """One entry of ``models:``."""
+
+    name: str
+    format: Format
+    file: Path
+    model: str = ""
+    """What rebuilds the module around a ``state_dict``; other files hold their own graph."""
+    classes: tuple[str, ...] = ()
+    """In the order of the outputs; empty if it is the data's."""
+
+    @cached_property
+    def parts(self) -> dict[str, Any]:
+        """What its outputs depend on, without the machine's path to it.
+
+        Raises `ConfigError` if there is no such file, `DataError` if an ONNX file lacks the weights
+        beside it.
+        """
+        if not self.file.is_file():
+            raise ConfigError(
+                f"model {self.name}: no file {self.file}; paths are relative to where alignkit is "
+                "started"
+            )
+        parts: dict[str, Any] = {
+            "file": file_sha256(self.file),
+            "format": self.format,
+            "model": self.model,
+            "classes": list(self.classes),
+        }
+        if self.format == "onnx" and (beside := self._weights_beside()):
+            parts["weights beside it"] = beside
+        return parts
+
+    def parts_for(self, size: tuple[int, int]) -> dict[str, Any]:
+        """``parts``, with the (height, width) of its inputs."""
+        return {**self.parts, "size": list(size)}
+
+    def _weights_beside(self) -> dict[str, str]:
+        from alignkit.models.onnx_file import weights_beside
+
+        return weights_beside(self.file)
+
+    def unsuitable(self, backend: str, *, needs_onnx: bool) -> str:
+        """Why a backend cannot run this kind of file; empty if it can."""
+        if self.format == "onnx" and not needs_onnx:
+            return (
+                f"{backend} runs torch modules, and {self.name} is an ONNX file; evaluate it in "
+                "onnxruntime or openvino"
+            )
+        return ""
+
+    def checkpoint(self, classes: Sequence[str], size: tuple[int, int]) -> Checkpoint:
+        """The model for these classes and inputs of (height, width).
+
+        Raises `DataError` if its classes are not the data's, `BackendError` if an ONNX file's
+        input or output has another shape.
+        """
+        height, width = size
+        if self.format == "onnx":
+            from alignkit.models.onnx_file import require_shapes
+
+            require_shapes(self.file, classes=len(classes), height=height, width=width)
+        return Checkpoint(
+            model=self.model or self.name,
+            classes=len(classes),
+            height=height,
+            width=width,
+            weights=self.file,
+            key=content_key(self.parts_for(size)),
+            format=self.format,
+            order=self._order(classes),
+        )
+
+    def _order(self, classes: Sequence[str]) -> tuple[int, ...]:
+        if not self.classes or self.classes == tuple(classes):
+            return ()
+        unknown = sorted({*classes} - {*self.classes})
+        surplus = sorted({*self.classes} - {*classes})
+        if unknown or surplus:
+            told = [f"the data's {', '.join(unknown[:5])} are none of it"] if unknown else []
+            told += [f"its {', '.join(surplus[:5])} are not in the data"] if surplus else []
+            raise DataError(
+                f"the model {self.name} has {len(self.classes)} classes, the data {len(classes)}: "
+                f"{'; '.join(told)}; name the folders as the model's 'classes'"
+            )
+        return tuple(self.classes.index(name) for name in classes)

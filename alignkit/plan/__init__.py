@@ -1,0 +1,327 @@
+"""Experiment → Plan: every preparation, training and evaluation, decided before any is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from alignkit.backends import Builder
+from alignkit.experiment.experiment import Experiment
+from alignkit.experiment.recipe import Recipe
+from alignkit.models.user_model import Given
+from alignkit.plan.endpoint_row import not_served
+from alignkit.plan.pixel_comparison import PixelComparison
+from alignkit.plan.runtime import Runtime, runtimes_of
+from alignkit.prepare import pixel_identity
+from alignkit.preprocess import Preprocess, stage_identity
+from alignkit.record.place import FULL, cell_name, row_name
+from alignkit.workspace import code_version, content_key
+
+TRAINING_CODE = (
+    "train",
+    "models",
+    "torch_settings.py",
+    "rank.py",
+)
+"""The modules, besides `PIXEL_CODE`, that decide the weights."""
+NOT_IN_KEYS = {"seeds", "fractions", "mix", "pretrained"}
+"""Of a recipe: each training's key has its own share of these."""
+PREDICTION_CODE = (
+    "predict",
+    "compare",
+    "engines",
+    "models",
+    "torch_settings.py",
+    "rank.py",
+    "backends",
+)
+"""The modules, besides `PIXEL_CODE`, that decide the logits of given weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """One model to train: a path and a seed; everything else is the recipe's."""
+
+    preprocess: Preprocess
+    seed: int
+    parts: dict[str, Any]
+    """What the weights depend on, besides the data both sides of a pair share."""
+    skipped: str = ""
+    """Why it cannot run here; empty if it can."""
+    fraction: float = FULL
+    """Share of the training images, of each class."""
+    mix: tuple[Preprocess, ...] = ()
+    """Where images come from several paths: these, ``preprocess`` first; otherwise empty."""
+    given: Given | None = None
+    """The user's own model, trained elsewhere with ``preprocess``; there is nothing to train."""
+
+    @property
+    def key(self) -> str:
+        """Content hash of ``parts``."""
+        return content_key(self.parts)
+
+    @property
+    def paths(self) -> tuple[Preprocess, ...]:
+        """All that its images come from."""
+        return self.mix or (self.preprocess,)
+
+    @property
+    def row(self) -> str:
+        """Name of the matrix row: the trainings that differ in their seed alone."""
+        model = self.given.name if self.given else ""
+        return row_name([path.name for path in self.paths], self.fraction, model)
+
+    @property
+    def label(self) -> str:
+        """In words, the same whatever the options are."""
+        return self.row if self.given else f"train {self.row} seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedPair:
+    """Two trainings that differ in ``preprocess`` and in nothing else; checked when built."""
+
+    reference: Training
+    candidate: Training
+
+    def __post_init__(self) -> None:
+        differing = {
+            name
+            for name in self.reference.parts.keys() | self.candidate.parts.keys()
+            if self.reference.parts.get(name) != self.candidate.parts.get(name)
+        }
+        if not differing <= {"preprocess", "normalise"}:
+            raise ValueError(f"not a matched pair: {', '.join(sorted(differing))} differ")
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One entry of the matrix, before it ran."""
+
+    training: Training
+    preprocess: Preprocess
+    runtime: Runtime
+    parts: dict[str, Any]
+    skipped: str = ""
+    unsuited: bool = False
+    """Skipped on every machine: the backend does not run this kind of model."""
+    aligned: bool = False
+    """Evaluated as it was trained, in the reference runtime: what its row is compared with."""
+
+    @property
+    def evaluated_with(self) -> str:
+        """Whose preprocessing the images go through: a path's, or the runtime's own."""
+        return self.runtime.backend.own_path or self.preprocess.name
+
+    @property
+    def key(self) -> str:
+        """Content hash of ``parts``."""
+        return content_key(self.parts)
+
+    @property
+    def cell(self) -> str:
+        """What ``--cell`` calls it, and every seed's of its place in the matrix."""
+        runtime = self.runtime
+        return cell_name(self.training.row, self.evaluated_with, runtime.name, runtime.precision)
+
+    @property
+    def label(self) -> str:
+        """In words, the same whatever the options are."""
+        return (
+            f"{self.training.label} on {self.evaluated_with} "
+            f"in {self.runtime.name} {self.runtime.precision}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that a run will do, in order."""
+
+    experiment: Experiment
+    fingerprint: str
+    """Of the data set."""
+    trainings: tuple[Training, ...]
+    """Seed by seed, reference path first."""
+    evaluations: tuple[Evaluation, ...]
+    pairs: tuple[MatchedPair, ...]
+    comparisons: tuple[PixelComparison, ...]
+    ranks: int = 1
+    """Processes that train together."""
+    cells: tuple[str, ...] = ()
+    """The cells it was narrowed to; empty if it is whole."""
+
+    @property
+    def key(self) -> str:
+        """Content hash of everything the run's record depends on."""
+        content = self.experiment.content
+        return content_key(
+            {
+                "evaluations": [evaluation.key for evaluation in self.evaluations],
+                "names": [path.name for path in self.experiment.paths],
+                "gate": content.gate.model_dump(mode="json"),
+                "evaluate": content.evaluate.resamples,
+                "builds": [evaluation.runtime.builds for evaluation in self.evaluations],
+                "report": content.report.worst,
+                "published": content.published and content.published.model_dump(mode="json"),
+                "advise": content.advise and content.advise.model_dump(mode="json"),
+                "code": code_version(
+                    "."
+                ),  # comparing again is quick; a stale record is not worth it
+            }
+        )
+
+
+def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
+    """Decide every training and evaluation; imports no runtime and reads no image twice.
+
+    ``ranks`` processes train together: it is part of a training's key, as sums and statistics of
+    batch normalisation differ with it, and a matched pair must not differ in it.
+    """
+    content = experiment.content
+    fingerprint = content.data.fingerprint()
+    comparisons = _comparisons(experiment)
+    if not content.labelled:  # a pixel gate
+        return Plan(experiment, fingerprint, (), (), (), comparisons)
+    trainings = _given(experiment) if content.models else _trainings(experiment, fingerprint, ranks)
+    runtimes = runtimes_of(experiment, trainings)
+    evaluations = tuple(
+        evaluation
+        for training in trainings
+        for evaluation in _row_evaluations(training, runtimes, experiment, fingerprint)
+    )
+    pairs = _pairs(trainings)
+    return Plan(experiment, fingerprint, trainings, evaluations, pairs, comparisons, ranks)
+
+
+def _comparisons(experiment: Experiment) -> tuple[PixelComparison, ...]:
+    reference, *candidates = experiment.paths
+    images = experiment.content.data.fingerprint("eval")
+    return tuple(PixelComparison(reference, candidate, images) for candidate in candidates)
+
+
+def _trainings(experiment: Experiment, fingerprint: str, ranks: int) -> tuple[Training, ...]:
+    recipe = experiment.content.train
+    return tuple(
+        _training(recipe, paths, seed, fraction, fingerprint, ranks)
+        for seed in recipe.seeds
+        for fraction in recipe.fractions
+        for paths in _rows(experiment)
+    )
+
+
+def _given(experiment: Experiment) -> tuple[Training, ...]:
+    by_name = {path.name: path for path in experiment.paths}
+    given = [(by_name[model.preprocess], model.build()) for model in experiment.content.models]
+    return tuple(Training(path, 0, each.parts_for(path.size), given=each) for path, each in given)
+
+
+def _pairs(trainings: tuple[Training, ...]) -> tuple[MatchedPair, ...]:
+    matched: dict[tuple[int, float], list[Training]] = {}
+    for training in trainings:
+        if not training.mix and training.given is None:
+            matched.setdefault((training.seed, training.fraction), []).append(training)
+    return tuple(
+        MatchedPair(same[0], candidate) for same in matched.values() for candidate in same[1:]
+    )
+
+
+def _rows(experiment: Experiment) -> list[tuple[Preprocess, ...]]:
+    """What models are trained with: each path, and the mix."""
+    by_name = {path.name: path for path in experiment.paths}
+    mix = tuple(by_name[name] for name in experiment.content.train.mix)
+    return [(path,) for path in experiment.paths] + ([mix] if mix else [])
+
+
+def _training(
+    recipe: Recipe,
+    paths: tuple[Preprocess, ...],
+    seed: int,
+    fraction: float,
+    fingerprint: str,
+    ranks: int,
+) -> Training:
+    from alignkit.models.architectures import model_version
+    from alignkit.models.pretrained import identity
+    from alignkit.torch_settings import missing_device
+
+    path, *others = paths
+    parts = {
+        "data": fingerprint,
+        "preprocess": pixel_identity(path),
+        "normalise": stage_identity(path.normalise),
+        "recipe": recipe.model_dump(mode="json", exclude=NOT_IN_KEYS),
+        "seed": seed,
+        "library": model_version(recipe.model),
+        "code": code_version(*TRAINING_CODE),
+    }
+    if fraction != FULL:
+        parts["fraction"] = fraction
+    if ranks > 1:
+        parts["ranks"] = ranks
+    if recipe.pretrained:
+        parts["pretrained"] = identity(recipe.pretrained, recipe.model)
+    if others:
+        parts["mix"] = [[pixel_identity(each), stage_identity(each.normalise)] for each in others]
+    reasons = [each.missing() for each in paths]
+    skipped = next(filter(None, reasons), "") or missing_device(recipe.device)
+    return Training(path, seed, parts, skipped, fraction, paths if others else ())
+
+
+def _row_evaluations(
+    training: Training, runtimes: list[Runtime], experiment: Experiment, fingerprint: str
+) -> list[Evaluation]:
+    """A model along every path in every runtime; the first that suits it is the reference.
+
+    A runtime that preprocesses by itself is asked once, with the images of the row's own path.
+    """
+    handed = [each for each in runtimes if not each.backend.own_path]
+    first = next((each for each in handed if not _unsuitable(training, each)), handed[0])
+    placed = [(path, each) for path in experiment.paths for each in handed]
+    placed += [(training.preprocess, each) for each in runtimes if each.backend.own_path]
+    return [
+        _evaluation(training, path, runtime, experiment, fingerprint, first=runtime is first)
+        for path, runtime in placed
+    ]
+
+
+def _unsuitable(training: Training, runtime: Runtime) -> str:
+    if runtime.holds is not None:
+        return "" if runtime.holds == training else not_served(runtime.holds)
+    if training.given is None:
+        return ""
+    return training.given.unsuitable(runtime.name, needs_onnx=runtime.backend.needs_onnx)
+
+
+def _evaluation(
+    training: Training,
+    path: Preprocess,
+    runtime: Runtime,
+    experiment: Experiment,
+    fingerprint: str,
+    *,
+    first: bool,
+) -> Evaluation:
+    parts = {
+        "training": training.key,
+        "preprocess": pixel_identity(path),
+        "normalise": stage_identity(path.normalise),
+        **runtime.parts,
+        "batch_size": experiment.content.evaluate.batch_size,
+        "code": code_version(*PREDICTION_CODE),
+    }
+    if training.given is not None:  # a training's own key has the data's fingerprint
+        parts["data"] = fingerprint
+    if isinstance(runtime.backend, Builder) and runtime.backend.calibration(runtime.precision):
+        # how many images and which are options of the backend, which are in the key already
+        own = training.preprocess
+        parts["calibration"] = [fingerprint, pixel_identity(own), stage_identity(own.normalise)]
+    unsuitable = _unsuitable(training, runtime)
+    return Evaluation(
+        training,
+        path,
+        runtime,
+        parts,
+        skipped=unsuitable or training.skipped or path.missing() or runtime.skipped,
+        unsuited=bool(unsuitable),
+        aligned=first and path.name == training.preprocess.name,
+    )

@@ -1,0 +1,169 @@
+"""Plan, Workspace → Forecast: what a run would do, and what that took on this machine before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Literal
+
+from alignkit.plan import Evaluation, Plan, Training
+from alignkit.plan.attribution import PlannedAttribution, planned_attributions
+from alignkit.plan.pixel_comparison import PixelComparison
+from alignkit.plan.preparation import Preparation, preparations
+from alignkit.plan.rekey import settle_stored
+from alignkit.record.place import FULL
+from alignkit.workspace import Finished, Workspace, changed_parts
+
+State = Literal["cached", "to run", "impossible"]
+Work = Training | Evaluation | PlannedAttribution | PixelComparison | Preparation
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """One piece of work, and what a run would do about it."""
+
+    work: Work
+    state: State
+    reason: str = ""
+    """Why it is impossible, or what differs from what is stored under its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What the work to be done would take."""
+
+    seconds: float | None
+    """``None`` if nothing like some of the work was done here before."""
+    bytes: int | None
+
+    def __add__(self, other: Estimate) -> Estimate:
+        return Estimate(_sum(self.seconds, other.seconds), _sum(self.bytes, other.bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a run would do."""
+
+    trainings: tuple[Outlook, ...]
+    cells: tuple[Outlook, ...]
+    attributions: tuple[Outlook, ...]
+    """Of the drift along each path, in all runtimes together."""
+    estimate: Estimate
+    """Of these; preparing and comparing images come on top, and what ``advise`` adds."""
+    comparisons: tuple[Outlook, ...]
+    """Of pixels, the reference path with each other."""
+    comparing: Estimate
+    """Of the comparisons."""
+    prepared: tuple[Outlook, ...] = ()
+    """Of each path and split."""
+
+
+def forecast(plan: Plan, workspace: Workspace) -> Forecast:
+    """Look up all work of a plan; nothing is made and no image is read."""
+    plan = settle_stored(plan, workspace)
+    trained, predicted = workspace.finished("trainings"), workspace.finished("cells")
+    trainings = _outlooks([each for each in plan.trainings if each.given is None], trained)
+    cells = _outlooks(plan.evaluations, predicted)
+    compared = workspace.finished("comparisons")
+    attributions = _outlooks(planned_attributions(plan), compared)
+    comparisons = _outlooks(plan.comparisons, compared)
+    images, _ = plan.experiment.content.data.counts()
+    estimate = Estimate(0.0, 0)
+    for training in _to_run(trainings):
+        estimate += _training_estimate(training.parts, images, trained)
+    for cell in _to_run(cells):
+        estimate += _cell_estimate(cell, predicted, trained)
+    for attribution in _to_run(attributions):
+        estimate += _attribution_estimate(attribution, compared)
+    comparing = Estimate(0.0, 0)
+    for comparison in _to_run(comparisons):
+        comparing += _comparison_estimate(comparison, compared)
+    prepared = _outlooks(preparations(plan), workspace.finished("prepared"))
+    return Forecast(trainings, cells, attributions, estimate, comparisons, comparing, prepared)
+
+
+def _outlooks(works: Sequence[Work], finished: Sequence[Finished]) -> tuple[Outlook, ...]:
+    stored = {each.folder.name for each in finished}
+    return tuple(_outlook(work, work.key in stored, finished) for work in works)
+
+
+def _outlook(work: Work, stored: bool, finished: Sequence[Finished]) -> Outlook:
+    live = isinstance(work, Evaluation) and work.runtime.backend.live
+    if stored and not live:
+        return Outlook(work, "cached")
+    if work.skipped:
+        return Outlook(work, "impossible", work.skipped)
+    return Outlook(work, "to run", changed_parts(finished, work.parts, work.label))
+
+
+def _to_run(outlooks: Sequence[Outlook]) -> list[Any]:
+    return [outlook.work for outlook in outlooks if outlook.state == "to run"]
+
+
+def _training_estimate(parts: dict[str, Any], images: int, trained: Sequence[Finished]) -> Estimate:
+    alike = [each for each in trained if _speed_class(each.parts) == _speed_class(parts)]
+    if not alike:
+        return Estimate(None, None)
+    logs = [json.loads((each.folder / "log.json").read_text()) for each in alike]
+    rates = [epoch["images_per_second"] for log in logs for epoch in log["epochs"]]
+    share = parts.get("fraction", FULL) * (1 - parts["recipe"]["holdout"])
+    seconds = parts["recipe"]["epochs"] * share * images / median(rates)
+    return Estimate(seconds, int(median(each.bytes() for each in alike)))
+
+
+def _speed_class(parts: dict[str, Any]) -> tuple[Any, ...]:
+    """Trainings that share it see as many images a second."""
+    recipe, stages = parts["recipe"], parts["preprocess"]["stages"]
+    size = stages["crop"]["size"] or stages["resize"]["size"]
+    return recipe["model"], recipe["device"], recipe["batch_size"], tuple(size)
+
+
+def _cell_estimate(
+    cell: Evaluation, predicted: Sequence[Finished], trained: Sequence[Finished]
+) -> Estimate:
+    if cell.training.given is not None:
+        return Estimate(None, None)
+    models = {each.folder.name: each.parts for each in trained}
+    wanted = (*_speed_class(cell.training.parts), cell.training.parts["data"])
+    alike = []
+    for each in predicted:
+        model = models.get(each.parts["training"])
+        same_runtime = each.parts["runtime"] == cell.parts["runtime"]
+        if model and same_runtime and (*_speed_class(model), model["data"]) == wanted:
+            alike.append(each)
+    seconds = [each.seconds for each in alike if each.seconds is not None]
+    if not seconds:
+        return Estimate(None, None)
+    return Estimate(median(seconds), int(median(each.bytes() for each in alike)))
+
+
+def _attribution_estimate(wanted: PlannedAttribution, attributed: Sequence[Finished]) -> Estimate:
+    """Of the same images, paths and runtimes, with as many models."""
+    alike = [
+        each
+        for each in attributed
+        if each.label == wanted.label
+        and all(each.parts[name] == wanted.parts[name] for name in ("samples", "paths", "runtimes"))
+        and len(each.parts["models"]) == len(wanted.models)
+    ]
+    return _median(alike)
+
+
+def _comparison_estimate(comparison: PixelComparison, compared: Sequence[Finished]) -> Estimate:
+    """By comparisons of the same images, whatever their paths were."""
+    kind = comparison.parts.keys()
+    alike = [each for each in compared if each.parts.keys() == kind]
+    return _median([each for each in alike if each.parts["samples"] == comparison.images])
+
+
+def _median(alike: Sequence[Finished]) -> Estimate:
+    seconds = [each.seconds for each in alike if each.seconds is not None]
+    if not seconds:
+        return Estimate(None, None)
+    return Estimate(median(seconds), int(median(each.bytes() for each in alike)))
+
+
+def _sum(a: Any, b: Any) -> Any:
+    return None if a is None or b is None else a + b

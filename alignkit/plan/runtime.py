@@ -1,0 +1,72 @@
+"""A backend in one precision: what the cells of a column share, and what their logits depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from alignkit.backends import BACKENDS, Backend, Builder, Compiler, Precision
+from alignkit.engines.export import exporter_parts
+from alignkit.errors import ConfigError
+from alignkit.plan.endpoint_row import served_training
+from alignkit.plugins import UNPROVEN, find_plugin
+from alignkit.preprocess import stage_identity
+
+if TYPE_CHECKING:
+    from alignkit.experiment.experiment import Experiment
+    from alignkit.plan import Training
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A backend in one precision."""
+
+    name: str
+    """As the YAML calls the backend, with the options it gives it: two of one kind stay apart."""
+    backend: Backend
+    precision: Precision
+    version: str
+    """Installed version, read without importing it."""
+    skipped: str = ""
+    builds: int = 1
+    """Times the model is exported, built and loaded anew, to see how much builds differ."""
+    holds: Training | None = None
+    """The one model that an endpoint serves; ``None`` for a runtime that is given each model."""
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What its logits of given weights and inputs depend on: options and versions."""
+        backend = self.backend
+        parts: dict[str, Any] = {"runtime": [stage_identity(backend), self.precision, self.version]}
+        if backend.needs_onnx:
+            parts["export"] = exporter_parts()
+        if isinstance(backend, Builder):
+            parts["build"] = backend.build_parts(self.precision)
+        if isinstance(backend, Compiler) and (compiler := backend.compiler()):
+            parts["compiler"] = compiler
+        return parts
+
+
+def runtimes_of(experiment: Experiment, trainings: tuple[Training, ...]) -> list[Runtime]:
+    """Every backend of the experiment in every precision, with why it cannot run here.
+
+    Raises `ConfigError` if all of them preprocess by themselves, or an endpoint does not say which
+    of ``trainings`` it serves.
+    """
+    runtimes = []
+    evaluate = experiment.content.evaluate
+    for name, option in zip(evaluate.titles(), evaluate.backends, strict=True):
+        plugin = find_plugin("backends", BACKENDS, option.name)
+        backend = option.build()
+        for precision in option.precision:
+            reason = plugin.missing() or backend.impossible(precision)
+            if reason and plugin.unproven:
+                reason += f" ({option.name} is {UNPROVEN})"
+            version, held = plugin.version(), served_training(backend, trainings)
+            runtimes.append(Runtime(name, backend, precision, version, reason, option.builds, held))
+    if all(each.backend.own_path for each in runtimes):
+        raise ConfigError(
+            "evaluate.backends: each of these preprocesses by itself, which leaves nothing to "
+            "compare with; put one first that receives the paths' images, e.g. torch"
+        )
+    return runtimes

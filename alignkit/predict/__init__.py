@@ -1,0 +1,246 @@
+"""Evaluation → Predictions.
+
+A session is opened once for a model in a runtime, predicts on every path, and is closed before the
+next one is opened. Every backend is handed the same array for the same images: normalising is the
+path's last stage, not the backend's. Only a runtime that preprocesses by itself is handed files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignkit.backends import FileSession
+from alignkit.errors import DataError, MissingDependency, NothingCompared
+from alignkit.predict.inputs import Files, Inputs, Tensors, asked, logits_of
+from alignkit.rank import ALONE, Rank
+from alignkit.record.cell import BatchCheck
+from alignkit.workspace import Workspace, content_key, write_atomically
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Batch, Logits
+    from alignkit.backends import Session
+    from alignkit.compare.predictions import Predictions
+    from alignkit.models.checkpoint import Checkpoint
+    from alignkit.plan import Evaluation
+    from alignkit.plan.runtime import Runtime
+    from alignkit.prepare import Prepared
+    from alignkit.preprocess import Normalise
+    from alignkit.samples import Samples
+
+CHECKED_ALONE = 16
+"""Images predicted again one at a time, to see what the size of a batch does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a cell gave."""
+
+    predictions: Predictions
+    effective: dict[str, str]
+    """What really ran."""
+    inputs: str
+    """SHA-256 hex of the tensors the session was handed, in order: the same for every runtime;
+    ``files:`` and that of the files for one that preprocesses by itself."""
+    batch: BatchCheck
+
+
+@contextmanager
+def open_session(
+    runtime: Runtime, checkpoint: Checkpoint, onnx: Path | None = None
+) -> Iterator[Session | FileSession]:
+    """A model loaded in a runtime, for all its paths; freed when the block ends.
+
+    ``onnx`` is the file of `alignkit.predict.model_file`, for backends that need it. Raises
+    `MissingDependency` or `BackendError` where the runtime cannot run it exactly as asked.
+    """
+    if runtime.skipped:
+        raise MissingDependency(f"{runtime.name} {runtime.precision}: {runtime.skipped}")
+    session = runtime.backend.open(checkpoint, onnx, runtime.precision)
+    try:
+        yield _in_order(session, checkpoint.order)
+    finally:
+        session.close()
+
+
+def _in_order(session: Session | FileSession, order: tuple[int, ...]) -> Session | FileSession:
+    if not order:
+        return session
+    if isinstance(session, FileSession):
+        return ReorderedFiles(session, order)
+    return Reordered(session, order)
+
+
+@dataclass(frozen=True, slots=True)
+class Reordered:
+    """A session whose outputs come in the order of the data's classes."""
+
+    inner: Session
+    order: tuple[int, ...]
+
+    def predict(self, batch: Batch) -> Logits:
+        """As the session inside, with its columns exchanged; an odd shape is left to the caller."""
+        return _reordered(self.inner.predict(batch), self.order)
+
+    def effective(self) -> dict[str, str]:
+        """What really ran."""
+        return self.inner.effective()
+
+    def close(self) -> None:
+        """Free the runtime's memory."""
+        self.inner.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ReorderedFiles:
+    """`Reordered`, of a session that is handed files."""
+
+    inner: FileSession
+    order: tuple[int, ...]
+
+    def predict_files(self, files: Sequence[bytes], normalise: Normalise) -> Logits:
+        """As the session inside, with its columns exchanged."""
+        return _reordered(self.inner.predict_files(files, normalise), self.order)
+
+    def effective(self) -> dict[str, str]:
+        """What really ran."""
+        return self.inner.effective()
+
+    def close(self) -> None:
+        """Free the runtime's memory."""
+        self.inner.close()
+
+
+def _reordered(logits: Logits, order: tuple[int, ...]) -> Logits:
+    return logits if logits.shape[1:] != (len(order),) else logits[:, list(order)]
+
+
+def predict(
+    evaluation: Evaluation,
+    checkpoint: Checkpoint,
+    session: Session | FileSession,
+    prepared: Prepared,
+    samples: Samples,
+    *,
+    batch_size: int,
+    workspace: Workspace,
+    progress: Callable[[int, int], None] | None = None,
+    rank: Rank = ALONE,
+) -> Answer:
+    """Predict on every image the path decoded, and store it; or give what is stored.
+
+    ``prepared`` is what the path made of all ``samples``; a `FileSession` is sent their bytes.
+    ``progress`` is called with images (done, total). On rank 0 of a group `predict` is called
+    inside `alignkit.predict.share.shared_session`. Raises `NothingCompared` if the path
+    decoded no image, `DataError` if the labels or the input's size are not the model's.
+    """
+    import numpy as np
+
+    from alignkit.compare.predictions import Predictions
+    from alignkit.predict.share import shared_logits, shares
+
+    if (stored := stored_answer(evaluation, checkpoint, workspace)) is not None:
+        return stored
+    inputs = _inputs(evaluation, checkpoint, session, prepared, samples)
+    if isinstance(inputs, Tensors) and shares(rank, evaluation.runtime, session):
+        logits = shared_logits(rank, session, inputs, checkpoint.classes, batch_size, progress)
+    else:
+        logits = logits_of(session, inputs, checkpoint.classes, batch_size, progress)
+    predictions = Predictions(
+        ids=prepared.decoded_ids,
+        labels=np.asarray(samples.labels, np.int64)[prepared.decoded],
+        logits=logits,
+        classes=samples.classes,
+    )
+    batch = check_batches(session, inputs, logits, batch_size)
+    answer = Answer(predictions, session.effective(), inputs.digest(), batch)
+    parts = cell_parts(evaluation, checkpoint)
+    with workspace.store("cells", content_key(parts), parts, evaluation.label) as folder:
+        predictions.to_parquet(folder / "predictions.parquet")
+        write_atomically(folder / "session.json", json.dumps(_told(answer), indent=1))
+    return answer
+
+
+def _inputs(
+    evaluation: Evaluation,
+    checkpoint: Checkpoint,
+    session: Session | FileSession,
+    prepared: Prepared,
+    samples: Samples,
+) -> Inputs:
+    """What the session is handed of the images the path decoded."""
+    if len(samples.classes) != checkpoint.classes:
+        raise DataError(
+            f"the data has {len(samples.classes)} classes, the model {checkpoint.classes}"
+        )
+    if not len(prepared.decoded):
+        raise NothingCompared(f"{evaluation.preprocess.name} decoded no image to evaluate")
+    if isinstance(session, FileSession):
+        return Files(samples.read, prepared.decoded, evaluation.preprocess.normalise)
+    return tensors_of(prepared, evaluation, checkpoint)
+
+
+def _told(answer: Answer) -> dict[str, Any]:
+    batch = answer.batch.model_dump(mode="json")
+    return {"effective": answer.effective, "inputs": answer.inputs, "batch": batch}
+
+
+def stored_answer(
+    evaluation: Evaluation, checkpoint: Checkpoint, workspace: Workspace
+) -> Answer | None:
+    """What `predict` stored; ``None`` if it has not run. No session is needed to read it."""
+    from alignkit.compare.predictions import Predictions
+
+    folder = workspace.stored("cells", content_key(cell_parts(evaluation, checkpoint)))
+    if folder is None:
+        return None
+    told = json.loads((folder / "session.json").read_text())
+    predictions = Predictions.from_parquet(folder / "predictions.parquet")
+    batch = BatchCheck.model_validate(told["batch"])
+    return Answer(predictions, told["effective"], told["inputs"], batch)
+
+
+def forget_answer(evaluation: Evaluation, checkpoint: Checkpoint, workspace: Workspace) -> None:
+    """Discard what `predict` stored, if it did."""
+    key = content_key(cell_parts(evaluation, checkpoint))
+    if workspace.stored("cells", key):
+        workspace.discard("cells", key)
+
+
+def cell_parts(evaluation: Evaluation, checkpoint: Checkpoint) -> dict[str, Any]:
+    """What the predictions depend on: the plan's, with the checkpoint that was really used."""
+    return {**evaluation.parts, "training": checkpoint.key}
+
+
+def tensors_of(prepared: Prepared, evaluation: Evaluation, checkpoint: Checkpoint) -> Tensors:
+    """Every image the path decoded, as the model is handed it."""
+    shape = (3, checkpoint.height, checkpoint.width)
+    return Tensors(prepared, prepared.decoded, evaluation.preprocess.normalise, shape)
+
+
+def check_batches(
+    session: Session | FileSession, inputs: Inputs, logits: Logits, batch_size: int
+) -> BatchCheck:
+    """Predict the first images one at a time and compare with ``logits``, made in batches."""
+    import numpy as np
+
+    from alignkit.compare.metrics import logit_distance, predicted_classes
+
+    batch = min(batch_size, len(inputs))
+    if batch == 1:
+        return BatchCheck(reason="a batch holds one image: there is no other size to compare with")
+    images = min(batch, CHECKED_ALONE)
+    classes = logits.shape[1]
+    alone = np.concatenate(
+        [asked(session, inputs, index, index + 1, classes) for index in range(images)]
+    )
+    together = logits[:images]
+    found = logit_distance(together, alone)
+    flips = int((predicted_classes(together) != predicted_classes(alone)).sum())
+    return BatchCheck(
+        images=images, batch=batch, max_abs=found.max_abs, flips=flips, reason=found.reason
+    )

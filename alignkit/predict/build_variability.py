@@ -1,0 +1,77 @@
+"""How much builds of one model differ: k exports, conversions and sessions on the same tensors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alignkit.compare.metrics import predicted_classes
+from alignkit.outcome import Failed, attempt
+from alignkit.predict.inputs import Inputs, logits_of
+from alignkit.record.cell import BuildSpread
+from alignkit.workspace import Workspace, content_key, write_atomically
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Logits
+    from alignkit.backends import FileSession, Session
+
+
+def measure_spread(
+    first: Logits,
+    inputs: Inputs,
+    build: Callable[[], AbstractContextManager[Session | FileSession]],
+    *,
+    builds: int,
+    batch_size: int,
+) -> BuildSpread:
+    """``builds`` builds in all, ``first`` being the logits of one; one in memory at a time.
+
+    A build that fails is the reason that there is no spread.
+    """
+    several = [first]
+
+    def again() -> None:
+        for _ in range(1, builds):
+            with build() as session:
+                several.append(logits_of(session, inputs, first.shape[1], batch_size))
+
+    if isinstance(ended := attempt(again), Failed):
+        return BuildSpread(builds=len(several), reason=ended.message)
+    return spread_of(several)
+
+
+def spread_of(several: Sequence[Logits]) -> BuildSpread:
+    """(images, classes) of each build → how far apart the farthest two are, logit by logit."""
+    classes = np.stack([predicted_classes(each) for each in several])
+    counts = {
+        "builds": len(several),
+        "images": len(several[0]),
+        "flips": int((classes != classes[0]).any(axis=0).sum()),
+    }
+    if not all(np.isfinite(each).all() for each in several):
+        return BuildSpread(**counts, reason="a build gives outputs that are not finite")
+    least, greatest = several[0].astype(np.float64), several[0].astype(np.float64)
+    for each in several[1:]:
+        np.minimum(least, each, out=least)
+        np.maximum(greatest, each, out=greatest)
+    apart = greatest - least
+    return BuildSpread(**counts, max_abs=float(apart.max()), mean_abs=float(apart.mean()))
+
+
+def spread_stored(
+    cell: dict[str, Any], builds: int, workspace: Workspace, measure: Callable[[], BuildSpread]
+) -> BuildSpread:
+    """``measure``, or what is stored for the parts of a cell; a failed build is tried again."""
+    parts = {**cell, "builds": builds}
+    key = content_key(parts)
+    if (folder := workspace.stored("spreads", key)) is not None:
+        return BuildSpread.model_validate_json((folder / "spread.json").read_text())
+    spread = measure()
+    if spread.builds == builds:
+        with workspace.store("spreads", key, parts, f"{builds} builds") as filling:
+            write_atomically(filling / "spread.json", json.dumps(spread.model_dump(mode="json")))
+    return spread

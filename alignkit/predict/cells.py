@@ -1,0 +1,198 @@
+"""Every evaluation of a plan → predictions; a session serves all paths of a model in a runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from alignkit.outcome import Ended, Failed, Measured, Skipped, attempt
+from alignkit.predict import (
+    Answer,
+    cell_parts,
+    forget_answer,
+    open_session,
+    predict,
+    stored_answer,
+    tensors_of,
+)
+from alignkit.predict.build_variability import measure_spread, spread_stored
+from alignkit.predict.model_file import model_file
+from alignkit.predict.share import shared_session
+from alignkit.rank import ALONE, Rank
+from alignkit.record.cell import BuildSpread
+from alignkit.workspace import Workspace
+
+if TYPE_CHECKING:
+    from alignkit.backends import FileSession, Session
+    from alignkit.models.checkpoint import Checkpoint
+    from alignkit.plan import Evaluation, Plan
+    from alignkit.plan.runtime import Runtime
+    from alignkit.plan.sets import Sets
+    from alignkit.progress import Progress
+    from alignkit.train.trainings import Trained
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """One evaluation and how it ended."""
+
+    evaluation: Evaluation
+    ended: Ended[Answer]
+    builds: BuildSpread | None = None
+    """Where several are asked for, on the path the model was trained with."""
+
+    @property
+    def seed(self) -> int:
+        """The training's."""
+        return self.evaluation.training.seed
+
+
+def predict_cells(
+    plan: Plan,
+    trained: Sequence[Trained],
+    sets: Sets,
+    workspace: Workspace,
+    progress: Progress,
+    rank: Rank = ALONE,
+) -> tuple[Predicted, ...]:
+    """Every evaluation of the plan, in its order; one session is open at a time.
+
+    Paths that prepare the same pixels share a key: they are predicted once.
+    """
+    models = {each.training.key: each.ended for each in trained}
+    batch_size = plan.experiment.content.evaluate.batch_size
+    done: dict[str, Predicted] = {}
+    with progress.stage("predict", len(plan.evaluations), "every cell") as stage:
+        for group in _by_session(plan.evaluations):
+            stage.note(group[0].label)
+            model = models[group[0].training.key]
+            if isinstance(model, Measured):
+                alike = _Alike(group, model.value, sets, batch_size, workspace, rank)
+                done |= {each.evaluation.key: each for each in alike.predict()}
+            else:
+                done |= {each.key: Predicted(each, _skipped(each) or model) for each in group}
+            stage.advance(len(group))
+    return tuple(
+        Predicted(each, done[each.key].ended, done[each.key].builds) for each in plan.evaluations
+    )
+
+
+def _by_session(evaluations: Sequence[Evaluation]) -> list[list[Evaluation]]:
+    groups: dict[tuple[str, str, str], list[Evaluation]] = {}
+    for evaluation in evaluations:
+        runtime = evaluation.runtime
+        key = (evaluation.training.key, runtime.name, runtime.precision)
+        groups.setdefault(key, []).append(evaluation)
+    return list(groups.values())
+
+
+def _skipped(evaluation: Evaluation) -> Skipped | None:
+    return Skipped(evaluation.skipped) if evaluation.skipped else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """The evaluations of one model in one runtime, and what it takes to predict them."""
+
+    evaluations: Sequence[Evaluation]
+    checkpoint: Checkpoint
+    sets: Sets
+    batch_size: int
+    workspace: Workspace
+    rank: Rank
+
+    @property
+    def runtime(self) -> Runtime:
+        """The one of all."""
+        return self.evaluations[0].runtime
+
+    def predict(self) -> list[Predicted]:
+        """One by one; what is stored needs no session."""
+        ended: dict[str, Ended[Answer]] = {}
+        to_run = []
+        for evaluation in self.evaluations:
+            if (known := self._known(evaluation)) is not None:
+                ended[evaluation.key] = known
+            else:
+                to_run.append(evaluation)
+        if to_run:
+            ended |= self._run(to_run)
+        return [
+            Predicted(each, ended[each.key], self._spread(each, ended[each.key]))
+            for each in self.evaluations
+        ]
+
+    def _known(self, evaluation: Evaluation) -> Ended[Answer] | None:
+        """Why it cannot run, or what an earlier run stored; a live endpoint is asked each time."""
+        if skipped := _skipped(evaluation):
+            return skipped
+        prepared = self.sets.prepared[evaluation.preprocess.name, "eval"]
+        if not isinstance(prepared, Measured):
+            return prepared
+        if self.runtime.backend.live:
+            forget_answer(evaluation, self.checkpoint, self.workspace)
+        stored = stored_answer(evaluation, self.checkpoint, self.workspace)
+        return None if stored is None else Measured(stored)
+
+    def _run(self, evaluations: Sequence[Evaluation]) -> dict[str, Ended[Answer]]:
+        """Open the runtime once and predict along every path; one that fails leaves the others."""
+        ended: dict[str, Ended[Answer]] = {}
+
+        def work() -> None:
+            file = model_file(evaluations[0], self.checkpoint, self.sets, self.workspace)
+            with (
+                open_session(self.runtime, self.checkpoint, file) as session,
+                shared_session(self.rank, session, self.runtime, self.checkpoint, file),
+            ):
+                for evaluation in evaluations:
+                    ended[evaluation.key] = attempt(partial(self._answer, evaluation, session))
+
+        opened = attempt(work)
+        if isinstance(opened, Failed):
+            ended |= {each.key: opened for each in evaluations if each.key not in ended}
+        return ended
+
+    def _answer(self, evaluation: Evaluation, session: Session | FileSession) -> Answer:
+        return predict(
+            evaluation,
+            self.checkpoint,
+            session,
+            self.sets.evaluated(evaluation.preprocess.name),
+            self.sets.evaluation,
+            batch_size=self.batch_size,
+            workspace=self.workspace,
+            rank=self.rank,
+        )
+
+    def _spread(self, evaluation: Evaluation, ended: Ended[Answer]) -> BuildSpread | None:
+        runtime = self.runtime
+        own = evaluation.preprocess.name == evaluation.training.preprocess.name
+        if runtime.builds == 1 or not own or not isinstance(ended, Measured):
+            return None
+        if runtime.backend.own_path or runtime.backend.live:
+            reason = "what preprocesses or answers by itself is not built"
+            return BuildSpread(builds=1, reason=reason)
+        first = ended.value.predictions.logits
+        prepared = self.sets.evaluated(evaluation.preprocess.name)
+        inputs = tensors_of(prepared, evaluation, self.checkpoint)
+
+        @contextmanager
+        def build() -> Iterator[Session | FileSession]:
+            with TemporaryDirectory(prefix="alignkit-") as folder:
+                file = model_file(evaluation, self.checkpoint, self.sets, Workspace(Path(folder)))
+                with open_session(runtime, self.checkpoint, file) as session:
+                    yield session
+
+        return spread_stored(
+            cell_parts(evaluation, self.checkpoint),
+            runtime.builds,
+            self.workspace,
+            lambda: measure_spread(
+                first, inputs, build, builds=runtime.builds, batch_size=self.batch_size
+            ),
+        )

@@ -1,0 +1,50 @@
+"""Evaluation → the file its backend opens: an ONNX graph checked on real images, or an engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignkit.backends import Builder
+from alignkit.engines.build import build_engine, calibration_of
+from alignkit.engines.export import export_onnx
+from alignkit.models.engine_source import Source
+from alignkit.models.onnx_file import in_one_file
+
+if TYPE_CHECKING:
+    from alignkit.models.checkpoint import Checkpoint
+    from alignkit.plan import Evaluation
+    from alignkit.plan.sets import Sets
+    from alignkit.workspace import Workspace
+
+EXPORT_CHECKED = 16
+"""Real images an ONNX export is checked with."""
+
+
+def model_file(
+    evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets, workspace: Workspace
+) -> Path | None:
+    """Exported and built where nothing is stored; ``None`` for a backend that needs no file."""
+    runtime = evaluation.runtime
+    if not runtime.backend.needs_onnx:
+        return None
+    source = model_source(evaluation, checkpoint, sets, workspace)
+    return build_engine(runtime.backend, source, runtime.precision, workspace)
+
+
+def model_source(
+    evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets, workspace: Workspace
+) -> Source:
+    """The model's ONNX file, and the training images its engine is calibrated with, if it is.
+
+    Raises `BackendError` if the exported graph differs from the model on real images.
+    """
+    backend, precision = evaluation.runtime.backend, evaluation.runtime.precision
+    wanted = backend.calibration(precision) if isinstance(backend, Builder) else None
+    own = evaluation.training.preprocess
+    calibration = calibration_of(wanted, own, sets.train, workspace) if wanted else None
+    if checkpoint.format == "onnx":
+        return Source(checkpoint, in_one_file(checkpoint.weights, workspace), calibration)
+    prepared = sets.evaluated(evaluation.preprocess.name)
+    batch = prepared.batch(prepared.decoded[:EXPORT_CHECKED], evaluation.preprocess.normalise)
+    return Source(checkpoint, export_onnx(checkpoint, workspace, batch), calibration)

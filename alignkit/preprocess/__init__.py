@@ -1,0 +1,288 @@
+"""`Preprocess`: decode ▸ orient ▸ resize ▸ crop ▸ quantise ▸ colour ▸ normalise, each tapped.
+
+Each stage is a frozen dataclass; its fields are its options, its identity in the record and part of
+every cache key. All stages but the last give `Pixels`; `Normalise` gives the float tensor a model
+receives. Two ways to compare a stage of two paths: *isolated* feeds both implementations the
+reference's input of that stage, *cumulative* compares the two paths' own taps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from alignkit.decoders import DECODERS, Decoded, Decoder
+from alignkit.plugins import Plugin, name_of
+from alignkit.preprocess.decode import MAX_PIXELS, decode
+from alignkit.resizers import RESIZERS, Resizer
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Batch, Image, Pixels
+
+StageName = Literal["decode", "orient", "resize", "crop", "quantise", "colour", "normalise"]
+STAGES: tuple[StageName, ...] = (
+    "decode", "orient", "resize", "crop", "quantise", "colour", "normalise",
+)  # fmt: skip
+
+ColourSpace = Literal[
+    "rgb", "bgr", "nv12-bt601-limited", "nv12-bt601-full", "nv12-bt709-limited", "nv12-bt709-full"
+]
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True, slots=True)
+class Orient:
+    """Turn the image as its EXIF orientation says, or do not."""
+
+    policy: Literal["none", "exif"] = "none"
+    """Left to the decoder where its class says ``orients``."""
+
+    def __call__(self, image: Image, encoded: bytes) -> Image:
+        """(h, w, 3) → (h, w, 3) or (w, h, 3)."""
+        from alignkit.preprocess.exif import exif_orientation, turn
+
+        return turn(image, exif_orientation(encoded)) if self.policy == "exif" else image
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Resample to a target that follows from ``size`` and ``fit``."""
+
+    resizer: Resizer
+    size: tuple[int, int]
+    """(height, width) in pixels; for ``shorter`` the shorter side becomes ``min(size)``."""
+    fit: Literal["squash", "shorter", "letterbox"] = "squash"
+    """``squash`` ignores the aspect ratio; ``shorter`` keeps it and covers the size; ``letterbox``
+    keeps it, stays inside the size and pads to it, centred."""
+    pad: int = 114
+    """Grey level of the letterbox's border."""
+    rounding: Literal["down", "nearest"] = "down"
+    """Of the longer side of ``shorter``: torchvision and MLPerf cut the fraction, DALI rounds. A
+    ``letterbox`` rounds either way: an exact half to the even pixel as Ultralytics' ``round`` or,
+    with ``nearest``, up as torchpipe's ``std::round``."""
+
+    def __call__(self, image: Image) -> Pixels:
+        """(h, w, 3) → (height, width, 3), in the dtype the library gives."""
+        height, width = self.target(image.shape[0], image.shape[1])
+        resized = self.resizer.resize(image, height, width)
+        return self._padded(resized) if self.fit == "letterbox" else resized
+
+    def target(self, height: int, width: int) -> tuple[int, int]:
+        """(height, width) of the resampled image, before any padding."""
+        if self.fit == "squash":
+            return self.size
+        if self.fit == "shorter":
+            short = min(self.size)
+            half = 0.5 if self.rounding == "nearest" else 0.0
+            if height <= width:
+                return short, int(short * width / height + half)
+            return int(short * height / width + half), short
+        scale = min(self.size[0] / height, self.size[1] / width)
+        to_whole = round if self.rounding == "down" else lambda side: int(side + 0.5)
+        return max(1, to_whole(height * scale)), max(1, to_whole(width * scale))
+
+    def _padded(self, resized: Pixels) -> Pixels:
+        import numpy as np
+
+        height, width = self.size
+        canvas = np.full((height, width, 3), self.pad, resized.dtype)
+        # Ultralytics' LetterBox rounds the half pixel down on the top and left (its -0.1)
+        top = round((height - resized.shape[0]) / 2 - 0.1)
+        left = round((width - resized.shape[1]) / 2 - 0.1)
+        canvas[top : top + resized.shape[0], left : left + resized.shape[1]] = resized
+        return canvas
+
+
+@dataclass(frozen=True, slots=True)
+class Crop:
+    """Cut the centre out; without a size, nothing."""
+
+    size: tuple[int, int] | None = None
+    """(height, width) in pixels."""
+    half: Literal["even", "down", "up"] = "even"
+    """Where a margin that is odd in all begins: to the even pixel as torchvision's ``center_crop``,
+    down as MLPerf's, up as DALI's. One pixel of shift weighs more than most decoders do."""
+
+    def __call__(self, pixels: Pixels) -> Pixels:
+        """(h, w, 3) → (height, width, 3); raises `ValueError` if the image is smaller."""
+        if self.size is None:
+            return pixels
+        height, width = self.size
+        if pixels.shape[0] < height or pixels.shape[1] < width:
+            raise ValueError(
+                f"cannot crop {height}x{width} out of {pixels.shape[0]}x{pixels.shape[1]}"
+            )
+        top = self._begin(pixels.shape[0] - height)
+        left = self._begin(pixels.shape[1] - width)
+        return pixels[top : top + height, left : left + width]
+
+    def _begin(self, margin: int) -> int:
+        if self.half == "even":
+            return round(margin / 2)
+        return margin // 2 if self.half == "down" else (margin + 1) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Quantise:
+    """Bring unrounded floats back to ``uint8``, or leave them."""
+
+    rule: Literal["none", "round", "truncate"] = "none"
+    """``truncate`` is ``tensor.to(torch.uint8)``, which darkens by half a level on average."""
+
+    def __call__(self, pixels: Pixels) -> Pixels:
+        """float32 or uint8 → uint8, unless the rule is ``none``."""
+        import numpy as np
+
+        if self.rule == "none" or pixels.dtype == np.uint8:
+            return pixels
+        clipped = np.clip(pixels, 0.0, 255.0)
+        return (np.rint(clipped) if self.rule == "round" else clipped).astype(np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Colour:
+    """The channel order, or the colour round trip, of the serving stack."""
+
+    space: ColourSpace = "rgb"
+    """``nv12-*`` is a round trip through 8-bit Y'CbCr with halved chroma; the result is RGB."""
+
+    def __call__(self, pixels: Pixels) -> Pixels:
+        """(h, w, 3) → the same shape and dtype."""
+        if self.space.startswith("nv12"):
+            from alignkit.preprocess.nv12 import nv12_round_trip
+
+            _, matrix, extent = self.space.split("-")
+            return nv12_round_trip(pixels, matrix, extent)
+        return pixels[..., ::-1] if self.space == "bgr" else pixels
+
+
+@dataclass(frozen=True, slots=True)
+class Normalise:
+    """``(pixels / 255 - mean) / std`` per channel, in float32."""
+
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+
+    def __call__(self, pixels: Pixels) -> Batch:
+        """(n, h, w, 3) or (h, w, 3) in 0..255 → (n, 3, h, w) or (3, h, w), C-contiguous float32."""
+        return self._looked_up(pixels) if pixels.dtype == "uint8" else self._computed(pixels)
+
+    def _looked_up(self, pixels: Pixels) -> Batch:
+        """The same numbers as computed, seven times as fast: ``uint8`` has 256 levels."""
+        import cv2
+        import numpy as np
+
+        *samples, height, width, _ = pixels.shape
+        levels = np.arange(256, dtype=np.float32)[:, None, None]
+        tables = self._computed(np.repeat(levels, 3, axis=2))
+        out = np.empty((*samples, 3, height, width), np.float32)
+        images: Image = np.ascontiguousarray(pixels, np.uint8).reshape(-1, height, width, 3)
+        for image, planes in zip(images, out.reshape(-1, 3, height, width), strict=True):
+            for values, table, plane in zip(cv2.split(image), tables, planes, strict=True):
+                cv2.LUT(values, table, plane)
+        return out
+
+    def _computed(self, pixels: Pixels) -> Batch:
+        import numpy as np
+
+        *samples, height, width, _ = pixels.shape
+        out = np.empty((*samples, 3, height, width), np.float32)
+        for channel, (mean, std) in enumerate(zip(self.mean, self.std, strict=True)):
+            plane = out[..., channel, :, :]
+            np.divide(pixels[..., channel], np.float32(255), out=plane, dtype=np.float32)
+            plane -= np.float32(mean)
+            plane /= np.float32(std)
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """What one image was after every stage."""
+
+    decoded: Decoded
+    pixels: dict[StageName, Pixels] = field(default_factory=dict)
+    """Stage → array, for the stages up to ``colour``. ``decode`` is absent where a decoder that
+    orients by itself was given a turned image: its pixels are then those of ``orient``."""
+
+    @property
+    def last(self) -> Pixels | None:
+        """What `Normalise` receives; ``None`` if the image could not be decoded."""
+        return self.pixels.get("colour")
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocess:
+    """One preprocessing stack, by name."""
+
+    name: str
+    decode: Decoder
+    resize: Resize
+    orient: Orient = Orient()
+    crop: Crop = Crop()
+    quantise: Quantise = Quantise()
+    colour: Colour = Colour()
+    normalise: Normalise = Normalise()
+    surrogate_of: str = ""
+    """The real stack this one stands in for on a CPU; empty if it stands for itself."""
+    max_pixels: int = MAX_PIXELS
+    """Images whose header declares more are ``failed`` without being decoded."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(height, width) of the model's input."""
+        return self.crop.size or self.resize.size
+
+    def taps(self, encoded: bytes) -> Taps:
+        """Run every stage but `normalise` on one image and keep what each gave."""
+        decoded = decode(self.decode, encoded, self.max_pixels)
+        if decoded.image is None:
+            return Taps(decoded)
+        pixels: dict[StageName, Pixels] = {}
+        if self.decode.orients:
+            from alignkit.preprocess.exif import exif_orientation
+
+            if exif_orientation(encoded) == 1:
+                pixels["decode"] = decoded.image
+            oriented = decoded.image
+        else:
+            pixels["decode"] = decoded.image
+            oriented = self.orient(decoded.image, encoded)
+        pixels["orient"] = oriented
+        pixels["resize"] = self.resize(oriented)
+        pixels["crop"] = self.crop(pixels["resize"])
+        pixels["quantise"] = self.quantise(pixels["crop"])
+        pixels["colour"] = self.colour(pixels["quantise"])
+        return Taps(decoded, pixels)
+
+    def identity(self) -> dict[str, Any]:
+        """Every stage's name and options, and the limit; JSON-ready, for cache keys and records."""
+        stages: dict[str, Any] = {stage: stage_identity(getattr(self, stage)) for stage in STAGES}
+        return {**stages, "max_pixels": self.max_pixels}
+
+    def versions(self) -> dict[str, str]:
+        """Installed versions of the libraries the pixels depend on, without importing them."""
+        return {
+            "decode": _plugin_of(self.decode, DECODERS).version(),
+            "resize": _plugin_of(self.resize.resizer, RESIZERS).version(),
+        }
+
+    def missing(self) -> str:
+        """Why this path cannot run on this machine, with the fix; empty if it can."""
+        return (
+            _plugin_of(self.decode, DECODERS).missing()
+            or _plugin_of(self.resize.resizer, RESIZERS).missing()
+        )
+
+
+def stage_identity(stage: Any) -> Any:
+    """A stage or plugin as plain JSON: its class name and every option."""
+    if is_dataclass(stage) and not isinstance(stage, type):
+        options = {each.name: stage_identity(getattr(stage, each.name)) for each in fields(stage)}
+        return {"stage": type(stage).__name__, **options}
+    return list(stage) if isinstance(stage, tuple) else stage
+
+
+def _plugin_of(stage: Any, table: dict[str, Plugin]) -> Plugin:
+    return table.get(name_of(stage, table), Plugin(target=""))

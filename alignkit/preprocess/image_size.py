@@ -1,0 +1,143 @@
+"""How many pixels a file says it has, before any decoder is let at it.
+
+Read here and not by a library, so that no header can crash or mislead anything.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Literal, TypeAlias
+
+from alignkit.preprocess.exif import SHORT
+from alignkit.preprocess.jpeg_header import jpeg_size
+
+Format = Literal["JPEG", "PNG", "GIF", "BMP", "WebP", "TIFF", "JPEG 2000", "HEIF", "other"]
+Size: TypeAlias = tuple[int, int]
+"""(height, width) in pixels."""
+
+BEGINNINGS: tuple[tuple[Format, int, bytes], ...] = (
+    ("JPEG", 0, b"\xff\xd8"),
+    ("PNG", 0, b"\x89PNG\r\n\x1a\n"),
+    ("GIF", 0, b"GIF87a"),
+    ("GIF", 0, b"GIF89a"),
+    ("BMP", 0, b"BM"),
+    ("WebP", 8, b"WEBP"),
+    ("TIFF", 0, b"II*\0"),
+    ("TIFF", 0, b"MM\0*"),
+    ("JPEG 2000", 4, b"jP  "),
+    ("HEIF", 4, b"ftyp"),
+)
+"""Format, where its mark stands, and the mark."""
+TIFF_WIDTH, TIFF_HEIGHT = 256, 257
+LOOKED_AT = 1 << 16
+"""Bytes searched for the boxes of a format that nests them."""
+
+
+def image_format(encoded: bytes) -> Format:
+    """By the file's first bytes, as decoders tell it; its name says nothing.
+
+    >>> image_format(b"GIF89a")
+    'GIF'
+    """
+    for kind, start, mark in BEGINNINGS:
+        if encoded.startswith(mark, start):
+            return kind
+    return "other"
+
+
+def declared_size(encoded: bytes) -> Size | None:
+    """What the file's header states; ``None`` for a format not known here or a header cut off.
+
+    Of several images in one file, the largest. What a header conceals, a limit of memory must find.
+    """
+    reader = READERS.get(image_format(encoded))
+    try:
+        return reader(encoded) if reader else None
+    except (struct.error, IndexError):  # the file ends inside its header
+        return None
+
+
+def _png(encoded: bytes) -> Size:
+    width, height = struct.unpack_from(">II", encoded, 16)
+    return height, width
+
+
+def _gif(encoded: bytes) -> Size:
+    width, height = struct.unpack_from("<HH", encoded, 6)
+    return height, width
+
+
+def _bmp(encoded: bytes) -> Size:
+    width, height = struct.unpack_from("<ii", encoded, 18)
+    return abs(height), abs(width)  # a negative height means that the top row comes first
+
+
+def _webp(encoded: bytes) -> Size | None:
+    """The three kinds: lossy, lossless, extended (RFC 9649)."""
+    kind = encoded[12:16]
+    if kind == b"VP8 ":
+        width, height = struct.unpack_from("<HH", encoded, 26)
+        return height & 0x3FFF, width & 0x3FFF
+    if kind == b"VP8L":
+        (bits,) = struct.unpack_from("<I", encoded, 21)
+        return (bits >> 14 & 0x3FFF) + 1, (bits & 0x3FFF) + 1
+    if kind == b"VP8X":
+        low, high, low_down, high_down = struct.unpack_from("<HBHB", encoded, 24)
+        return (high_down << 16 | low_down) + 1, (high << 16 | low) + 1
+    return None
+
+
+def _tiff(encoded: bytes) -> Size | None:
+    """The largest image of the directories chained from the first."""
+    order = "<" if encoded.startswith(b"II") else ">"
+    sizes = []
+    (directory,) = struct.unpack_from(order + "I", encoded, 4)
+    seen: set[int] = set()
+    while directory and directory not in seen:
+        seen.add(directory)
+        (entries,) = struct.unpack_from(order + "H", encoded, directory)
+        sides = dict(_tiff_sides(encoded, order, directory + 2, entries))
+        if sides.keys() == {TIFF_WIDTH, TIFF_HEIGHT}:
+            sizes.append((sides[TIFF_HEIGHT], sides[TIFF_WIDTH]))
+        (directory,) = struct.unpack_from(order + "I", encoded, directory + 2 + 12 * entries)
+    return _largest(sizes)
+
+
+def _tiff_sides(encoded: bytes, order: str, start: int, entries: int) -> Iterator[tuple[int, int]]:
+    for entry in range(start, start + 12 * entries, 12):
+        tag, kind = struct.unpack_from(order + "HH", encoded, entry)
+        if tag in (TIFF_WIDTH, TIFF_HEIGHT):
+            width = "H" if kind == SHORT else "I"
+            yield tag, struct.unpack_from(order + width, encoded, entry + 8)[0]
+
+
+def _boxed(mark: bytes, skipped: int, *, height_first: bool) -> Callable[[bytes], Size | None]:
+    """Formats of nested boxes: two 32-bit numbers some bytes after the box's name."""
+
+    def read(encoded: bytes) -> Size | None:
+        sizes = []
+        position = encoded.find(mark, 0, LOOKED_AT)
+        while position >= 0:
+            first, second = struct.unpack_from(">II", encoded, position + len(mark) + skipped)
+            sizes.append((first, second) if height_first else (second, first))
+            position = encoded.find(mark, position + 1, LOOKED_AT)
+        return _largest(sizes)
+
+    return read
+
+
+def _largest(sizes: list[Size]) -> Size | None:
+    return max(sizes, key=lambda size: size[0] * size[1], default=None)
+
+
+READERS: dict[Format, Callable[[bytes], Size | None]] = {
+    "JPEG": jpeg_size,
+    "PNG": _png,
+    "GIF": _gif,
+    "BMP": _bmp,
+    "WebP": _webp,
+    "TIFF": _tiff,
+    "JPEG 2000": _boxed(b"ihdr", 0, height_first=True),
+    "HEIF": _boxed(b"ispe", 4, height_first=False),
+}

@@ -1,0 +1,192 @@
+"""What a JPEG file says of itself before its pixels: markers up to the coded image (ITU-T T.81, B).
+
+Read here and not by a library, so that a file no library opens is described too, and no header can
+crash anything. Segments are looked for as libjpeg does: bytes between them are skipped.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from alignkit.preprocess.exif import exif_orientation
+from alignkit.preprocess.jpeg_quality import Quality, quality_of
+
+Coding = Literal["baseline", "extended", "progressive", "lossless", "hierarchical", "arithmetic"]
+Mode = Literal["grey", "YCbCr", "RGB", "CMYK", "YCCK", "other"]
+
+START_OF_IMAGE, START_OF_SCAN, END_OF_IMAGE = b"\xff\xd8", 0xDA, 0xD9
+ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
+"""Markers that no segment follows."""
+QUANTISATION, APP0, APP2, APP14 = 0xDB, 0xE0, 0xE2, 0xEE
+CODINGS: dict[int, Coding] = {
+    0xC0: "baseline",
+    0xC1: "extended",
+    0xC2: "progressive",
+    0xC3: "lossless",
+    **dict.fromkeys((0xC5, 0xC6, 0xC7), "hierarchical"),
+    **dict.fromkeys((0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF), "arithmetic"),
+}
+"""Start-of-frame marker → how the image is coded."""
+SUBSAMPLINGS = {
+    (1, 1): "4:4:4",
+    (2, 1): "4:2:2",
+    (2, 2): "4:2:0",
+    (1, 2): "4:4:0",
+    (4, 1): "4:1:1",
+    (4, 2): "4:1:0",
+    (1, 4): "4:4:1",
+}
+"""Luminance samples for each chrominance sample, across and down → the usual name."""
+
+
+@dataclass(frozen=True, slots=True)
+class JpegHeader:
+    """A JPEG file without its pixels."""
+
+    height: int
+    """In pixels; 0 if the file states it only after its first scan."""
+    width: int
+    precision: int
+    """Bits a sample."""
+    coding: Coding
+    mode: Mode
+    """What the components mean, as libjpeg decides it."""
+    subsampling: str
+    """``4:2:0`` and the like; ``grey``; ``other`` where luminance is not the finest component."""
+    quality: Quality | None
+    """Estimated from the first component's table; ``None`` if there is none."""
+    orientation: int
+    """EXIF's, 1 to 8."""
+    icc: bool
+    """Whether an ICC profile is embedded."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Component:
+    id: int
+    across: int
+    down: int
+    table: int
+
+
+def read_jpeg_header(encoded: bytes) -> JpegHeader | None:
+    """Describe a JPEG file; ``None`` if it is none, or ends or is damaged before its frame header.
+
+    >>> read_jpeg_header(b"GIF89a") is None
+    True
+    """
+    if not encoded.startswith(START_OF_IMAGE):
+        return None
+    frame: tuple[int, bytes] | None = None
+    tables: dict[int, tuple[int, ...]] = {}
+    adobe: int | None = None
+    jfif = icc = False
+    for marker, segment in _segments(encoded):
+        if marker in CODINGS and frame is None:
+            frame = marker, segment
+        elif marker == QUANTISATION:
+            tables |= _quantisation_tables(segment)
+        elif marker == APP0:
+            jfif |= segment.startswith(b"JFIF\0")
+        elif marker == APP2:
+            icc |= segment.startswith(b"ICC_PROFILE\0")
+        elif marker == APP14 and segment.startswith(b"Adobe") and len(segment) >= 12:
+            adobe = segment[11]
+    if frame is None or (components := _components(frame[1])) is None:
+        return None
+    precision, height, width = struct.unpack_from(">BHH", frame[1])
+    table = tables.get(components[0].table)
+    return JpegHeader(
+        height=height,
+        width=width,
+        precision=precision,
+        coding=CODINGS[frame[0]],
+        mode=_mode(components, adobe=adobe, jfif=jfif),
+        subsampling=_subsampling(components),
+        quality=quality_of(table) if table else None,
+        orientation=exif_orientation(encoded),
+        icc=icc,
+    )
+
+
+def jpeg_size(encoded: bytes) -> tuple[int, int] | None:
+    """(height, width) that the frame header states, whatever else is wrong with the file."""
+    if encoded.startswith(START_OF_IMAGE):
+        for marker, segment in _segments(encoded):
+            if marker in CODINGS and len(segment) >= 5:
+                height, width = struct.unpack_from(">HH", segment, 1)
+                return height, width
+    return None
+
+
+def _segments(encoded: bytes) -> Iterator[tuple[int, bytes]]:
+    """(marker, content) of each segment before the first scan; the last may be cut off."""
+    position = 2
+    while (position := encoded.find(b"\xff", position)) >= 0 and position + 1 < len(encoded):
+        marker = encoded[position + 1]
+        position += 1
+        if marker in (0x00, 0xFF) or marker in ALONE:
+            continue
+        if marker in (START_OF_SCAN, END_OF_IMAGE):
+            return
+        length = int.from_bytes(encoded[position + 1 : position + 3])
+        if length < 2:
+            return
+        yield marker, encoded[position + 3 : position + 1 + length]
+        position += 1 + length
+
+
+def _quantisation_tables(segment: bytes) -> dict[int, tuple[int, ...]]:
+    """Number → table, of all the tables that are whole; 8 or 16 bits a step."""
+    found = {}
+    position = 0
+    while position < len(segment):
+        wide, number = divmod(segment[position], 16)
+        layout = ">64H" if wide else ">64B"
+        if position + 1 + struct.calcsize(layout) > len(segment):
+            break
+        found[number] = struct.unpack_from(layout, segment, position + 1)
+        position += 1 + struct.calcsize(layout)
+    return found
+
+
+def _components(segment: bytes) -> list[_Component] | None:
+    """The components of a frame header; ``None`` if it is cut off or has impossible factors."""
+    if len(segment) < 6 or len(segment) < 6 + 3 * segment[5] or not segment[5]:
+        return None
+    listed = [segment[start : start + 3] for start in range(6, 6 + 3 * segment[5], 3)]
+    found = [_Component(id_, *divmod(factors, 16), table) for id_, factors, table in listed]
+    return found if all(each.across and each.down for each in found) else None
+
+
+def _mode(components: list[_Component], *, adobe: int | None, jfif: bool) -> Mode:
+    """What libjpeg takes the components for (``default_decompress_parms`` of jdapimin.c)."""
+    count = len(components)
+    if count == 1:
+        return "grey"
+    if count == 3:
+        if not jfif and adobe is None:
+            return "RGB" if bytes(each.id for each in components) == b"RGB" else "YCbCr"
+        return "RGB" if not jfif and adobe == 0 else "YCbCr"
+    if count == 4:
+        return "YCCK" if adobe == 2 else "CMYK"
+    return "other"
+
+
+def _subsampling(components: list[_Component]) -> str:
+    if len(components) == 1:
+        return "grey"
+    if len(components) not in (3, 4):
+        return "other"
+    first, second, third, *black = components
+    if (second.across, second.down) != (third.across, third.down):
+        return "other"
+    if any((each.across, each.down) != (first.across, first.down) for each in black):
+        return "other"
+    if first.across % second.across or first.down % second.down:
+        return "other"
+    ratio = first.across // second.across, first.down // second.down
+    return SUBSAMPLINGS.get(ratio, "other")

@@ -1,0 +1,224 @@
+"""What real stacks do, by name. Pure data: imports no library and none of the plugins."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """The stages of one real stack, but for the size of the model's input."""
+
+    summary: str
+    """One line for `alignkit list`."""
+    source: str
+    """Where the settings come from."""
+    decode: dict[str, Any]
+    resize: dict[str, Any]
+    """The resizer with its options and ``fit``; the size is filled in by `stages`."""
+    crop_share: tuple[int, int] = (1, 1)
+    """Side of the centre crop ÷ shorter side of the resized image; (1, 1): no crop."""
+    crop_half: str = "even"
+    """Where the crop begins if its margin is odd; see `alignkit.preprocess.Crop`."""
+    others: dict[str, Any] = field(default_factory=dict)
+    """``orient``, ``quantise``, ``colour`` and ``normalise``, where they are not the defaults."""
+    surrogate_of: str = ""
+    """The GPU stack this one stands in for on a CPU; empty if it stands for itself."""
+
+    def stages(self, size: int) -> dict[str, Any]:
+        """The stage block as an experiment file would hold it, for a square input of ``size`` px.
+
+        >>> PRESETS["torchvision-eval"].stages(224)["resize"]["size"]
+        256
+        """
+        share, whole = self.crop_share
+        resize = {**self.resize, "size": size * whole // share}
+        stages = {"decode": self.decode, "resize": resize, **self.others}
+        if share != whole:
+            stages["crop"] = {"size": size, "half": self.crop_half}
+        return deepcopy(stages)
+
+
+DALI_RESNET = (
+    "NVIDIA/DALI, docs/examples/use_cases/pytorch/resnet50/main.py: decoders.image (turned by "
+    "EXIF, its default), resize(mode='not_smaller', INTERP_TRIANGULAR), crop_mirror_normalize"
+)
+DALI_GEOMETRY = {
+    "interpolation": "linear",
+    "antialias": True,
+    "fit": "shorter",
+    "rounding": "nearest",
+    "keep_scale": True,
+}
+TORCHPIPE_GPU = (
+    "torchpipe 0.2.25, csrc/nvjpeg_torch/DecodeTensor.cpp (nvJPEG with flags 0: nearest chroma, no "
+    "EXIF) and torchplugins/ResizeTensor.cpp (align_corners, unrounded float32)"
+)
+TORCHVISION_CUDA = (
+    "torchvision csrc/io/image/cuda/decode_jpegs_cuda.cpp (nvJPEG with its default flags: nearest "
+    "chroma, no EXIF); transforms.v2.Resize: antialias=True is the default since 0.17"
+)
+
+PRESETS = {
+    "opencv-train": Preset(
+        summary="cv2.imread, cv2.resize: OpenCV from end to end",
+        source="docs.opencv.org, cv::imread: turns by EXIF unless IMREAD_IGNORE_ORIENTATION "
+        "is given; cv::resize: INTER_LINEAR is the default",
+        decode={"name": "opencv"},
+        resize={"name": "opencv", "interpolation": "linear"},
+        others={"orient": "exif"},
+    ),
+    "pillow-train": Preset(
+        summary="Image.open, Image.resize: Pillow, antialiased bilinear, EXIF ignored",
+        source="torchvision.datasets.folder.pil_loader, which does not turn by EXIF; "
+        "transforms.Resize on a PIL image: bilinear is the default",
+        decode={"name": "pillow"},
+        resize={"name": "pillow", "filter": "bilinear"},
+    ),
+    "torchvision-eval": Preset(
+        summary="decode_image, then the transform that published weights carry",
+        source="torchvision.transforms._presets.ImageClassification (resize_size=256, "
+        "crop_size=224, antialias=True), which interpolates a tensor in float32 and rounds; "
+        "pytorch.org/vision, Models and pre-trained weights: decode_image",
+        decode={"name": "torchvision"},
+        resize={"name": "torch", "antialias": True, "fit": "shorter"},
+        crop_share=(7, 8),
+        others={"quantise": "round"},
+    ),
+    "timm-eval": Preset(
+        summary="timm's evaluation: Pillow, antialiased bicubic, centre crop",
+        source="timm.data.create_transform(is_training=False) with the commonest pretrained_cfg: "
+        "interpolation bicubic, crop_pct 0.875, crop_mode center",
+        decode={"name": "pillow"},
+        resize={"name": "pillow", "filter": "bicubic", "fit": "shorter"},
+        crop_share=(7, 8),
+    ),
+    "mlperf-resnet50": Preset(
+        summary="MLPerf Inference's ResNet-50: cv2 INTER_AREA, centre crop, means taken off",
+        source="mlcommons/inference, vision/classification_and_detection/python/dataset.py, "
+        "pre_process_vgg and center_crop; imagenet.py: cv2.imread",
+        decode={"name": "opencv"},
+        resize={"name": "opencv", "interpolation": "area", "fit": "shorter"},
+        crop_share=(7, 8),
+        crop_half="down",
+        others={
+            "orient": "exif",
+            "normalise": {
+                "mean": [123.68 / 255, 116.78 / 255, 103.94 / 255],
+                "std": [1 / 255, 1 / 255, 1 / 255],
+            },
+        },
+    ),
+    "ultralytics-letterbox": Preset(
+        summary="Ultralytics YOLO: cv2, letterbox on grey 114, values in 0..1",
+        source="ultralytics.data.augment.LetterBox (center, scaleup, auto=False as for a fixed "
+        "input) and utils.patches.imread (cv2.imdecode, so turned by EXIF)",
+        decode={"name": "opencv"},
+        resize={"name": "opencv", "interpolation": "linear", "fit": "letterbox", "pad": 114},
+        others={"orient": "exif", "normalise": {"mean": [0.0, 0.0, 0.0], "std": [1.0, 1.0, 1.0]}},
+    ),
+    "plsc": Preset(
+        summary="PLSC's faces: Pillow, (x - 127.5) / 128; faces are cut to size beforehand",
+        source="PaddlePaddle/PLSC, plsc/utils/jpeg_reader.py, process_image_imagepath: divides by "
+        "128 and not 127.5; has no resize, so one of Pillow's is used where the size is another",
+        decode={"name": "pillow"},
+        resize={"name": "pillow", "filter": "bilinear"},
+        others={
+            "normalise": {
+                "mean": [127.5 / 255, 127.5 / 255, 127.5 / 255],
+                "std": [128 / 255, 128 / 255, 128 / 255],
+            }
+        },
+    ),
+    "tensorflow-surrogate": Preset(
+        summary="stands in for tf.image.decode_image and resize: fast DCT, no antialias, float32",
+        source="keras.utils.image_dataset_from_directory: tf.image.decode_image (dct_method by "
+        "default INTEGER_FAST) and tf.image.resize (bilinear, antialias=False); Rescaling(1/255)",
+        decode={"name": "simplejpeg", "dct": "ifast"},
+        resize={"name": "torch", "mode": "bilinear"},
+        others={"normalise": {"mean": [0.0, 0.0, 0.0], "std": [1.0, 1.0, 1.0]}},
+        surrogate_of="tensorflow",
+    ),
+    "dali-resnet": Preset(
+        summary="NVIDIA DALI's ResNet-50 validation pipeline on the CPU",
+        source=DALI_RESNET,
+        decode={"name": "dali"},
+        resize={"name": "dali", **DALI_GEOMETRY},
+        crop_share=(7, 8),
+        crop_half="up",
+        others={"orient": "exif"},
+    ),
+    "dali-gpu": Preset(
+        summary="NVIDIA DALI's ResNet-50 validation pipeline on a GPU; not yet run on hardware",
+        source=DALI_RESNET + "; jpeg_fancy_upsampling is off by default: nearest chroma",
+        decode={"name": "dali-gpu"},
+        resize={"name": "dali-gpu", **DALI_GEOMETRY},
+        crop_share=(7, 8),
+        crop_half="up",
+        others={"orient": "exif"},
+    ),
+    "dali-gpu-surrogate": Preset(
+        summary="stands in for dali-gpu: nearest chroma, DALI's resize on the CPU",
+        source=DALI_RESNET + "; jpeg_fancy_upsampling is off by default: nearest chroma",
+        decode={"name": "simplejpeg", "chroma": "nearest"},
+        resize={"name": "dali", **DALI_GEOMETRY},
+        crop_share=(7, 8),
+        crop_half="up",
+        others={"orient": "exif"},
+        surrogate_of="dali-gpu",
+    ),
+    "torchpipe-cpu": Preset(
+        summary="torchpipe on a CPU: DecodeMat, ResizeMat",
+        source="torchpipe 0.2.25, csrc/mat_torch/DecodeMat.cpp (IMREAD_COLOR, so turned by EXIF) "
+        "and ResizeMat.cpp (cv::resize with its defaults)",
+        decode={"name": "torchpipe"},
+        resize={"name": "torchpipe", "op": "mat"},
+    ),
+    "torchpipe-gpu": Preset(
+        summary="torchpipe on a GPU: DecodeTensor, ResizeTensor; not yet run on hardware",
+        source=TORCHPIPE_GPU,
+        decode={"name": "torchpipe-cuda"},
+        resize={"name": "torchpipe-cuda"},
+    ),
+    "torchpipe-gpu-surrogate": Preset(
+        summary="stands in for torchpipe's DecodeTensor, ResizeTensor",
+        source=TORCHPIPE_GPU,
+        decode={"name": "simplejpeg", "chroma": "nearest"},
+        resize={"name": "torch", "mode": "bilinear", "align_corners": True},
+        surrogate_of="torchpipe-gpu",
+    ),
+    "torchvision-cuda": Preset(
+        summary="torchvision's decode_jpeg and resize on a GPU; not yet run on hardware",
+        source=TORCHVISION_CUDA,
+        decode={"name": "torchvision-cuda"},
+        resize={"name": "torchvision-cuda", "antialias": True},
+    ),
+    "torchvision-cuda-surrogate": Preset(
+        summary="stands in for torchvision's decode_jpeg(device='cuda'), antialiased resize",
+        source=TORCHVISION_CUDA,
+        decode={"name": "simplejpeg", "chroma": "nearest"},
+        resize={"name": "torchvision", "antialias": True},
+        surrogate_of="torchvision-cuda",
+    ),
+}
+
+
+@cache
+def calibration(name: str) -> str:
+    """How far the surrogate was measured to be from the stack it stands in for, in a sentence.
+
+    Read from ``calibration/<name>.json``, key ``summary``; ``not yet calibrated`` where no
+    such file exists. Empty for a preset that is no surrogate.
+    """
+    import json
+    from importlib import resources
+
+    if not PRESETS[name].surrogate_of:
+        return ""
+    measured = resources.files("alignkit.preprocess").joinpath("calibration", f"{name}.json")
+    if not measured.is_file():
+        return "not yet calibrated"
+    return str(json.loads(measured.read_text(encoding="utf-8"))["summary"])

@@ -1,0 +1,261 @@
+"""Hybrids of two `Preprocess`: each stage taken from the reference or from the candidate.
+
+A *factor* is what is swapped as one: usually a stage; two stages joined where they cannot be
+combined apart; or one switch of a decoder. A hybrid is named by the set of factors it takes from
+the candidate: the empty set is the reference, the full set the candidate.
+
+Whether an image is turned by its EXIF orientation belongs to ``orient`` and not to ``decode``, also
+where the decoder does the turning: the turn of such a decoder is undone, which is exact, before the
+orient stage applies the path's policy. So a decoder that turns by itself is no different from one
+followed by ``orient: exif``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from alignkit.errors import AlignkitError, ConfigError
+from alignkit.preprocess import STAGES, Crop, Orient, Preprocess, Resize, StageName
+from alignkit.preprocess.decode import MAX_PIXELS, decode
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from alignkit.arrays import Batch, Image
+
+Taken: TypeAlias = frozenset[str]
+"""The factors a hybrid takes from the candidate."""
+FACTORIAL_LIMIT = 4
+"""Factors up to which every subset is computed: 16 mixtures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One stage of all hybrids, with the variants of it that they use."""
+
+    stage: StageName
+    factors: Taken
+    """The factors this stage's variant depends on; empty where the two paths agree."""
+    variants: Mapping[Taken, Any]
+    """Which of ``factors`` come from the candidate → the stage to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hybrids:
+    """Every way to mix two paths, stage by stage."""
+
+    factors: tuple[str, ...]
+    """In the order of the stages; empty if the paths do not differ."""
+    levels: tuple[Level, ...]
+    notes: tuple[str, ...] = ()
+    """Why some stages are not swapped by themselves, a sentence each."""
+    max_pixels: int = MAX_PIXELS
+    """The lower limit of the two paths."""
+
+    def tensors(self, encoded: bytes, wanted: Iterable[Taken]) -> dict[Taken, Batch] | LeftOut:
+        """What each wanted hybrid gives for one image: normalised (3, height, width) float32.
+
+        A stage is computed once for all hybrids that give it the same input. Hybrids whose pixels
+        are equal share one array.
+        """
+        try:
+            return self._tensors(encoded, frozenset(wanted))
+        except _NotDecodedError as undecoded:
+            return LeftOut(str(undecoded))
+        except (AlignkitError, ImportError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a library raises on one image
+            return LeftOut(f"{type(error).__name__}: {error}")
+
+    def _tensors(self, encoded: bytes, wanted: Collection[Taken]) -> dict[Taken, Batch]:
+        decided: Taken = frozenset()
+        values: dict[Taken, Any] = {decided: encoded}
+        for level in self.levels:
+            before, decided = decided, decided | level.factors
+            outputs: dict[tuple[int, int], Any] = {}
+            step: dict[Taken, Any] = {}
+            for taken in dict.fromkeys(each & decided for each in wanted):
+                source, stage = values[taken & before], level.variants[taken & level.factors]
+                computation = (id(source), id(stage))
+                if computation not in outputs:
+                    outputs[computation] = self.apply(level.stage, stage, source, encoded)
+                step[taken] = outputs[computation]
+            values = _equal_ones_shared(step) if level.factors else step
+        return {taken: values[taken & decided] for taken in wanted}
+
+    def apply(self, name: StageName, stage: Any, source: Any, encoded: bytes) -> Any:
+        """Run one stage on what the stages before it gave."""
+        if name == "decode":
+            return _decoded(stage, encoded, self.max_pixels)
+        return stage(source, encoded) if name == "orient" else stage(source)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An image that some hybrid could not prepare, and so says nothing of any."""
+
+    reason: str
+
+
+class _NotDecodedError(Exception):
+    """A decoder gave no pixels."""
+
+
+def differing_stages(reference: Preprocess, candidate: Preprocess) -> tuple[StageName, ...]:
+    """The stages whose implementation or options are not the same; none if the paths agree."""
+    left, right = _stages(reference), _stages(candidate)
+    return tuple(stage for stage in STAGES if left[stage] != right[stage])
+
+
+def make_hybrids(
+    reference: Preprocess, candidate: Preprocess, *, decoder_switches: bool = False
+) -> Hybrids:
+    """Decide which stages two paths can be mixed by.
+
+    With ``decoder_switches``, ``decode`` is split into the switches two decoders of the same
+    library differ in, ``decode.chroma`` and ``decode.dct``. Raises `ConfigError` if the paths
+    prepare inputs of different sizes, which no stage can be blamed for.
+    """
+    if reference.size != candidate.size:
+        raise ConfigError(
+            f"{reference.name!r} prepares {_by(reference.size)} and {candidate.name!r} "
+            f"{_by(candidate.size)} pixels; give both the same size to compare them"
+        )
+    left, right = _stages(reference), _stages(candidate)
+    named: dict[StageName, str] = {stage: stage for stage in differing_stages(reference, candidate)}
+    notes = _joined_geometry(named, left, right, reference.size)
+    levels = []
+    for stage in STAGES:
+        if stage == "decode" and decoder_switches and stage in named:
+            levels.append(_switch_level(left[stage], right[stage]))
+        else:
+            levels.append(_level(stage, named.get(stage), left[stage], right[stage]))
+    factors = dict.fromkeys(factor for level in levels for factor in sorted(level.factors))
+    limit = min(reference.max_pixels, candidate.max_pixels)
+    return Hybrids(tuple(factors), tuple(levels), notes, limit)
+
+
+def all_mixtures(factors: Iterable[str]) -> tuple[Taken, ...]:
+    """Every subset, smallest first: the full factorial."""
+    listed = tuple(factors)
+    return tuple(
+        frozenset(chosen)
+        for size in range(len(listed) + 1)
+        for chosen in combinations(listed, size)
+    )
+
+
+def mixtures(factors: Sequence[str]) -> tuple[Taken, ...]:
+    """The mixtures to compute: every subset for few factors, else none, each alone, and all."""
+    if len(factors) <= FACTORIAL_LIMIT:
+        return all_mixtures(factors)
+    singles = (frozenset({factor}) for factor in factors)
+    return (frozenset(), *singles, frozenset(factors))
+
+
+def _stages(path: Preprocess) -> dict[StageName, Any]:
+    stages: dict[StageName, Any] = {stage: getattr(path, stage) for stage in STAGES}
+    if path.decode.orients:
+        stages["orient"] = Orient("exif")
+    return stages
+
+
+def _level(stage: StageName, factor: str | None, reference: Any, candidate: Any) -> Level:
+    nothing: Taken = frozenset()
+    if factor is None:
+        return Level(stage, nothing, {nothing: reference})
+    taken = frozenset({factor})
+    return Level(stage, taken, {nothing: reference, taken: candidate})
+
+
+def _switch_level(reference: Any, candidate: Any) -> Level:
+    """``decode`` by the options in which two decoders of one class differ."""
+    if type(reference) is not type(candidate):
+        return _level("decode", "decode", reference, candidate)
+    options = {
+        f"decode.{each.name}": (each.name, getattr(candidate, each.name))
+        for each in fields(reference)
+        if getattr(reference, each.name) != getattr(candidate, each.name)
+    }
+    variants = {
+        taken: replace(reference, **dict(options[factor] for factor in taken))
+        for taken in all_mixtures(options)
+    }
+    return Level("decode", frozenset(options), variants)
+
+
+def _joined_geometry(
+    named: dict[StageName, str],
+    reference: Mapping[StageName, Any],
+    candidate: Mapping[StageName, Any],
+    size: tuple[int, int],
+) -> tuple[str, ...]:
+    """Join ``resize`` and ``crop`` in ``named`` where one path's cannot follow the other's."""
+    if not {"resize", "crop"} & named.keys():
+        return ()
+    mixed = ((reference["resize"], candidate["crop"]), (candidate["resize"], reference["crop"]))
+    broken = [pair for pair in mixed if _result(*pair) != size]
+    if not broken:
+        return ()
+    named["resize"] = named["crop"] = "resize+crop"
+    resize, crop = broken[0]
+    cut = f"a crop to {_by(crop.size)}" if crop.size else "no crop"
+    note = (
+        f"resize and crop are swapped together: {resize.fit} to {_by(resize.size)} followed by "
+        f"{cut} does not give {_by(size)}"
+    )
+    return (note,)
+
+
+def _result(resize: Resize, crop: Crop) -> tuple[int, int] | None:
+    """(height, width) whatever the image; ``None`` where it depends on the image or fails."""
+    if crop.size is None:
+        return resize.size if resize.fit != "shorter" else None
+    room = (min(resize.size),) * 2 if resize.fit == "shorter" else resize.size
+    fits = crop.size[0] <= room[0] and crop.size[1] <= room[1]
+    return crop.size if fits else None
+
+
+def _by(size: tuple[int, int]) -> str:
+    return f"{size[0]}x{size[1]}"
+
+
+def _decoded(decoder: Any, encoded: bytes, max_pixels: int) -> Image:
+    """Decode, without the turn that some decoders add."""
+    from alignkit.preprocess.exif import exif_orientation, turn
+
+    decoded = decode(decoder, encoded, max_pixels)
+    if decoded.image is None:
+        raise _NotDecodedError(f"{type(decoder).__name__} {decoded.outcome}: {decoded.reason}")
+    image: Image = decoded.image
+    orientation = exif_orientation(encoded) if decoder.orients else 1
+    # quarter turns undo each other; every other orientation undoes itself
+    return image if orientation == 1 else turn(image, {6: 8, 8: 6}.get(orientation, orientation))
+
+
+def _equal_ones_shared(step: dict[Taken, Any]) -> dict[Taken, Any]:
+    """Let hybrids with equal arrays hold one array, so that later stages run once for them."""
+    distinct: list[Any] = []
+    seen: dict[int, Any] = {}
+    for value in step.values():
+        if id(value) not in seen:
+            twin = next((other for other in distinct if _equal(other, value)), None)
+            if twin is None:
+                distinct.append(value)
+            seen[id(value)] = value if twin is None else twin
+    return {taken: seen[id(value)] for taken, value in step.items()}
+
+
+def _equal(left: npt.NDArray[np.generic], right: npt.NDArray[np.generic]) -> bool:
+    import numpy as np
+
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    # a look at every 16th row settles nearly every pair that differs
+    return np.array_equal(left[..., ::16, :, :], right[..., ::16, :, :]) and np.array_equal(
+        left, right
+    )

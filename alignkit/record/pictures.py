@@ -1,0 +1,124 @@
+"""Pixels of two paths → the pictures the report shows of them, and their values for its viewer.
+
+PNG files are named by the SHA-256 of their bytes, so a picture that several pages or cells show is
+stored once. They keep the size of the arrays; the page enlarges them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignkit.record import Artifact, WorstImage
+from alignkit.record.packing import pack, script
+from alignkit.workspace import write_atomically
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from alignkit.arrays import Image, Pixels
+
+AMPLIFICATIONS = (64, 32, 16, 8, 4, 2, 1)
+SATURATED_SHARE = 0.005
+"""Share of values that may exceed 255 after amplification: an outlier must not hide the rest."""
+
+
+def write_worst(
+    folder: Path,
+    a: Pixels,
+    b: Pixels,
+    *,
+    reference: str,
+    candidate: str,
+    id: str,  # noqa: A002 - the record's field
+    label: str,
+    stage: str,
+    flipped: str = "",
+) -> WorstImage:
+    """Write reference ``a``, candidate ``b`` and their amplified difference below ``folder``.
+
+    ``a`` and ``b``: (h, w, 3), RGB, 0..255, ``uint8`` or unrounded ``float32``, of one shape; the
+    distances are taken before any rounding. Raises `ValueError` if the shapes differ.
+    """
+    if a.shape != b.shape:
+        raise ValueError(f"cannot show {a.shape} beside {b.shape}: the shapes differ")
+    distance = absolute_difference(a, b)
+    amplification = choose_amplification(distance)
+    return WorstImage(
+        reference=reference,
+        candidate=candidate,
+        id=id,
+        label=label,
+        stage=stage,
+        max_abs=float(distance.max(initial=0.0)),
+        width=a.shape[1],
+        height=a.shape[0],
+        mean_abs=float(distance.mean()) if distance.size else 0.0,
+        flipped=flipped,
+        amplification=amplification,
+        a=_write_png(folder, _to_uint8(a)),
+        b=_write_png(folder, _to_uint8(b)),
+        difference=_write_png(folder, _to_uint8(distance * amplification)),
+        pixels=_write_script(folder, a, b),
+    )
+
+
+def absolute_difference(a: Pixels, b: Pixels) -> npt.NDArray[np.float64]:
+    """|b - a| in grey levels, of the shape of the arrays."""
+    import numpy as np
+
+    distance: npt.NDArray[np.float64] = np.abs(b.astype(np.float64) - a.astype(np.float64))
+    return distance
+
+
+def choose_amplification(distance: npt.NDArray[np.float64]) -> int:
+    """The greatest of 1, 2, 4 … 64 that leaves at most 0.5 % of the values above 255.
+
+    1 where nothing differs: there is nothing to amplify.
+    """
+    if not distance.any():
+        return 1
+    for factor in AMPLIFICATIONS:
+        if (distance * factor > 255).mean() <= SATURATED_SHARE:
+            return factor
+    return 1
+
+
+def _to_uint8(pixels: Pixels | npt.NDArray[np.float64]) -> Image:
+    import numpy as np
+
+    if pixels.dtype == np.uint8:
+        return pixels  # type: ignore[return-value]  # mypy does not narrow by dtype
+    rounded: Image = np.rint(np.clip(pixels, 0.0, 255.0)).astype(np.uint8)
+    return rounded
+
+
+def _write_png(folder: Path, image: Image) -> Artifact:
+    import cv2
+
+    done, encoded = cv2.imencode(".png", image[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 6])
+    if not done:
+        raise ValueError(f"OpenCV cannot encode a picture of shape {image.shape}")
+    return _write(folder, "img/{}.png", encoded.tobytes())
+
+
+def _write_script(folder: Path, a: Pixels, b: Pixels) -> Artifact:
+    """Both arrays, exactly: a page opened from disk may not read its own pictures."""
+    height, width = a.shape[:2]
+    content = {"width": width, "height": height, "a": pack(a), "b": pack(b)}
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    path = f"data/{digest[:16]}.js"
+    text = script(f'(self.alignkitPixels??={{}})["{path}"]', content)
+    return _write(folder, path, text.encode())
+
+
+def _write(folder: Path, path: str, data: bytes) -> Artifact:
+    sha256 = hashlib.sha256(data).hexdigest()
+    artifact = Artifact(path=path.format(sha256[:16]), sha256=sha256)
+    target = folder / artifact.path
+    if not target.exists():
+        write_atomically(target, data)
+    return artifact

@@ -1,0 +1,188 @@
+"""`DiffRecord`: what `alignkit diff` found. Its JSON alone renders the page.
+
+Counts and sums are of the images that both paths of a pair gave pixels of; how many those are, and
+which are missing, stands in the coverage, which comes first.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from alignkit.errors import RecordError
+from alignkit.record import (
+    Coverage,
+    CoverageDiff,
+    Environment,
+    PathFacts,
+    PixelStage,
+    PlaneStage,
+    WorstImage,
+)
+
+FORMAT: Literal[1] = 1
+# 1: 2026-11, first format.
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ImageSet(_Stored):
+    """The images compared."""
+
+    source: str
+    """As it was asked for."""
+    images: Count
+    fingerprint: str
+    """SHA-256 hex over names and contents."""
+
+
+class Kind(_Stored):
+    """How many images are of a kind."""
+
+    dimension: str
+    """``subsampling``, ``quality``, …: see `alignkit.preprocess.image_kinds`."""
+    kind: str
+    images: Count
+
+
+class Distance(_Stored):
+    """How far apart some images are at one stage; in grey levels 0..255."""
+
+    images: Count
+    """Images compared."""
+    identical: Count
+    shape_mismatches: Count
+    mean_abs: float | None
+    max_abs: float | None
+    share_differing: float | None
+    """Of pixels; a pixel differs if any channel does."""
+    psnr: float | None
+    """dB; ``None`` where nothing differs, or nothing was compared."""
+
+
+class KindDrift(_Stored):
+    """One kind of image on a pair of paths."""
+
+    dimension: str
+    kind: str
+    images: Count
+    """All of the kind, also those that were not compared."""
+    decode: Distance
+    last: Distance
+    """Of the pixels that are normalised: resized, cropped, in the model's colours."""
+
+
+class ImageDrift(_Stored):
+    """One image on a pair of paths."""
+
+    id: str
+    mean_abs: float
+    """As the next, of the pixels that are normalised."""
+    max_abs: float
+    decode_mean_abs: float | None
+    """``None`` where the decodes differ in shape."""
+    ssim: float | None
+    kinds: dict[str, str]
+    """Dimension → kind."""
+
+
+class PairDiff(_Stored):
+    """A candidate path against the reference."""
+
+    reference: str
+    candidate: str
+    state: Literal["measured", "skipped"]
+    reason: str = ""
+    """Why nothing was measured."""
+    compared: Count = 0
+    """Images that both decoded."""
+    sentence: str = ""
+    """Where they first diverge, where most, and by how much."""
+    first: str | None = None
+    """The first stage that differs on the same input."""
+    largest: str | None = None
+    """The stage with the greatest mean difference on the same input."""
+    stages: tuple[PixelStage, ...] = ()
+    planes: tuple[PlaneStage, ...] = ()
+    """Empty unless they were asked for."""
+    kinds: tuple[KindDrift, ...] = ()
+    worst: tuple[ImageDrift, ...] = ()
+    """Greatest mean difference first."""
+
+
+class StressDiff(_Stored):
+    """The same comparison of the images encoded again."""
+
+    name: str
+    """``4:2:0 q90``."""
+    encoder: str
+    """The library that encoded, from the pixels that the reference path decodes."""
+    pairs: tuple[PairDiff, ...]
+
+
+class DiffRecord(_Stored):
+    """Everything a page or a script needs of a comparison."""
+
+    format: Literal[1] = FORMAT
+    kind: Literal["diff"] = "diff"
+    alignkit: str
+    """Version that wrote it."""
+    command: str
+    """Reproduces it."""
+    started: str
+    """UTC, ISO 8601."""
+    seconds: float
+    environment: Environment
+    data: ImageSet
+    limits: dict[str, float]
+    """``max_pixels``, ``seconds`` an image may take on a path, ``memory`` in bytes."""
+    paths: tuple[PathFacts, ...]
+    """Reference first."""
+    coverage: tuple[Coverage, ...]
+    """Of ``eval``: all images."""
+    coverage_diffs: tuple[CoverageDiff, ...]
+    census: tuple[Kind, ...]
+    pairs: tuple[PairDiff, ...]
+    stress: tuple[StressDiff, ...] = ()
+    worst: tuple[WorstImage, ...] = ()
+    """With pictures, which lie beside a page; empty in a JSON file alone."""
+
+    @property
+    def covers_alike(self) -> bool:
+        """Whether every path gives pixels of the same images."""
+        return not any(each.only_reference or each.only_candidate for each in self.coverage_diffs)
+
+
+def write_diff_record(record: DiffRecord, path: Path) -> None:
+    """Write the JSON, atomically."""
+    from alignkit.workspace import write_atomically
+
+    write_atomically(path, record.model_dump_json(indent=1) + "\n")
+
+
+def read_diff_record(path: Path) -> DiffRecord:
+    """Read one back; raises `RecordError` if it is missing, damaged, newer or another record."""
+    import json
+
+    try:
+        stored: Any = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise RecordError(f"{path} does not exist; write it with --out json={path}") from None
+    except (ValueError, OSError) as error:
+        raise RecordError(f"{path} cannot be read ({error}); run the comparison again") from None
+    if not isinstance(stored, dict) or stored.get("kind") != "diff":
+        raise RecordError(f"{path} is not a record of alignkit diff")
+    if isinstance(found := stored.get("format"), int) and found > FORMAT:
+        raise RecordError(
+            f"{path} has format {found}, this alignkit reads up to {FORMAT}; update alignkit"
+        )
+    try:
+        return DiffRecord.model_validate(stored)
+    except ValidationError as error:
+        raise RecordError(f"{path} is damaged: {error.errors()[0]['msg']}; run it again") from None

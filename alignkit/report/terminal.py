@@ -1,0 +1,97 @@
+"""RunRecord → the few lines a terminal shows: verdict, the entries that moved most, the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alignkit.record import DriftFacts, MatrixEntry, RunRecord
+from alignkit.report.advice_view import advice_sentence
+from alignkit.report.matrix_view import ALPHA, interval_words, seeds_of, significance
+from alignkit.report.published_view import published_label, tally
+from alignkit.text.columns import columns
+from alignkit.text.numbers import count, interval, percent, points
+
+SHOWN = 16
+"""Rows; with all else, fewer than 30 lines."""
+
+
+def summary(record: RunRecord, page: Path) -> str:
+    """At most 30 lines."""
+    informational = " (informational)" if record.verdict.informational else ""
+    lines = [
+        f"{record.name}: {record.verdict.state.upper()}{informational}",
+        record.verdict.sentence,
+        "",
+        *_matrix(record),
+        "",
+        *(f"advice    {advice_sentence(each)}" for each in record.advice[:3]),
+        *_published(record),
+        *_controls(record),
+        f"report  {page}",
+    ]
+    return "\n".join(lines)
+
+
+def _matrix(record: RunRecord) -> list[str]:
+    """One row for each pair of paths: the runtime in which most predictions changed."""
+    worst: dict[tuple[str, str], MatrixEntry] = {}
+    for entry in record.matrix:
+        pair = entry.trained_with, entry.evaluated_with
+        if entry.drift and (pair not in worst or _churn(entry) > _churn(worst[pair])):
+            worst[pair] = entry
+    compared = sorted(worst.values(), key=_churn, reverse=True)
+    head = ("trained with", "evaluated with", "worst in", "Δ macro recall, pp", "churn", "flips")
+    rows = [head, *map(_row, compared[:SHOWN])]
+    lines = columns(rows).splitlines() if compared else []
+    if len(compared) > SHOWN:
+        lines.append(f"… and {len(compared) - SHOWN} that moved less; see the report")
+    if told := significance(record.matrix, "recall.macro"):
+        lines.append(f"* {told}")
+    if compared and len(seeds_of(record)) == 1:
+        lines.append(interval_words(record))
+    for state in ("skipped", "failed"):
+        ended = [entry for entry in record.matrix if entry.state == state]
+        if ended:
+            lines.append(f"{state}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}")
+    return lines
+
+
+def _churn(entry: MatrixEntry) -> float:
+    return (entry.drift and entry.drift.churn.value) or 0.0
+
+
+def _row(entry: MatrixEntry) -> tuple[str, str, str, str, str, str]:
+    drift = entry.drift
+    assert drift is not None
+    recall = drift.metrics["recall.macro"]
+    change = recall.reason if recall.value is None else points(recall.value)
+    churn = drift.churn.reason if drift.churn.value is None else percent(drift.churn.value)
+    flips = f"{drift.right_to_wrong} lost, {drift.wrong_to_right} won of {drift.n}"
+    return (
+        entry.trained_with,
+        entry.evaluated_with,
+        f"{entry.backend} {entry.precision}",
+        f"{change} {interval(recall)}{' *' if _significant(drift) else ''}".strip(),
+        churn,
+        flips,
+    )
+
+
+def _significant(drift: DriftFacts) -> bool:
+    return drift.holm.get("recall.macro", 1.0) < ALPHA
+
+
+def _published(record: RunRecord) -> list[str]:
+    if record.published is None:
+        return []
+    return [f"{published_label(record.published)}: {tally(record.published)}"]
+
+
+def _controls(record: RunRecord) -> list[str]:
+    failed = [control for control in record.controls if not control.passed]
+    if not failed:
+        return [f"controls  {len(record.controls)} of {len(record.controls)} passed"]
+    return [
+        f"control failed: {control.name}: expected {control.expected}, observed {control.observed}"
+        for control in failed[:3]
+    ]

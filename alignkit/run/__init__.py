@@ -1,0 +1,131 @@
+"""The stages of a run, in order, one line each.
+
+Every finished preparation, training, cell and comparison is stored at once under its content hash;
+a killed run continues with the same command. All predictions are made first; all comparison comes
+after.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from alignkit.attribute.flipped import flipped_kinds
+from alignkit.attribute.plan import attribute_paths
+from alignkit.controls import verify
+from alignkit.experiment.experiment import Experiment
+from alignkit.outcome import Measured
+from alignkit.plan import Plan, make_plan
+from alignkit.plan.attribution import planned_attributions
+from alignkit.plan.narrow import choose_cells
+from alignkit.plan.preparation import preparations
+from alignkit.plan.rekey import settle, settle_stored
+from alignkit.plan.sets import prepare_sets, training_images
+from alignkit.predict.cells import predict_cells
+from alignkit.progress import Progress
+from alignkit.rank import ALONE, Rank
+from alignkit.record import RunRecord
+from alignkit.record.document import read_record, write_record
+from alignkit.run.advise import advise, advised_plan
+from alignkit.run.assemble import Findings, assemble_record
+from alignkit.run.pixel_comparison import compare_paths
+from alignkit.train.trainings import train_models
+from alignkit.workspace import Kind, Workspace
+
+
+def run_experiment(
+    experiment: Experiment,
+    workspace: Workspace,
+    *,
+    progress: Progress,
+    fresh: bool = False,
+    cells: Sequence[str] = (),
+    rank: Rank = ALONE,
+) -> tuple[RunRecord, Path]:
+    """Do everything a plan holds and write its record; returns it and the run's folder.
+
+    A run whose record is whole is not done again, unless ``fresh``. ``cells`` narrows the plan to
+    these. Rank 0 of a group calls it, and the others `Rank.follow`. Raises `WorkspaceError` if
+    another process holds the folder or it cannot be written, `DataError` for unusable data, and
+    `ConfigError` for a cell that is none of the plan's.
+    Images without labels are `alignkit.gate.check.run_or_check`'s.
+    """
+    plan = choose_cells(make_plan(experiment, ranks=rank.world), cells)
+    folder = workspace.run_folder(experiment.name, plan.key)
+    with workspace.lock(folder):
+        if fresh:
+            forget(plan, workspace)
+        elif finished := finished_record(plan, folder):
+            progress.note(f"everything is cached: {folder}")
+            return finished, folder
+        record = carry_out(plan, workspace, folder, progress, rank)
+        write_record(record, folder)
+    return record, folder
+
+
+def carry_out(
+    plan: Plan, workspace: Workspace, folder: Path, progress: Progress, rank: Rank = ALONE
+) -> RunRecord:
+    """The stages: values in, values out."""
+    started, clock = datetime.now(UTC), time.monotonic()
+    _fetch_weights(plan, workspace)
+    advice = () if plan.cells else advise(plan, workspace, progress)
+    whole = advised_plan(plan, advice)
+    sets = prepare_sets(whole, workspace, progress)
+    used = [sets.train.ids[index] for index in training_images(whole, sets)]
+    whole = settle(whole, used, len(sets.train))
+    trained = train_models(whole, sets, workspace, progress, rank, folder)
+    predicted = predict_cells(whole, trained, sets, workspace, progress, rank)
+    compared = compare_paths(plan, sets, workspace, progress)
+    checkpoints = {
+        each.training.key: each.ended.value for each in trained if isinstance(each.ended, Measured)
+    }
+    attributed = attribute_paths(plan, checkpoints, predicted, sets, workspace, progress)
+    flipped = flipped_kinds(plan, predicted, sets, progress)
+    controls = verify(plan, trained, predicted, sets, workspace, progress)
+    found = Findings(
+        whole, plan.key, advice, sets, trained, predicted, compared, attributed, flipped, controls
+    )
+    return assemble_record(found, folder, started=started, seconds=time.monotonic() - clock)
+
+
+def _fetch_weights(plan: Plan, workspace: Workspace) -> None:
+    """Ask once for what trainings begin with, before any other work; raises if it is not here."""
+    recipe = plan.experiment.content.train
+    if not recipe.pretrained:
+        return
+    trainings = settle_stored(plan, workspace).trainings
+    if any(not workspace.stored("trainings", each.key) for each in trainings):
+        from alignkit.models.pretrained import read_pretrained
+
+        read_pretrained(recipe.pretrained, recipe.model)
+
+
+def finished_record(plan: Plan, folder: Path) -> RunRecord | None:
+    """The record of an earlier run of this very plan, if every cell that can run did.
+
+    None if a cell is asked of a live endpoint, which may answer otherwise today.
+    """
+    live = any(each.runtime.backend.live for each in plan.evaluations)
+    if live or not (folder / "record.json").exists():
+        return None
+    record = read_record(folder)
+    failed = any(cell.state == "failed" for cell in record.cells)
+    # a model that did not learn would not learn a second time
+    controls_hold = all(each.passed or each.failing != "error" for each in record.controls)
+    return record if record.key == plan.key and not failed and controls_hold else None
+
+
+def forget(plan: Plan, workspace: Workspace) -> None:
+    """Discard what is stored of all that `alignkit plan` lists, so that it is done again."""
+    plan = settle_stored(plan, workspace)
+    doomed: list[tuple[Kind, str]] = [("prepared", each.key) for each in preparations(plan)]
+    doomed += [("trainings", each.key) for each in plan.trainings]
+    doomed += [("cells", each.key) for each in plan.evaluations]
+    doomed += [("comparisons", each.key) for each in plan.comparisons]
+    doomed += [("comparisons", each.key) for each in planned_attributions(plan)]
+    for kind, key in doomed:
+        if workspace.stored(kind, key):
+            workspace.discard(kind, key)

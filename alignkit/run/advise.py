@@ -1,0 +1,181 @@
+"""What to change so that a model loses less where it is served: advice that the run then checks.
+
+For each path that serves, the configurations of this machine are searched on training images for
+the one that comes nearest. It becomes one more path of the plan, so that models are trained and
+evaluated with it like with any other: what the advice promised, see `alignkit.run.mitigation`,
+is confirmed on evaluation images that the search never saw.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from alignkit.errors import AlignkitError
+from alignkit.experiment.advise_option import ADVISED, AdviseOption
+from alignkit.experiment.preprocess_option import PreprocessOption
+from alignkit.plan import Plan, make_plan
+from alignkit.prepare import CODE as PIXEL_CODE
+from alignkit.record import AdviceFacts, Estimate
+from alignkit.workspace import Workspace, code_version, content_key
+
+if TYPE_CHECKING:
+    from alignkit.match import Match
+    from alignkit.match.configurations import Configuration
+    from alignkit.match.target import Target
+    from alignkit.preprocess import Preprocess
+    from alignkit.progress import Progress
+    from alignkit.samples import Samples
+
+CODE = ("run", "match", *PIXEL_CODE)
+"""The modules that decide what is advised."""
+ALREADY = "what the models are trained with comes nearest already"
+
+
+def advise(plan: Plan, workspace: Workspace, progress: Progress) -> tuple[AdviceFacts, ...]:
+    """One advice for each path it is asked for, or the reason why there is none."""
+    option = plan.experiment.content.advise
+    if option is None:
+        return ()
+    samples = _searched(plan.experiment.content.data.training(), option.images)
+    served = [
+        path
+        for path in plan.experiment.paths[1:]
+        if path.name in option.served_by or not option.served_by
+    ]
+    reference = plan.experiment.reference
+    return tuple(_advice(each, reference, samples, option, workspace, progress) for each in served)
+
+
+def advised_plan(plan: Plan, advice: Sequence[AdviceFacts]) -> Plan:
+    """The plan with every advised path: trained with, where training is to change, and served."""
+    import yaml
+
+    options = {
+        each.advised: PreprocessOption.model_validate(yaml.safe_load(each.yaml)[each.advised])
+        for each in advice
+        if each.advised
+    }
+    if not options:
+        return plan
+    content = plan.experiment.content
+    paths = {**content.preprocess, **options}
+    more = replace(plan.experiment, content=content.model_copy(update={"preprocess": paths}))
+    whole = make_plan(more, ranks=plan.ranks)
+    served_only = {each.advised for each in advice if each.change == "serving"}
+    return replace(
+        whole,
+        trainings=tuple(
+            each for each in whole.trainings if each.preprocess.name not in served_only
+        ),
+        evaluations=tuple(
+            each for each in whole.evaluations if each.training.preprocess.name not in served_only
+        ),
+        pairs=tuple(
+            each for each in whole.pairs if each.candidate.preprocess.name not in served_only
+        ),
+    )
+
+
+def _searched(samples: Samples, count: int) -> Samples:
+    import numpy as np
+
+    shuffled = np.random.default_rng(0).permutation(len(samples))
+    return samples.take(sorted(shuffled[:count].tolist()))
+
+
+def _advice(
+    served: Preprocess,
+    reference: Preprocess,
+    samples: Samples,
+    option: AdviseOption,
+    workspace: Workspace,
+    progress: Progress,
+) -> AdviceFacts:
+    """What is stored of this search, or the search."""
+    parts = {
+        "samples": samples.fingerprint,
+        "paths": [[path.identity(), path.versions()] for path in (reference, served)],
+        "served": served.name,
+        "option": option.model_dump(mode="json", exclude={"served_by"}),
+        "code": code_version(*CODE),
+    }
+    key = content_key(parts)
+    folder = workspace.stored("comparisons", key)
+    if folder is not None:
+        return AdviceFacts.model_validate(json.loads((folder / "advice.json").read_text()))
+    try:
+        facts = _search(served, reference, samples, option, progress)
+    except AlignkitError as error:
+        return AdviceFacts(served=served.name, change=option.change, reason=str(error))
+    with workspace.store("comparisons", key, parts, f"advise for {served.name}") as filling:
+        (filling / "advice.json").write_text(facts.model_dump_json())
+    return facts
+
+
+def _search(
+    served: Preprocess,
+    reference: Preprocess,
+    samples: Samples,
+    option: AdviseOption,
+    progress: Progress,
+) -> AdviceFacts:
+    from alignkit.match import match
+    from alignkit.match.target import path_target
+    from alignkit.progress import advancing
+
+    target = path_target(served if option.change == "training" else reference, samples)
+    names, chosen = _choices(target, option)
+    detail = f"{len(chosen)} configurations for {served.name}"
+    with progress.stage("advise", len(samples), detail) as stage:
+        found = match(target, samples, range(len(samples)), chosen, progress=advancing(stage))
+    if option.change == "training" and _is_among(reference, target, found):
+        return AdviceFacts(served=served.name, change=option.change, reason=ALREADY)
+    return _facts(served, option, found, names)
+
+
+def _choices(
+    target: Target, option: AdviseOption
+) -> tuple[Mapping[Configuration, str], Sequence[Configuration]]:
+    """Names of serving options, if those are searched; and what to try."""
+    from alignkit.match.configurations import configurations
+    from alignkit.match.serving import serving_options
+
+    if option.change == "serving" and not (option.decoders or option.resizers):
+        names = serving_options()
+        return names, list(names)
+    only = {"decoders": option.decoders, "resizers": option.resizers}
+    return {}, configurations(target.geometry, **only)
+
+
+def _is_among(reference: Preprocess, target: Target, found: Match) -> bool:
+    """Whether the reference is one of the configurations that come nearest."""
+    nearest = (each.path(target.geometry, target.normalise) for each in found.winner.configurations)
+    return any(path.identity() == reference.identity() for path in nearest)
+
+
+def _facts(
+    served: Preprocess,
+    option: AdviseOption,
+    found: Match,
+    names: Mapping[Configuration, str],
+) -> AdviceFacts:
+    from alignkit.match.text import label, yaml_block
+
+    name, winner = f"{ADVISED}{served.name}", found.winner
+    first = winner.configurations[0]
+    distance: dict[str, Any] = asdict(winner.mean_abs)
+    return AdviceFacts(
+        served=served.name,
+        change=option.change,
+        advised=name,
+        label=names.get(first, label(first)),
+        yaml=yaml_block(found.paths[0], name),
+        tried=found.tried,
+        images=found.images,
+        unseen_images=found.unseen,
+        distance=Estimate(**distance),
+        unseen=winner.unseen,
+    )

@@ -1,0 +1,211 @@
+"""What a run found → `RunRecord`."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignkit.compare.predictions import class_name
+from alignkit.findings.environment import environment
+from alignkit.findings.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
+from alignkit.findings.mix import mix_facts
+from alignkit.findings.provenance import coverage_facts, data_facts, path_facts, training_facts
+from alignkit.findings.published import published_facts
+from alignkit.findings.row_pairs import row_pairs
+from alignkit.findings.training_size import size_curves
+from alignkit.judge import judge
+from alignkit.judge.evidence import Evidence
+from alignkit.outcome import Measured
+from alignkit.record import (
+    AdviceFacts,
+    Artifact,
+    AttributionFacts,
+    Control,
+    FlippedFacts,
+    ImageTableFacts,
+    RunRecord,
+    WorstImage,
+)
+from alignkit.record.place import is_row_of
+from alignkit.run.mitigation import Outcomes, check_advice
+from alignkit.run.pixel_comparison import worst_images
+from alignkit.version import __version__
+from alignkit.workspace import write_atomically
+
+if TYPE_CHECKING:
+    from alignkit.experiment.experiment import Experiment
+    from alignkit.plan import Plan
+    from alignkit.plan.sets import Sets
+    from alignkit.predict.cells import Predicted
+    from alignkit.run.pixel_comparison import Comparison
+    from alignkit.train.trainings import Trained
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the stages of a run gave, in their order."""
+
+    plan: Plan
+    """With the advised paths."""
+    key: str
+    """Of the plan without them."""
+    advice: tuple[AdviceFacts, ...]
+    sets: Sets
+    trained: Sequence[Trained]
+    predicted: Sequence[Predicted]
+    compared: Sequence[Comparison]
+    attributed: tuple[AttributionFacts, ...]
+    flipped: tuple[FlippedFacts, ...]
+    controls: tuple[Control, ...]
+
+    @property
+    def resamples(self) -> int:
+        """Behind each interval."""
+        return self.plan.experiment.content.evaluate.resamples
+
+
+def assemble_record(
+    found: Findings, folder: Path, *, started: datetime, seconds: float
+) -> RunRecord:
+    """Compare what was predicted, judge it, and write down all a report needs.
+
+    Parquet files and pictures are written into ``folder``.
+    """
+    experiment, resamples = found.plan.experiment, found.resamples
+    evidence = _evidence(found, folder)
+    matrix = tuple(evidence.matrix)
+    trainings = tuple(training_facts(each, folder) for each in found.trained)
+    floors = floor_facts(found.predicted)
+    curves = size_curves(found.predicted, matrix, trainings, resamples=resamples)
+    judged = evidence.without(each.advised for each in found.advice)
+    outcomes = Outcomes(found.plan, found.predicted, matrix, found.attributed)
+    return RunRecord(
+        **_circumstances(found, started, seconds),
+        data=data_facts(found.plan, found.sets),
+        paths=tuple(evidence.paths),
+        coverage=coverage_facts(found.plan, found.sets),
+        trainings=trainings,
+        cells=tuple(evidence.cells),
+        matrix=matrix,
+        noise_floor=floors,
+        controls=found.controls,
+        pixels=tuple(evidence.pixels),
+        worst=_worst(found, folder),
+        verdict=judge(experiment.content.gate, judged, controls=found.controls),
+        attributions=found.attributed,
+        flipped=found.flipped,
+        advice=check_advice(found.advice, outcomes, resamples=resamples),
+        coverage_diffs=tuple(evidence.coverage),
+        images=tuple(_image_table(comparison, folder) for comparison in found.compared),
+        training_sizes=curves,
+        mixes=mix_facts(found.predicted, matrix, resamples=resamples),
+        published=published_facts(
+            experiment.content.published, matrix=matrix, floors=floors, curves=curves
+        ),
+        row_pairs=row_pairs(found.predicted, resamples=resamples),
+    )
+
+
+def _evidence(found: Findings, folder: Path) -> Evidence:
+    options = found.plan.experiment.content.preprocess
+    return Evidence(
+        matrix=matrix_facts(found.predicted, resamples=found.resamples),
+        cells=cell_facts(found.predicted, folder, resamples=found.resamples),
+        pixels=[stage for comparison in found.compared for stage in comparison.stages],
+        coverage=[comparison.coverage for comparison in found.compared],
+        paths=[path_facts(path, options[path.name].preset) for path in found.plan.experiment.paths],
+        attributions=found.attributed,
+    )
+
+
+def _circumstances(found: Findings, started: datetime, seconds: float) -> dict[str, Any]:
+    experiment = found.plan.experiment
+    return {
+        "alignkit": __version__,
+        "name": experiment.name,
+        "question": experiment.question,
+        "key": found.key,
+        "command": command(experiment, found.plan.cells),
+        "yaml": experiment.text,
+        "overrides": experiment.overrides,
+        "started": started.isoformat(timespec="seconds"),
+        "seconds": round(seconds, 1),
+        "partial": False,
+        "environment": environment(),
+    }
+
+
+def command(experiment: Experiment, cells: Sequence[str] = ()) -> str:
+    """The shell line that runs the experiment again, or these cells of it."""
+    overrides = [word for each in experiment.overrides for word in ("--set", each)]
+    narrowed = [word for each in cells for word in ("--cell", each)]
+    return shlex.join(["alignkit", "run", str(experiment.file), *overrides, *narrowed])
+
+
+def _image_table(comparison: Comparison, folder: Path) -> ImageTableFacts:
+    """Copies the comparison's table of images beside the record."""
+    data = comparison.images.read_bytes()
+    sha256 = hashlib.sha256(data).hexdigest()
+    path = f"data/images-{sha256[:16]}.parquet"
+    write_atomically(folder / path, data)
+    return ImageTableFacts(
+        reference=comparison.reference,
+        candidate=comparison.candidate,
+        table=Artifact(path=path, sha256=sha256),
+    )
+
+
+def _worst(found: Findings, folder: Path) -> tuple[WorstImage, ...]:
+    sets = found.sets
+    shown: list[WorstImage] = []
+    for comparison in found.compared:
+        shown += worst_images(
+            comparison,
+            sets.evaluated(comparison.reference),
+            sets.evaluated(comparison.candidate),
+            sets.evaluation,
+            folder,
+            count=found.plan.experiment.content.report.worst,
+            flipped=_flips(found.predicted, comparison.reference, comparison.candidate),
+        )
+    return tuple(shown)
+
+
+def _flips(predicted: Sequence[Predicted], reference: str, candidate: str) -> Callable[[str], str]:
+    """Sample id → what serving with ``candidate`` did to models trained with ``reference``.
+
+    Each in the runtime of its aligned cell.
+    """
+    row = [each for each in predicted if is_row_of(each.evaluation.training.row, reference)]
+    aligned = {each.evaluation.training.key: each for each in row if each.evaluation.aligned}
+    homes = [(aligned[each.evaluation.training.key], each) for each in row]
+    pairs = [
+        (_classes(home), _classes(each))
+        for home, each in homes
+        if each.evaluation.evaluated_with == candidate
+        and each.evaluation.runtime == home.evaluation.runtime
+        and isinstance(home.ended, Measured)
+        and isinstance(each.ended, Measured)
+    ]
+    models = "models" if any(each.evaluation.training.given for each in row) else "seeds"
+
+    def flipped(sample: str) -> str:
+        both = [(was[sample], now[sample]) for was, now in pairs if sample in was and sample in now]
+        changes = [f"{was} → {now}" for was, now in both if was != now]
+        if not changes:
+            return ""
+        return f"{', '.join(dict.fromkeys(changes))} ({len(changes)} of {len(pairs)} {models})"
+
+    return flipped
+
+
+def _classes(predicted: Predicted) -> dict[str, str]:
+    predictions = predictions_of(predicted)
+    assert predictions is not None
+    names = (class_name(predictions.classes, index) for index in predictions.predicted)
+    return dict(zip(predictions.ids, names, strict=True))

@@ -1,0 +1,194 @@
+"""Advice, checked: the drift expected after a change, and the drift measured after it.
+
+Where training is to change, what is expected is what the models at hand, trained with the
+reference, lose between the advised path and the one that serves; it is confirmed by models trained
+with the advised path. Where serving is to change, what is expected is the drift without the shares
+of the stages that change, by attribution; it is confirmed by serving the same models as advised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from alignkit.findings.drift import drift_facts
+from alignkit.findings.matrix import predictions_of
+from alignkit.preprocess.stage_mixtures import differing_stages
+from alignkit.record import (
+    AdviceFacts,
+    AttributionFacts,
+    DriftFacts,
+    Estimate,
+    MatrixEntry,
+    MitigationFacts,
+)
+from alignkit.record.place import is_row_of
+
+if TYPE_CHECKING:
+    from alignkit.compare.predictions import Predictions
+    from alignkit.plan import Plan
+    from alignkit.predict.cells import Predicted
+
+METRICS = ("churn", "top1", "recall.macro", "precision.macro")
+NO_SHARES = "nothing was attributed for this path"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What a run knows of every path when its advice is checked."""
+
+    plan: Plan
+    """With the advised paths."""
+    predicted: Sequence[Predicted]
+    matrix: Sequence[MatrixEntry]
+    attributions: Sequence[AttributionFacts]
+
+    @property
+    def reference(self) -> str:
+        """Name of the reference path."""
+        return self.plan.experiment.reference.name
+
+    def runtime(self) -> tuple[str, str]:
+        """The reference runtime."""
+        first = next(each.evaluation for each in self.predicted if each.evaluation.aligned)
+        return first.runtime.name, first.runtime.precision
+
+    def drift(self, trained: str, served: str) -> DriftFacts | None:
+        """Of models trained with one path and served with another; ``None`` if not measured."""
+        for each in self.matrix:
+            place = each.evaluated_with, each.backend, each.precision
+            if is_row_of(each.trained_with, trained) and place == (served, *self.runtime()):
+                return each.drift
+        return None
+
+    def predictions(self, served: str) -> dict[int, Predictions]:
+        """Seed → what the reference's model predicted along a path."""
+        found: dict[int, Predictions] = {}
+        for each in self.predicted:
+            evaluation, made = each.evaluation, predictions_of(each)
+            runtime = evaluation.runtime.name, evaluation.runtime.precision
+            own = is_row_of(evaluation.training.row, self.reference)
+            same = (evaluation.preprocess.name, runtime) == (served, self.runtime())
+            if own and same and made is not None:
+                found.setdefault(each.seed, made)
+        return found
+
+
+def check_advice(
+    advice: Sequence[AdviceFacts], outcomes: Outcomes, *, resamples: int
+) -> tuple[AdviceFacts, ...]:
+    """Each advice with its drift before, expected and confirmed, in the reference runtime."""
+    return tuple(_checked(each, outcomes, resamples) for each in advice)
+
+
+def _checked(advice: AdviceFacts, outcomes: Outcomes, resamples: int) -> AdviceFacts:
+    if not advice.advised:
+        return advice
+    before = outcomes.drift(outcomes.reference, advice.served)
+    if advice.change == "training":
+        expected = _expected_of_training(advice, outcomes, resamples)
+        confirmed = outcomes.drift(advice.advised, advice.served)
+    else:
+        expected = _expected_of_serving(advice, outcomes)
+        confirmed = outcomes.drift(outcomes.reference, advice.advised)
+    if before is None or confirmed is None:
+        return advice.model_copy(update={"reason": "a cell it is checked with did not run"})
+    rows = tuple(
+        MitigationFacts(
+            metric=metric,
+            before=_of(before, metric),
+            expected=expected[metric],
+            confirmed=_of(confirmed, metric),
+        )
+        for metric in METRICS
+    )
+    kept = promise_kept(rows[0])
+    words = _sentence(advice, outcomes.reference, rows[0], kept=kept)
+    return advice.model_copy(update={"drift": rows, "kept": kept, "sentence": words})
+
+
+def _of(drift: DriftFacts, metric: str) -> Estimate:
+    return drift.churn if metric == "churn" else drift.metrics[metric]
+
+
+def _expected_of_training(
+    advice: AdviceFacts, outcomes: Outcomes, resamples: int
+) -> dict[str, Estimate]:
+    """What the reference's models lose between the advised path and the one that serves."""
+    near, far = (outcomes.predictions(name) for name in (advice.advised, advice.served))
+    seeds = [seed for seed in near if seed in far]
+    if not seeds:
+        return dict.fromkeys(METRICS, _unknown("no model predicted along both paths"))
+    both = [near[seed] for seed in seeds], [far[seed] for seed in seeds]
+    drift = drift_facts(*both, resamples)
+    return {metric: _of(drift, metric) for metric in METRICS}
+
+
+def _expected_of_serving(advice: AdviceFacts, outcomes: Outcomes) -> dict[str, Estimate]:
+    """The drift less the shares of the changed stages: what these cost is taken to be gone."""
+    paths = {path.name: path for path in outcomes.plan.experiment.paths}
+    changed: set[str] = {*differing_stages(paths[advice.served], paths[advice.advised])}
+    place = (outcomes.reference, advice.served, *outcomes.runtime())
+    found: dict[str, AttributionFacts] = {
+        each.metric: each
+        for each in outcomes.attributions
+        if (each.reference, each.candidate, each.backend, each.precision) == place
+    }
+    return {metric: _without(found, metric, changed) for metric in METRICS}
+
+
+def _without(found: Mapping[str, AttributionFacts], metric: str, changed: set[str]) -> Estimate:
+    attribution = found.get(metric)
+    if attribution is None or attribution.total.value is None:
+        return _unknown(attribution.total.reason if attribution else NO_SHARES)
+    gone = [
+        share.effect.value or 0.0
+        for share in attribution.shares
+        if {*share.factor.split("+")} & changed
+    ]
+    return Estimate(value=attribution.total.value - sum(gone), low=None, high=None)
+
+
+def _unknown(reason: str) -> Estimate:
+    return Estimate(value=None, low=None, high=None, reason=reason)
+
+
+def promise_kept(churn: MitigationFacts) -> bool | None:
+    """False if surely more remains than was expected; true if surely less than before, too."""
+    before, expected, confirmed = churn.before.value, churn.expected.value, churn.confirmed
+    if expected is None or before is None or confirmed.low is None or confirmed.high is None:
+        return None
+    if confirmed.low > expected:
+        return False
+    return True if confirmed.high < before else None
+
+
+def _sentence(
+    advice: AdviceFacts, reference: str, churn: MitigationFacts, *, kept: bool | None
+) -> str:
+    change = (
+        f"trained with {advice.label} instead"
+        if advice.change == "training"
+        else f"served with {advice.label} instead"
+    )
+    outcome = {
+        True: "the promise was kept",
+        False: "the promise was not kept",
+        None: "too few images or seeds to tell",
+    }
+    return (
+        f"Models trained with {reference} and served with {advice.served} change "
+        f"{_percent(churn.before)} of their predictions; {change} ({advice.advised}), "
+        f"{_percent(churn.expected)} was expected to remain and {_percent(churn.confirmed)} "
+        f"remains: {outcome[kept]}."
+    )
+
+
+def _percent(share: Estimate) -> str:
+    if share.value is None:
+        return f"an unknown share ({share.reason})"
+    text = f"{100 * share.value:.1f} %"
+    if share.low is None or share.high is None:
+        return text
+    return f"{text} [{100 * share.low:.1f}, {100 * share.high:.1f}]"

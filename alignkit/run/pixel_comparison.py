@@ -1,0 +1,131 @@
+"""Two paths compared pixel by pixel over the evaluation images, as a run stores and shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from alignkit.compare import StageDiffs, compare_preprocess
+from alignkit.compare.image_table import write_image_table
+from alignkit.compare.pixel_facts import coverage_diff, pixel_stages
+from alignkit.plan import Plan
+from alignkit.plan.pixel_comparison import PixelComparison
+from alignkit.plan.sets import Sets
+from alignkit.preprocess import Preprocess
+from alignkit.progress import Progress, advancing
+from alignkit.record import CoverageDiff, PixelStage, WorstImage
+from alignkit.record.pictures import write_worst
+from alignkit.samples import Samples
+from alignkit.workspace import Workspace
+
+if TYPE_CHECKING:
+    from alignkit.prepare import Prepared
+
+IMAGES = "images.parquet"
+RANKED = 200
+"""Images kept in the ranking: as many as a report may show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The stage table of two paths, and the images that differ most."""
+
+    reference: str
+    candidate: str
+    stages: tuple[PixelStage, ...]
+    worst: tuple[str, ...]
+    """Sample ids, greatest mean difference of the last pixel stage first."""
+    coverage: CoverageDiff
+    images: Path
+    """Parquet; see `alignkit.compare.image_table`."""
+
+
+def compare_stored(
+    reference: Preprocess,
+    candidate: Preprocess,
+    samples: Samples,
+    workspace: Workspace,
+    progress: Callable[[int, int], None],
+) -> Comparison:
+    """Compare two paths over ``samples``, or give what is stored."""
+    planned = PixelComparison(reference, candidate, samples.fingerprint)
+    key = planned.key
+    folder = workspace.stored("comparisons", key)
+    if folder is None:
+        with workspace.store("comparisons", key, planned.parts, planned.label) as filling:
+            diffs = compare_preprocess(reference, candidate, samples, progress=progress)
+            write_image_table(diffs.rows, filling / IMAGES)
+            (filling / "comparison.json").write_text(json.dumps(_content(diffs)))
+        folder = workspace.stored("comparisons", key)
+        assert folder is not None
+    return _comparison(folder, reference.name, candidate.name)
+
+
+def _content(diffs: StageDiffs) -> dict[str, Any]:
+    stages = [stage.model_dump(mode="json") for stage in pixel_stages(diffs)]
+    return {
+        "stages": stages,
+        "worst": [row.id for row in diffs.worst(RANKED)],
+        "coverage": coverage_diff(diffs).model_dump(mode="json"),
+    }
+
+
+def _comparison(folder: Path, reference: str, candidate: str) -> Comparison:
+    content = json.loads((folder / "comparison.json").read_text())
+    names = {"reference": reference, "candidate": candidate}
+    stages = tuple(PixelStage.model_validate({**stage, **names}) for stage in content["stages"])
+    coverage = CoverageDiff.model_validate({**content["coverage"], **names})
+    return Comparison(
+        reference, candidate, stages, tuple(content["worst"]), coverage, folder / IMAGES
+    )
+
+
+def worst_images(
+    comparison: Comparison,
+    reference: Prepared,
+    candidate: Prepared,
+    samples: Samples,
+    folder: Path,
+    *,
+    count: int,
+    flipped: Callable[[str], str],
+) -> tuple[WorstImage, ...]:
+    """Write the pictures of the images that differ most, from the pixels prepared already."""
+    places = {sample: index for index, sample in enumerate(samples.ids)}
+    shown = []
+    for sample in comparison.worst[:count]:
+        index = places[sample]
+        label = samples.classes[samples.labels[index]] if samples.labels else ""
+        shown.append(
+            write_worst(
+                folder,
+                reference.pixels[reference.rows[index]],
+                candidate.pixels[candidate.rows[index]],
+                reference=comparison.reference,
+                candidate=comparison.candidate,
+                id=sample,
+                label=label,
+                stage="colour",
+                flipped=flipped(sample),
+            )
+        )
+    return tuple(shown)
+
+
+def compare_paths(
+    plan: Plan, sets: Sets, workspace: Workspace, progress: Progress
+) -> tuple[Comparison, ...]:
+    """The reference path against every other, stage by stage, over the evaluation images."""
+    reference = plan.experiment.reference
+    compared = []
+    for candidate in plan.experiment.paths[1:]:
+        if sets.usable(reference.name, "eval") and sets.usable(candidate.name, "eval"):
+            detail = f"{reference.name} with {candidate.name}"
+            images = sets.evaluation
+            with progress.stage("compare", len(images), detail) as stage:
+                told = advancing(stage)
+                compared.append(compare_stored(reference, candidate, images, workspace, told))
+    return tuple(compared)

@@ -1,0 +1,1 @@
+"""Commands that measure without a run: diff, bisect, calibrate, compare runs, data."""

@@ -1,0 +1,102 @@
+"""A side that runs a graph in a backend, cut off behind the layer that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, cast
+
+from alignkit.backends import Builder
+from alignkit.engines.build import build_engine
+from alignkit.errors import BackendError
+from alignkit.models.engine_source import Calibration, Source
+from alignkit.predict import open_session
+from alignkit.studies.bisect.alone import layer_alone, packed
+from alignkit.studies.bisect.graph import Layer, cut, inputs_of, load_graph, tensors_of
+from alignkit.workspace import Workspace
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Batch
+    from alignkit.backends import Session
+    from alignkit.models.checkpoint import Checkpoint
+    from alignkit.plan.runtime import Runtime
+    from alignkit.studies.bisect import Values
+    from alignkit.studies.bisect.activations import Activations
+
+
+@dataclass(eq=False)
+class ONNXSide:
+    """Every graph is built, proved to run in its precision, and closed again."""
+
+    runtime: Runtime
+    checkpoint: Checkpoint
+    """Names, shapes and key; the weights are the graph's."""
+    file: Path
+    batch: Batch
+    calibration: Calibration | None = None
+    label: str = ""
+    """Said of the runtime, e.g. which file it runs."""
+
+    @property
+    def name(self) -> str:
+        """E.g. ``onnxruntime fp16``."""
+        return " ".join(filter(None, (self.runtime.name, self.runtime.precision, self.label)))
+
+    @cached_property
+    def _graph(self) -> Any:
+        return load_graph(self.file)
+
+    @cached_property
+    def _tensors(self) -> frozenset[str]:
+        return frozenset(tensors_of(self._graph))
+
+    def values(self, layer: Layer) -> Values | None:
+        """See `alignkit.studies.bisect.Side`."""
+        if layer.tensor not in self._tensors:
+            return None
+        return self._ran(cut(self._graph, layer.tensor), self.batch, layer.tensor)
+
+    def alone(self, layer: Layer, held: Activations) -> Values:
+        """See `alignkit.studies.bisect.Candidate`."""
+        backend, precision = self.runtime.backend, self.runtime.precision
+        if isinstance(backend, Builder) and backend.calibration(precision):
+            raise BackendError(
+                f"{precision} takes its scales from images; alone, the layer would have others"
+            )
+        images = len(self.batch)
+        [own_input] = inputs_of(self._graph)
+        if own_input.name not in held.shapes:
+            held.keep(own_input.name, self.batch)
+        graph, fed = layer_alone(self._graph, layer.tensor, held.shapes, images)
+        return self._ran(graph, packed(held, fed, images), f"{layer.tensor} alone")
+
+    def _ran(self, graph: Any, batch: Batch, what: str) -> Values:
+        with self._session(graph, batch.shape[2:], what) as session:
+            return session.predict(batch)
+
+    @contextmanager
+    def _session(self, graph: Any, size: tuple[int, ...], what: str) -> Iterator[Session]:
+        import onnx
+
+        height, width = size
+        # another graph, and its outputs are no classes to be put in order
+        checkpoint = replace(
+            self.checkpoint,
+            key=f"{self.checkpoint.key} to {what}",
+            order=(),
+            height=height,
+            width=width,
+        )
+        with TemporaryDirectory(prefix="alignkit-") as folder:
+            file = Path(folder) / "cut.onnx"
+            onnx.save(graph, file)
+            source = Source(checkpoint, file, self.calibration)
+            engine = build_engine(
+                self.runtime.backend, source, self.runtime.precision, Workspace(Path(folder))
+            )
+            with open_session(self.runtime, checkpoint, engine) as session:
+                yield cast("Session", session)

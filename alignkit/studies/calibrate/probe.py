@@ -1,0 +1,71 @@
+"""Images on which real stages are compared with their surrogates: every kind of JPEG, made here.
+
+Two photographs that scikit-learn ships, at odd sizes, so that chroma samples are cut at the edges.
+The same bytes on every machine with the same encoders, which the fingerprint tells.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
+from alignkit.isolation.shared_images import Encoded
+from alignkit.preprocess.jpeg_header import read_jpeg_header
+from alignkit.preprocess.stress import SUBSAMPLINGS, Stress
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PillowImage
+
+PHOTOS = ("china.jpg", "flower.jpg")
+SIZES = ((427, 640), (191, 253))
+"""(height, width), cut out of the photographs' middle."""
+QUALITIES = (50, 75, 90, 95)
+PROGRESSIVE = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
+"""What Pillow calls the chroma subsamplings it can write."""
+
+
+def probe_images() -> tuple[Encoded, ...]:
+    """Baseline files of every subsampling, progressive ones of the usual, and grey ones."""
+    return tuple(Encoded(name, data) for name, data in _files())
+
+
+def kind_of(image: Encoded) -> str:
+    """``4:2:0 progressive``: what decoders treat each in its own way."""
+    header = read_jpeg_header(image.data)
+    return f"{header.subsampling} {header.coding}" if header else "not a readable JPEG"
+
+
+def fingerprint(images: Sequence[Encoded]) -> str:
+    """SHA-256 hex over names and contents."""
+    digest = hashlib.sha256()
+    for image in images:
+        digest.update(image.id.encode() + b"\0" + hashlib.sha256(image.data).digest())
+    return digest.hexdigest()
+
+
+def _files() -> Iterator[tuple[str, bytes]]:
+    from PIL import Image
+    from sklearn.datasets import load_sample_image
+
+    for photo, (height, width) in product(PHOTOS, SIZES):
+        whole = load_sample_image(photo)
+        top, left = (whole.shape[0] - height) // 2, (whole.shape[1] - width) // 2
+        pixels = whole[top : top + height, left : left + width].copy()
+        name = f"{photo.removesuffix('.jpg')}-{width}x{height}"
+        for subsampling, quality in product(SUBSAMPLINGS, QUALITIES):
+            stress = Stress(subsampling, quality)
+            yield f"{name} {stress.name}", stress.encode(pixels)
+        image = Image.fromarray(pixels)
+        for (subsampling, code), quality in product(PROGRESSIVE.items(), QUALITIES):
+            options = {"quality": quality, "subsampling": code, "progressive": True}
+            yield f"{name} {subsampling} q{quality} progressive", _jpeg(image, **options)
+        yield f"{name} grey q90", _jpeg(image.convert("L"), quality=90)
+
+
+def _jpeg(image: PillowImage, **options: object) -> bytes:
+    file = io.BytesIO()
+    image.save(file, "JPEG", **options)
+    return file.getvalue()

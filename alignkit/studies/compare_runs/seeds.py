@@ -1,0 +1,108 @@
+"""The predictions of two runs brought to the same seeds and images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.compare.predictions import Predictions, aligned
+from alignkit.errors import NothingCompared
+from alignkit.record import Cell, MatrixEntry, RunRecord
+
+if TYPE_CHECKING:
+    from alignkit.compare.image_table import ImageTable
+
+Place: TypeAlias = tuple[str, str, str, str]
+
+
+class Run(Protocol):
+    """A run, as far as it is compared."""
+
+    @property
+    def record(self) -> RunRecord:
+        """What it left behind."""
+        ...
+
+    @property
+    def cells(self) -> dict[tuple[Place, int], Cell]:
+        """By place and seed."""
+        ...
+
+    def predictions(self, at: Place, seed: int) -> Predictions | None:
+        """Of a cell; ``None`` if it was not measured."""
+        ...
+
+    def images(self, reference: str, candidate: str) -> ImageTable | None:
+        """Every image's difference between two paths."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Seed:
+    """One seed's predictions in both runs, of the same images: class indices (n,)."""
+
+    ids: tuple[str, ...]
+    labels: npt.NDArray[np.int64]
+    classes: tuple[str, ...]
+    before: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    """Of the aligned cell, of this cell; of an aligned cell, the labels and this cell."""
+    after: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+
+def place(each: Cell | MatrixEntry) -> Place:
+    """Where it stands in the matrix."""
+    return each.trained_with, each.evaluated_with, each.backend, each.precision
+
+
+def seeds_of(at: Place, old: MatrixEntry, new: MatrixEntry, before: Run, after: Run) -> list[Seed]:
+    """Of a place, every seed that both runs measured there and in the row's aligned cell."""
+    homes = [
+        {cell.seed: spot for (spot, _), cell in run.cells.items()
+         if cell.aligned and cell.trained_with == at[0]}
+        for run in (before, after)
+    ]  # fmt: skip
+    found = []
+    for seed in [each for each in new.seeds if each in old.seeds]:
+        if seed not in homes[0] or seed not in homes[1]:
+            continue
+        read = [
+            (run.predictions(home[seed], seed), run.predictions(at, seed))
+            for run, home in zip((before, after), homes, strict=True)
+        ]
+        (home_a, cell_a), (home_b, cell_b) = read
+        if home_a is None or cell_a is None or home_b is None or cell_b is None:
+            continue
+        if (
+            seed_found := _seed(home_a, cell_a, home_b, cell_b, is_aligned=new.aligned)
+        ) is not None:
+            found.append(seed_found)
+    return found
+
+
+def _seed(
+    home_a: Predictions,
+    cell_a: Predictions,
+    home_b: Predictions,
+    cell_b: Predictions,
+    *,
+    is_aligned: bool,
+) -> Seed | None:
+    try:
+        cell_b, cell_a = aligned(cell_b, cell_a)
+        cell_b, home_a = aligned(cell_b, home_a)
+        cell_b, home_b = aligned(cell_b, home_b)
+        cell_b, cell_a = aligned(cell_b, cell_a)
+        _, home_a = aligned(cell_b, home_a)
+    except NothingCompared:
+        return None
+    own = (cell_b.labels, cell_b.labels) if is_aligned else (home_a.predicted, home_b.predicted)
+    return Seed(
+        cell_b.ids,
+        cell_b.labels,
+        cell_b.classes,
+        (own[0], cell_a.predicted),
+        (own[1], cell_b.predicted),
+    )

@@ -1,0 +1,202 @@
+"""Paths, images → `DiffRecord`: where preprocessing stacks diverge, without any model.
+
+Every image is worked on in processes of its own (`alignkit.isolation`), once on every path; all
+that comes back is counted, so that memory does not depend on how many images there are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+
+from alignkit.decoders import DECODERS
+from alignkit.errors import BackendError, ExitCode, MissingDependency, worst
+from alignkit.experiment.path_argument import NamedPath
+from alignkit.isolation import Isolation, Limits, WarmUpDied
+from alignkit.isolation.shared_images import Encoded
+from alignkit.plugins import Plugin, name_of
+from alignkit.preprocess import StageName
+from alignkit.preprocess.stress import Stress
+from alignkit.record.pixel_diff import DiffRecord, ImageSet, PairDiff, StressDiff
+from alignkit.resizers import RESIZERS
+from alignkit.studies.diff.describe import Describe, Description
+from alignkit.studies.diff.images import DiffImages
+from alignkit.torch_settings import available_threads
+from alignkit.version import __version__
+
+if TYPE_CHECKING:
+    from alignkit.progress import Progress
+    from alignkit.samples import Samples
+    from alignkit.studies.diff.tally import DiffTally
+
+Extent = Literal["none", "size", "full"]
+"""Of nothing; of the pixels that are normalised; of these and of the decoded image too."""
+EXTENTS: dict[Extent, tuple[StageName, ...]] = {
+    "none": (),
+    "size": ("colour",),
+    "full": ("decode", "colour"),
+}
+COUNTING = (
+    "numpy",
+    "cv2",
+    "PIL.Image",
+    "alignkit.compare.pixel_diff",
+    "alignkit.studies.diff.images",
+)
+"""What every worker needs, whatever the paths are."""
+GPU_WORKERS = 2
+"""At most, where a path computes on a GPU: each holds a CUDA context of half a gigabyte."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRequest:
+    """What to compare, and how."""
+
+    paths: tuple[NamedPath, ...]
+    """Reference first."""
+    samples: Samples
+    source: str
+    """What the images are, in words."""
+    command: str = ""
+    ssim: Extent = "size"
+    planes: Extent = "none"
+    """Compared in Y'CbCr too; off by default, as it costs a tenth of the throughput at the model's
+    size and a third with the decoded image (benchmarks/diff.py)."""
+    stress: tuple[Stress, ...] = ()
+    threads: int | None = None
+    """Worker processes, each with one thread; by default one for each CPU."""
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def usable(self) -> tuple[NamedPath, ...]:
+        """The reference and the candidates that can run here.
+
+        Raises `MissingDependency` unless there is a reference and a candidate.
+        """
+        reference, *candidates = self.paths
+        if reason := reference.preprocess.missing():
+            raise MissingDependency(f"the reference {reference.preprocess.name!r}: {reason}")
+        usable = [each for each in candidates if not each.preprocess.missing()]
+        if not usable:
+            first = candidates[0].preprocess
+            raise MissingDependency(f"{first.name}: {first.missing()}")
+        return reference, *usable
+
+    def isolation(self) -> Isolation:
+        """Processes with the paths' libraries."""
+        plugins = [plugin for each in self.usable for plugin in _plugins(each)]
+        gpu = any(plugin.gpu for plugin in plugins)
+        threads = self.threads or available_threads()
+        # a driver does not survive forking, so GPU libraries are left to the workers
+        modules = dict.fromkeys(each.module for each in plugins if each.module and not each.gpu)
+        return Isolation(
+            min(threads, GPU_WORKERS) if gpu else threads,
+            limits=self.limits,
+            modules=(*COUNTING, *modules),
+        )
+
+    def encoded(self) -> Iterator[Encoded]:
+        """The images, one by one."""
+        for index, name in enumerate(self.samples.ids):
+            yield Encoded(name, self.samples.read(index))
+
+
+def diff(request: DiffRequest, isolation: Isolation, progress: Progress) -> DiffRecord:
+    """Compare every candidate with the reference, on the images as they are and under each stress.
+
+    Raises `MissingDependency` if the reference or every candidate cannot run here, `BackendError`
+    if a path dies of a harmless image, `DataError` if a file cannot be read.
+    """
+    from alignkit.studies.diff.facts import census, coverage, coverage_diffs
+
+    started, began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
+    tally = _tally(request, isolation, progress, None)
+    stressed = [(each, _tally(request, isolation, progress, each)) for each in request.stress]
+    described = _described(request, isolation)
+    return DiffRecord(
+        alignkit=__version__,
+        command=request.command,
+        started=started,
+        seconds=round(time.monotonic() - began, 1),
+        environment=described.environment,
+        data=ImageSet(
+            source=request.source,
+            images=len(request.samples),
+            fingerprint=request.samples.fingerprint,
+        ),
+        limits={
+            "max_pixels": min(each.preprocess.max_pixels for each in request.paths),
+            "seconds": request.limits.seconds,
+            "memory": request.limits.memory,
+        },
+        paths=described.paths,
+        coverage=coverage(tally),
+        coverage_diffs=coverage_diffs(tally),
+        census=census(tally),
+        pairs=_pairs(request, tally),
+        stress=tuple(
+            StressDiff(name=each.name, encoder=each.encoder(), pairs=_pairs(request, counted))
+            for each, counted in stressed
+        ),
+    )
+
+
+def exit_code(record: DiffRecord, *, fail_on_coverage: bool = False) -> ExitCode:
+    """The gravest of what the record tells: see README, *Exit codes*."""
+    codes = [ExitCode.PASS]
+    if any(pair.state == "skipped" for pair in record.pairs):
+        codes.append(ExitCode.MISSING)
+    if any(pair.state == "measured" and not pair.compared for pair in record.pairs):
+        codes.append(ExitCode.NOTHING_COMPARED)
+    if fail_on_coverage and not record.covers_alike:
+        codes.append(ExitCode.DRIFT)
+    return worst(codes)
+
+
+def _tally(
+    request: DiffRequest, isolation: Isolation, progress: Progress, stress: Stress | None
+) -> DiffTally:
+    from alignkit.studies.diff.tally import DiffTally
+
+    paths = tuple(each.preprocess for each in request.usable)
+    work = DiffImages(paths, EXTENTS[request.ssim], EXTENTS[request.planes], stress)
+    tally = DiffTally(paths)
+    with progress.stage("compare", len(request.samples), stress.name if stress else "") as stage:
+        try:
+            for part in isolation.run(work, request.encoded()):
+                tally.add(part)
+                stage.advance(len(part.facts))
+        except WarmUpDied as death:
+            raise BackendError(
+                f"{paths[death.path].name} cannot run here: on a small valid JPEG it {death.reason}"
+            ) from None
+    return tally
+
+
+def _described(request: DiffRequest, isolation: Isolation) -> Description:
+    (description,) = isolation.run(Describe(request.paths), [Encoded("", b"")])
+    return description
+
+
+def _pairs(request: DiffRequest, tally: DiffTally) -> tuple[PairDiff, ...]:
+    """The measured pairs and the skipped, in the order of the request."""
+    from alignkit.studies.diff.facts import pair_diffs
+
+    measured = {pair.candidate: pair for pair in pair_diffs(tally)}
+    reference, *candidates = (each.preprocess for each in request.paths)
+    return tuple(
+        measured.get(each.name)
+        or PairDiff(
+            reference=reference.name, candidate=each.name, state="skipped", reason=each.missing()
+        )
+        for each in candidates
+    )
+
+
+def _plugins(path: NamedPath) -> tuple[Plugin, ...]:
+    stages = (path.preprocess.decode, DECODERS), (path.preprocess.resize.resizer, RESIZERS)
+    found = (table.get(name_of(stage, table)) for stage, table in stages)
+    return tuple(plugin for plugin in found if plugin)

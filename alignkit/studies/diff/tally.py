@@ -1,0 +1,143 @@
+"""`DiffTally`: the parts that workers send, added up in constant memory."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from alignkit.compare.image_diff import DECODED
+from alignkit.compare.pixel_diff import PixelDiff, StageDiffs, joined
+from alignkit.preprocess import Preprocess
+from alignkit.preprocess.image_kinds import DIMENSIONS, Kinds
+from alignkit.studies.diff.images import Distance, ImageFacts, Part
+from alignkit.studies.diff.planes import Planes, added_planes
+from alignkit.studies.diff.totals import Totals
+
+EXAMPLES = 50
+"""Images named for one path's coverage; of a pair's, `PAIR_EXAMPLES`."""
+PAIR_EXAMPLES = 20
+RANKED = 20
+"""Worst images kept for each candidate."""
+
+KindKey: TypeAlias = tuple[str, str]
+"""Dimension and kind."""
+
+
+@dataclass(slots=True)
+class PathTally:
+    """How one path's decodes ended."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    examples: list[tuple[str, str, str]] = field(default_factory=list)
+    """(id, outcome, reason) of images that are not ``ok``."""
+
+
+@dataclass(slots=True)
+class PairTally:
+    """One candidate against the reference."""
+
+    diffs: tuple[PixelDiff, ...] = field(default_factory=lambda: joined(()))
+    planes: Planes = field(default_factory=dict)
+    compared: int = 0
+    only_reference: int = 0
+    only_candidate: int = 0
+    examples: list[str] = field(default_factory=list)
+    """Ids of images that only one of the two decodes."""
+    kinds: dict[Kinds, tuple[Totals, Totals]] = field(
+        default_factory=lambda: defaultdict(lambda: (Totals(), Totals()))
+    )
+    """At decode, and of the pixels that are normalised."""
+    ranked: list[tuple[float, int, ImageFacts, Distance]] = field(default_factory=list)
+    """A heap: (mean difference, minus the image's place, …)."""
+
+    def totals(self) -> dict[KindKey, tuple[Totals, Totals]]:
+        """The same by dimension and kind."""
+        found: dict[KindKey, tuple[Totals, Totals]] = {}
+        for kinds, (decode, last) in self.kinds.items():
+            for key in zip(DIMENSIONS, kinds, strict=True):
+                before = found.get(key, (Totals(), Totals()))
+                found[key] = before[0].plus(decode), before[1].plus(last)
+        return found
+
+    def worst(self) -> list[tuple[ImageFacts, Distance]]:
+        """Greatest mean difference first; of equals, in the order of the images."""
+        return [(facts, distance) for *_, facts, distance in sorted(self.ranked, reverse=True)]
+
+
+@dataclass(slots=True)
+class DiffTally:
+    """Everything about some paths on some images."""
+
+    paths: tuple[Preprocess, ...]
+    """Reference first."""
+    images: int = 0
+    kinds: Counter[Kinds] = field(default_factory=Counter)
+    of_path: list[PathTally] = field(init=False)
+    of_pair: list[PairTally] = field(init=False)
+    """In the order of the candidates."""
+
+    def __post_init__(self) -> None:
+        self.of_path = [PathTally() for _ in self.paths]
+        self.of_pair = [PairTally() for _ in self.paths[1:]]
+
+    def add(self, part: Part) -> None:
+        """Some more images; parts are added in the order of the images."""
+        for pair, diffs, planes in zip(self.of_pair, part.diffs, part.planes, strict=True):
+            pair.diffs = joined((pair.diffs, diffs))
+            pair.planes = added_planes(pair.planes, planes)
+        for facts in part.facts:
+            self._add_image(facts)
+            self.images += 1
+
+    def census(self) -> Counter[KindKey]:
+        """How many images are of each kind, by dimension."""
+        counted: Counter[KindKey] = Counter()
+        for kinds, images in self.kinds.items():
+            for key in zip(DIMENSIONS, kinds, strict=True):
+                counted[key] += images
+        return counted
+
+    def stage_diffs(self, candidate: int) -> StageDiffs:
+        """The stages of one pair, without its images."""
+        reference = self.paths[0]
+        return StageDiffs(
+            reference.name,
+            self.paths[1 + candidate].name,
+            self.of_pair[candidate].diffs,
+            rows=(),
+            levels_per_unit=255 * sum(reference.normalise.std) / 3,
+        )
+
+    def _add_image(self, facts: ImageFacts) -> None:
+        self.kinds[facts.kinds] += 1
+        for path, (outcome, reason) in zip(self.of_path, facts.outcomes, strict=True):
+            path.outcomes[outcome] += 1
+            if outcome != "ok" and len(path.examples) < EXAMPLES:
+                path.examples.append((facts.id, outcome, reason))
+        decoded = [outcome in DECODED for outcome, _ in facts.outcomes]
+        for number, (pair, distance) in enumerate(zip(self.of_pair, facts.distances, strict=True)):
+            self._add_coverage(pair, facts.id, decoded[0], decoded[1 + number])
+            if distance:
+                _add_distance(pair, facts, distance, place=self.images)
+
+    def _add_coverage(self, pair: PairTally, name: str, reference: bool, candidate: bool) -> None:
+        pair.compared += reference and candidate
+        pair.only_reference += reference and not candidate
+        pair.only_candidate += candidate and not reference
+        if reference != candidate and len(pair.examples) < PAIR_EXAMPLES:
+            pair.examples.append(name)
+
+
+def _add_distance(pair: PairTally, facts: ImageFacts, distance: Distance, *, place: int) -> None:
+    decode, last = pair.kinds[facts.kinds]
+    pair.kinds[facts.kinds] = decode.plus(distance.decode), last.plus(distance.last)
+    mean = distance.last.mean_abs
+    if not mean:
+        return
+    entry = (mean, -place, facts, distance)
+    if len(pair.ranked) < RANKED:
+        heapq.heappush(pair.ranked, entry)
+    else:
+        heapq.heappushpop(pair.ranked, entry)

@@ -1,0 +1,61 @@
+"""Names of paths, metrics and runtimes as the report shows them.
+
+A surrogate is called so wherever its path is named: shortly in long tables, in full in headings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from alignkit.record import PathFacts
+from alignkit.record.place import paths_of
+
+METRICS = {
+    "recall.macro": "Macro recall",
+    "precision.macro": "Macro precision",
+    "top1": "Top-1 accuracy",
+    "churn": "Churn",
+}
+"""The metrics that have a matrix of their own, in the order of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathName:
+    """A path where it heads something."""
+
+    name: str
+    note: str = ""
+    """``surrogate of X, not yet calibrated``; empty for a path that stands for itself."""
+
+    @property
+    def short(self) -> str:
+        """For a cell of a long table."""
+        if not self.note:
+            return self.name
+        mix = self.name.endswith(")")
+        return f"{self.name[:-1]}, surrogate)" if mix else f"{self.name} (surrogate)"
+
+
+class Names:
+    """The record's paths by name; a name without facts stands for itself."""
+
+    def __init__(self, paths: tuple[PathFacts, ...]) -> None:
+        self._known = {path.name: PathName(path.name, surrogate_note(path)) for path in paths}
+
+    def of(self, name: str) -> PathName:
+        """The path of that name."""
+        if name in self._known:
+            return self._known[name]
+        known = [self._known[path] for path in paths_of(name) if path in self._known]
+        return PathName(name, "; ".join(path.note for path in known if path.note))
+
+    def short(self, name: str) -> str:
+        """Its name for a cell of a long table."""
+        return self.of(name).short
+
+
+def surrogate_note(path: PathFacts) -> str:
+    """What a surrogate stands for and how near it is known to be."""
+    if not path.surrogate_of:
+        return ""
+    return f"surrogate of {path.surrogate_of}, {path.calibration or 'not yet calibrated'}"

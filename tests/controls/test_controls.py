@@ -1,0 +1,109 @@
+"""The controls find what is planted, and nothing where nothing is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from alignkit.compare.predictions import Predictions
+from alignkit.controls import check_identity, check_learned, check_same_inputs, verify
+from alignkit.outcome import Measured
+from alignkit.predict.cells import Predicted
+from alignkit.progress import NoProgress
+from alignkit.workspace import Workspace
+from tests.controls.photographs import opencv_path, photographs
+
+
+def predictions(logits: list[list[float]], ids: tuple[str, ...] = ("a", "b")) -> Predictions:
+    return Predictions(ids, np.zeros(2, np.int64), np.array(logits, np.float32), ("x", "y"))
+
+
+def test_equal_predictions_pass_and_one_bit_fails():
+    first = predictions([[0.5, 0.25], [1.0, 2.0]])
+    assert check_identity(first, predictions([[0.5, 0.25], [1.0, 2.0]])).passed
+    off = np.nextafter(np.float32(2.0), np.float32(3.0))
+    control = check_identity(first, predictions([[0.5, 0.25], [1.0, float(off)]]))
+    assert not control.passed
+    assert control.observed.startswith("1 of 4")
+
+
+def test_other_images_are_not_identical():
+    logits = [[0.5, 0.25], [1.0, 2.0]]
+    assert not check_identity(predictions(logits), predictions(logits, ("a", "c"))).passed
+
+
+def answers(labels: np.ndarray, predicted: np.ndarray, classes: int = 4) -> Predictions:
+    logits = np.eye(classes, dtype=np.float32)[predicted]
+    names = tuple("abcd"[:classes])
+    return Predictions(tuple(map(str, range(len(labels)))), labels, logits, names)
+
+
+def test_a_model_that_answers_one_class_did_not_learn():
+    labels = np.arange(200) % 4
+    control = check_learned({"seed 0": answers(labels, np.zeros(200, np.int64))})
+    assert not control.passed
+    assert control.failing == "inconclusive"
+    assert "50 of 200" in control.expected
+    assert control.observed.startswith("seed 0: 50 right, p = 0.")
+
+
+def test_answering_the_commonest_of_uneven_classes_is_no_skill():
+    labels = np.array([0] * 180 + [1] * 20)
+    assert not check_learned({"seed 0": answers(labels, np.zeros(200, np.int64), 2)}).passed
+
+
+def test_the_worst_seed_decides_whether_the_models_learned():
+    labels = np.arange(200) % 4
+    good, guessing = answers(labels, labels), answers(labels, labels[::-1].copy())
+    assert check_learned({"seed 0": good}).passed
+    control = check_learned({"seed 0": good, "seed 1": guessing})
+    assert not control.passed
+    assert control.observed.startswith("seed 1: ")
+
+
+def test_the_binomial_test_is_exact():
+    """29 of 80 at a quarter: the upper tail, summed with fractions."""
+    from fractions import Fraction
+    from math import comb
+
+    labels = np.arange(80) % 4
+    predicted = np.where(np.arange(80) < 29, labels, (labels + 1) % 4)
+    tail = sum(comb(80, k) * Fraction(3) ** (80 - k) for k in range(29, 81)) / Fraction(4) ** 80
+    assert float(tail) == pytest.approx(0.0172, abs=1e-3)
+    told = check_learned({"one": answers(labels, predicted)}).observed
+    assert told == f"one: 29 right, p = {float(tail):.3f}"
+
+
+def cell_with(path_name: str, inputs: str) -> Predicted:
+    evaluation = SimpleNamespace(preprocess=SimpleNamespace(name=path_name))
+    return Predicted(evaluation, Measured(SimpleNamespace(inputs=inputs)))
+
+
+def test_cells_of_a_path_must_have_been_handed_the_same_bytes():
+    same = [cell_with("opencv", "a"), cell_with("opencv", "a"), cell_with("pillow", "b")]
+    [control] = check_same_inputs(same)
+    assert (control.passed, control.observed) == (True, "3 cells of 2 paths: one hash a path")
+    [control] = check_same_inputs([*same, cell_with("pillow", "c")])
+    assert not control.passed
+    assert control.observed == "other bytes in some cells of pillow"
+    assert check_same_inputs(same[1:]) == ()
+
+
+def test_a_check_that_ends_in_an_error_is_a_failed_control_and_the_others_are_made(tmp_path):
+    path, labels = opencv_path(), np.arange(200) % 4
+    training = SimpleNamespace(row="opencv", seed=0)
+    evaluation = SimpleNamespace(aligned=True, training=training, preprocess=path)
+    answer = SimpleNamespace(predictions=answers(labels, labels), inputs="a")
+    lost = SimpleNamespace(ended=Measured(SimpleNamespace(weights=tmp_path / "gone")))
+    plan = SimpleNamespace(experiment=SimpleNamespace(reference=path))  # says no batch size
+    sets = SimpleNamespace(evaluation=photographs())
+    cells = [Predicted(evaluation, Measured(answer))]
+    controls = verify(plan, [lost], cells, sets, Workspace(tmp_path), NoProgress())
+    (failed,) = [each for each in controls if not each.passed]
+    assert failed.name == "A/A: the same path twice"
+    assert failed.observed.startswith("it ended in an error: AttributeError")
+    assert "_check_first_cell" in failed.traceback
+    assert [each.name for each in controls if each.passed][-1] == "the reference models learned"
+    assert len(controls) == 5

@@ -1,0 +1,54 @@
+"""What docs/backends.md shows is true."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from alignkit.backends import BACKENDS
+from alignkit.backends.kserve import KServeBackend
+from alignkit.backends.kserve.request import AGAIN
+from alignkit.experiment import load_experiment
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "backends.md").read_text()
+
+
+def row(name: str) -> str:
+    (line,) = [line for line in TEXT.splitlines() if line.startswith(f"| `{name}` | ")]
+    return line
+
+
+def test_every_backend_stands_in_the_table_with_its_precisions_options_and_extra():
+    for name, plugin in BACKENDS.items():
+        kind = plugin.load()
+        assert f"| {', '.join(kind.precisions)} |" in row(name)
+        assert plugin.extra in row(name)
+        if name != "kserve":
+            assert all(f"`{field.name}" in row(name) for field in fields(kind))
+
+
+def test_every_option_of_an_endpoint_is_described_with_its_default():
+    table = TEXT[TEXT.index("| option | default") :]
+    for field in fields(KServeBackend):
+        (line,) = [
+            line
+            for line in table.splitlines()
+            if re.match(rf"\| .*`{field.name}`.* \|", line.split(" | ")[0] + " |")
+        ]
+        if isinstance(field.default, int | float):
+            assert f"| {field.default:g} |" in line
+    for status in AGAIN:
+        assert status in table or f"{status}xx" in table
+
+
+def test_the_experiment_it_shows_loads(tmp_path):
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+    (tmp_path / "backends.yaml").write_text(shown)
+    named = [
+        each.name for each in load_experiment(tmp_path / "backends.yaml").content.evaluate.backends
+    ]
+    assert set(named) <= set(BACKENDS)
+
+
+def test_the_readme_leads_here():
+    assert "(docs/backends.md)" in (ROOT / "README.md").read_text()

@@ -1,0 +1,52 @@
+"""What docs/preprocessing.md shows is true; its table of decoders is held by tests/decoders."""
+
+import json
+import re
+from pathlib import Path
+
+import yaml
+
+from alignkit.experiment import load_experiment
+from alignkit.experiment.hugging_face_processor import PROCESSORS
+from alignkit.preprocess import STAGES
+from alignkit.preprocess.presets import PRESETS
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "preprocessing.md").read_text()
+TOML = """\
+[jpg]
+backend = "S[DecodeTensor,ResizeTensor,TensorrtTensor]"
+resize_h = 224
+resize_w = 224
+mean = "124,116,104"
+"""
+
+
+def test_every_preset_stands_in_the_table_with_its_summary_and_source():
+    for name, preset in PRESETS.items():
+        assert f"| `{name}` | {preset.summary} | {preset.source} |" in TEXT
+
+
+def test_every_stage_and_processor_is_named():
+    assert all(f"| `{stage}` |" in TEXT for stage in STAGES)
+    spoken = TEXT.replace("MobileNet", "MobileNetV1 MobileNetV2").lower()
+    for name in PROCESSORS:
+        assert name.removesuffix("ImageProcessor").lower() in spoken
+
+
+def test_the_imports_it_shows_load(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "images").mkdir()
+    (tmp_path / "serving.toml").write_text(TOML)
+    (tmp_path / "model").mkdir()
+    config = {"image_processor_type": "ViTImageProcessor"}
+    (tmp_path / "model" / "preprocessor_config.json").write_text(json.dumps(config))
+    shown = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)[0]
+    (tmp_path / "imports.yaml").write_text(shown)
+    paths = load_experiment(tmp_path / "imports.yaml").content.preprocess
+    assert list(paths) == list(yaml.safe_load(shown)["preprocess"])
+    assert {entry.build("x").size for entry in paths.values()} == {(224, 224)}
+
+
+def test_the_readme_leads_here():
+    assert "(docs/preprocessing.md)" in (ROOT / "README.md").read_text()

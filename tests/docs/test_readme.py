@@ -1,0 +1,98 @@
+"""What the README shows is true: its commands exist, its experiment loads, its exit codes are ours."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from alignkit.cli import app
+from alignkit.errors import GRAVITY, ExitCode
+from alignkit.experiment import load_experiment
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+
+
+def commands() -> list[str]:
+    shown = [line for kind, block in BLOCKS if kind == "console" for line in block.splitlines()]
+    shown += re.findall(r"`(alignkit [^`>]+?)(?: >[^`]*)?`", TEXT)
+    return sorted({line.strip() for line in shown if line.startswith("alignkit ")})
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_and_its_options_exist(command):
+    _, name, *rest = shlex.split(command.replace("…", ""))
+    told = CliRunner().invoke(app, [name, "--help"])
+    assert told.exit_code == 0, told.output
+    if rest and f"\n  {rest[0]} " in told.output:  # a command of the group
+        told = CliRunner().invoke(app, [name, rest[0], "--help"])
+    for word in rest:
+        if word.startswith("-"):
+            assert re.search(rf"(?<![\w-]){word}(?![\w-])", told.output), word
+
+
+@pytest.mark.parametrize("option", sorted(set(re.findall(r"`(--[a-z-]+)", TEXT))))
+def test_every_option_that_is_mentioned_exists(option):
+    helps = [
+        CliRunner().invoke(app, [name, "--help"]).output
+        for name in ("run", "plan", "list", "diff", "gate")
+    ]
+    assert any(option in told for told in helps)
+
+
+def test_every_subcommand_is_in_the_table():
+    told = CliRunner().invoke(app, ["--help"]).output
+    names = re.findall(r"^  ([a-z]+)  ", told[told.index("Commands:") :], re.MULTILINE)
+    assert names
+    for name in names:
+        assert re.search(rf"^\|.*`alignkit {name}\b.*\|.*\|$", TEXT, re.MULTILINE), name
+
+
+def test_the_experiment_it_shows_loads(tmp_path):
+    (shown,) = [block for kind, block in BLOCKS if kind == "yaml"]
+    file = tmp_path / "my.yaml"
+    file.write_text(shown)
+    experiment = load_experiment(file)
+    assert [path.size for path in experiment.paths] == [(48, 48)] * 3
+
+
+def test_the_mistake_it_shows_is_told_so(tmp_path):
+    (shown,) = [block for kind, block in BLOCKS if kind == "yaml"]
+    (expected,) = [block for kind, block in BLOCKS if kind == "text" and "my.yaml:" in block]
+    file = tmp_path / "my.yaml"
+    file.write_text(shown.replace("interpolation: linear", "interpolatoin: linear"))
+    with pytest.raises(Exception, match="interpolatoin") as caught:
+        load_experiment(file)
+    assert str(caught.value).splitlines()[0].removeprefix(f"{tmp_path}/") == expected.strip()
+
+
+def test_its_exit_codes_are_those_of_the_code():
+    rows = re.findall(r"^\| (\d+) \|", TEXT, re.MULTILINE)
+    assert [int(row) for row in rows] == sorted(ExitCode)
+    order = re.search(r"gravest counts: ([\d, ]+)\.", TEXT).group(1)
+    assert [int(code) for code in order.split(", ")] == [int(code) for code in reversed(GRAVITY)]
+
+
+def test_the_test_command_is_where_the_ci_script_looks_for_it():
+    marked = TEXT[TEXT.index("<!-- tests -->") :].splitlines()
+    assert marked[1] == "```console"
+    assert marked[2] == 'python -m pip install ".[dev]" && python -m pytest -m "not slow"'
+
+
+def test_the_training_loop_it_shows_runs_and_sees_every_image_each_epoch():
+    (shown,) = [block for kind, block in BLOCKS if kind == "python" and "MixedLoader" in block]
+    small = shown.replace(
+        'quickstart.yaml")', 'quickstart.yaml"), ("data.train=30", "data.eval=20")'
+    )
+    seen = []
+    names = {
+        "epochs": 2,
+        "augment": lambda image, seed: image.flip(-1) if seed % 2 else image,
+        "train_step": lambda images, labels: seen.append((tuple(images.shape), len(labels))),
+    }
+    exec(small, names)
+    assert seen == [((30, 3, 48, 48), 30)] * 2
+    assert sum(len(labels) for _, labels in names["check"]) == 20

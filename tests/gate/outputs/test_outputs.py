@@ -1,0 +1,174 @@
+"""Every output, on every kind of result: it is well formed, within limits, and leaves nothing out
+unsaid."""
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from alignkit.gate.deliver import output
+from alignkit.gate.outputs import OUTPUTS, Finding, GateResult
+from alignkit.gate.outputs.github import step_outputs
+from alignkit.record import Control, RuleOutcome, Verdict
+from tests.report.records import quickstart
+
+STATES = ("pass", "warn", "inconclusive", "fail", "error")
+NASTY = 'a "quote", <tag> & 100 %: one,two | pipe\nnext\x0bline ☃'
+
+
+def outcome(number: int, state: str, text: str = "0.4 grey levels") -> RuleOutcome:
+    return RuleOutcome(
+        metric="decode.mean_abs", limit="fail above 0.05", trained_with="pillow",
+        evaluated_with=f"path{number}", backend="", precision="", state=state, observed=text,
+        rule="decode.mean_abs", cause=text, line=9,
+    )  # fmt: skip
+
+
+def result(outcomes=(), *, record=True, code=1, state="fail", findings=(), sentence="It drifted."):
+    verdict = Verdict(
+        state=state, sentence=sentence, informational=False, exit_code=code, rules=tuple(outcomes)
+    )
+    return GateResult(
+        name="gate", file=Path("experiments/gate.yaml"), command="alignkit gate x", verdict=verdict,
+        exit_code=code, record=quickstart() if record else None, findings=tuple(findings),
+    )  # fmt: skip
+
+
+MISTAKE = Finding("gate.yaml", 9, 7, "error", "config", NASTY)
+RESULTS = {
+    "a pass": result([outcome(0, "pass")], code=0, state="pass"),
+    "every state": result([outcome(n, s) for n, s in enumerate(STATES)]),
+    "nasty texts": result([outcome(n, s, NASTY) for n, s in enumerate(STATES)], sentence=NASTY),
+    "hundreds": result([outcome(n, s, "x" * 3000) for n in range(100) for s in STATES]),
+    "a mistake": result(record=False, code=2, state="error", findings=[MISTAKE], sentence=NASTY),
+    "nothing measured": result(record=False, code=5, state="error", sentence="no images"),
+}
+
+
+@pytest.fixture(params=RESULTS)
+def any_result(request):
+    return RESULTS[request.param]
+
+
+@pytest.fixture
+def of(any_result):
+    def render(kind: str) -> str:
+        return output(kind).render(any_result)
+
+    return render
+
+
+@pytest.mark.parametrize("kind", [kind for kind in OUTPUTS if kind not in ("pending", "shard")])
+def test_an_output_is_never_empty_and_always_the_same(any_result, kind):
+    text = output(kind).render(any_result)
+    assert text.endswith("\n")
+    assert text == output(kind).render(any_result)
+
+
+def test_text_keeps_within_30_lines(of):
+    assert len(of("text").splitlines()) <= 30
+
+
+def test_json_is_strict_and_says_its_format(any_result, of):
+    document = json.loads(of("json"), parse_constant=pytest.fail)
+    assert document["format"] == 1
+    assert document["exit_code"] == any_result.exit_code
+    assert len(document["verdict"]["rules"]) == len(any_result.verdict.rules)
+
+
+def test_markdown_fits_a_comment_and_keeps_its_tables_whole(of):
+    text = of("md")
+    assert len(text) <= 65_536
+    rows = [line for line in text.splitlines() if line.startswith("| ") and line.endswith(" |")]
+    for row in rows:
+        assert len(re.findall(r"(?<!\\)\|", row)) in (6, 7)
+
+
+def test_junit_counts_its_cases_and_keeps_attributes_short(any_result, of):
+    suite = ET.fromstring(of("junit").encode())[0]
+    cases = suite.findall("testcase")
+    assert int(suite.get("tests", 0)) == len(cases) > 0
+    for kind, attribute in (("failure", "failures"), ("error", "errors")):
+        found = suite.findall(f"testcase/{kind}")
+        assert int(suite.get(attribute, 0)) == len(found)
+        assert all(len(each.get("message", "")) <= 200 for each in found)
+    red = any(case.find("failure") is not None or case.find("error") is not None for case in cases)
+    assert red == (any_result.exit_code != 0)
+
+
+def test_junit_tells_drift_from_what_was_not_measured():
+    suite = ET.fromstring(output("junit").render(RESULTS["every state"]).encode())[0]
+    kinds = {case.get("name"): [each.tag for each in case] for case in suite.findall("testcase")}
+    assert kinds["path3 against pillow"] == ["failure"]
+    assert kinds["path4 against pillow"] == ["error"]
+    assert kinds["path1 against pillow"] == ["system-out"]
+
+
+def test_a_control_that_fails_is_an_error_in_junit():
+    broken = Control(name="A/A", expected="0", observed="3", passed=False)
+    record = quickstart().model_copy(update={"controls": (broken,)})
+    base = RESULTS["a pass"]
+    shown = GateResult(base.name, base.file, base.command, base.verdict, 3, record=record)
+    suite = ET.fromstring(output("junit").render(shown).encode())[0]
+    assert suite.get("errors") == "1"
+
+
+def test_github_shows_ten_of_a_kind_and_escapes(any_result, of):
+    lines = of("github").rstrip("\n").split("\n")
+    for kind in ("error", "warning", "notice"):
+        assert sum(line.startswith(f"::{kind}") for line in lines) <= 10
+    assert all(re.match(r"::(error|warning|notice)( \S.*?)?::", line) for line in lines)
+    assert any(line.startswith("::error") for line in lines) == (any_result.exit_code != 0)
+
+
+def test_github_says_how_many_it_left_out():
+    text = output("github").render(RESULTS["hundreds"])
+    assert "::error::191 more; see the step's summary" in text
+
+
+def test_step_outputs_are_one_line_each_and_always_all(any_result):
+    lines = step_outputs(any_result).splitlines()
+    assert [line.partition("=")[0] for line in lines] == [
+        "verdict", "exit-code", "worst", "report-path", "pending",
+    ]  # fmt: skip
+
+
+def test_gitlab_fingerprints_are_unique_and_hold_no_values(any_result, of):
+    found = json.loads(of("gitlab"))
+    assert bool(found) == any(
+        (any_result.exit_code, *(each.state != "pass" for each in any_result.verdict.rules))
+    )
+    for each in found:
+        assert set(each) == {"description", "check_name", "fingerprint", "severity", "location"}
+        assert each["severity"] in ("info", "minor", "major", "critical", "blocker")
+        assert each["location"]["lines"]["begin"] >= 1
+
+
+def test_a_fingerprint_stays_while_the_value_moves():
+    prints = [
+        json.loads(output("gitlab").render(result([outcome(0, "fail", text)])))[0]["fingerprint"]
+        for text in ("0.4 grey levels", "0.5 grey levels")
+    ]
+    assert prints[0] == prints[1]
+
+
+def test_metrics_are_open_metrics(of):
+    *lines, last = of("metrics").splitlines()
+    assert last == "# EOF"
+    pattern = r'[a-z_0-9]+(\{[a-z_]+="(\\.|[^"\\])*"(,[a-z_]+="(\\.|[^"\\])*")*\})? [-+.e\d]+'
+    samples = [line for line in lines if not line.startswith("#")]
+    assert samples
+    assert all(re.fullmatch(pattern, line) for line in samples)
+    families = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+    assert len(families) == len(set(families))
+
+
+def test_sarif_holds_mistakes_of_the_file_and_no_drift(any_result, of):
+    (run,) = json.loads(of("sarif"))["runs"]
+    assert len(run["results"]) == len(any_result.findings)
+    for found in run["results"]:
+        assert run["tool"]["driver"]["rules"][found["ruleIndex"]]["id"] == found["ruleId"]
+        region = found["locations"][0]["physicalLocation"]["region"]
+        assert region == {"startLine": 9, "startColumn": 7}

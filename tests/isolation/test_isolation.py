@@ -1,0 +1,213 @@
+"""No image ends the run: processes that really crash, hang and fill the memory."""
+
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.errors import BackendError, ConfigError
+from alignkit.isolation import (
+    IMAGES_A_TASK,
+    Isolation,
+    Limits,
+    WarmUpDied,
+    WorkFailed,
+    _Crew,
+    _Task,
+)
+from alignkit.isolation.worker import Encoded
+from alignkit.isolation.worker_process import WorkerProcess
+from alignkit.preprocess import Preprocess, Resize
+from alignkit.resizers.opencv import OpenCVResizer
+from alignkit.studies.diff.images import DiffImages
+from tests.fatal_decoders import (
+    MARK,
+    BrokenDecoder,
+    FatalDecoder,
+    LostPaths,
+    Pids,
+    Raising,
+    WornDecoder,
+)
+from tests.photos import encoded, photo
+
+TRAINED = Preprocess("train", OpenCVDecoder(), Resize(OpenCVResizer(), (16, 16)))
+GOOD = encoded(photo(height=24, width=32))
+MODULES = ("cv2", "alignkit.compare.pixel_diff", "tests.fatal_decoders")
+
+
+def images(count, *marked):
+    return [Encoded(f"{n}.jpg", GOOD + MARK if n in marked else GOOD) for n in range(count)]
+
+
+def served(decoder):
+    return replace(TRAINED, name=type(decoder).__name__, decode=decoder)
+
+
+def facts(*candidates, given, processes=2, reference=TRAINED, seconds=3.0):
+    work = DiffImages((reference, *map(served, candidates)), ssim=())
+    limits = Limits(seconds, memory=256 << 20)
+    with Isolation(processes, limits=limits, modules=MODULES) as isolation:
+        return [fact for part in isolation.run(work, given) for fact in part.facts]
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("segfault", "crashed: SIGSEGV"),
+        ("abort", "crashed: SIGABRT: double free or corruption"),
+        ("exit", "crashed: ended with status 7"),
+        ("hang", "timed out: no result after 3 s"),
+        ("eat", "out of memory: "),
+        ("raise", "out of memory: "),
+    ],
+)
+def test_an_image_that_ends_its_process_fails_alone_and_on_that_path_alone(how, reason):
+    patience = 3.0 if how == "hang" else 60.0  # a busy machine is slow to fill memory
+    found = facts(FatalDecoder(how), FatalDecoder("none"), given=images(20, 5), seconds=patience)
+    assert [fact.id for fact in found] == [f"{n}.jpg" for n in range(20)]
+    for n, fact in enumerate(found):
+        first, fatal, harmless = fact.outcomes
+        assert first == harmless == ("ok", "")
+        assert fact.distances[1].decode.identical == 1
+        if n == 5:
+            assert fatal[0] == "failed"
+            assert fatal[1].startswith(reason)
+            assert fact.distances[0] is None
+        else:
+            assert fatal == ("ok", "")
+            assert fact.distances[0].decode.identical == 1
+
+
+def test_an_image_may_end_several_paths_each_in_its_own_way():
+    decoders = FatalDecoder("segfault"), FatalDecoder("hang"), FatalDecoder("exit")
+    found = facts(*decoders, given=images(3, 1))
+    assert [reason.split(":")[0] for _, reason in found[1].outcomes[1:]] == [
+        "crashed", "timed out", "crashed",
+    ]  # fmt: skip
+    assert all(outcome == "ok" for fact in found[::2] for outcome, _ in fact.outcomes)
+
+
+def test_a_reference_may_crash_too():
+    reference = served(FatalDecoder("segfault"))
+    (fact,) = facts(FatalDecoder("none"), given=images(1, 0), reference=reference)
+    assert [outcome for outcome, _ in fact.outcomes] == ["failed", "ok"]
+
+
+def test_a_crash_that_does_not_happen_again_alone_costs_nothing():
+    found = facts(WornDecoder(), given=images(IMAGES_A_TASK))
+    assert all(outcome == "ok" for fact in found for outcome, _ in fact.outcomes)
+
+
+def test_many_fatal_images_in_a_row_all_fail():
+    found = facts(FatalDecoder("segfault"), given=images(19, *range(19)))
+    assert [fact.outcomes[1] for fact in found] == [("failed", "crashed: SIGSEGV")] * 19
+
+
+@pytest.fixture
+def crew():
+    """All of its workers, one, have worked and are at rest."""
+    with Isolation(1) as isolation:
+        crew = _Crew(Pids(), 1, Limits(), isolation._zygote)
+        list(crew.results(iter(images(1))))
+        yield crew
+        crew.dismiss()
+
+
+def worked_on(crew, *unspoilt):
+    """The pids of the workers that a task each was given to."""
+    results = [None] * len(unspoilt)
+    for place, alone in enumerate(unspoilt):
+        crew.waiting.append(_Task(tuple(images(1)), results, place, alone))
+    for _ in range(400):  # rather than for ever
+        crew._hand_out()
+        crew._listen()
+        if None not in results:
+            break
+    return [result and result[0] for result in results]
+
+
+def test_a_used_worker_makes_room_for_the_fresh_one_that_an_image_waits_for(crew):
+    used = crew.workers[0].process.pid
+    first, second = worked_on(crew, True, True)
+    assert None not in (first, second)
+    assert len({used, first, second}) == 3
+    assert len(crew.workers) == 1
+
+
+def test_a_fresh_worker_first_takes_the_image_that_needs_it(crew):
+    crew._retire(crew.workers[0])
+    ordinary, unspoilt = worked_on(crew, False, True)
+    assert ordinary == unspoilt is not None
+
+
+def test_an_image_is_not_lost_for_one_before_it_that_returned_at_the_last_moment(monkeypatch):
+    seconds, raced = WorkerProcess.seconds, []
+
+    def too_many_just_before_it_returns(process):
+        if not seconds(process) or raced:
+            return 0.0
+        raced.append(process.channel.poll(60))
+        return float("inf")
+
+    monkeypatch.setattr(WorkerProcess, "seconds", too_many_just_before_it_returns)
+    with Isolation(1) as isolation:
+        parts = list(isolation.run(LostPaths(), images(2 * IMAGES_A_TASK)))
+    assert raced == [True]
+    assert [lost for part in parts for lost in part] == [()] * 2 * IMAGES_A_TASK
+
+
+def test_the_number_of_processes_changes_nothing():
+    given = images(40, 3, 4, 30)
+    one, three = (facts(FatalDecoder("exit"), given=given, processes=n) for n in (1, 3))
+    assert one == three
+
+
+def test_a_decoder_that_always_crashes_is_refused_before_any_image():
+    with pytest.raises(WarmUpDied, match="SIGABRT") as died:
+        facts(BrokenDecoder(), given=images(3))
+    assert died.value.path == 1
+
+
+def test_a_library_whose_import_fails_is_told(tmp_path, monkeypatch):
+    (tmp_path / "crashing.py").write_text("import os; os.write(2, b'bad build'); os.abort()")
+    monkeypatch.syspath_prepend(tmp_path)
+    work = DiffImages((TRAINED, TRAINED))
+    with (
+        Isolation(1, modules=("crashing",)) as isolation,
+        pytest.raises(BackendError, match="cannot be started: crashed: SIGABRT: bad build"),
+    ):
+        list(isolation.run(work, images(1)))
+
+
+def test_what_is_no_image_s_fault_is_raised():
+    with Isolation(1) as isolation:
+        with pytest.raises(ConfigError, match="as it was"):
+            list(isolation.run(Raising(ConfigError("as it was")), images(1)))
+        with pytest.raises(WorkFailed, match=r"(?s)Traceback.*a defect"):
+            list(isolation.run(Raising(KeyError("a defect")), images(1)))
+
+
+def test_no_process_is_left_behind():
+    with Isolation(2) as isolation:
+        worker, zygote, interrupt = next(isolation.run(Pids(), images(100)))
+        assert interrupt is signal.SIG_IGN
+        assert len(set(isolation.run(Pids(), images(100)))) <= 2
+    for pid in (worker, zygote):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_images_are_read_a_few_ahead_only():
+    read = []
+
+    def reading():
+        for image in images(1000):
+            read.append(image.id)
+            yield image
+
+    with Isolation(1) as isolation:
+        next(isolation.run(Pids(), reading()))
+    assert len(read) <= 5 * IMAGES_A_TASK

@@ -1,0 +1,61 @@
+"""A sample that is too small is inconclusive, never a pass: simulated with a drift that is known."""
+
+import numpy as np
+import pytest
+
+from alignkit.compare.predictions import Predictions
+from alignkit.compare.statistics import unseen_share
+from alignkit.experiment.rule import Gate, Rule
+from alignkit.findings.drift import drift_facts
+from alignkit.judge import judge
+from alignkit.judge.evidence import Evidence
+from alignkit.record import MatrixEntry, RuleOutcome
+
+CLASSES = ("cat", "dog", "truck")
+
+
+def predictions(classes: np.ndarray, labels: np.ndarray) -> Predictions:
+    ids = tuple(map(str, range(len(labels))))
+    return Predictions(ids, labels, np.eye(3, dtype=np.float32)[classes], CLASSES)
+
+
+def outcome(rule: Rule, images: int, share: float, seed: int = 0) -> RuleOutcome:
+    """Of a model that is always right, and on the other path wrong on a true share of images."""
+    labels = np.arange(images) % 3
+    lost = np.random.default_rng(seed).random(images) < share
+    sides = predictions(labels, labels), predictions((labels + lost) % 3, labels)
+    entry = MatrixEntry(
+        trained_with="a", evaluated_with="b", backend="torch", precision="fp32", state="measured",
+        aligned=False, drift=drift_facts([sides[0]], [sides[1]], 300), seeds=(0,),
+    )  # fmt: skip
+    return judge(Gate(rules=(rule,)), Evidence(matrix=[entry]), controls=()).rules[0]
+
+
+@pytest.mark.parametrize("metric", ["churn", "recall.macro", "top1", "recall[cat]"])
+def test_a_few_images_without_a_flip_do_not_pass(metric):
+    found = outcome(Rule(metric=metric, margin=0.01), images=30, share=0.0)
+    assert found.state == "inconclusive"
+    assert found.needed is not None
+    images = found.needed * (3 if metric == "recall[cat]" else 1)  # those of the class are needed
+    enough = outcome(Rule(metric=metric, margin=0.01), images, share=0.0)
+    assert enough.state == "pass"
+
+
+@pytest.mark.parametrize(
+    ("metric", "images", "share"),
+    [("recall.macro", 30, 0.03), ("recall.macro", 300, 0.01), ("top1", 300, 0.01),
+     ("churn", 300, 0.01), ("recall[cat]", 300, 0.01)],
+)  # fmt: skip
+def test_a_drift_on_or_past_the_margin_passes_in_one_sample_of_forty_at_most(metric, images, share):
+    rule = Rule(metric=metric, margin=0.01)
+    states = [outcome(rule, images, share, seed).state for seed in range(80)]
+    assert states.count("pass") <= 5  # 2 of 80 are expected at the most; 6 or more: p = 0.02
+
+
+def test_what_a_sample_need_not_show_bounds_the_exact_interval_of_none():
+    from scipy.stats import beta, poisson
+
+    for n in (3, 30, 3_000):
+        exact = beta.ppf(0.975, 1, n)
+        assert exact < unseen_share(n) < exact * (1 + 4 / n)
+        assert poisson.pmf(0, n * unseen_share(n)) == pytest.approx(0.025)

@@ -1,0 +1,345 @@
+"""Models the user brings: every kind of file, the wrong ones, and a run without training."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from alignkit.backends.onnxruntime import ONNXRuntimeBackend
+from alignkit.backends.torch import TorchBackend
+from alignkit.engines.export import export_onnx
+from alignkit.errors import AlignkitError, BackendError, ConfigError, DataError
+from alignkit.experiment import load_experiment
+from alignkit.models.architectures import build_model, load_model
+from alignkit.models.checkpoint import Checkpoint
+from alignkit.models.onnx_file import in_one_file
+from alignkit.models.user_model import Given
+from alignkit.models.user_model_files import quiet_torchscript
+from alignkit.plan import make_plan
+from alignkit.plan.forecast import forecast
+from alignkit.predict import open_session
+from alignkit.progress import NoProgress
+from alignkit.report.form import Form
+from alignkit.report.write import write_report
+from alignkit.run import run_experiment
+from alignkit.workspace import Workspace
+from tests.backends.model import trained_model
+
+DIGITS = tuple("0123456789")
+OWN = """
+name: own
+data: {{name: digits-on-photos, train: 10, eval: 30, seed: 0}}
+preprocess:
+  opencv: {{decode: opencv, resize: {{name: opencv, size: 32}}}}
+  pillow: {{preset: pillow-train, size: 32}}
+models: {models}
+evaluate: {{backends: [torch, onnxruntime], resamples: 200}}
+report: {{worst: 1}}
+"""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, Path]:
+    """The same trained model as every kind of file."""
+    folder = tmp_path_factory.mktemp("own")
+    model = load_model(trained_model().checkpoint)
+    torch.save(model.state_dict(), folder / "weights.pt")
+    torch.save({"state_dict": model.state_dict(), "epoch": 3}, folder / "nested.pt")
+    with pytest.warns(DeprecationWarning, match=r"torch.jit"):
+        torch.jit.script(model).save(str(folder / "torchscript.ts"))
+    samples = torch.export.Dim("samples")
+    program = torch.export.export(
+        model, (torch.zeros(2, 3, 32, 32),), dynamic_shapes=({0: samples},)
+    )
+    torch.export.save(program, folder / "exported.pt2")
+    (folder / "onnx.onnx").write_bytes(trained_model().onnx.read_bytes())
+    return {file.stem: file for file in folder.iterdir()}
+
+
+def checkpoint(kind: str, file: Path, classes=DIGITS, given=(), model="") -> Checkpoint:
+    return Given("mine", kind, file, model, given).checkpoint(classes, (32, 32))
+
+
+@pytest.mark.parametrize("kind", ["torchscript", "exported"])
+def test_graph_files_give_the_logits_of_the_module_they_hold(files, kind, tmp_path):
+    trained = trained_model()
+    expected = trained.predict(TorchBackend(), "fp32")
+    mine = checkpoint(kind, files[kind])
+    session = TorchBackend().open(mine, None, "fp32")
+    assert np.abs(session.predict(trained.batch) - expected).max() < 1e-4
+    assert session.effective()["layers return"] == "float32, verified"
+    graph = export_onnx(mine, Workspace(tmp_path), trained.batch[:8])
+    exported = ONNXRuntimeBackend().open(mine, graph, "fp32").predict(trained.batch)
+    assert np.abs(exported - expected).max() < 1e-4
+
+
+@pytest.mark.parametrize("name", ["weights", "nested"])
+def test_a_state_dict_gives_the_same_bits(files, name):
+    mine = checkpoint("weights", files[name], model="small-cnn")
+    expected = trained_model().predict(TorchBackend(), "fp32")
+    found = TorchBackend().open(mine, None, "fp32").predict(trained_model().batch)
+    assert np.array_equal(found, expected)
+
+
+def test_a_function_of_the_users_builds_the_module(files, tmp_path, monkeypatch):
+    source = "from alignkit.models.architectures import small_cnn\ndef build(classes): return small_cnn(classes)\n"
+    (tmp_path / "my_network.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    mine = checkpoint("weights", files["weights"], model="my_network:build")
+    assert len(list(load_model(mine).parameters())) > 4
+    sys.modules.pop("my_network")
+    with pytest.raises(ConfigError, match="no_such_module"):
+        build_model("no_such_module:build", 10, 32, 32)
+
+
+@pytest.mark.parametrize("call", [Path.touch, os.system])  # torch names the two differently
+def test_a_pickle_that_would_run_code_is_refused_and_runs_nothing(tmp_path, call):
+    argument = tmp_path / "executed" if call is Path.touch else f"touch {tmp_path}/executed"
+
+    class Malicious:
+        def __reduce__(self):
+            return call, (argument,)
+
+    file = tmp_path / "weights.pt"
+    file.write_bytes(pickle.dumps(Malicious(), protocol=2))
+    torch.save({"state_dict": Malicious()}, tmp_path / "zipped.pt")
+    for each in (file, tmp_path / "zipped.pt"):
+        with pytest.raises(DataError, match=r"refused: .*state_dict\(\), FILE\)$"):
+            load_model(checkpoint("weights", each, model="small-cnn"))
+    assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("kind", ["torchscript", "exported", "onnx"])
+def test_a_damaged_file_is_told(kind, tmp_path):
+    file = tmp_path / "broken"
+    file.write_bytes(b"nothing of the kind")
+    with pytest.raises(AlignkitError, match=r"cannot be loaded|no ONNX file"), quiet_torchscript():
+        load_model(checkpoint(kind, file))
+
+
+def test_classes_in_another_order_are_brought_into_the_datas(files):
+    trained = trained_model()
+    theirs = tuple(reversed(DIGITS))  # what the model calls its outputs
+    mine = checkpoint("onnx", files["onnx"], given=theirs)
+    assert mine.order == tuple(range(9, -1, -1))
+    runtime = make_runtime()
+    with open_session(runtime, mine, mine.weights) as session:
+        found = session.predict(trained.batch)
+    expected = trained.predict(ONNXRuntimeBackend(), "fp32")
+    assert np.array_equal(found, expected[:, ::-1])
+
+
+def make_runtime():
+    from alignkit.plan.runtime import Runtime
+
+    return Runtime("onnxruntime", ONNXRuntimeBackend(), "fp32", "")
+
+
+def test_classes_that_are_not_the_datas_are_named(files):
+    with pytest.raises(
+        DataError, match="the data's 9 are none of it; its nine are not in the data"
+    ):
+        checkpoint("onnx", files["onnx"], given=(*DIGITS[:9], "nine"))
+
+
+def test_shapes_that_do_not_fit_are_told(files, tmp_path):
+    given = Given("mine", "onnx", files["onnx"])
+    with pytest.raises(
+        BackendError, match=r"takes inputs of .x3x32x32, and the path gives .x3x48x48"
+    ):
+        given.checkpoint(DIGITS, (48, 48))
+    with pytest.raises(BackendError, match=r"outputs of .x10, and the data has 3 classes"):
+        given.checkpoint(("a", "b", "c"), (32, 32))
+    import onnx
+
+    graph = onnx.load(files["onnx"])
+    dimensions = graph.graph.input[0].type.tensor_type.shape.dim
+    for dimension, size in zip(dimensions, (1, 32, 32, 3), strict=True):
+        dimension.dim_value = size
+    onnx.save(graph, tmp_path / "last.onnx")
+    dimensions[0].dim_value = 2
+    for dimension, size in zip(dimensions[1:], (3, 32, 32), strict=True):
+        dimension.dim_value = size
+    onnx.save(graph, tmp_path / "two.onnx")
+    with pytest.raises(BackendError, match="batches of exactly 2; export it with a free first"):
+        Given("mine", "onnx", tmp_path / "two.onnx").checkpoint(DIGITS, (32, 32))
+    with pytest.raises(BackendError, match="channels last"):
+        Given("mine", "onnx", tmp_path / "last.onnx").checkpoint(DIGITS, (32, 32))
+
+
+@pytest.fixture
+def in_two_files(files, tmp_path) -> Path:
+    """The graph with its weights beside it, as newer exporters write it."""
+    import onnx
+
+    file = tmp_path / "theirs" / "two.onnx"
+    file.parent.mkdir()
+    onnx.save(
+        onnx.load(files["onnx"]), file, save_as_external_data=True, location="two.data",
+        size_threshold=0,
+    )  # fmt: skip
+    return file
+
+
+def test_weights_beside_a_graph_are_found_wherever_alignkit_is_started(in_two_files, tmp_path):
+    workspace = Workspace(tmp_path)
+    whole = in_one_file(in_two_files, workspace)
+    assert in_one_file(in_two_files, workspace) == whole
+    found = ONNXRuntimeBackend().open(checkpoint("onnx", in_two_files), whole, "fp32")
+    expected = trained_model().predict(ONNXRuntimeBackend(), "fp32")
+    assert np.array_equal(found.predict(trained_model().batch), expected)
+
+
+def test_weights_beside_a_graph_belong_to_its_key(in_two_files):
+    before = checkpoint("onnx", in_two_files).key
+    weights = bytearray(in_two_files.with_name("two.data").read_bytes())
+    weights[100] ^= 1
+    in_two_files.with_name("two.data").write_bytes(weights)
+    assert checkpoint("onnx", in_two_files).key != before
+
+
+def test_weights_that_are_missing_or_too_many_are_told(in_two_files, tmp_path, monkeypatch):
+    monkeypatch.setattr("alignkit.models.onnx_file.LARGEST", 1000)
+    with pytest.raises(DataError, match="GiB of weights; backends take graphs of one file"):
+        in_one_file(in_two_files, Workspace(tmp_path))
+    in_two_files.with_name("two.data").unlink()
+    with pytest.raises(DataError, match=r"keeps its weights in two\.data, which is not beside it"):
+        checkpoint("onnx", in_two_files)
+
+
+def test_a_state_dict_of_another_model_says_how_it_differs(files, tmp_path):
+    weights = torch.load(files["weights"])
+    first, *_, last = weights
+    wrapped = {f"module.{name}": each for name, each in weights.items()}
+    short = {name: each for name, each in weights.items() if name != first}
+    shaped = {**weights, last: torch.zeros(12)}
+    for given, message in (
+        (wrapped, r"missing .*; its names begin with 'module\.': save the state_dict of the"),
+        (short, rf"with 10 classes: 1 tensors missing \({first}\)$"),
+        (shaped, rf"1 of another shape \({last} is 12, the model's 10\)$"),
+        ([1, 2], "it holds a list$"),
+    ):
+        torch.save(given, tmp_path / "theirs.pt")
+        with pytest.raises(DataError, match=message):
+            load_model(checkpoint("weights", tmp_path / "theirs.pt", model="small-cnn"))
+
+
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        ("[{name: a, preprocess: opencv}]", "give one of weights"),
+        ("[{name: a, preprocess: opencv, onnx: none.onnx}]", "no file none.onnx"),
+        ("[{name: a, preprocess: opencw, onnx: FILE}]", "did you mean 'opencv'"),
+        ("[{name: a, preprocess: opencv, weights: FILE}]", "belong together"),
+        ("[{name: a, preprocess: opencv, weights: FILE, model: resnet19}]", "did you mean"),
+        ("[{name: a, preprocess: opencv, onnx: FILE}, {name: a, preprocess: opencv, onnx: FILE}]", "once"),
+        ("[{name: a, preprocess: opencv, onnx: FILE}]\ntrain: {epochs: 1}", "in place of 'train'"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_found_before_anything_runs(files, tmp_path, models, message):
+    file = tmp_path / "own.yaml"
+    file.write_text(OWN.format(models=models.replace("FILE", str(files["onnx"]))))
+    with pytest.raises(ConfigError, match=message):
+        make_plan(load_experiment(file))
+
+
+def test_a_run_with_an_onnx_file_trains_nothing_and_measures_every_cell_it_can(files, tmp_path):
+    file = tmp_path / "own.yaml"
+    models = f"[{{name: mine, onnx: {files['onnx']}, preprocess: opencv}}]"
+    file.write_text(OWN.format(models=models))
+    experiment = load_experiment(file)
+    assert {each.row for each in make_plan(experiment).trainings} == {"opencv (model mine)"}
+    record, _ = run_experiment(experiment, Workspace(tmp_path / "reports"), progress=NoProgress())
+    states = {(cell.backend, cell.state, cell.unsuited) for cell in record.cells}
+    assert states == {("torch", "skipped", True), ("onnxruntime", "measured", False)}
+    assert {each.backend for each in record.matrix if each.unsuited} == {"torch"}
+    assert {rule.backend for rule in record.verdict.rules} == {"onnxruntime"}
+    aligned = [cell for cell in record.cells if cell.aligned]
+    assert [(cell.backend, cell.evaluated_with) for cell in aligned] == [("onnxruntime", "opencv")]
+    drifted = [
+        each.drift for each in record.matrix if each.state == "measured" and not each.aligned
+    ]
+    assert [drift.n for drift in drifted] == [30]
+    held = {control.name: control.passed for control in record.controls}
+    assert held.pop("the reference models learned") is False  # its weights are random
+    assert all(held.values())
+    assert record.verdict.sentence.startswith("No conclusion can be drawn: 'the reference models")
+    assert {row.split for row in record.coverage} == {"eval"}
+
+
+def test_models_of_several_kinds_are_measured_on_one_path_and_shown(files, tmp_path):
+    file = tmp_path / "own.yaml"
+    kinds = {"torchscript": "torchscript", "exported": "exported", "onnx": "onnx"}
+    models = [f"{{name: {name}, {kind}: {files[kind]}, preprocess: opencv}}"
+              for name, kind in kinds.items()]  # fmt: skip
+    models.append(
+        f"{{name: weights, weights: {files['weights']}, model: small-cnn, preprocess: pillow}}"
+    )
+    file.write_text(OWN.format(models=f"[{', '.join(models)}]"))
+    experiment = load_experiment(file, ["evaluate.backends=[onnxruntime]"])
+    workspace = Workspace(tmp_path / "reports")
+    record, folder = run_experiment(experiment, workspace, progress=NoProgress())
+    assert {cell.state for cell in record.cells} == {"measured"}
+    drift = {each.trained_with: each.drift for each in record.matrix if not each.aligned}
+    assert set(drift) == {*(f"opencv (model {name})" for name in kinds), "pillow (model weights)"}
+    same = [drift[f"opencv (model {name})"] for name in kinds]
+    counts = {(each.n, each.right_to_wrong, each.wrong_to_right) for each in same}
+    assert len(counts) == 1  # it is one model
+    assert record.training_sizes == ()  # nothing was trained: several models are no shares of data
+    write_report(folder, Form())
+    page = (folder / "index.html").read_text()
+    assert all(f"model {name}" in page for name in kinds)
+
+
+def test_a_model_is_described_by_its_own_path_where_the_reference_decodes_nothing(files, tmp_path):
+    text = OWN.format(models=f"[{{name: mine, onnx: {files['onnx']}, preprocess: pillow}}]")
+    text = text.replace("decode: opencv,", "decode: opencv, max_pixels: 9,")
+    third = "  torchvision: {decode: torchvision, resize: {name: torchvision, size: 32}}\nmodels:"
+    file = tmp_path / "own.yaml"
+    file.write_text(text.replace("models:", third, 1))
+    experiment = load_experiment(file, ["evaluate.backends=[onnxruntime]"])
+    record, _ = run_experiment(experiment, Workspace(tmp_path / "reports"), progress=NoProgress())
+    (found,) = record.flipped
+    assert (found.reference, found.candidate) == ("pillow", "torchvision")
+    assert found.images == 30
+
+
+def test_a_cell_of_a_given_model_depends_on_the_data_and_not_on_where_its_file_lies(
+    files, tmp_path
+):
+    def keys(onnx: Path, *overrides: str) -> list[str]:
+        file = tmp_path / "own.yaml"
+        file.write_text(OWN.format(models=f"[{{name: mine, onnx: {onnx}, preprocess: opencv}}]"))
+        return [each.key for each in make_plan(load_experiment(file, overrides)).evaluations]
+
+    first = keys(files["onnx"])
+    assert not {*first} & {*keys(files["onnx"], "data.seed=1")}  # other images, of the same size
+    copied = tmp_path / "copied.onnx"
+    copied.write_bytes(files["onnx"].read_bytes())
+    assert keys(copied) == first
+    copied.write_bytes(copied.read_bytes() + b"\x32\x01x")  # its doc string
+    assert not {*keys(copied)} & {*first}
+
+
+def test_what_a_run_did_with_a_given_model_is_cached_for_the_plan_and_done_again_afresh(
+    files, tmp_path
+):
+    file = tmp_path / "own.yaml"
+    models = f"[{{name: mine, onnx: {files['onnx']}, preprocess: opencv}}]"
+    file.write_text(OWN.format(models=models))
+    experiment = load_experiment(file, ["evaluate.backends=[onnxruntime]"])
+    workspace = Workspace(tmp_path / "reports")
+    run_experiment(experiment, workspace, progress=NoProgress())
+    plan = make_plan(experiment)
+    assert [each.state for each in forecast(plan, workspace).cells] == ["cached"] * 2
+    before = {each.folder: each.stored for each in workspace.finished("cells")}
+    run_experiment(experiment, workspace, progress=NoProgress(), fresh=True)
+    after = {each.folder: each.stored for each in workspace.finished("cells")}
+    assert before.keys() == after.keys()
+    assert all(after[folder] > before[folder] for folder in before)

@@ -1,0 +1,147 @@
+"""What a run would do, and the time similar work took here."""
+
+import json
+
+import pytest
+
+from alignkit.experiment import load_experiment
+from alignkit.plan import Plan, make_plan
+from alignkit.plan.attribution import planned_attributions
+from alignkit.plan.forecast import Estimate, forecast
+from alignkit.workspace import Workspace, content_key
+from tests.plan.test_plan import YAML
+
+
+@pytest.fixture
+def plan(tmp_path) -> Plan:
+    file = tmp_path / "x.yaml"
+    file.write_text(YAML.replace("epochs: 1", "epochs: 4"))
+    return make_plan(load_experiment(file))
+
+
+@pytest.fixture
+def workspace(tmp_path) -> Workspace:
+    return Workspace(tmp_path / "reports")
+
+
+def keep_training(workspace, training, *, rates=(100.0,), **parts) -> None:
+    log = {"epochs": [{"images_per_second": rate} for rate in rates]}
+    key = "another" if parts else training.key
+    with workspace.store("trainings", key, training.parts | parts, training.label) as folder:
+        (folder / "log.json").write_text(json.dumps(log))
+
+
+def keep_cell(workspace, cell, key=None) -> None:
+    with workspace.store("cells", key or cell.key, cell.parts, cell.label) as folder:
+        (folder / "logits").write_bytes(b"x" * 1000)
+
+
+def keep_attributions(workspace, plan, **parts) -> None:
+    for each in planned_attributions(plan):
+        changed = each.parts | parts
+        key = content_key(changed)
+        with workspace.store("comparisons", key, changed, each.label) as folder:
+            (folder / "attributions.json").write_text("[]")
+
+
+def test_without_finished_work_all_is_to_run_and_no_time_is_known(plan, workspace):
+    expected = forecast(plan, workspace)
+    assert {each.state for each in expected.trainings} == {"to run"}
+    assert {each.state for each in expected.cells} == {"to run", "impossible"}
+    assert expected.estimate == Estimate(None, None)
+
+
+def test_finished_work_is_cached_even_where_it_could_not_be_done_again(plan, workspace):
+    keep_training(workspace, plan.trainings[0])
+    impossible = next(cell for cell in plan.evaluations if cell.skipped)
+    keep_cell(workspace, impossible)
+    expected = forecast(plan, workspace)
+    assert expected.trainings[0].state == "cached"
+    assert expected.cells[plan.evaluations.index(impossible)].state == "cached"
+
+
+def test_the_reason_of_a_skip_is_that_of_the_plan(plan, workspace):
+    cells = forecast(plan, workspace).cells
+    impossible = [outlook for outlook in cells if outlook.state == "impossible"]
+    assert impossible
+    assert all(outlook.reason == outlook.work.skipped for outlook in impossible)
+
+
+def test_trainings_are_timed_by_the_median_speed_of_the_same_model_and_size(plan, workspace):
+    keep_training(workspace, plan.trainings[0], rates=(50.0, 100.0, 5000.0))
+    for cell in plan.evaluations:
+        keep_cell(workspace, cell)
+    keep_attributions(workspace, plan)
+    estimate = forecast(plan, workspace).estimate
+    assert estimate.seconds == pytest.approx(3 * 4 * 40 / 100)  # trainings, epochs, images
+    assert estimate.bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("less", "share"), [("train.fractions=[0.5]", 0.5), ("train.holdout=0.25", 0.75)]
+)
+def test_a_share_of_the_images_takes_a_share_of_the_time(workspace, tmp_path, less, share):
+    file = tmp_path / "share.yaml"
+    file.write_text(YAML)
+    plan = make_plan(load_experiment(file, [less]))
+    keep_training(workspace, plan.trainings[0])
+    for cell in plan.evaluations:
+        keep_cell(workspace, cell)
+    keep_attributions(workspace, plan)
+    seconds = forecast(plan, workspace).estimate.seconds
+    assert seconds == pytest.approx(3 * share * 40 / 100)  # trainings of one epoch, images
+
+
+def test_another_model_tells_nothing_of_the_time(plan, workspace):
+    recipe = plan.trainings[0].parts["recipe"] | {"model": "resnet18"}
+    keep_training(workspace, plan.trainings[0], recipe=recipe)
+    expected = forecast(plan, workspace)
+    assert expected.estimate.seconds is None
+    assert expected.trainings[0].reason == "recipe"
+
+
+def test_cells_are_timed_by_cells_of_the_same_runtime_model_and_data(plan, workspace):
+    for training in plan.trainings:
+        keep_training(workspace, training)
+    runtimes = {}
+    for cell in plan.evaluations:
+        runtimes.setdefault((cell.runtime.name, cell.runtime.precision), cell)
+    assert forecast(plan, workspace).estimate.seconds is None
+    for cell in runtimes.values():
+        keep_cell(workspace, cell)
+    keep_attributions(workspace, plan)
+    estimate = forecast(plan, workspace).estimate
+    assert 0 <= estimate.seconds < 60
+    assert estimate.bytes > 1000
+
+
+def test_when_all_is_cached_nothing_is_to_be_done(plan, workspace):
+    for training in plan.trainings:
+        keep_training(workspace, training)
+    for cell in plan.evaluations:
+        keep_cell(workspace, cell)
+    keep_attributions(workspace, plan)
+    assert forecast(plan, workspace).estimate == Estimate(0.0, 0)
+
+
+def test_an_attribution_says_what_it_will_mix(plan, workspace):
+    (outlook,) = forecast(plan, workspace).attributions
+    assert outlook.state == "to run"
+    assert outlook.work.factors == ("decode", "orient", "resize")
+    assert outlook.work.wanted == 8
+
+
+def test_attributions_are_timed_by_those_of_the_same_images_paths_and_number_of_models(
+    plan, workspace
+):
+    for training in plan.trainings:
+        keep_training(workspace, training)
+    for cell in plan.evaluations:
+        keep_cell(workspace, cell)
+    keep_attributions(workspace, plan, models=["one"])
+    assert forecast(plan, workspace).estimate.seconds is None
+    keep_attributions(workspace, plan, models=["other", "weights"])
+    expected = forecast(plan, workspace)
+    assert expected.attributions[0].state == "to run"
+    assert expected.attributions[0].reason == "models"
+    assert 0 <= expected.estimate.seconds < 60

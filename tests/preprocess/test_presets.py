@@ -1,0 +1,220 @@
+"""What the presets claim of real stacks holds against those stacks."""
+
+import io
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+import omniback
+import pytest
+import torch
+import torchpipe  # noqa: F401 - registers its backends with omniback
+from PIL import Image
+from torchvision.io import ImageReadMode, decode_image
+from torchvision.models import ResNet18_Weights
+from torchvision.transforms import InterpolationMode, v2
+
+from alignkit.decoders import DECODERS
+from alignkit.experiment.experiment import PreprocessOption
+from alignkit.preprocess import Preprocess
+from alignkit.preprocess.presets import PRESETS, calibration
+from alignkit.resizers import RESIZERS
+from tests.photos import encoded, exif, photo
+
+KINDS = ("420", "422", "444", "progressive", "grey", "exif-6", "exif-7")
+
+
+def path_of(preset: str, size: int = 48) -> Preprocess:
+    return PreprocessOption.model_validate({"preset": preset, "size": size}).build(preset)
+
+
+def prepared(preset: str, encoded: bytes, size: int = 48) -> np.ndarray:
+    return path_of(preset, size).taps(encoded).last
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_a_valid_path_of_the_size_asked_for(name):
+    path = path_of(name, 96)
+    assert path.size == (96, 96)
+    assert path.surrogate_of == PRESETS[name].surrogate_of
+    assert PRESETS[name].summary
+    assert PRESETS[name].source
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_data_that_no_caller_can_change(name):
+    stages = PRESETS[name].stages(64)
+    stages["decode"]["name"] = "changed"
+    stages["resize"]["name"] = "changed"
+    for stage in stages.values():
+        if isinstance(stage, dict):
+            stage.clear()
+    assert PRESETS[name].stages(64) != stages
+    assert PRESETS[name].stages(64)["decode"]["name"] in DECODERS
+    assert PRESETS[name].stages(64)["resize"]["name"] in RESIZERS
+
+
+def test_importing_the_presets_imports_no_library():
+    code = (
+        "import sys, alignkit.preprocess.presets;"
+        "print({'numpy', 'torch', 'cv2', 'PIL', 'torchpipe'} & set(sys.modules))"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True
+    )
+    assert printed.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_opencv_train_is_imread_and_resize(jpegs, kind, tmp_path):
+    file = tmp_path / "image.jpg"
+    file.write_bytes(jpegs[kind])
+    direct = cv2.resize(cv2.imread(str(file)), (48, 48))[..., ::-1]
+    assert np.array_equal(prepared("opencv-train", jpegs[kind]), direct)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pillow_train_is_the_loader_and_resize_of_torchvision(jpegs, kind, tmp_path):
+    file = tmp_path / "image.jpg"
+    file.write_bytes(jpegs[kind])
+    direct = v2.Resize((48, 48))(Image.open(file).convert("RGB"))
+    assert np.array_equal(prepared("pillow-train", jpegs[kind]), np.asarray(direct))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_torchvision_eval_is_the_transform_of_published_weights(jpegs, kind):
+    path = path_of("torchvision-eval", 224)
+    data = torch.frombuffer(bytearray(jpegs[kind]), dtype=torch.uint8)
+    transform = ResNet18_Weights.IMAGENET1K_V1.transforms()
+    direct = transform(decode_image(data, mode=ImageReadMode.RGB)).numpy()
+    ours = path.normalise(path.taps(jpegs[kind]).last)
+    assert np.array_equal(ours, direct)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_torchpipe_cpu_is_the_pipeline_of_torchpipe(jpegs, kind):
+    options = {"resize_h": "48", "resize_w": "48", "color": "rgb", "device": "cpu"}
+    request = {"data": jpegs[kind]}
+    omniback.init("S[DecodeMat,ResizeMat,CvtColorMat,Mat2Tensor]", options)(request)
+    direct = torch.from_dlpack(request["result"]).numpy()
+    assert np.array_equal(prepared("torchpipe-cpu", jpegs[kind]), direct)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_torchpipe_cpu_equals_opencv_train(jpegs, kind):
+    assert np.array_equal(
+        prepared("torchpipe-cpu", jpegs[kind]), prepared("opencv-train", jpegs[kind])
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_resize_of_torchpipe_gpu_surrogate_is_resize_tensor(jpegs, kind):
+    taps = path_of("torchpipe-gpu-surrogate").taps(jpegs[kind])
+    decoded = torch.tensor(taps.pixels["orient"]).permute(2, 0, 1)[None].contiguous()
+    request = {"data": decoded}
+    omniback.init("ResizeTensor", {"resize_h": "48", "resize_w": "48"})(request)
+    direct = torch.from_dlpack(request["result"])[0].permute(1, 2, 0).numpy()
+    assert taps.last.dtype == np.float32
+    assert np.array_equal(taps.last, direct)
+
+
+def test_nearest_chroma_is_all_that_parts_the_cuda_surrogate_from_torchvision(jpegs):
+    transform = v2.Resize((48, 48), InterpolationMode.BILINEAR, antialias=True)
+    for kind, same in (("444", True), ("420", False)):
+        data = torch.frombuffer(bytearray(jpegs[kind]), dtype=torch.uint8)
+        direct = transform(decode_image(data, mode=ImageReadMode.RGB)).permute(1, 2, 0).numpy()
+        assert np.array_equal(prepared("torchvision-cuda-surrogate", jpegs[kind]), direct) == same
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_timm_eval_is_timms_transform(jpegs, kind):
+    data = pytest.importorskip("timm.data", reason="needs the extra timm")
+    transform = data.create_transform((3, 224, 224), interpolation="bicubic", crop_pct=0.875)
+    path = path_of("timm-eval", 224)
+    direct = transform(Image.open(io.BytesIO(jpegs[kind])).convert("RGB")).numpy()
+    assert np.allclose(path.normalise(path.taps(jpegs[kind]).last), direct, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [(61, 97), (375, 500), (500, 333), (64, 64)])
+def test_mlperf_resnet50_is_what_its_reference_does(size):
+    """Shorter side to input / 0.875, INTER_AREA, the middle from the pixel below, means off."""
+    file = encoded(photo("flower", *size))
+    image = cv2.imdecode(np.frombuffer(file, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
+    scale = int(100.0 * 224 / 87.5) / min(size)
+    target = [256 if side == min(size) else int(side * scale) for side in size]
+    image = cv2.resize(image, target[::-1], interpolation=cv2.INTER_AREA).astype(np.float32)
+    top, left = (int((side - 224) / 2) for side in target)
+    direct = image[top : top + 224, left : left + 224] - np.float32([123.68, 116.78, 103.94])
+    path = path_of("mlperf-resnet50", 224)
+    assert np.allclose(path.normalise(path.taps(file).last), np.moveaxis(direct, 2, 0), atol=1e-4)
+
+
+def test_ultralytics_letterbox_gives_values_in_0_to_1_on_grey_114(jpegs):
+    path = path_of("ultralytics-letterbox", 64)
+    tensor = path.normalise(path.taps(jpegs["420"]).last)
+    assert tensor.shape == (3, 64, 64)
+    assert np.allclose(tensor[:, 0], 114 / 255)
+    assert np.allclose(tensor, path.taps(jpegs["420"]).last.transpose(2, 0, 1) / 255)
+
+
+def test_plsc_divides_by_128():
+    face = encoded(photo("flower", 112, 112), subsampling="4:4:4")
+    path = path_of("plsc", 112)
+    direct = np.array(Image.open(io.BytesIO(face))).astype("float32").transpose(2, 0, 1)
+    direct = (direct - 127.5) / 128.0
+    assert np.allclose(path.normalise(path.taps(face).last), direct, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [(61, 97), (416, 500), (375, 500), (500, 333), (64, 64)])
+def test_dali_resnet_is_the_pipeline_of_dalis_example(size):
+    pytest.importorskip("nvidia.dali", reason="needs the extra dali")
+    from nvidia.dali import Pipeline, fn, types
+
+    file = encoded(photo("flower", *size), exif=exif(6))
+    with Pipeline(batch_size=1, num_threads=1, device_id=None) as pipeline:
+        data = fn.external_source(source=[[np.frombuffer(file, np.uint8)]], cycle=True)
+        images = fn.decoders.image(data, output_type=types.RGB)
+        images = fn.resize(
+            images, size=256, mode="not_smaller", interp_type=types.INTERP_TRIANGULAR
+        )
+        pipeline.set_outputs(fn.crop(images, crop=(224, 224)))
+    direct = np.array(pipeline.run()[0].at(0))
+    assert np.array_equal(prepared("dali-resnet", file, 224), direct)
+
+
+def test_the_resize_and_not_the_decode_is_what_parts_torchpipes_gpu_from_its_cpu(shared_data):
+    """The finding the presets exist to show, on real photographs at 224 px."""
+    cpu, gpu = path_of("torchpipe-cpu", 224), path_of("torchpipe-gpu-surrogate", 224)
+    for file in sorted((shared_data / "photos").glob("*"))[:6]:
+        reference, candidate = cpu.taps(file.read_bytes()), gpu.taps(file.read_bytes())
+        isolated = gpu.resize(reference.pixels["orient"])
+        of_decode = np.abs(candidate.last - isolated).mean()
+        of_resize = np.abs(isolated - reference.last).mean()
+        assert of_resize > 2 * of_decode
+        assert of_resize > 0.9
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_only_surrogates_speak_of_calibration(name):
+    assert bool(calibration(name)) == bool(PRESETS[name].surrogate_of)
+
+
+def test_a_surrogate_nobody_measured_says_so():
+    assert calibration("torchvision-cuda-surrogate") == "not yet calibrated"
+    assert calibration("torchpipe-gpu-surrogate").startswith("decode not yet calibrated; resize ")
+
+
+def test_a_measured_surrogate_says_how_near_it_is():
+    assert "(against tensorflow 2.21.0 on a CPU)" in calibration("tensorflow-surrogate")
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if name.endswith(("-gpu", "-cuda"))])
+def test_a_preset_for_a_gpu_has_a_surrogate_that_differs_in_its_libraries_alone(name):
+    twin = PRESETS[f"{name}-surrogate"]
+    assert twin.surrogate_of == name
+    real, standing_in = (preset.stages(64) for preset in (PRESETS[name], twin))
+    for stage in (real.keys() | standing_in.keys()) - {"decode", "resize"}:
+        assert real[stage] == standing_in[stage]
+    for key in ("size", "fit", "rounding"):
+        assert real["resize"].get(key) == standing_in["resize"].get(key)

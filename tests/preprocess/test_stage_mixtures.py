@@ -1,0 +1,165 @@
+"""Hybrids agree with the paths they are made of, and share what they can."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from alignkit.decoders import Decoded
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
+from alignkit.decoders.torchpipe import TorchpipeDecoder
+from alignkit.errors import ConfigError
+from alignkit.preprocess import Crop, Orient, Preprocess, Quantise, Resize
+from alignkit.preprocess.stage_mixtures import (
+    Hybrids,
+    LeftOut,
+    all_mixtures,
+    differing_stages,
+    make_hybrids,
+)
+from alignkit.resizers.opencv import OpenCVResizer
+from tests.photos import TURNED
+from tests.stacks import CHANGED, REFERENCE, changed, opencv, turned_photos
+
+
+def tensor_of(path: Preprocess, encoded: bytes) -> np.ndarray:
+    """By `Preprocess` itself."""
+    last = path.taps(encoded).last
+    assert last is not None
+    return path.normalise(last)
+
+
+@pytest.mark.parametrize("stages", [("decode", "resize"), ("orient", "quantise", "colour"), ()])
+def test_every_hybrid_is_the_path_with_those_stages_replaced(stages):
+    hybrids = make_hybrids(REFERENCE, changed(*stages))
+    assert set(hybrids.factors) == set(stages)
+    wanted = all_mixtures(hybrids.factors)
+    for index in range(4):
+        encoded = turned_photos().read(index)
+        made = hybrids.tensors(encoded, wanted)
+        assert not isinstance(made, LeftOut)
+        for taken in wanted:
+            assert np.array_equal(made[taken], tensor_of(changed(*taken), encoded))
+
+
+def test_a_path_does_not_differ_from_itself_under_another_name():
+    assert differing_stages(REFERENCE, replace(REFERENCE, name="other")) == ()
+
+
+def test_all_differing_stages_are_named_in_order():
+    assert differing_stages(REFERENCE, changed(*CHANGED)) == tuple(CHANGED)
+
+
+def test_a_decoder_that_turns_differs_in_decode_only_from_one_followed_by_orient(jpegs):
+    turning = opencv(decode=TorchpipeDecoder())
+    hybrids = make_hybrids(opencv(orient=Orient("exif")), turning)
+    assert hybrids.factors == ("decode",)
+    for kind in TURNED:
+        made = hybrids.tensors(jpegs[kind], all_mixtures(hybrids.factors))
+        assert np.array_equal(made[frozenset({"decode"})], tensor_of(turning, jpegs[kind]))
+
+
+def test_a_turning_decoder_without_its_turn_is_the_reference_decoder(jpegs):
+    hybrids = make_hybrids(opencv(), opencv(decode=TorchpipeDecoder()))
+    assert hybrids.factors == ("decode", "orient")
+    for kind in TURNED:
+        made = hybrids.tensors(jpegs[kind], all_mixtures(hybrids.factors))
+        assert np.array_equal(made[frozenset({"decode"})], made[frozenset()])
+        assert not np.array_equal(made[frozenset({"orient"})], made[frozenset()])
+
+
+def test_resize_and_crop_that_need_each_other_are_swapped_together():
+    cropped = opencv(resize=Resize(OpenCVResizer(), (40, 40), "shorter"), crop=Crop((32, 32)))
+    hybrids = make_hybrids(opencv(), cropped)
+    assert hybrids.factors == ("resize+crop",)
+    (note,) = hybrids.notes
+    assert note.startswith("resize and crop are swapped together: shorter to 40x40 followed by no")
+    assert note.endswith("does not give 32x32")
+    made = hybrids.tensors(turned_photos().read(0), all_mixtures(hybrids.factors))
+    assert {tensor.shape for tensor in made.values()} == {(3, 32, 32)}
+
+
+def test_resize_and_crop_that_fit_are_swapped_apart():
+    larger = opencv(resize=Resize(OpenCVResizer("area"), (32, 32)), crop=Crop((32, 32)))
+    assert make_hybrids(opencv(), larger).factors == ("resize", "crop")
+
+
+def test_paths_of_different_sizes_are_refused_with_both_sizes():
+    with pytest.raises(ConfigError, match="'opencv' prepares 32x32 and 'opencv' 40x40"):
+        make_hybrids(opencv(), opencv(resize=Resize(OpenCVResizer(), (40, 40))))
+
+
+def test_an_image_one_decoder_refuses_is_left_out_with_its_reason():
+    hybrids = make_hybrids(opencv(), opencv(decode=SimpleJPEGDecoder()))
+    left_out = hybrids.tensors(b"GIF89a", all_mixtures(hybrids.factors))
+    assert isinstance(left_out, LeftOut)
+    assert "cv2.imdecode gave no image" in left_out.reason
+
+
+def test_decoder_switches_are_factors_of_their_own():
+    both = replace(REFERENCE, decode=SimpleJPEGDecoder(chroma="nearest", dct="ifast"))
+    hybrids = make_hybrids(REFERENCE, both, decoder_switches=True)
+    assert set(hybrids.factors) == {"decode.chroma", "decode.dct"}
+    encoded = turned_photos().read(1)
+    made = hybrids.tensors(encoded, all_mixtures(hybrids.factors))
+    fast = replace(REFERENCE, decode=SimpleJPEGDecoder(dct="ifast"))
+    assert np.array_equal(made[frozenset({"decode.dct"})], tensor_of(fast, encoded))
+
+
+def test_decoders_of_two_libraries_have_no_common_switches():
+    hybrids = make_hybrids(REFERENCE, opencv_decoded(), decoder_switches=True)
+    assert hybrids.factors == ("decode",)
+
+
+def opencv_decoded() -> Preprocess:
+    return replace(REFERENCE, decode=OpenCVDecoder())
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Counts decodes by the name it was given."""
+
+    name: str
+    orients: ClassVar[bool] = False
+    counts: ClassVar[Counter[str]] = Counter()
+
+    def decode(self, encoded: bytes) -> Decoded:
+        Counting.counts[self.name] += 1
+        switch = "nearest" if self.name == "other" else "smooth"
+        return SimpleJPEGDecoder(chroma=switch).decode(encoded)
+
+
+@pytest.mark.parametrize(("names", "resizes"), [(("one", "other"), 4), (("one", "equal"), 2)])
+def test_work_hybrids_share_is_done_once(names, resizes, monkeypatch):
+    Counting.counts.clear()
+    done = Counter()
+    plain = OpenCVResizer.resize
+    monkeypatch.setattr(
+        OpenCVResizer, "resize", lambda *a: done.update([a[0].interpolation]) or plain(*a)
+    )
+    left, right = names
+    candidate = opencv(
+        decode=Counting(right),
+        resize=Resize(OpenCVResizer("area"), (32, 32)),
+        quantise=Quantise("round"),
+    )
+    hybrids = make_hybrids(opencv(decode=Counting(left)), candidate)
+    made = hybrids.tensors(turned_photos().read(1), all_mixtures(hybrids.factors))
+    assert len(made) == 8
+    assert Counting.counts == {left: 1, right: 1}
+    assert done.total() == resizes  # equal pixels are resized once for both decoders
+
+
+def test_the_whole_factorial_runs_each_stage_once_for_each_input_it_can_have(monkeypatch):
+    done = Counter()
+    plain = Hybrids.apply
+    monkeypatch.setattr(Hybrids, "apply", lambda *given: done.update([given[1]]) or plain(*given))
+    hybrids = make_hybrids(REFERENCE, changed("decode", "resize", "quantise", "colour"))
+    made = hybrids.tensors(turned_photos().read(1), all_mixtures(hybrids.factors))
+    assert len({id(tensor) for tensor in made.values()}) == len(made) == 16
+    assert done == {
+        "decode": 2, "orient": 2, "resize": 4, "crop": 4, "quantise": 8, "colour": 16, "normalise": 16,
+    }  # fmt: skip

@@ -1,0 +1,336 @@
+"""A whole run, small: from YAML to record, twice, killed, and with files that will not decode."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from alignkit.errors import DataError, NothingCompared
+from alignkit.experiment import load_experiment
+from alignkit.outcome import Measured
+from alignkit.plan import Plan, make_plan
+from alignkit.plan.forecast import forecast
+from alignkit.plan.sets import prepare_sets
+from alignkit.predict.cells import predict_cells
+from alignkit.progress import NoProgress
+from alignkit.record import RunRecord
+from alignkit.record.document import read_record
+from alignkit.run import forget, run_experiment
+from alignkit.run.pixel_comparison import compare_paths
+from alignkit.train.trainings import train_models
+from alignkit.workspace import Workspace
+from tests.photos import encoded, photo
+
+SMALL = """
+# Does a small run hold together?
+name: small
+data: {{name: digits-on-photos, train: 60, eval: 40, seed: 0}}
+preprocess:
+  opencv: {{decode: opencv, resize: {{name: opencv, size: 32}}}}
+  other: {other}
+train: {{model: small-cnn, epochs: {epochs}, seeds: {seeds}, batch_size: 20}}
+evaluate: {{backends: [{{name: torch, precision: [fp32, bf16]}}, onnxruntime], resamples: 200}}
+report: {{worst: 2}}
+"""
+IDENTICAL = "{decode: opencv, resize: {name: opencv, size: 32}}"
+SURROGATE = "{preset: torchpipe-gpu-surrogate, size: 32}"
+CHANGING = {"started", "seconds", "command"}
+
+
+def write_small(folder: Path, other: str = SURROGATE, epochs: int = 1, seeds: str = "[0]") -> Path:
+    file = folder / "small.yaml"
+    file.write_text(SMALL.format(other=other, epochs=epochs, seeds=seeds))
+    return file
+
+
+def run(file: Path, reports: Path, overrides: tuple[str, ...] = ()) -> tuple[RunRecord, Path]:
+    experiment = load_experiment(file, overrides)
+    return run_experiment(experiment, Workspace(reports), progress=NoProgress())
+
+
+def settled(record: RunRecord) -> dict[str, object]:
+    """The record without what differs from one run to the next: times and speeds."""
+    stored = record.model_dump(mode="json", exclude=CHANGING)
+    for training in stored["trainings"]:
+        for epoch in training["epochs"]:
+            del epoch["images_per_second"]
+        for file in training["files"]:
+            if file["path"].endswith(".csv"):
+                del file["sha256"]  # it holds the speeds too
+    return stored
+
+
+def differences(left: object, right: object, where: str = "") -> list[str]:
+    """Every place in which two nested values differ."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return [
+            found
+            for key in sorted(left.keys() | right.keys())
+            for found in differences(left.get(key), right.get(key), f"{where}/{key}")
+        ]
+    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        return [
+            found
+            for index, both in enumerate(zip(left, right, strict=True))
+            for found in differences(*both, f"{where}/{index}")
+        ]
+    return [] if left == right else [f"{where}: {left!r} != {right!r}"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunRecord, Path]:
+    folder = tmp_path_factory.mktemp("finished")
+    return run(write_small(folder, seeds="[0, 1]"), folder / "reports")
+
+
+def test_every_cell_is_measured_and_every_control_holds(finished):
+    record, _ = finished
+    assert {cell.state for cell in record.cells} == {"measured"}
+    assert len(record.cells) == 2 * 2 * 2 * 3  # paths × seeds × paths × runtimes
+    learned = [each for each in record.controls if each.failing == "inconclusive"]
+    assert [each.name for each in learned] == ["the reference models learned"]
+    assert all(each.passed for each in record.controls if each not in learned), record.controls
+    stages = {share.factor for each in record.attributions for share in each.shares}
+    assert {"decode", "resize"} <= stages
+    assert len(record.controls) >= 4
+
+
+def test_what_flipped_images_have_in_common_is_asked_for_every_other_path(finished):
+    record, _ = finished
+    (found,) = record.flipped
+    assert (found.reference, found.candidate) == ("opencv", "other")
+    assert (found.images, found.seeds) == (40, 2)
+    entry = next(e for e in record.matrix if not e.aligned and e.evaluated_with == "other"
+                 and (e.trained_with, e.backend, e.precision) == ("opencv", "torch", "fp32"))  # fmt: skip
+    for kind in found.subgroups:
+        both = kind.images * kind.churn + (40 - kind.images) * kind.elsewhere
+        assert both / 40 == pytest.approx(entry.drift.churn.value)
+    assert found.subgroups or found.reason
+
+
+def test_every_two_cells_of_a_row_are_compared(finished):
+    record, _ = finished
+    measured = len(record.row_pairs) + sum(entry.drift is not None for entry in record.matrix)
+    assert measured == 2 * 6 * 5 / 2  # rows × pairs of a row's cells
+    top1 = {
+        (entry.trained_with, (entry.evaluated_with, entry.backend, entry.precision)): entry.metrics
+        for entry in record.matrix
+    }
+    for pair in record.row_pairs:
+        before, after = (
+            top1[pair.trained_with, side]["top1"] for side in (pair.reference, pair.candidate)
+        )
+        assert pair.metrics["top1"].value == pytest.approx(after - before)
+        flipped = pair.wrong_to_right - pair.right_to_wrong
+        assert flipped == pytest.approx(pair.n * (after - before))
+
+
+def test_the_record_reads_back_and_its_files_lie_beside_it(finished):
+    record, folder = finished
+    assert read_record(folder) == record
+    for cell in record.cells:
+        assert (folder / cell.predictions.path).exists()
+    for image in record.worst:
+        assert (folder / image.difference.path).exists()
+
+
+def test_resize_and_not_decode_is_the_larger_difference_to_the_surrogate(finished):
+    record, _ = finished
+    isolated = {each.stage: each for each in record.pixels if each.mode == "isolated"}
+    assert isolated["resize"].mean_abs > 3 * isolated["decode"].mean_abs > 0
+
+
+def test_a_second_run_does_nothing_and_gives_the_same_record(finished, tmp_path):
+    record, folder = finished
+    file = write_small(tmp_path, seeds="[0, 1]")
+    again, where = run(file, folder.parents[1])
+    assert where == folder
+    assert again == record
+
+
+def test_another_experiment_over_the_same_data_and_paths_preprocesses_nothing(
+    finished, tmp_path, monkeypatch
+):
+    _, folder = finished
+    workspace, quiet = Workspace(folder.parents[1]), NoProgress()
+    recipe = ("name=second", "train.seeds=[7]", "train.optimiser=sgd", "train.learning_rate=0.1")
+    plan = make_plan(load_experiment(write_small(tmp_path), recipe))
+    expected = forecast(plan, workspace)
+    assert [each.state for each in expected.prepared] == ["cached"] * 4  # paths × splits
+    assert {each.state for each in expected.comparisons} == {"cached"}
+    assert {each.state for each in (*expected.trainings, *expected.cells)} == {"to run"}
+
+    def refuse(*_: object) -> None:
+        raise DataError("an image was decoded")
+
+    monkeypatch.setattr("alignkit.preprocess.decode", refuse)
+    sets = prepare_sets(plan, workspace, quiet)
+    trained = train_models(plan, sets, workspace, quiet)
+    predicted = predict_cells(plan, trained, sets, workspace, quiet)
+    assert {type(each.ended) for each in (*trained, *predicted)} == {Measured}
+    assert len(compare_paths(plan, sets, workspace, quiet)) == 1
+
+
+def test_what_a_run_attributed_is_cached_for_the_plan(finished, tmp_path):
+    experiment = load_experiment(write_small(tmp_path, seeds="[0, 1]"))
+    reports = finished[1].parents[1]
+    outlooks = forecast(make_plan(experiment), Workspace(reports)).attributions
+    assert [each.state for each in outlooks] == ["cached"]
+
+
+def test_paths_that_cannot_be_mixed_leave_a_reason_and_the_rest_goes_on(tmp_path, monkeypatch):
+    from alignkit.attribute import plan
+    from alignkit.report import render
+
+    def refuse(*_, **__):
+        raise NothingCompared("no image could be prepared by every mixture of the paths")
+
+    monkeypatch.setattr(plan, "attribute_stored", refuse)
+    record, folder = run(write_small(tmp_path), tmp_path / "reports")
+    (row,) = record.attributions
+    assert row.total.value is None
+    assert row.reason == "no image could be prepared by every mixture of the paths"
+    assert {cell.state for cell in record.cells} == {"measured"}
+    render(folder)
+    assert row.reason in (folder / "index.html").read_text()
+
+
+def test_identical_paths_differ_in_nothing(tmp_path):
+    record, _ = run(write_small(tmp_path, IDENTICAL), tmp_path / "reports")
+    for entry in record.matrix:
+        if entry.aligned or (entry.backend, entry.precision) != ("torch", "fp32"):
+            continue
+        assert entry.drift.churn.value == 0.0
+        for metric, estimate in entry.drift.metrics.items():
+            assert (estimate.value, estimate.low, estimate.high) in (
+                (0.0, 0.0, 0.0),
+                (None,) * 3,
+            ), metric
+        assert entry.drift.logits.max_abs == 0.0
+    assert all(stage.identical == stage.images for stage in record.pixels)
+
+
+def command(file: Path, reports: Path) -> list[str]:
+    line = [sys.executable, "-m", "alignkit", "run", str(file), "--reports", str(reports)]
+    return [*line, "--quiet", "--no-open"]
+
+
+def record_of(file: Path, reports: Path) -> RunRecord:
+    """What a run in a process of its own leaves behind: with as many threads as the killed one."""
+    done = subprocess.run(
+        command(file, reports), check=False, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode in (0, 1), done.stderr
+    (found,) = reports.glob("small/*/record.json")
+    return read_record(found.parent)
+
+
+def test_a_killed_run_continues_and_ends_with_the_same_record(tmp_path):
+    file, reports = write_small(tmp_path, epochs=3), tmp_path / "killed"
+    straight = record_of(file, tmp_path / "straight")
+    process = subprocess.Popen(
+        command(file, reports), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while not list(reports.glob(".cache/unfinished/trainings-*/state.pt")):
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not list(reports.glob("small/*/record.json"))
+    resumed = record_of(file, reports)
+    assert differences(settled(resumed), settled(straight)) == []
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunRecord, Path, Workspace]:
+    """A run over images of which one path decodes one less than the other, and its file."""
+    tmp_path = tmp_path_factory.mktemp("refused")
+    root = tmp_path / "images"
+    for split, count in (("train", 10), ("eval", 6)):
+        for label, name in enumerate(("china", "flower")):
+            folder = root / split / name
+            folder.mkdir(parents=True)
+            for index in range(count):
+                picture = photo(name, 60 + index, 80 + 3 * index)
+                (folder / f"{index}.jpg").write_bytes(encoded(picture, quality=90 - label))
+    png = encoded(photo("china", 70, 70), "PNG")
+    (root / "train" / "china" / "really-a-png.jpg").write_bytes(png)
+    (root / "eval" / "flower" / "broken.jpg").write_bytes(b"\\xff\\xd8\\xff not a picture")
+    file = tmp_path / "folder.yaml"
+    text = SMALL.format(other="{decode: simplejpeg, resize: {name: opencv, size: 32}}", epochs=1,
+                        seeds="[0]")  # fmt: skip
+    lines = [line for line in text.splitlines() if not line.startswith("data:")]
+    file.write_text("\n".join([*lines, f"data: {{name: folder, root: {root}}}"]))
+    record, _ = run(file, tmp_path / "reports")
+    return record, file, Workspace(tmp_path / "reports")
+
+
+def test_a_file_one_decoder_refuses_is_in_the_coverage_and_in_no_training(refused):
+    record, _, _ = refused
+    rows = {(row.preprocess, row.split): row for row in record.coverage}
+    assert rows["opencv", "train"].ok == 21
+    assert rows["other", "train"].unsupported == 1
+    assert rows["other", "train"].examples[0].id.endswith("really-a-png.jpg")
+    assert (
+        rows["opencv", "eval"].failed
+        == rows["other", "eval"].failed + rows["other", "eval"].unsupported
+        == 1
+    )
+    assert {training.images for training in record.trainings} == {20}
+    assert {cell.n for cell in record.cells} == {12}
+
+
+def test_what_was_trained_without_an_image_is_cached_for_the_plan_and_done_again_afresh(refused):
+    _, file, workspace = refused
+    plan = make_plan(load_experiment(file))
+    assert states(plan, workspace) == {"cached"}
+    forget(plan, workspace)
+    for kind in ("prepared", "trainings", "cells", "comparisons"):
+        assert workspace.finished(kind) == []
+    assert states(plan, workspace) == {"to run"}
+
+
+def states(plan: Plan, workspace: Workspace) -> set[str]:
+    """Of all that a plan lists."""
+    found = forecast(plan, workspace)
+    works = (found.prepared, found.trainings, found.cells, found.comparisons, found.attributions)
+    assert all(works)
+    return {each.state for outlooks in works for each in outlooks}
+
+
+def test_a_second_process_in_the_same_folder_is_refused(finished, tmp_path):
+    _, folder = finished
+    workspace = Workspace(folder.parents[1])
+    file = write_small(tmp_path, seeds="[0, 1]")
+    line = command(file, workspace.root)
+    with workspace.lock(folder):
+        done = subprocess.run(line, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 3
+    assert "another alignkit is running" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_damaged_record_is_said_to_be_damaged(finished, tmp_path):
+    _, folder = finished
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    stored = json.loads((copy / "record.json").read_text())
+    (copy / "record.json").write_text(json.dumps({**stored, "format": 99}))
+    done = subprocess.run(
+        [sys.executable, "-m", "alignkit", "report", str(copy)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "update alignkit" in done.stderr

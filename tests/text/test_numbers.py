@@ -1,0 +1,84 @@
+import pytest
+
+from alignkit.record import Estimate
+from alignkit.text.numbers import (
+    MINUS,
+    count,
+    duration,
+    interval,
+    listed,
+    p_value,
+    percent,
+    plain,
+    points,
+    shorten,
+    signed,
+    significant,
+)
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [
+        (-0.0042, f"{MINUS}0.42"),
+        (0.0042, "+0.42"),
+        (0.0, "0.00"),
+        (-1e-6, f"{MINUS}0.00"),
+        (1e-6, "+0.00"),
+    ],
+)
+def test_a_difference_carries_its_sign_unless_it_is_zero(fraction, text):
+    assert points(fraction) == text
+
+
+def test_digits_of_an_interval_agree_with_its_value():
+    estimate = Estimate(value=-0.0042, low=-0.0061, high=-0.0023)
+    assert interval(estimate) == f"[{MINUS}0.61, {MINUS}0.23]"
+    assert interval(estimate, 1) == f"[{MINUS}0.6, {MINUS}0.2]"
+
+
+def test_a_missing_interval_is_empty():
+    assert interval(Estimate(value=0.1, low=None, high=None)) == ""
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [(0.9731, "97.3 %"), (1.0, "100 %"), (0.0, "0 %"), (0.99996, ">99.9 %"), (0.00001, "<0.1 %")],
+)
+def test_only_all_and_none_read_as_all_and_none(fraction, text):
+    assert percent(fraction).replace("\N{NO-BREAK SPACE}", " ") == text
+
+
+def test_a_small_positive_number_never_reads_as_zero():
+    assert plain(0.0001, 3) == "<0.001"
+    assert plain(0.0006, 3) == "0.001"
+    assert plain(0.0, 3) == "0.000"
+
+
+def test_signs_are_true_minus_signs():
+    assert signed(-2.5, 1) == f"{MINUS}2.5"
+    assert significant(-0.00012345) == f"{MINUS}0.000123"
+
+
+@pytest.mark.parametrize(("p", "text"), [(0.2, "0.200"), (0.0004, "<0.001"), (1.0, "1.000")])
+def test_p_values_have_three_decimals(p, text):
+    assert p_value(p) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(48.2, "48 s"), (184.2, "3 min 04 s"), (7800, "2 h 10 min")]
+)
+def test_durations_use_the_unit_that_fits(seconds, text):
+    assert duration(seconds).replace("\N{NO-BREAK SPACE}", " ") == text
+
+
+def test_words_follow_their_numbers():
+    assert count(1, "image").split() == ["1", "image"]
+    assert count(1200, "class", "classes").split() == ["1", "200", "classes"]
+    assert listed(["a"]) == "a"
+    assert listed(["a", "b", "c"]) == "a, b and c"
+
+
+def test_long_texts_are_shortened():
+    assert shorten("chrysanthemum", 8) == "chrysan…"
+    assert shorten("rose", 8) == "rose"
