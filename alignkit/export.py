@@ -52,7 +52,7 @@ def export_parts(checkpoint: Checkpoint) -> dict[str, Any]:
         "model": checkpoint.model,
         "shape": [3, checkpoint.height, checkpoint.width, checkpoint.classes],
         **exporter_parts(),
-        "code": code_version("export.py", "train/models.py"),
+        "code": code_version("export.py", "given", "train/models.py"),
     }
 
 
