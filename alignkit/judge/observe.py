@@ -108,7 +108,7 @@ def _pixel_value(field: str, stage: PixelStage, compared: int) -> float | None:
 
 
 def _coverage(evidence: Evidence, path: str) -> Observed:
-    for diff in evidence.coverage:
+    for diff in evidence.coverage_diffs:
         if diff.candidate == path and diff.reference == evidence.reference:
             return _of_coverage(diff)
     return _unmeasured(evidence, path)

@@ -6,7 +6,7 @@ stored, ratios derived from them; what could not be computed is ``null`` with it
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 from alignkit.record.baseline import BaselineDrift, BaselineFacts, BaselineStage
 from alignkit.record.blame import (
@@ -27,24 +27,30 @@ from alignkit.record.cell import (
     Drift,
     LogitDistance,
     MatrixEntry,
+    MixFacts,
     NoiseFloor,
     NumericDrift,
     RowPair,
+    SizeCurve,
+    SizePoint,
     StandardError,
 )
-from alignkit.record.circumstances import DataFacts, Environment
-from alignkit.record.measured import GroupFacts, LatencyFacts
-from alignkit.record.mix import MixFacts
-from alignkit.record.path import Coverage, CoverageDiff, NotDecoded, PathFacts, StageFacts
+from alignkit.record.path import (
+    Coverage,
+    CoverageDiff,
+    DataFacts,
+    Environment,
+    NotDecoded,
+    PathFacts,
+    StageFacts,
+)
 from alignkit.record.pixels import ImageTableFacts, PixelStage, PlaneStage, WorstImage
 from alignkit.record.published import Claim, PublishedFacts, PublishedRow
 from alignkit.record.stored import Artifact, Count, Estimate, State, Stored, VerdictState
 from alignkit.record.training import Epoch, PretrainedFacts, TrainingFacts
-from alignkit.record.training_size import SizeCurve, SizePoint
-from alignkit.record.verdict import Control, RuleOutcome, Verdict
+from alignkit.record.verdict import Control, Finding, GroupFacts, LatencyFacts, RuleOutcome, Verdict
 
 __all__ = [
-    "FORMAT",
     "AdviceFacts",
     "Artifact",
     "AttributionFacts",
@@ -68,6 +74,7 @@ __all__ = [
     "Epoch",
     "Estimate",
     "FactorShare",
+    "Finding",
     "FlippedFacts",
     "GroupFacts",
     "ImageTableFacts",
@@ -101,14 +108,12 @@ __all__ = [
     "WorstImage",
 ]
 
-FORMAT: Final = 1
-# 1: 2026-11, first format.
-
 
 class RunRecord(Stored):
     """Everything a report or a gate needs of a run."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
+    # 1: 2026-11, first format.
     alignkit: str
     """Version that wrote it."""
     name: str

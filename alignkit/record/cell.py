@@ -1,10 +1,13 @@
-"""What is stored of evaluations: cells, their drift, the matrix, the noise floor."""
+"""What is stored of evaluations: cells, their drift, the matrix, and what follows from it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from alignkit.record.stored import STRICT, Artifact, Count, Estimate, State, Stored
+
+DriftMetric = Literal["churn", "recall.macro", "precision.macro"]
 
 
 class ClassCounts(Stored):
@@ -235,3 +238,47 @@ class NoiseFloor:
     """Metric that every seed's model defines → greatest minus least value over seeds."""
     churn: float
     """Mean disagreement of two seeds' models on the same images."""
+
+
+class SizePoint(Stored):
+    """The drift of models trained on so many images."""
+
+    fraction: float
+    images: Count
+    seeds: Count
+    drift: Estimate
+    """The matrix entry's own."""
+
+
+class SizeCurve(Stored):
+    """One entry of the matrix over the shares of the training images."""
+
+    metric: DriftMetric
+    trained_with: str
+    """The path, without the share."""
+    evaluated_with: str
+    backend: str
+    precision: str
+    points: tuple[SizePoint, ...]
+    """By growing training set, two or more."""
+    change: Estimate
+    """Drift with the fewest images less that with the most, paired by seed and image."""
+
+
+class MixFacts(Stored):
+    """The drift of a mix's models beside that of its first path's own, served with another path."""
+
+    metric: DriftMetric
+    mix: str
+    """The row."""
+    alone: str
+    """The row of the mix's first path."""
+    evaluated_with: str
+    in_mix: bool
+    """Whether training images of the mix came from that path too."""
+    backend: str
+    precision: str
+    mixed: Estimate
+    single: Estimate
+    change: Estimate
+    """``mixed`` less ``single``, paired by seed and image."""

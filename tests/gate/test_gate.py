@@ -62,7 +62,10 @@ def judged(gate: Gate, *, controls=(), today=None, **facts):
 
 def pixel_verdict(*rules: Rule, pixels=None, coverage=(COVERED,), controls=(HELD,), **gate):
     return judged(
-        Gate(rules=rules, **gate), pixels=pixels or (stage(),), coverage=coverage, controls=controls
+        Gate(rules=rules, **gate),
+        pixels=pixels or (stage(),),
+        coverage_diffs=coverage,
+        controls=controls,
     )
 
 
@@ -182,7 +185,9 @@ def test_a_waiver_holds_until_its_day_and_for_its_path():
             {"rule": "decode.max_abs", "until": "2027-03-01", "reason": "codec bug", "path": path}
         ]
         gate = Gate(rules=(Rule(metric="decode.max_abs", fail=1),), waive=waive)
-        return judged(gate, pixels=(stage(),), coverage=(COVERED,), controls=(HELD,), today=today)
+        return judged(
+            gate, pixels=(stage(),), coverage_diffs=(COVERED,), controls=(HELD,), today=today
+        )
 
     held = state(date(2027, 3, 1))
     assert (held.state, held.exit_code) == ("warn", 0)
