@@ -18,10 +18,16 @@ DRIFT = Drift(
     wrong_to_wrong=0, detectable=0.1, mcnemar_p=1.0,
     logits=LogitDistance(1.0, 0.5, None, inside={"1e-05": 2}),
 )  # fmt: skip
-PLACE = dict(
-    trained_with="a", evaluated_with="b", backend="torch", precision="fp32", seed=0, aligned=False,
-    key="k", state="measured",
-)  # fmt: skip
+PLACE = {
+    "trained_with": "a",
+    "evaluated_with": "b",
+    "backend": "torch",
+    "precision": "fp32",
+    "seed": 0,
+    "aligned": False,
+    "key": "k",
+    "state": "measured",
+}
 
 
 def cell(drift) -> Cell:
