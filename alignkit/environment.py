@@ -15,6 +15,7 @@ from alignkit import __version__
 from alignkit.backends import BACKENDS
 from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
+from alignkit.processor import cpu_name, vector_extensions
 from alignkit.record import Environment
 from alignkit.resizers import RESIZERS
 
@@ -44,16 +45,8 @@ def environment(decoders: Collection[str] = tuple(DECODERS)) -> Environment:
         codecs=codecs(decoders),
         flags=flags(),
         git=git_revision(Path.cwd()),
+        extensions=vector_extensions(),
     )
-
-
-def cpu_name() -> str:
-    """The processor's model name, or at least its architecture."""
-    cpuinfo = Path("/proc/cpuinfo")
-    for line in cpuinfo.read_text().splitlines() if cpuinfo.exists() else ():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def gpu_name() -> str:

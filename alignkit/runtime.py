@@ -10,6 +10,7 @@ from alignkit.errors import ConfigError
 from alignkit.export import exporter_parts
 from alignkit.plugins import UNPROVEN, find_plugin
 from alignkit.preprocess import stage_identity
+from alignkit.processor import vector_extensions
 from alignkit.served import served_training
 
 if TYPE_CHECKING:
@@ -35,9 +36,11 @@ class Runtime:
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What its logits of given weights and inputs depend on: options and versions."""
+        """What its logits of given weights and inputs depend on: options, versions, processor."""
         backend = self.backend
         parts: dict[str, Any] = {"runtime": [stage_identity(backend), self.precision, self.version]}
+        if backend.on_cpu:
+            parts["processor"] = vector_extensions()
         if backend.needs_onnx:
             parts["export"] = exporter_parts()
         if isinstance(backend, Builder):

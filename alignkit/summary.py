@@ -7,7 +7,13 @@ from pathlib import Path
 from alignkit.columns import columns
 from alignkit.record import DriftFacts, MatrixEntry, RunRecord
 from alignkit.report.advice_view import advice_sentence
-from alignkit.report.matrix_view import ALPHA, interval_words, seeds_of, significance
+from alignkit.report.matrix_view import (
+    ALPHA,
+    interval_words,
+    seeds_of,
+    significance,
+    warnings,
+)
 from alignkit.report.numerals import count, interval, percent, points
 from alignkit.report.published_view import published_label, tally
 
@@ -53,7 +59,7 @@ def _matrix(record: RunRecord) -> list[str]:
         ended = [entry for entry in record.matrix if entry.state == state]
         if ended:
             lines.append(f"{state}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}")
-    return lines
+    return lines + [f"warning: {told}" for told in warnings(record.matrix)]
 
 
 def _churn(entry: MatrixEntry) -> float:

@@ -35,6 +35,7 @@ class HalfFile:
     """A backend that builds for real: a float16 graph in a file."""
 
     needs_onnx: ClassVar[bool] = True
+    on_cpu: ClassVar[bool] = True
     gpu: str = "none"
     library: ClassVar[str] = "1"
 

@@ -44,7 +44,8 @@ def calibrate(
     surrogate: Surrogate, images: Sequence[Encoded], progress: Progress
 ) -> dict[str, dict[str, Any]]:
     """Stage → what was measured, JSON-ready; without the stages that cannot run here."""
-    from alignkit.environment import cpu_name, gpu_name
+    from alignkit.environment import gpu_name
+    from alignkit.processor import cpu_name
 
     found: dict[str, dict[str, Any]] = {}
     for pair in surrogate.pairs:

@@ -91,6 +91,7 @@ def machine_facts(machine: Environment) -> dict[str, str]:
         "Python": machine.python,
         "Platform": machine.platform,
         "CPU": f"{machine.cpu}, {machine.cores} cores",
+        "Vector extensions": machine.extensions or "not recorded",
         "GPU": machine.gpu,
     }
 
