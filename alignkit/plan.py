@@ -37,6 +37,7 @@ PREDICTION_CODE = (
     "train/models.py",
     "numerics.py",
     "rank.py",
+    "processor.py",
     "backends",
 )
 """The modules, besides `PIXEL_CODE`, that decide the logits of given weights."""
