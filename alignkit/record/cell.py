@@ -224,6 +224,8 @@ class MatrixEntry(Stored):
     """Of the seed whose builds differ most."""
     unsuited: bool = False
     """As `Cell.unsuited`, in every seed."""
+    warning: str = ""
+    """Of the first seed whose session says that its logits hold on this machine alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
