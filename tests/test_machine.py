@@ -32,8 +32,8 @@ def test_the_extensions_of_arm_are_told(cpuinfo):
 
 
 def test_where_the_system_does_not_say_they_are_unknown(cpuinfo, monkeypatch):
-    monkeypatch.setattr(processor.platform, "system", lambda: "Darwin")
-    monkeypatch.setattr(processor.platform, "machine", lambda: "arm64")
+    monkeypatch.setattr(machine.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(machine.platform, "machine", lambda: "arm64")
     assert vector_extensions() == "unknown on Darwin arm64"
     assert processor_flags() == frozenset()
 
