@@ -41,9 +41,9 @@ def slow(session: nox.Session) -> None:
 
 @nox.session
 def browser(session: nox.Session) -> None:
-    """Test the report in Chromium (Debian's chromium-driver) and Firefox (firefox-esr); show why tests skip.
+    """Test the report in Chromium (Debian's chromium-driver) and Firefox (firefox-esr).
 
-    Also rebuild the report's script if npm is installed.
+    Rebuild its script if npm is installed. Skipped tests show the reason.
     """
     session.install(".[dev]")
     if shutil.which("npm"):
