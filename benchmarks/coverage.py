@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--resamples", type=int, default=1_000)
     given = parser.parse_args()
     print(
-        f"% of 95 % intervals that contain the true value, {given.samples} samples, {given.images} images"
+        f"% of 95 % intervals with the true value, {given.samples} samples, {given.images} images"
     )
     print(f"{'':24}" + "".join(f"{f'{seeds} seeds':>24}" for seeds in SEEDS))
     print(f"{'':24}" + "".join(f"{name:>8}" for name in ("ours", "levels", "images")) * len(SEEDS))
