@@ -79,7 +79,7 @@ MaxReportSize = Annotated[
     typer.Option(
         "--max-report-size",
         metavar="SIZE",
-        help="Limit the images to this size, e.g. 100MB.",
+        help="Omit images until the report fits this size, e.g. 100MB.",
         show_default=False,
     ),
 ]

@@ -85,7 +85,7 @@ def bisect(
     progress: Annotated[Mode, typer.Option(help="auto, plain or none.")] = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Find the first layer at which two runtimes, or two graphs, of a model diverge.
+    """Find the first layer at which two runtimes of a model, or two graphs, diverge.
 
     Exit codes: 0 compared, whatever the result · 2 usage · 4 a runtime is missing · 5 nothing was
     compared.

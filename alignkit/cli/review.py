@@ -17,7 +17,7 @@ def review(
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     reason: Annotated[
         str | None,
-        typer.Option("--reason", help="Reason of the decision; prompted for if omitted."),
+        typer.Option("--reason", help="Reason for the decision; prompted for if omitted."),
     ] = None,
     baselines: Baselines = None,
     reports: Reports = Path("reports"),

@@ -136,7 +136,7 @@ def _sides(before: Side, after: Side) -> Table:
 
 def _differences(made: RunComparison) -> Table | None:
     rows = [(each.what, each.before, each.after) for each in made.differences]
-    caption = "What is not the same: the possible causes"
+    caption = "Differences between the runs: the possible causes"
     return _three(caption, ("Fact", "Before", "After"), rows) if rows else None
 
 

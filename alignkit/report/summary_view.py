@@ -95,7 +95,7 @@ def _sections(record: RunRecord, names: Names) -> Iterable[Section]:
     if record.flipped:
         yield _flipped(record, names)
     if record.advice:
-        yield Section("What to change", " ".join(map(advice_sentence, record.advice)))
+        yield Section("Recommended change", " ".join(map(advice_sentence, record.advice)))
     yield Section("Coverage", coverage_words(record.coverage, names))
     yield _controls(record)
 
@@ -203,7 +203,7 @@ def _published(facts: PublishedFacts) -> Section:
     ]
     headers = ("Difference", "Metric", "Reading", f"{published_label(facts)}, pp", "Here, pp")
     words = " ".join(filter(None, (f"Source: {facts.source}.", facts.note, tally(facts))))
-    return _table("Beside the published table", words, headers, rows, text=3)
+    return _table("Comparison with the published table", words, headers, rows, text=3)
 
 
 def _sizes(record: RunRecord, names: Names) -> Section:

@@ -22,7 +22,7 @@ def test_both_means_and_deviations_are_shown_by_name(alignkit, root):
     assert told.code == 0
     assert told.err == ""
     assert "whole set: all pixels equally  0.5000 0.5000 0.5000  0.5000 0.5000 0.5000" in told.out
-    assert "per image, averaged           0.5000 0.5000 0.5000  0.0000 0.0000 0.0000" in told.out
+    assert "per image, averaged            0.5000 0.5000 0.5000  0.0000 0.0000 0.0000" in told.out
 
 
 def test_the_json_holds_what_the_text_shows(alignkit, root):
