@@ -12,10 +12,11 @@ nox.options.reuse_existing_virtualenvs = True
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and common mistakes with ruff; change nothing."""
+    """Check style and common mistakes with ruff, and the wording of the prose; change nothing."""
     session.install("ruff")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    session.run("python", "tests/prose.py")
 
 
 @nox.session
