@@ -81,7 +81,7 @@ def compare_view(made: RunComparison) -> CompareView:
         forced=made.forced,
         sides=_sides(made.before, made.after),
         differences=_differences(made),
-        models=_entries("The models themselves: wrong predictions of the aligned cells",
+        models=_entries("Models: wrong predictions of the aligned cells",
                         [each for each in made.entries if each.aligned], "Wrong"),
         cells=_entries("Cells: flips against the aligned cell of the row",
                        [each for each in made.entries if not each.aligned], "Flips"),

@@ -255,5 +255,5 @@ def _controls(record: RunRecord) -> Section:
         )
         for control in record.controls
     ]
-    words = "" if rows else "This run made no control."
+    words = "" if rows else "This run has no controls."
     return _table("Controls", words, ("Control", "Expected", "Observed", "Outcome"), rows, text=4)

@@ -191,7 +191,7 @@ def test_a_run_that_measured_nothing_still_has_a_page(record, rendered):
     assert "Interrupted." in text
     assert "no pixels were compared" in text
     assert "This run has no controls" in text
-    assert "This run made no control" in (folder / "summary.md").read_text()
+    assert "This run has no controls" in (folder / "summary.md").read_text()
 
 
 def test_a_missing_record_is_refused_with_the_next_step(tmp_path):
