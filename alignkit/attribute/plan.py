@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from alignkit.attribute.facts import not_attributed
 from alignkit.attribute.runs import Models, attribute_stored
-from alignkit.backends import FileSession
 from alignkit.errors import NothingCompared
 from alignkit.outcome import Measured
 from alignkit.plan.attribution import PlannedAttribution, Runtime
@@ -21,7 +20,7 @@ from alignkit.record import AttributionFacts
 from alignkit.record.place import is_row_of
 
 if TYPE_CHECKING:
-    from alignkit.attribute.mixtures import Predicts
+    from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Evaluation, Plan
     from alignkit.plan.sets import Sets
@@ -128,14 +127,12 @@ def _runtime(evaluation: Evaluation) -> Runtime:
 @contextmanager
 def _opened(
     models: Sequence[tuple[Checkpoint, Sequence[Evaluation]]], sets: Sets, workspace: Workspace
-) -> Iterator[list[dict[Runtime, Predicts]]]:
+) -> Iterator[list[dict[Runtime, Session]]]:
     """Each model's sessions, by runtime; all are closed when the block ends."""
 
-    def session(evaluation: Evaluation, checkpoint: Checkpoint) -> Predicts:
+    def session(evaluation: Evaluation, checkpoint: Checkpoint) -> Session:
         file = model_file(evaluation, checkpoint, sets, workspace)
-        opened = stack.enter_context(open_session(evaluation.runtime, checkpoint, file))
-        assert not isinstance(opened, FileSession)  # those have a path of their own
-        return opened
+        return stack.enter_context(open_session(evaluation.runtime, checkpoint, file))
 
     with ExitStack() as stack:
         yield [

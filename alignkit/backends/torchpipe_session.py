@@ -10,10 +10,10 @@ from alignkit.errors import BackendError
 from alignkit.library_logs import TOOLKIT, quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from alignkit.arrays import Logits
+    from alignkit.backends import EncodedFiles
     from alignkit.preprocess import Normalise
 
 
@@ -63,16 +63,16 @@ class PipeSession:
     pipe: Any = None
     normalise: Normalise | None = None
 
-    def predict_files(self, files: Sequence[bytes], normalise: Normalise) -> Logits:
+    def predict(self, images: EncodedFiles) -> Logits:
         """Encoded JPEG files → (images, classes) float32, one at a time.
 
         Raises `BackendError` if the pipe cannot be built or gives no result for a file.
         """
         import numpy as np
 
-        if self.normalise != normalise:
-            self._build(normalise)
-        return np.concatenate([self._ask(each) for each in files])
+        if self.normalise != images.normalise:
+            self._build(images.normalise)
+        return np.concatenate([self._ask(each) for each in images.files])
 
     def effective(self) -> dict[str, str]:
         """What was asked for; nothing of it is verified."""

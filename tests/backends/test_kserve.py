@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from alignkit.backends import EncodedFiles
 from alignkit.backends.kserve import KServeBackend
 from alignkit.backends.kserve import request as kserve_request
 from alignkit.errors import BackendError, ConfigError, MissingDependency
@@ -42,7 +43,7 @@ def ask(endpoint, files=FILES, checkpoint=CHECKPOINT, **options):
     try:
         if options.get("sends") == "tensors":
             return session.predict(files), session.effective()
-        return session.predict_files(files, Normalise()), session.effective()
+        return session.predict(EncodedFiles(files, Normalise())), session.effective()
     finally:
         session.close()
 
@@ -168,10 +169,10 @@ def test_an_endpoint_that_dies_in_the_middle_is_told(monkeypatch):
     monkeypatch.setattr(kserve_request, "PAUSE", 0.001)
     with faulty() as dying:
         session = KServeBackend(dying.url, "m", retries=1).open(CHECKPOINT, None, "served")
-        assert session.predict_files(FILES[:2], Normalise()).shape == (2, CLASSES)
+        assert session.predict(EncodedFiles(FILES[:2], Normalise())).shape == (2, CLASSES)
         dying.fault = lambda _: None
     with pytest.raises(BackendError, match="no answer in 2 tries: no connection"):
-        session.predict_files(FILES, Normalise())
+        session.predict(EncodedFiles(FILES, Normalise()))
     session.close()
 
 
