@@ -146,6 +146,13 @@ def test_a_slow_answer_is_waited_for_as_long_as_asked(endpoint):
     released.set()
 
 
+def test_an_answer_that_trickles_in_has_the_same_deadline(endpoint):
+    endpoint.pause = 0.05  # byte by byte: no single read waits for as long as 0.3 s
+    with pytest.raises(BackendError, match=r"no answer in one try: nothing came within 0.3 s"):
+        ask(endpoint, FILES[:1], timeout=0.3, retries=0)
+    assert len(endpoint.asked) == 1
+
+
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
 def test_an_endpoint_that_accepts_and_says_nothing_is_told(endpoint, scheme):
     with socket.create_server(("127.0.0.1", 0)) as silent:
