@@ -114,6 +114,11 @@ class Evaluation:
         return self.runtime.backend.own_path or self.preprocess.name
 
     @property
+    def live(self) -> bool:
+        """Whether the runtime may answer differently tomorrow."""
+        return self.runtime.backend.live
+
+    @property
     def key(self) -> str:
         """Content hash of ``parts``."""
         return content_key(self.parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import BACKENDS, Backend, Builder, Compiler, Precision
@@ -23,14 +23,15 @@ class Runtime:
 
     name: str
     """As the YAML calls the backend, with the options it gives it: two of one kind stay apart."""
-    backend: Backend
+    # a plugin's options need not be hashable; name and precision tell a plan's runtimes apart
+    backend: Backend = field(hash=False)
     precision: Precision
     version: str
     """Installed version, read without importing it."""
     skipped: str = ""
     builds: int = 1
     """Times the model is exported, built and loaded anew, to see how much builds differ."""
-    holds: Training | None = None
+    holds: Training | None = field(default=None, hash=False)
     """The one model that an endpoint serves; ``None`` for a runtime that is given each model."""
 
     @property
