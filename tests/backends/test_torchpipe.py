@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from alignkit.backends import BACKENDS, EncodedFiles
-from alignkit.backends.torchpipe import TorchpipeBackend
-from alignkit.backends.torchpipe_session import PipeSession, pipe_options
+from alignkit.backends.torchpipe import PipeSession, TorchpipeBackend, pipe_options
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.plugins import gpu_present
 from alignkit.preprocess import Normalise
