@@ -33,6 +33,7 @@ PREDICTION_CODE = (
     "models",
     "torch_settings.py",
     "rank.py",
+    "machine.py",
     "backends",
 )
 """The modules, besides `PIXEL_CODE`, that decide the logits of given weights."""
