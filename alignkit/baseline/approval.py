@@ -6,7 +6,6 @@ what the reviewer saw, and none is ever removed.
 
 from __future__ import annotations
 
-import fcntl
 import getpass
 import json
 import os
@@ -273,9 +272,10 @@ def _git(key: str) -> str:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the folder until done; a second process waits for the first."""
+    from filelock import FileLock
+
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("a+")
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        held = FileLock(folder / ".lock", fallback_to_soft=False).acquire()
+    with held:
         yield
