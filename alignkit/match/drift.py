@@ -12,9 +12,10 @@ import numpy as np
 
 from alignkit.compare.bootstrap import RESAMPLES, resample_weights
 from alignkit.compare.metrics import predicted_classes
-from alignkit.compare.statistics import Estimate, percentile_interval
+from alignkit.compare.statistics import percentile_interval
 from alignkit.errors import NothingCompared
 from alignkit.match import Match
+from alignkit.record import Estimate
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, FloatArray, Pixels
