@@ -45,7 +45,7 @@ def score(
 
     ``model`` has the buffers of rank 0 afterwards, on every rank.
     """
-    rank.spread(model.buffers())
+    rank.broadcast_tensors(model.buffers())
     model.eval()
     answers: list[tuple[float, list[int], list[int]]] = []
     with torch.inference_mode(), lowered(recipe, device):
