@@ -6,7 +6,7 @@ nothing but wait for such calls (`Rank.serve_calls`). Without a group, every met
 process and imports nothing.
 
 Training uses DDP. ``DataParallel`` is one process whose threads share Python's lock; it copies the
-weights to every GPU at every step, gathers on the first GPU and does not define the model's buffers.
+weights to every GPU at every step, gathers on the first and leaves the model's buffers undefined.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Rank:
     def raise_rank_errors(self) -> Iterator[None]:
         """Turn any exception of the block but `AlignkitError` into `RankError`.
 
-        Such an exception leaves the ranks out of step. A process without a group raises it as it is.
+        Such an exception leaves the ranks out of step. Without a group it is raised unchanged.
         """
         try:
             yield

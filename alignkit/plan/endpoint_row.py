@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alignkit.backends import Backend, Endpoint
+from alignkit.backends import Backend, RemoteBackend
 from alignkit.errors import ConfigError
 from alignkit.plugins import did_you_mean
 
@@ -17,7 +17,7 @@ def served_training(backend: Backend, trainings: tuple[Training, ...]) -> Traini
 
     Raises `ConfigError` if the endpoint does not say which of several rows it is.
     """
-    if not isinstance(backend, Endpoint):
+    if not isinstance(backend, RemoteBackend):
         return None
     rows = {each.row: each for each in reversed(trainings)}
     rows |= {each.given.name: each for each in trainings if each.given}
