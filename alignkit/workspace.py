@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from alignkit.errors import WorkspaceError
+from alignkit.progress import Progress
+from alignkit.rank import ALONE, Rank
 
 Kind = Literal["prepared", "trainings", "exports", "engines", "cells", "spreads", "comparisons"]
 HASHED: tuple[Kind, ...] = ("exports", "engines")
@@ -231,6 +233,15 @@ class Workspace:
 
     def _folder(self, kind: Kind, key: str) -> Path:
         return self.root / ".cache" / kind / key
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The tools that every stage of a run shares; it holds no configuration."""
+
+    workspace: Workspace
+    progress: Progress
+    rank: Rank = ALONE
 
 
 def _hashes(folder: Path) -> dict[str, str]:

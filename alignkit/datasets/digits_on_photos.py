@@ -19,8 +19,7 @@ from alignkit.plugins import Plugin
 from alignkit.workspace import code_version, content_key, file_sha256
 
 if TYPE_CHECKING:
-    from alignkit.datasets import Split
-    from alignkit.samples import Samples
+    from alignkit.samples import Samples, Split
 
 CLASSES = tuple("0123456789")
 LIBRARIES = ("scikit-learn", "numpy", "pillow")

@@ -12,9 +12,8 @@ from alignkit.plan import Evaluation, Plan, Training
 from alignkit.plan.attribution import PlannedAttribution, planned_attributions
 from alignkit.plan.pixel_comparison import PixelComparison
 from alignkit.plan.preparation import Preparation, preparations
-from alignkit.plan.rekey import settle_stored
 from alignkit.record.place import FULL
-from alignkit.workspace import Finished, Workspace, changed_parts
+from alignkit.workspace import Finished, Kind, Workspace, changed_parts
 
 State = Literal["cached", "to run", "impossible"]
 Work = Training | Evaluation | PlannedAttribution | PixelComparison | Preparation
@@ -60,28 +59,35 @@ class Forecast:
     """Of each path and split."""
 
 
+def planned_work(plan: Plan) -> list[tuple[str, Kind, Sequence[Work]]]:
+    """Every piece of work of a plan, as (field of `Forecast`, where it is stored, the work)."""
+    return [
+        ("prepared", "prepared", preparations(plan)),
+        ("trainings", "trainings", [each for each in plan.trainings if each.given is None]),
+        ("cells", "cells", plan.evaluations),
+        ("comparisons", "comparisons", plan.comparisons),
+        ("attributions", "comparisons", planned_attributions(plan)),
+    ]
+
+
 def forecast(plan: Plan, workspace: Workspace) -> Forecast:
-    """Look up all work of a plan; nothing is made and no image is read."""
-    plan = settle_stored(plan, workspace)
-    trained, predicted = workspace.finished("trainings"), workspace.finished("cells")
-    trainings = _outlooks([each for each in plan.trainings if each.given is None], trained)
-    cells = _outlooks(plan.evaluations, predicted)
-    compared = workspace.finished("comparisons")
-    attributions = _outlooks(planned_attributions(plan), compared)
-    comparisons = _outlooks(plan.comparisons, compared)
-    images, _ = plan.experiment.content.data.counts()
+    """Look up all work of a plan from `keyed_plan`; nothing is made and no image is read."""
+    work = planned_work(plan)
+    finished = {kind: workspace.finished(kind) for _, kind, _ in work}
+    found = {name: _outlooks(works, finished[kind]) for name, kind, works in work}
+    trained, compared = finished["trainings"], finished["comparisons"]
+    images, _ = plan.data.counts()
     estimate = Estimate(0.0, 0)
-    for training in _to_run(trainings):
+    for training in _to_run(found["trainings"]):
         estimate += _training_estimate(training.parts, images, trained)
-    for cell in _to_run(cells):
-        estimate += _cell_estimate(cell, predicted, trained)
-    for attribution in _to_run(attributions):
+    for cell in _to_run(found["cells"]):
+        estimate += _cell_estimate(cell, finished["cells"], trained)
+    for attribution in _to_run(found["attributions"]):
         estimate += _attribution_estimate(attribution, compared)
     comparing = Estimate(0.0, 0)
-    for comparison in _to_run(comparisons):
+    for comparison in _to_run(found["comparisons"]):
         comparing += _comparison_estimate(comparison, compared)
-    prepared = _outlooks(preparations(plan), workspace.finished("prepared"))
-    return Forecast(trainings, cells, attributions, estimate, comparisons, comparing, prepared)
+    return Forecast(**found, estimate=estimate, comparing=comparing)
 
 
 def _outlooks(works: Sequence[Work], finished: Sequence[Finished]) -> tuple[Outlook, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
-from alignkit.datasets import Split
 from alignkit.prepare import prepare_label, prepare_parts
 from alignkit.preprocess import Preprocess
+from alignkit.samples import Split
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
@@ -48,11 +48,10 @@ def preparations(plan: Plan) -> tuple[Preparation, ...]:
     """What the plan's trainings and cells take their pixels from; of given models no training."""
     if not plan.evaluations:
         return ()
-    content = plan.experiment.content
-    splits: tuple[Split, ...] = ("eval",) if content.models else get_args(Split)
-    images = {split: content.data.fingerprint(split) for split in splits}
+    splits: tuple[Split, ...] = get_args(Split) if plan.trains else ("eval",)
+    images = {split: plan.data.fingerprint(split) for split in splits}
     return tuple(
-        Preparation(path, split, images[split])
-        for path in plan.experiment.paths
+        Preparation(preprocess, split, images[split])
+        for preprocess in plan.preprocesses
         for split in splits
     )

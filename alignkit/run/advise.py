@@ -19,7 +19,7 @@ from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.plan import Plan, make_plan
 from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.record import AdviceFacts, Estimate
-from alignkit.workspace import Workspace, code_version, content_key
+from alignkit.workspace import Context, code_version, content_key
 
 if TYPE_CHECKING:
     from alignkit.match import Match
@@ -34,23 +34,25 @@ CODE = ("run", "match", "compare", "preprocess", *PIXEL_CODE)
 ALREADY = "what the models are trained with comes nearest already"
 
 
-def advise(plan: Plan, workspace: Workspace, progress: Progress) -> tuple[AdviceFacts, ...]:
+def advise(plan: Plan, context: Context) -> tuple[AdviceFacts, ...]:
     """One advice for each path it is asked for, or the reason why there is none."""
-    option = plan.experiment.content.advise
+    option = plan.advise
     if option is None:
         return ()
-    samples = _searched(plan.experiment.content.data.training(), option.images)
+    samples = _searched(plan.data.training(), option.images)
     served = [
-        path
-        for path in plan.experiment.paths[1:]
-        if path.name in option.served_by or not option.served_by
+        preprocess
+        for preprocess in plan.preprocesses[1:]
+        if preprocess.name in option.served_by or not option.served_by
     ]
-    reference = plan.experiment.reference
-    return tuple(_advice(each, reference, samples, option, workspace, progress) for each in served)
+    return tuple(_advice(each, plan.reference, samples, option, context) for each in served)
 
 
 def advised_plan(plan: Plan, advice: Sequence[AdviceFacts]) -> Plan:
-    """The plan with every advised path: trained with, where training is to change, and served."""
+    """The plan with every advised path: trained with, where training is to change, and served.
+
+    Its key is that of the plan without them: the record of a run is found by what was asked for.
+    """
     import yaml
 
     options = {
@@ -60,13 +62,11 @@ def advised_plan(plan: Plan, advice: Sequence[AdviceFacts]) -> Plan:
     }
     if not options:
         return plan
-    content = plan.experiment.content
-    paths = {**content.preprocess, **options}
-    more = replace(plan.experiment, content=content.model_copy(update={"preprocess": paths}))
-    whole = make_plan(more, ranks=plan.ranks)
+    whole = make_plan(plan.experiment.with_paths(options), ranks=plan.ranks)
     served_only = {each.advised for each in advice if each.change == "serving"}
     return replace(
         whole,
+        key=plan.key,
         trainings=tuple(
             each for each in whole.trainings if each.preprocess.name not in served_only
         ),
@@ -91,8 +91,7 @@ def _advice(
     reference: Preprocess,
     samples: Samples,
     option: AdviseOption,
-    workspace: Workspace,
-    progress: Progress,
+    context: Context,
 ) -> AdviceFacts:
     """What is stored of this search, or the search."""
     parts = {
@@ -103,14 +102,15 @@ def _advice(
         "code": code_version(*CODE),
     }
     key = content_key(parts)
-    folder = workspace.stored("comparisons", key)
+    folder = context.workspace.stored("comparisons", key)
     if folder is not None:
         return AdviceFacts.model_validate(json.loads((folder / "advice.json").read_text()))
     try:
-        facts = _search(served, reference, samples, option, progress)
+        facts = _search(served, reference, samples, option, context.progress)
     except AlignkitError as error:
         return AdviceFacts(served=served.name, change=option.change, reason=str(error))
-    with workspace.store("comparisons", key, parts, f"advise for {served.name}") as filling:
+    label = f"advise for {served.name}"
+    with context.workspace.store("comparisons", key, parts, label) as filling:
         (filling / "advice.json").write_text(facts.model_dump_json())
     return facts
 

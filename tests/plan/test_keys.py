@@ -19,7 +19,7 @@ from alignkit.predict import cell_parts
 from alignkit.predict.build_variability import spread_stored
 from alignkit.progress import NoProgress
 from alignkit.run.advise import advise
-from alignkit.workspace import code_version
+from alignkit.workspace import Context, code_version
 
 YAML = """\
 name: keys
@@ -73,7 +73,7 @@ def keys_of(plan: Plan, folder: Path) -> dict[str, str]:
     runtime = cell.runtime
     calibration = None
     if wanted := runtime.backend.calibration(runtime.precision):
-        images = plan.experiment.content.data.training()
+        images = plan.data.training()
         calibration = calibration_of(wanted, training.preprocess, images, Asked())
     source = Source(checkpoint, graph, calibration)
     (attribution,) = planned_attributions(plan)
@@ -84,7 +84,7 @@ def keys_of(plan: Plan, folder: Path) -> dict[str, str]:
         "cell": cell.key,
         "comparison": plan.comparisons[0].key,
         "attribution": attribution.key,
-        "advice": asked(advise, plan, Asked(), NoProgress()),
+        "advice": asked(advise, plan, Context(Asked(), NoProgress())),
         "export": exported,
         "engine": asked(build_engine, runtime.backend, source, runtime.precision, Asked())
         if calibration
