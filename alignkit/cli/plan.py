@@ -32,10 +32,10 @@ def plan(
     reports: Reports = Path("reports"),
     as_json: Json = False,
 ) -> None:
-    """Show what a run would do, and do nothing.
+    """Show the work of a run without doing it.
 
-    Every preparation, training, cell, attribution and comparison of pixels: cached, to run and why,
-    or impossible and why.
+    Lists every preparation, training, cell, attribution and pixel comparison as cached, to run (and
+    why) or impossible (and why).
     """
     from alignkit.experiment import load_experiment
     from alignkit.plan.forecast import forecast
@@ -43,18 +43,18 @@ def plan(
     from alignkit.workspace import Workspace
 
     codes = []
-    told = []
+    planned_files = []
     for file in files:
         try:
             workspace = Workspace(reports)
             planned = keyed_plan(load_experiment(file, overrides), workspace, cells=cells)
-            told.append((planned, forecast(planned, workspace)))
+            planned_files.append((planned, forecast(planned, workspace)))
         except AlignkitError as error:
             codes.append(tell(error, file))
     if as_json:
-        print(json.dumps([_as_json(*each) for each in told], indent=1))
-    elif told:
-        print("\n\n".join(_as_text(*each) for each in told))
+        print(json.dumps([_as_json(*each) for each in planned_files], indent=1))
+    elif planned_files:
+        print("\n\n".join(_as_text(*each) for each in planned_files))
     raise typer.Exit(worst(codes))
 
 
@@ -72,7 +72,7 @@ def _as_text(planned: Plan, expected: Forecast) -> str:
 
 
 def _pixels(planned: Plan, expected: Forecast) -> list[str]:
-    """Of a gate without models."""
+    """Format the plan of a gate without models."""
     from alignkit.experiment.rule import PIXEL_RULES
 
     _, images = planned.data.counts()
@@ -109,7 +109,7 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
 
 
 def _begin_with(planned: Plan) -> list[str]:
-    """The weights that trainings begin with, told without downloading them."""
+    """Name the initial weights of the trainings without downloading them."""
     begun = [each.parts["pretrained"] for each in planned.trainings if "pretrained" in each.parts]
     return [f"begin with {begun[0]}"] if begun else []
 
@@ -124,7 +124,7 @@ def _reason(outlook: Outlook) -> str:
 
 
 def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
-    """One row for the cells that differ in their seed alone."""
+    """Format one row for cells that differ only in their seed."""
     from alignkit.plan import Evaluation
 
     grouped: dict[tuple[str, str, str], list[Outlook]] = {}
@@ -142,7 +142,7 @@ def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
 
 
 def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
-    """What each attribution mixes, and how often; empty where there is none."""
+    """Format the stages and the number of mixtures of each attribution; empty if there is none."""
     from alignkit.plan.attribution import PlannedAttribution
 
     _, images = planned.data.counts()
@@ -163,13 +163,13 @@ def _counted_attributions(expected: Forecast) -> list[str]:
 
 
 def _advice(planned: Plan) -> list[str]:
-    """What ``advise`` adds; the path it finds is not known before the run."""
+    """Describe the work ``advise`` adds; its path is not known before the run."""
     advise = planned.advise
     if advise is None:
         return []
     paths = ", ".join(advise.served_by or [each.name for each in planned.preprocesses[1:]])
     trains = " trainings and" if advise.change == "training" else ""
-    return [f"advice     a search for {paths}; each advised path adds{trains} cells to the above"]
+    return [f"advice     a search for {paths}; each advised path adds{trains} cells"]
 
 
 def _counted(outlooks: Sequence[Outlook]) -> str:
@@ -191,13 +191,13 @@ def _disk(estimate: Estimate, work: str) -> str:
 
 def _memory(needed: Memory) -> str:
     parts = (
-        f"at most {_megabytes(needed.workers)} in workers, {_megabytes(needed.batch)} a batch, "
+        f"at most {_megabytes(needed.workers)} in workers, {_megabytes(needed.batch)} per batch, "
         f"{_megabytes(needed.caches)} of prepared pixels (files, mapped)"
     )
     if needed.available is None:
-        return f"{parts}; this system does not say what is available"
-    there = f"{parts}; {_megabytes(needed.available)} available"
-    return there if needed.fits else f"{there}: pixels are read from disk again in every epoch"
+        return f"{parts}; this system does not report the available memory"
+    memory = f"{parts}; {_megabytes(needed.available)} available"
+    return memory if needed.fits else f"{memory}: every epoch reads the pixels from disk again"
 
 
 def _megabytes(size: int) -> str:
