@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from alignkit.errors import WorkspaceError
+from alignkit.version import code_version
 from alignkit.workspace import (
     Workspace,
     changed_parts,
-    code_version,
     content_key,
     explained,
     file_sha256,
@@ -115,8 +115,8 @@ def test_equal_content_has_one_key_whatever_its_order():
 
 
 def test_code_version_follows_the_source_of_files_and_folders():
-    assert code_version("errors.py") != code_version("workspace.py")
-    assert len(code_version("decoders", "errors.py")) == 64
+    assert code_version(("errors.py",)) != code_version(("workspace.py",))
+    assert len(code_version(("decoders", "errors.py"))) == 64
 
 
 def test_sha256_of_a_file(tmp_path):
