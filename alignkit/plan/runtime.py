@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.backends import BACKENDS, Backend, Builder, Compiler, Precision
 from alignkit.engines.export import exporter_parts
 from alignkit.errors import ConfigError
+from alignkit.machine import vector_extensions
 from alignkit.plan.endpoint_row import served_training
 from alignkit.plugins import UNPROVEN, find_plugin
 from alignkit.preprocess import stage_identity
@@ -36,9 +37,11 @@ class Runtime:
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What its logits of given weights and inputs depend on: options and versions."""
+        """What its logits of given weights and inputs depend on: options, versions, processor."""
         backend = self.backend
         parts: dict[str, Any] = {"runtime": [stage_identity(backend), self.precision, self.version]}
+        if backend.on_cpu:
+            parts["processor"] = vector_extensions()
         if backend.needs_onnx:
             parts["export"] = exporter_parts()
         if isinstance(backend, Builder):

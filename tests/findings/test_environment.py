@@ -9,8 +9,8 @@ import pytest
 
 from alignkit.decoders import DECODERS
 from alignkit.findings import environment as module
-from alignkit.findings.environment import cpu_name, environment, git_revision
-from alignkit.machine import gpu_name
+from alignkit.findings.environment import environment, git_revision
+from alignkit.machine import gpu_name, vector_extensions
 from alignkit.record import Environment
 
 
@@ -43,8 +43,9 @@ def test_it_can_be_stored_in_a_record(found):
     assert Environment.model_validate_json(found.model_dump_json()) == found
 
 
-def test_the_cpu_has_a_name():
-    assert cpu_name().strip()
+def test_the_cpu_has_a_name_and_extensions(found):
+    assert found.cpu.strip()
+    assert found.extensions == vector_extensions()
 
 
 def test_without_a_driver_there_is_no_gpu(monkeypatch):
