@@ -21,7 +21,7 @@ import shutil
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,17 +147,6 @@ class Finished:
             raise DamagedError("its files are not those that were written")
 
 
-def changed_parts(finished: Sequence[Finished], parts: dict[str, Any], label: str) -> str:
-    """Which parts differ from the most similar work of this label; empty if there is none."""
-    changes: list[list[str]] = []
-    for each in finished:
-        names = parts.keys() | each.parts.keys()
-        if each.label == label:
-            changes.append(sorted(n for n in names if parts.get(n) != each.parts.get(n)))
-    changes.sort(key=len)
-    return ", ".join(changes[0]) if changes else ""
-
-
 @dataclass(frozen=True, slots=True)
 class Workspace:
     """The folder that holds every run of every experiment."""
@@ -208,7 +197,8 @@ class Workspace:
             with self.store(kind, key, parts, label) as filling:
                 make(filling)
             known = self.recall(kind, key, read)
-            assert known is not None
+            if known is None:
+                raise WorkspaceError(f"{label}: it is damaged right after it was written")
         return known
 
     def run_folder(self, experiment: str, run: str) -> Path:

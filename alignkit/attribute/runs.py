@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess
     from alignkit.samples import Samples
 
-FILE = "attributions.json"
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with (images done, of)."""
 Models: TypeAlias = "Sequence[Mapping[Runtime, Predicts]]"
@@ -62,13 +61,13 @@ def attribute_stored(
 
     def write(folder: Path) -> None:
         content = json.dumps([each.model_dump(mode="json") for each in attributed()])
-        (folder / FILE).write_text(content)
+        (folder / "attributions.json").write_text(content)
 
     return workspace.keep(planned.kind, planned.parts, planned.label, write, _read)
 
 
 def _read(folder: Path) -> tuple[AttributionFacts, ...]:
-    stored = json.loads((folder / FILE).read_text())
+    stored = json.loads((folder / "attributions.json").read_text())
     return tuple(AttributionFacts.model_validate(each) for each in stored)
 
 

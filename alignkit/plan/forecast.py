@@ -14,7 +14,7 @@ from alignkit.plan.pixel_comparison import PixelComparison
 from alignkit.plan.preparation import preparations
 from alignkit.plan.rekey import settle_stored
 from alignkit.record.place import FULL
-from alignkit.workspace import Finished, PlannedWork, Workspace, changed_parts
+from alignkit.workspace import Finished, PlannedWork, Workspace
 
 State = Literal["cached", "to run", "impossible"]
 
@@ -94,6 +94,17 @@ def _outlook(work: PlannedWork, stored: bool, finished: Sequence[Finished]) -> O
     if work.skipped:
         return Outlook(work, "impossible", work.skipped)
     return Outlook(work, "to run", changed_parts(finished, work.parts, work.label))
+
+
+def changed_parts(finished: Sequence[Finished], parts: dict[str, Any], label: str) -> str:
+    """Which parts differ from the most similar work of this label; empty if there is none."""
+    changes: list[list[str]] = []
+    for each in finished:
+        names = parts.keys() | each.parts.keys()
+        if each.label == label:
+            changes.append(sorted(n for n in names if parts.get(n) != each.parts.get(n)))
+    changes.sort(key=len)
+    return ", ".join(changes[0]) if changes else ""
 
 
 def _to_run(outlooks: Sequence[Outlook]) -> list[Any]:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from alignkit.preprocess import Normalise
     from alignkit.samples import Samples
 
-PREDICTIONS = "predictions.parquet"
 CHECKED_ALONE = 16
 """Images predicted again one at a time, to see what the size of a batch does."""
 
@@ -155,7 +154,7 @@ def predict(
             labels=np.asarray(samples.labels, np.int64)[prepared.decoded],
             logits=logits,
             classes=samples.classes,
-        ).to_parquet(folder / PREDICTIONS)
+        ).to_parquet(folder / "predictions.parquet")
         batch = check_batches(session, inputs, logits, batch_size).model_dump(mode="json")
         told = {"effective": session.effective(), "inputs": inputs.digest(), "batch": batch}
         write_atomically(folder / "session.json", json.dumps(told, indent=1))
@@ -168,7 +167,7 @@ def _read(folder: Path) -> Answer:
     from alignkit.compare.predictions import Predictions
 
     told = json.loads((folder / "session.json").read_text())
-    predictions = Predictions.from_parquet(folder / PREDICTIONS)
+    predictions = Predictions.from_parquet(folder / "predictions.parquet")
     batch = BatchCheck.model_validate(told["batch"])
     return Answer(predictions, told["effective"], told["inputs"], batch)
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from alignkit.arrays import Logits
     from alignkit.backends import FileSession, Session
 
-SPREAD = "spread.json"
-
 
 def measure_spread(
     first: Logits,
@@ -76,9 +74,9 @@ def spread_stored(
     spread = measure()
     if spread.builds == builds:
         with workspace.store("spreads", key, parts, f"{builds} builds") as filling:
-            write_atomically(filling / SPREAD, json.dumps(spread.model_dump(mode="json")))
+            write_atomically(filling / "spread.json", json.dumps(spread.model_dump(mode="json")))
     return spread
 
 
 def _read(folder: Path) -> BuildSpread:
-    return BuildSpread.model_validate_json((folder / SPREAD).read_text())
+    return BuildSpread.model_validate_json((folder / "spread.json").read_text())

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from alignkit.progress import Progress
     from alignkit.samples import Samples
 
-ADVICE = "advice.json"
 ALREADY = "what the models are trained with comes nearest already"
 
 
@@ -104,7 +103,7 @@ def _advice(
 
     def search(folder: Path) -> None:
         facts = _search(served, reference, samples, option, progress)
-        (folder / ADVICE).write_text(facts.model_dump_json())
+        (folder / "advice.json").write_text(facts.model_dump_json())
 
     label = f"advise for {served.name}"
     try:
@@ -116,7 +115,7 @@ def _advice(
 
 
 def _read(folder: Path) -> AdviceFacts:
-    return AdviceFacts.model_validate_json((folder / ADVICE).read_text())
+    return AdviceFacts.model_validate_json((folder / "advice.json").read_text())
 
 
 def _search(
