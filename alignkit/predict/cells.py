@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from alignkit.outcome import Ended, Failed, Measured, Skipped, attempt
 from alignkit.predict import (
     Answer,
+    cell_key,
     cell_parts,
-    forget_answer,
     open_session,
     predict,
     stored_answer,
@@ -129,7 +129,8 @@ class _Alike:
         if not isinstance(prepared, Measured):
             return prepared
         if self.runtime.backend.live:
-            forget_answer(evaluation, self.checkpoint, self.context.workspace)
+            key = cell_key(evaluation, self.checkpoint)
+            self.context.workspace.discard(evaluation.kind, key)
         stored = stored_answer(evaluation, self.checkpoint, self.context.workspace)
         return None if stored is None else Measured(stored)
 

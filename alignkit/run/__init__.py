@@ -118,7 +118,6 @@ def forget(plan: Plan, workspace: Workspace) -> None:
 
     The plan is one of `keyed_plan`'s.
     """
-    for _, kind, works in planned_work(plan):
+    for works in planned_work(plan).values():
         for each in works:
-            if workspace.stored(kind, each.key):
-                workspace.discard(kind, each.key)
+            workspace.discard(each.kind, each.key)
