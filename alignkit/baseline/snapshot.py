@@ -107,7 +107,7 @@ def snapshot_of(
     ``folder`` is that of its baselines; ``record``, which lies in ``run``, gives the metrics and
     predictions of a matrix; ``begins`` tells from where a path must be tapped, if at all.
     """
-    samples = experiment.content.data.evaluation() if samples is None else samples
+    samples = experiment.data.evaluation() if samples is None else samples
     begins = begins or {}
     usable = [
         path

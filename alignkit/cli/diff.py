@@ -110,7 +110,7 @@ def diff(
     if config is None and images and [path.suffix for path in images] in YAML:
         config, images = images[0], None
     experiment = _experiment(config, overrides)
-    entries = experiment.content.preprocess if experiment else {}
+    entries = experiment.entries if experiment else {}
     samples, source = samples_of(images or [], experiment, limit, only)
     request = DiffRequest(
         paths=named_paths(preprocess, size=size, entries=entries, max_pixels=max_pixels),

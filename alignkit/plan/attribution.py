@@ -77,26 +77,25 @@ def planned_attributions(
     ``ran`` holds the evaluations that were measured; by default it is all that can run. A model is
     attributed if its aligned cell is among them, in every runtime that all such models ran in.
     """
-    experiment = plan.experiment
-    rows = [each.row for each in plan.trainings if is_row_of(each.row, experiment.reference.name)]
+    rows = [each.row for each in plan.trainings if is_row_of(each.row, plan.reference.name)]
     if not rows:  # none of the given models was trained with it
         return ()
     if ran is None:
         ran = [each for each in plan.evaluations if not each.skipped]
-    models = _models(ran, rows[0], experiment.reference.name)
+    models = _models(ran, rows[0], plan.reference.name)
     first = next(iter(models.values()), [])
     shared = tuple(each for each in first if all(each in ran_in for ran_in in models.values()))
     return tuple(
         PlannedAttribution(
-            experiment.reference,
+            plan.reference,
             candidate,
             plan.fingerprint,
             tuple(models),
             shared,
-            resamples=experiment.content.evaluate.resamples,
+            resamples=plan.resamples,
             skipped=candidate.missing() if models else "no cell that it begins from can run",
         )
-        for candidate in experiment.paths[1:]
+        for candidate in plan.preprocesses[1:]
     )
 
 

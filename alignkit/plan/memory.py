@@ -42,12 +42,11 @@ def memory(plan: Plan) -> Memory:
     """Of a run of the whole plan; nothing is read or made."""
     from alignkit.prepare import pixel_identity
 
-    experiment = plan.experiment
-    height, width = experiment.reference.size
+    height, width = plan.reference.size
     image = height * width * 3 * WIDEST
-    distinct = {content_key(pixel_identity(path)) for path in experiment.paths}
-    images = sum(experiment.content.data.counts())
-    sizes = (experiment.content.train.batch_size, experiment.content.evaluate.batch_size)
+    distinct = {content_key(pixel_identity(each)) for each in plan.preprocesses}
+    images = sum(plan.data.counts())
+    sizes = (plan.recipe.batch_size, plan.batch_size)
     return Memory(
         workers=worker_bytes(image, batch=CHUNK, workers=usable_cpus(), prefetch=AHEAD),
         caches=images * len(distinct) * image,
