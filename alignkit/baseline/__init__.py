@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from alignkit.errors import BaselineError
 from alignkit.preprocess import Preprocess, StageName
+from alignkit.record.place import Place, Placed
 from alignkit.workspace import write_atomically
 
 FORMAT = 1
@@ -73,21 +74,12 @@ class StageLine(_Stored):
         return self.path, self.image, self.stage
 
 
-class MetricLine(_Stored):
+class MetricLine(Placed):
     """A metric of one entry of a matrix."""
 
-    trained_with: str
-    evaluated_with: str
-    backend: str
-    precision: str
     metrics: dict[str, float | None]
-    predictions: dict[str, str] = {}
+    predictions: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
     """Seed → predicted class of every image; see `alignkit.baseline.answers`."""
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """What the line is found by."""
-        return self.trained_with, self.evaluated_with, self.backend, self.precision
 
 
 class Head(_Stored):
@@ -116,7 +108,7 @@ class Baseline:
 
     head: Head
     lines: dict[LineKey, StageLine] = field(default_factory=dict)
-    metrics: dict[tuple[str, str, str, str], MetricLine] = field(default_factory=dict)
+    metrics: dict[Place, MetricLine] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -226,8 +218,8 @@ def parse_baseline(content: str, path: Path) -> Baseline:
             stored = json.loads(text)
             if "metrics" in stored:
                 metric = MetricLine.model_validate(stored)
-                known, key = metric.key in baseline.metrics, str(metric.key)
-                baseline.metrics[metric.key] = metric
+                known, key = metric.place in baseline.metrics, str(metric.place)
+                baseline.metrics[metric.place] = metric
             else:
                 line = StageLine.model_validate(stored)
                 known, key = line.key in baseline.lines, str(line.key)

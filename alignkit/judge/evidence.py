@@ -17,7 +17,6 @@ from alignkit.record import (
     PathFacts,
     PixelStage,
 )
-from alignkit.record.place import paths_of
 
 BASELINE = "baseline"
 
@@ -68,7 +67,7 @@ class Evidence:
         left_out = set(advised)
 
         def kept(each: Cell | MatrixEntry) -> bool:
-            return not left_out & {each.evaluated_with, *paths_of(each.trained_with)}
+            return not left_out & {each.evaluated_with, *each.row.preprocesses}
 
         return replace(
             self,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from alignkit.plan import PREDICTION_CODE
 from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess.stage_mixtures import make_hybrids, mixtures
-from alignkit.record.place import is_row_of
 from alignkit.workspace import code_version, content_key
 
 if TYPE_CHECKING:
     from alignkit.plan import Evaluation, Plan
     from alignkit.plan.runtime import Runtime
     from alignkit.preprocess import Preprocess
+    from alignkit.record.place import Row
 
 CODE = (
     "attribute",
@@ -94,7 +94,7 @@ def planned_attributions(
     attributed if its aligned cell is among them, in every runtime that all such models ran in.
     """
     experiment = plan.experiment
-    rows = [each.row for each in plan.trainings if is_row_of(each.row, experiment.reference.name)]
+    rows = [each.row for each in plan.trainings if each.row.is_only(experiment.reference.name)]
     if not rows:  # none of the given models was trained with it
         return ()
     if ran is None:
@@ -116,9 +116,9 @@ def planned_attributions(
     )
 
 
-def _models(ran: Sequence[Evaluation], row: str, reference: str) -> dict[str, list[Runtime]]:
+def _models(ran: Sequence[Evaluation], row: Row, reference: str) -> dict[str, list[Runtime]]:
     """Map each of the row's models that ran aligned to its runtimes on the reference path."""
-    own = [e for e in ran if e.training.row == row and e.evaluated_with == reference]
+    own = [e for e in ran if (e.place.row, e.place.column.preprocess) == (row, reference)]
     models: dict[str, list[Runtime]] = {e.training.key: [] for e in own if e.aligned}
     for each in own:
         if each.training.key in models:

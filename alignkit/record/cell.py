@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from alignkit.record.place import Placed
 from alignkit.record.stored import Artifact, Count, Estimate, State, Stored
 
 
@@ -136,14 +137,10 @@ class RowPair(ChangeFacts):
     candidate: tuple[str, str, str]
 
 
-class Cell(Stored):
+class Cell(Placed):
     """One evaluation: a training's model under a path, a backend and a precision."""
 
-    trained_with: str
     seed: int
-    evaluated_with: str
-    backend: str
-    precision: str
     aligned: bool
     key: str
     state: State
@@ -174,13 +171,9 @@ class Cell(Stored):
     another. Nothing is missing, and no rule applies."""
 
 
-class MatrixEntry(Stored):
+class MatrixEntry(Placed):
     """The cells of all seeds joined."""
 
-    trained_with: str
-    evaluated_with: str
-    backend: str
-    precision: str
     aligned: bool
     state: State
     reason: str = ""

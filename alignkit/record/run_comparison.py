@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from alignkit.record.place import Placed
+
 FORMAT: Literal[1] = 1
 # 1: 2026-11, first format.
 
@@ -54,13 +56,9 @@ class ImageChange(_Stored):
     after: str
 
 
-class EntryChange(_Stored):
+class EntryChange(Placed):
     """A place of the matrix in both runs."""
 
-    trained_with: str
-    evaluated_with: str
-    backend: str
-    precision: str
     aligned: bool
     change: Change
     reason: str = ""

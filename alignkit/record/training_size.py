@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from alignkit.record.place import Placed
 from alignkit.record.stored import Count, Estimate, Stored
 
 DriftMetric = Literal["churn", "recall.macro", "precision.macro"]
@@ -19,15 +20,10 @@ class SizePoint(Stored):
     """The matrix entry's own."""
 
 
-class SizeCurve(Stored):
-    """One entry of the matrix over the shares of the training images."""
+class SizeCurve(Placed):
+    """One entry of the matrix over the shares of the training images; its row has all of them."""
 
     metric: DriftMetric
-    trained_with: str
-    """The path, without the share."""
-    evaluated_with: str
-    backend: str
-    precision: str
     points: tuple[SizePoint, ...]
     """By growing training set, two or more."""
     change: Estimate

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from alignkit.compare.image_table import LAST
 from alignkit.record import Cell, RunRecord
+from alignkit.record.place import Column, Place
 from alignkit.report.scatter import Scatter, Steps, scatter, steps
 from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names, PathName
@@ -93,11 +94,10 @@ def _cells(record: RunRecord, pair: tuple[str, str]) -> tuple[Cell, Cell] | None
     for home in record.cells:
         if not (home.aligned and home.trained_with == pair[0] and home.predictions):
             continue
+        column = Column(pair[1], home.backend, home.precision)
         for cell in record.cells:
-            same = (cell.seed, cell.backend, cell.precision, cell.trained_with) == (
-                home.seed, home.backend, home.precision, home.trained_with,
-            )  # fmt: skip
-            if same and cell.evaluated_with == pair[1] and cell.predictions:
+            same = (cell.seed, cell.place) == (home.seed, Place(home.row, column))
+            if same and cell.predictions:
                 return home, cell
     return None
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alignkit.record import Estimate, RunRecord, SizeCurve
-from alignkit.record.place import paths_of
 from alignkit.report.spread_plot import SpreadPlot, spread_plot
 from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
 from alignkit.text.names import METRICS, Names
@@ -53,7 +52,7 @@ def across_paths(record: RunRecord, metric: str) -> list[SizeCurve]:
         each
         for each in record.training_sizes
         if each.metric == metric
-        and each.evaluated_with not in paths_of(each.trained_with)
+        and each.evaluated_with not in each.row.preprocesses
         and (each.backend, each.precision) in runtimes
     ]
 
