@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from alignkit.record import ClassDrift, Estimate, MatrixEntry, RunRecord
 from alignkit.report.svg import DotPlot, Interval, dot_plot
-from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, grouped, interval, points
 
@@ -92,7 +92,7 @@ def _interval(estimate: Estimate) -> Interval | None:
 def _table(kept: list[ClassDrift], title: str) -> Table:
     notes = Notes()
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(each.name),
                 Shown(grouped(each.support)),

@@ -13,7 +13,7 @@ from alignkit.compare.image_table import LAST
 from alignkit.record import Cell, RunRecord
 from alignkit.record.place import Column, Place
 from alignkit.report.scatter import Scatter, Steps, scatter, steps
-from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import grouped, percent, significant
 
@@ -139,11 +139,11 @@ def _quantiles(known: npt.NDArray[np.float32], title: str) -> Table:
     import numpy as np
 
     rows = tuple(
-        Row((Shown(percent(at, 0)), Shown(significant(float(np.quantile(known, at))))))
+        TableRow((Shown(percent(at, 0)), Shown(significant(float(np.quantile(known, at))))))
         for at in QUANTILES
     )
     columns = (*text_columns("Images"), *number_columns("Mean |Δ| at most, grey levels"))
-    equal = Row((Shown("equal in every value"), Shown(grouped(int((known == 0).sum())))))
+    equal = TableRow((Shown("equal in every value"), Shown(grouped(int((known == 0).sum())))))
     return Table(f"Per-image pixel difference, {title}", columns, (*rows, equal))
 
 
@@ -167,7 +167,7 @@ def _by_margin(
         lost = part[flipped[part]]
         kept = part[~flipped[part]]
         rows.append(
-            Row(
+            TableRow(
                 (
                     Shown(f"{name} quarter"),
                     Shown(f"{margin[part].min():.2f} … {margin[part].max():.2f}"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from alignkit.record import Estimate, RunRecord, SizeCurve
 from alignkit.report.spread_plot import SpreadPlot, spread_plot
-from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import METRICS, Names
 from alignkit.text.numbers import DASH, count, grouped, interval, percent, points
 
@@ -133,7 +133,7 @@ def _points(curve: SizeCurve) -> list[tuple[float, float, float, float]]:
 def _table(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> Table:
     notes = Notes()
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(names.short(curve.trained_with)),
                 Shown(names.short(curve.evaluated_with)),
@@ -154,7 +154,7 @@ def _table(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> 
 def _every(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> Table:
     notes = Notes()
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(names.short(curve.trained_with)),
                 Shown(names.short(curve.evaluated_with)),
