@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from alignkit.compare.cell_pairs import cell_pairs
-from alignkit.findings.drift import change_facts
 from alignkit.findings.matrix import predictions_of
 from alignkit.record import RowPair
 
@@ -45,7 +45,7 @@ def pairs_of(
             trained_with=str(row),
             reference=columns[i].names,
             candidate=columns[j].names,
-            **change_facts(pair),
+            **{each.name: getattr(pair, each.name) for each in fields(pair)},
         )
         for (i, j), pair in found.items()
     ]

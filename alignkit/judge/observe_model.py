@@ -8,7 +8,7 @@ from alignkit.errors import ExitCode
 from alignkit.experiment.rule import Rule
 from alignkit.experiment.rule_metric import RuleMetric
 from alignkit.judge.evidence import Evidence, Observed
-from alignkit.record import BaselineFacts, DriftFacts, MatrixEntry
+from alignkit.record import BaselineFacts, Drift, MatrixEntry
 
 
 def applies(rule: Rule, entry: MatrixEntry) -> bool:
@@ -53,7 +53,7 @@ def of_entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
     return found
 
 
-def _of_drift(rule: Rule, drift: DriftFacts, seeds: int, at: tuple[str, str, str, str]) -> Observed:
+def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str]) -> Observed:
     """Return what paired predictions say of a metric."""
     metric, n = rule.measured, drift.n // seeds
     if metric.field.startswith("logits."):
@@ -85,7 +85,7 @@ def _of_drift(rule: Rule, drift: DriftFacts, seeds: int, at: tuple[str, str, str
     )
 
 
-def _unseen(metric: RuleMetric, drift: DriftFacts, images: int) -> float:
+def _unseen(metric: RuleMetric, drift: Drift, images: int) -> float:
     """What a class, or the images as a whole, may change by without one of ``images`` showing it.
 
     A macro average moves most if it is the smallest class. Of precision, a class is taken to be

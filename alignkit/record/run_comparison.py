@@ -6,24 +6,15 @@ aligned cell of its row, in the same run and with the same seed.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Literal
 
 from alignkit.record.place import Placed
-
-FORMAT: Literal[1] = 1
-# 1: 2026-11, first format.
+from alignkit.record.stored import Count, Stored
 
 Change = Literal["new", "worse", "fixed", "better", "unchanged", "not compared"]
-Count = Annotated[int, Field(ge=0)]
 
 
-class _Stored(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Side(_Stored):
+class Side(Stored):
     """One of the two runs."""
 
     folder: str
@@ -35,7 +26,7 @@ class Side(_Stored):
     sentence: str
 
 
-class Difference(_Stored):
+class Difference(Stored):
     """Something that is not the same in both runs, and may be the cause."""
 
     what: str
@@ -43,7 +34,7 @@ class Difference(_Stored):
     after: str
 
 
-class ImageChange(_Stored):
+class ImageChange(Stored):
     """An image that flips in one run and not in the other, or flips to another class."""
 
     id: str
@@ -77,7 +68,7 @@ class EntryChange(Placed):
     images: tuple[ImageChange, ...] = ()
 
 
-class StageChange(_Stored):
+class StageChange(Stored):
     """A stage's own difference between two paths, in both runs."""
 
     reference: str
@@ -90,7 +81,7 @@ class StageChange(_Stored):
     reason: str = ""
 
 
-class PixelImage(_Stored):
+class PixelImage(Stored):
     """An image whose pixels differ more, or less, between two paths than they did."""
 
     id: str
@@ -100,7 +91,7 @@ class PixelImage(_Stored):
     after: float
 
 
-class PixelChange(_Stored):
+class PixelChange(Stored):
     """The images of a pair of paths by how their last pixels' difference changed."""
 
     reference: str
@@ -118,10 +109,11 @@ class PixelChange(_Stored):
     """The greatest changes, at most 20."""
 
 
-class RunComparison(_Stored):
+class RunComparison(Stored):
     """Two runs, held against each other."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
+    # 1: 2026-11, first format.
     alignkit: str
     command: str
     before: Side
