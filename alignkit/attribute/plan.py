@@ -71,7 +71,7 @@ def _opened(
     cells = {
         (each.training.key, each.runtime): each
         for each in ran
-        if each.evaluated_with == planned.reference.name
+        if each.place.column.preprocess == planned.reference.name
     }
 
     def session(model: str, runtime: Runtime) -> Session:

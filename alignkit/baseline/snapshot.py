@@ -28,6 +28,7 @@ from alignkit.decoders import Decoded, Outcome
 from alignkit.errors import AlignkitError
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
 from alignkit.progress import advancing
+from alignkit.record.place import Place
 from alignkit.samples import Samples
 from alignkit.torch_settings import usable_cpus
 
@@ -49,7 +50,7 @@ class Snapshot:
     """(path, stage) → distance of changed arrays to the golden tensors of the approved ones."""
     measured: set[LineKey] = field(default_factory=set)
     """The arrays that ``golden`` is over, those of stages without a line included."""
-    metrics: dict[tuple[str, str, str, str], MetricLine] = field(default_factory=dict)
+    metrics: dict[Place, MetricLine] = field(default_factory=dict)
 
     def as_baseline(self) -> Baseline:
         """The baseline this snapshot would make."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from alignkit.plan import Plan
     from alignkit.plan.forecast import Estimate, Forecast, Outlook
     from alignkit.plan.memory import Memory
+    from alignkit.record.place import Place
 
 NOT_MEASURED = "not measured yet on this machine"
 
@@ -127,17 +128,24 @@ def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
     """Format one row for cells that differ only in their seed."""
     from alignkit.plan import Evaluation
 
-    grouped: dict[tuple[str, str, str], list[Outlook]] = {}
+    grouped: dict[Place, list[Outlook]] = {}
     for outlook in outlooks:
         cell = outlook.work
         assert isinstance(cell, Evaluation)
-        runtime = f"{cell.runtime.name} {cell.runtime.precision}"
-        key = (cell.training.row, cell.evaluated_with, runtime)
-        grouped.setdefault(key, []).append(outlook)
+        grouped.setdefault(cell.place, []).append(outlook)
     rows: list[tuple[str, ...]] = [("trained with", "evaluated with", "in", "cells", "")]
-    for key, same in grouped.items():
+    for place, same in grouped.items():
+        row, preprocess, backend, precision = place.names
         reasons = {_reason(outlook): None for outlook in same}
-        rows.append((*key, _counted(same), "; ".join(filter(None, reasons))))
+        rows.append(
+            (
+                row,
+                preprocess,
+                f"{backend} {precision}",
+                _counted(same),
+                "; ".join(filter(None, reasons)),
+            )
+        )
     return rows
 
 

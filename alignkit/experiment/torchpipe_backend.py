@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Place = Literal["encoded", "mat", "cpu", "cuda"]
+ImageForm = Literal["encoded", "mat", "cpu", "cuda"]
 """Where an image is: still bytes, an OpenCV matrix, or a tensor on the CPU or a GPU."""
 
 SCHEDULING = frozenset(
@@ -27,16 +27,16 @@ class TorchpipeBackend:
     """One backend's effect on an image."""
 
     does: Literal["decode", "resize", "letterbox", "colour", "move", "nothing", "infer"]
-    takes: tuple[Place, ...] = ()
+    takes: tuple[ImageForm, ...] = ()
     """Where the image must be; empty: anywhere."""
-    gives: Place | None = None
+    gives: ImageForm | None = None
     """Where it is afterwards; ``None``: where it was."""
     reads: tuple[str, ...] = ()
     """Keys of the node it heeds."""
 
 
-_MAT: tuple[Place, ...] = ("mat",)
-_TENSOR: tuple[Place, ...] = ("cpu", "cuda")
+_MAT: tuple[ImageForm, ...] = ("mat",)
+_TENSOR: tuple[ImageForm, ...] = ("cpu", "cuda")
 _CVT_MAT = TorchpipeBackend("colour", _MAT, reads=("color",))
 _CVT_TENSOR = TorchpipeBackend("colour", _TENSOR, reads=("color",))
 

@@ -141,7 +141,7 @@ def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
         logged["epochs"] = epochs = tuple(Epoch(**epoch) for epoch in log["epochs"])
         logged["files"] = write_logs(checkpoint, trained.training, epochs, folder)
     return TrainingFacts(
-        preprocess=trained.training.row,
+        preprocess=str(trained.training.row),
         seed=trained.training.seed,
         state=state,
         reason=reason,

@@ -18,7 +18,7 @@ from alignkit.plan.pixel_comparison import PixelComparison
 from alignkit.plan.runtime import Runtime, not_served, runtimes_of
 from alignkit.prepare import pixel_identity
 from alignkit.preprocess import Preprocess, stage_identity
-from alignkit.record.place import FULL, cell_name, row_name
+from alignkit.record.place import FULL, Column, Place, Row
 from alignkit.version import ALL_LAYERS, LOGIT_LAYERS, WEIGHT_LAYERS, code_version
 from alignkit.workspace import PlannedWork, content_key
 
@@ -50,15 +50,15 @@ class Training(PlannedWork):
         return self.mix or (self.preprocess,)
 
     @property
-    def row(self) -> str:
-        """Name of the matrix row: the trainings that differ in their seed alone."""
+    def row(self) -> Row:
+        """Of the matrix: the trainings that differ in their seed alone."""
         model = self.given.name if self.given else ""
-        return row_name([path.name for path in self.paths], self.fraction, model)
+        return Row(tuple(path.name for path in self.paths), self.fraction, model)
 
     @property
     def label(self) -> str:
         """In words, the same whatever the options are."""
-        return self.row if self.given else f"train {self.row} seed {self.seed}"
+        return str(self.row) if self.given else f"train {self.row} seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,11 @@ class Evaluation(PlannedWork):
     """Evaluated as it was trained, in the reference runtime: what its row is compared with."""
 
     @property
-    def evaluated_with(self) -> str:
-        """Whose preprocessing the images go through: a path's, or the runtime's own."""
-        return self.runtime.backend.own_path or self.preprocess.name
+    def place(self) -> Place:
+        """In the matrix, where it stands with those of other seeds."""
+        runtime = self.runtime
+        preprocess = runtime.backend.own_path or self.preprocess.name
+        return Place(self.training.row, Column(preprocess, runtime.name, runtime.precision))
 
     @property
     def live(self) -> bool:
@@ -104,17 +106,11 @@ class Evaluation(PlannedWork):
         return self.runtime.backend.live
 
     @property
-    def cell(self) -> str:
-        """What ``--cell`` calls it, and every seed's of its place in the matrix."""
-        runtime = self.runtime
-        return cell_name(self.training.row, self.evaluated_with, runtime.name, runtime.precision)
-
-    @property
     def label(self) -> str:
         """In words, the same whatever the options are."""
+        column = self.place.column
         return (
-            f"{self.training.label} on {self.evaluated_with} "
-            f"in {self.runtime.name} {self.runtime.precision}"
+            f"{self.training.label} on {column.preprocess} in {column.backend} {column.precision}"
         )
 
 

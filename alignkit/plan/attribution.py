@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from alignkit.preprocess.stage_mixtures import make_hybrids, mixtures
-from alignkit.record.place import is_row_of
 from alignkit.version import SHARE_LAYERS, code_version
 from alignkit.workspace import PlannedWork
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from alignkit.plan import Evaluation, Plan
     from alignkit.plan.runtime import Runtime
     from alignkit.preprocess import Preprocess
+    from alignkit.record.place import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def planned_attributions(
     ``ran`` holds the evaluations that were measured; by default it is all that can run. A model is
     attributed if its aligned cell is among them, in every runtime that all such models ran in.
     """
-    rows = [each.row for each in plan.trainings if is_row_of(each.row, plan.reference.name)]
+    rows = [each.row for each in plan.trainings if each.row.is_only(plan.reference.name)]
     if not rows:  # none of the given models was trained with it
         return ()
     if ran is None:
@@ -99,9 +99,9 @@ def planned_attributions(
     )
 
 
-def _models(ran: Sequence[Evaluation], row: str, reference: str) -> dict[str, list[Runtime]]:
+def _models(ran: Sequence[Evaluation], row: Row, reference: str) -> dict[str, list[Runtime]]:
     """Map each of the row's models that ran aligned to its runtimes on the reference path."""
-    own = [e for e in ran if e.training.row == row and e.evaluated_with == reference]
+    own = [e for e in ran if (e.place.row, e.place.column.preprocess) == (row, reference)]
     models: dict[str, list[Runtime]] = {e.training.key: [] for e in own if e.aligned}
     for each in own:
         if each.training.key in models:

@@ -81,7 +81,7 @@ def served_training(backend: Backend, trainings: tuple[Training, ...]) -> Traini
     """
     if not isinstance(backend, Endpoint):
         return None
-    rows = {each.row: each for each in reversed(trainings)}
+    rows = {str(each.row): each for each in reversed(trainings)}
     rows |= {each.given.name: each for each in trainings if each.given}
     if not backend.serves and len({each.row for each in trainings}) == 1:
         return trainings[0]

@@ -31,7 +31,6 @@ from alignkit.record import (
     RunRecord,
     WorstImage,
 )
-from alignkit.record.place import is_row_of
 from alignkit.run.mitigation import Outcomes, check_advice
 from alignkit.run.pixel_comparison import worst_images
 from alignkit.version import __version__
@@ -172,13 +171,13 @@ def _flips(predicted: Sequence[Predicted], reference: str, candidate: str) -> Ca
 
     Each in the runtime of its aligned cell.
     """
-    row = [each for each in predicted if is_row_of(each.evaluation.training.row, reference)]
+    row = [each for each in predicted if each.evaluation.training.row.is_only(reference)]
     aligned = {each.evaluation.training.key: each for each in row if each.evaluation.aligned}
     homes = [(aligned[each.evaluation.training.key], each) for each in row]
     pairs = [
         (_classes(home), _classes(each))
         for home, each in homes
-        if each.evaluation.evaluated_with == candidate
+        if each.evaluation.place.column.preprocess == candidate
         and each.evaluation.runtime == home.evaluation.runtime
         and isinstance(home.ended, Measured)
         and isinstance(each.ended, Measured)

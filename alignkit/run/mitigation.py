@@ -23,7 +23,7 @@ from alignkit.record import (
     MatrixEntry,
     MitigationFacts,
 )
-from alignkit.record.place import is_row_of
+from alignkit.record.place import Column
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
@@ -57,8 +57,7 @@ class Outcomes:
     def drift(self, trained: str, served: str) -> Drift | None:
         """Of models trained with one path and served with another; ``None`` if not measured."""
         for each in self.matrix:
-            place = each.evaluated_with, each.backend, each.precision
-            if is_row_of(each.trained_with, trained) and place == (served, *self.runtime()):
+            if each.row.is_only(trained) and each.column == Column(served, *self.runtime()):
                 return each.drift
         return None
 
@@ -68,7 +67,7 @@ class Outcomes:
         for each in self.predicted:
             evaluation, made = each.evaluation, predictions_of(each)
             runtime = evaluation.runtime.name, evaluation.runtime.precision
-            own = is_row_of(evaluation.training.row, self.reference)
+            own = evaluation.training.row.is_only(self.reference)
             same = (evaluation.preprocess.name, runtime) == (served, self.runtime())
             if own and same and made is not None:
                 found.setdefault(each.seed, made)

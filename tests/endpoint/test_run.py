@@ -116,7 +116,7 @@ def test_an_endpoint_is_asked_about_the_row_it_serves_alone(tmp_path):
     served = "{name: kserve, url: 'http://127.0.0.1:1', model: m, serves: other}"
     plan = make_plan(experiment(tmp_path, served, models=TWO))
     asked = {
-        each.training.row: each.skipped
+        str(each.training.row): each.skipped
         for each in plan.evaluations
         if each.runtime.name.startswith("kserve") and "not installed" not in each.skipped
     }

@@ -254,7 +254,7 @@ def test_a_run_with_an_onnx_file_trains_nothing_and_measures_every_cell_it_can(f
     models = f"[{{name: mine, onnx: {files['onnx']}, preprocess: opencv}}]"
     file.write_text(OWN.format(models=models))
     experiment = load_experiment(file)
-    assert {each.row for each in make_plan(experiment).trainings} == {"opencv (model mine)"}
+    assert {str(each.row) for each in make_plan(experiment).trainings} == {"opencv (model mine)"}
     record, _ = run_experiment(experiment, Context(Workspace(tmp_path / "reports"), NoProgress()))
     states = {(cell.backend, cell.state, cell.unsuited) for cell in record.cells}
     assert states == {("torch", "skipped", True), ("onnxruntime", "measured", False)}

@@ -67,7 +67,7 @@ def sides_of_cell(
     if not isinstance(trained.ended, Measured):
         ended = trained.ended
         why = ended.reason if isinstance(ended, Skipped) else ended.message
-        raise NothingCompared(f"there is no model for {evaluation.cell}: {why}")
+        raise NothingCompared(f"there is no model for {evaluation.place}: {why}")
     checkpoint = trained.ended.value
     batch = _batch(evaluation, sets, count)
     source = model_source(evaluation, checkpoint, sets, context.workspace)
@@ -84,15 +84,15 @@ def sides_of_cell(
 def chosen_cell(plan: Plan, cell: str) -> Evaluation:
     """The evaluation that ``TRAINED/EVALUATED/BACKEND/PRECISION`` names, of the first seed."""
     followed = {
-        each.cell: each
+        str(each.place): each
         for each in reversed(plan.evaluations)
         if each.runtime.backend.needs_onnx and not each.aligned and not each.runtime.backend.live
     }
     if cell in followed:
         return followed[cell]
-    known = [*dict.fromkeys(each.cell for each in plan.evaluations)]
+    known = [*dict.fromkeys(str(each.place) for each in plan.evaluations)]
     if cell in known:
-        evaluation = next(each for each in plan.evaluations if each.cell == cell)
+        evaluation = next(each for each in plan.evaluations if str(each.place) == cell)
         require_followed(evaluation.runtime.name, needs_onnx=evaluation.runtime.backend.needs_onnx)
         raise ConfigError(f"--cell {cell!r} is in the reference runtime; name another runtime's")
     if cell or not followed:
