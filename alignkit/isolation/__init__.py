@@ -31,6 +31,8 @@ from alignkit.isolation.worker_process import AHEAD, WorkerProcess, Zygote
 Result = TypeVar("Result")
 
 IMAGES_A_TASK = 8  # fixed, so that float sums are added in one order however many workers there are
+TASKS_A_WORKER = 4
+"""Tasks for each worker whose results are held at a time, so that memory is bounded."""
 TICK = 0.05
 """Seconds between two looks at what the workers take."""
 WARM_UP_SECONDS = 600.0
@@ -161,7 +163,7 @@ class _Crew(Generic[Result]):
         """Few tasks are under way at a time, so that memory is bounded."""
         under_way: deque[list[Result | None]] = deque()
         while True:
-            while len(under_way) < 4 * self.size and (
+            while len(under_way) < TASKS_A_WORKER * self.size and (
                 some := tuple(islice(images, self.images_a_task))
             ):
                 task: _Task[Result] = _Task(some, [None])

@@ -132,8 +132,8 @@ def _fitted(
         pixels = [each.pixels for each in images if each.pixels is not None]
         if len(pixels) == len(paths):
             tensors.append(arranged(recorded, row, found.layout).reshape(-1, 3).astype(np.float64))
-            for column, each in zip(ours, pixels, strict=True):
-                column.append(each.reshape(-1, 3).astype(np.float64))
+            for column, image in zip(ours, pixels, strict=True):
+                column.append(image.reshape(-1, 3).astype(np.float64))
     whole = np.concatenate(tensors)
     fits = (fit(np.concatenate(column), whole) for column in ours)
     return dict(zip(coloured, fits, strict=True))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
 from alignkit.decoders import DECODERS, Decoded, Outcome
 from alignkit.errors import AlignkitError, BackendError
@@ -54,14 +54,16 @@ def run_isolated(
     gpu = any(plugin.gpu for plugin in plugins)
     processes = processes or usable_cpus()
     # a driver does not survive forking, so GPU libraries are left to the workers
-    modules = dict.fromkeys(each.module for each in plugins if each.module and not each.gpu)
+    libraries = [each.module for each in plugins if each.module and not each.gpu]
+    stages = [stage for path in paths for stage in (path.decode, path.resize.resizer)]
+    classes = [type(each).__module__ for each in (work, *stages)]  # else every worker imports them
     try:
         yield from process_wide().run(
             work,
             images,
             processes=min(processes, GPU_WORKERS) if gpu else processes,
             limits=limits or LIMITS,
-            modules=(*ALWAYS, *modules),
+            modules=tuple(dict.fromkeys((*ALWAYS, *libraries, *classes))),
             images_a_task=images_a_task,
         )
     except WarmUpDied as death:
@@ -149,7 +151,9 @@ def final_pixels(taps: Taps) -> FinalPixels:
     """The last of a path's taps, in an order that shared memory can hold."""
     import numpy as np
 
-    last = None if taps.last is None else np.ascontiguousarray(taps.last)
+    last = taps.last
+    if last is not None:
+        last = cast("Pixels", np.ascontiguousarray(last))
     return FinalPixels(taps.decoded.outcome, taps.decoded.reason, last)
 
 

@@ -35,7 +35,7 @@ from tests.photos import encoded, photo
 
 TRAINED = Preprocess("train", OpenCVDecoder(), Resize(OpenCVResizer(), (16, 16)))
 GOOD = encoded(photo(height=24, width=32))
-MODULES = ("cv2", "alignkit.compare.pixel_diff", "tests.fatal_decoders")
+MODULES = ("cv2", "alignkit.studies.diff.images", "tests.fatal_decoders")
 
 
 def images(count, *marked):
