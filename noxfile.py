@@ -12,8 +12,9 @@ nox.options.reuse_existing_virtualenvs = True
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style and common mistakes, by ruff; changes nothing."""
-    session.install("ruff")
+    """Style and common mistakes, by ruff; the floors of the house, by import-linter."""
+    session.install("ruff", "import-linter")
+    session.run("lint-imports", env={"PYTHONPATH": "."})
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
 

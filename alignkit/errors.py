@@ -68,6 +68,8 @@ class AlignkitError(Exception):
     """A message with the next step in it, for the user."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.USAGE
+    shared: bool = False
+    """Whether every process of a torchrun group raises it; `alignkit.rank.shared` says so."""
 
 
 class ConfigError(AlignkitError):

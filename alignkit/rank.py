@@ -78,15 +78,18 @@ class Rank:
             self.broadcast(None)
 
     def follow(self) -> None:
-        """Do what rank 0 calls for until it dismisses; what fails there fails here alike."""
+        """Do what rank 0 calls for until it dismisses.
+
+        An error that all ranks share is rank 0's to record. Any other is raised: rank 0 knows
+        nothing of it, and the ranks are out of step.
+        """
         while (called := self.broadcast(None)) is not None:
             work, arguments = called
             try:
                 work(self, **arguments)
-            except RankError:
-                raise
-            except AlignkitError:
-                continue  # `together` made it rank 0's too, which records it
+            except AlignkitError as error:
+                if not error.shared:
+                    raise
 
     def broadcast(self, value: Any) -> Any:
         """Rank 0's value, on every rank; must be picklable."""
@@ -139,9 +142,9 @@ class Rank:
             error = raised
         errors = self.gather(error and str(error))
         if error:
-            raise error
+            raise shared(error)
         if first := next(((n, each) for n, each in enumerate(errors) if each is not None), None):
-            raise ConfigError(f"rank {first[0]} of {self.world}: {first[1]}")
+            raise shared(ConfigError(f"rank {first[0]} of {self.world}: {first[1]}"))
         return value  # type: ignore[return-value]
 
     @contextmanager
@@ -167,6 +170,12 @@ class Rank:
 
 
 ALONE = Rank()
+
+
+def shared(error: AlignkitError) -> AlignkitError:
+    """Mark an error that every rank of the group raises at the same place."""
+    error.shared = True
+    return error
 
 
 def this_rank() -> Rank:

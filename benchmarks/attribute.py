@@ -6,7 +6,7 @@ Two stacks differ in four stages (decode, resize, quantise, colour), so 16 hybri
 image. *Naive* is how often a stage would run if each hybrid were made by itself, *distinct* how
 many different (input, stage) pairs there are, *run* how often it ran. Each distinct computation is
 then timed by itself, once; the cost is the time of all hybrids over the sum of these. Target: at
-most 1.5. Without a folder, photos of scikit-learn's are used.
+most 1.5. Without a folder, pieces of scikit-learn's photos are used.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from prepare import bundled_photos
 
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.preprocess import Colour, Preprocess, Quantise, Resize
 from alignkit.preprocess.stage_mixtures import Hybrids, all_mixtures, make_hybrids
 from alignkit.resizers.torch import TorchResizer
-from tests.photos import encoded, photo
 
 
 class Clock:
@@ -83,8 +83,7 @@ def main() -> None:
     if given.folder:
         files = [path.read_bytes() for path in sorted(given.folder.rglob("*.jpg"))[: given.images]]
     else:
-        photos = [photo("china", 427, 640), photo("flower", 427, 640)]
-        files = [encoded(photos[n % 2], quality=60 + n % 35) for n in range(given.images)]
+        files = bundled_photos(given.images)
     hybrids = make_hybrids(*stacks(given.side))
     wanted = all_mixtures(hybrids.factors)
     for file in files:

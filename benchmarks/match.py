@@ -3,7 +3,7 @@
     python benchmarks/match.py [--images 625] [--side 224] [--target pillow-train] [--folder DIR]
 
 625 images are 500 to search on and 125 for the check at the end. Every configuration that the base
-install has is tried. Without a folder, JPEGs of 500x375 pixels are cut from scikit-learn's photos.
+install has is tried. Without a folder, JPEGs are cut from scikit-learn's photos.
 Target: 200 configurations or more on 500 images in under 2 minutes on 2 cores.
 """
 
@@ -13,8 +13,7 @@ import argparse
 import time
 from pathlib import Path
 
-import numpy as np
-from sklearn.datasets import load_sample_image
+from prepare import bundled_photos
 
 from alignkit.datasets.images import Images
 from alignkit.match import match
@@ -22,8 +21,6 @@ from alignkit.match.configurations import configurations
 from alignkit.match.target import path_of, path_target
 from alignkit.match.text import headline
 from alignkit.samples import Samples
-from tests.photos import encoded
-from tests.stacks import samples_of
 
 BASE = {
     "decoders": ("opencv", "pillow", "torchvision", "simplejpeg", "torchpipe"),
@@ -32,14 +29,8 @@ BASE = {
 
 
 def photographs(count: int) -> Samples:
-    random = np.random.default_rng(0)
-    photos = [load_sample_image(name) for name in ("china.jpg", "flower.jpg")]
-    files = []
-    for index in range(count):
-        top, left = random.integers(0, (52, 140))
-        cut = photos[index % 2][top : top + 375, left : left + 500]
-        files.append(encoded(cut, quality=60 + index % 35, subsampling="4:2:0"))
-    return samples_of(files)
+    ids = tuple(map(str, range(count)))
+    return Samples(ids, (), (), bundled_photos(count).__getitem__, "benchmark")
 
 
 def main() -> None:

@@ -84,12 +84,13 @@ def test_a_live_display_ends_with_the_error_that_broke_it(monkeypatch):
         pass
 
 
-def test_no_progress_says_nothing():
+def test_no_progress_says_nothing(capsys):
     progress = NoProgress()
     progress.note("x")
     with progress.stage("a", 1, "b") as stage:
         stage.advance()
         stage.note("x")
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

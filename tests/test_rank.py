@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import DistributedSampler
 
 from alignkit.compare.predictions import Predictions
-from alignkit.errors import RankError
+from alignkit.errors import DataError, RankError
 from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
 from alignkit.progress import NoProgress
@@ -180,6 +180,31 @@ def test_what_one_rank_cannot_explain_ends_the_group():
         raise RuntimeError("Connection closed by peer")
     with pytest.raises(RuntimeError, match="closed"), ALONE.in_step():
         raise RuntimeError("closed")
+
+
+class Follower(Rank):
+    """The second of two ranks; rank 0 calls for one piece of work, then dismisses."""
+
+    def __init__(self, work) -> None:
+        super().__init__(1, 2, 1)
+        object.__setattr__(self, "called", [(work, {}), None])
+
+    def broadcast(self, value):
+        return self.called.pop(0)
+
+    def gather(self, value):
+        return [None, value]
+
+
+def test_what_fails_on_a_follower_alone_is_raised_and_what_all_share_is_left_to_rank_0():
+    def fail(*_: object) -> None:
+        raise DataError("only here")
+
+    with pytest.raises(DataError, match="only here"):
+        Follower(fail).follow()
+    together = Follower(lambda rank: rank.together(fail))
+    together.follow()
+    assert together.called == []
 
 
 def pid_of_rank(number: int, parent: int) -> int:

@@ -18,18 +18,19 @@ from alignkit.attribute.mixtures import Predicts, Sessions, observe
 from alignkit.attribute.switches import attribute_decode
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.outcome import Skipped
-from alignkit.plan.attribution import PlannedAttribution, Runtime
+from alignkit.plan.attribution import PlannedAttribution
 from alignkit.preprocess.stage_mixtures import Hybrids, Taken, make_hybrids, mixtures
 from alignkit.record import AttributionFacts
 from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
+    from alignkit.plan.runtime import Runtime
     from alignkit.preprocess import Preprocess
     from alignkit.samples import Samples
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with (images done, of)."""
-Models: TypeAlias = Sequence[Mapping[Runtime, Predicts]]
+Models: TypeAlias = "Sequence[Mapping[Runtime, Predicts]]"
 """Each model, one a seed, in every runtime."""
 
 
@@ -44,22 +45,24 @@ def attribute_stored(
     """`attribute_runs`, or what is stored of it under its content hash.
 
     ``opened`` gives the planned models in the planned runtimes; it is asked for only where nothing
-    is stored.
+    is stored. Nothing is read or stored where a runtime is live: it may answer differently today.
     """
+
+    def attributed() -> tuple[AttributionFacts, ...]:
+        paths = planned.reference, planned.candidate
+        with opened() as models:
+            return attribute_runs(
+                *paths, samples, models, resamples=planned.resamples, progress=progress
+            )
+
+    if planned.live:
+        return attributed()
     folder = workspace.stored("comparisons", planned.key)
     if folder is not None:
         stored = json.loads((folder / "attributions.json").read_text())
         return tuple(AttributionFacts.model_validate(each) for each in stored)
-    store = workspace.store("comparisons", planned.key, planned.parts, planned.label)
-    with store as filling, opened() as models:
-        facts = attribute_runs(
-            planned.reference,
-            planned.candidate,
-            samples,
-            models,
-            resamples=planned.resamples,
-            progress=progress,
-        )
+    with workspace.store("comparisons", planned.key, planned.parts, planned.label) as filling:
+        facts = attributed()
         content = json.dumps([each.model_dump(mode="json") for each in facts])
         (filling / "attributions.json").write_text(content)
     return facts
@@ -134,7 +137,7 @@ def _sessions(model: Mapping[Runtime, Predicts]) -> Sessions:
 
 
 def _name(runtime: Runtime) -> str:
-    return " ".join(runtime)
+    return f"{runtime.name} {runtime.precision}"
 
 
 def _wanted(stages: Sequence[str], others: Sequence[Runtime]) -> tuple[Taken, ...]:
@@ -167,11 +170,11 @@ def _rows(
         if metric != "pixels"
     }
     return attribution_facts(
-        replace(whole, metrics=metrics), backend=runtime[0], precision=runtime[1]
+        replace(whole, metrics=metrics), backend=runtime.name, precision=runtime.precision
     )
 
 
 def _difference(runtime: Runtime, base: Runtime) -> str:
     """``backend``, ``precision`` or both, swapped together."""
-    both = zip(("backend", "precision"), runtime, base, strict=True)
-    return "+".join(name for name, mine, theirs in both if mine != theirs)
+    names = ["backend"] if runtime.name != base.name else []
+    return "+".join([*names, *(["precision"] if runtime.precision != base.precision else [])])

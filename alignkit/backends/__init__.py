@@ -56,7 +56,10 @@ class Session(Protocol):
         ...
 
     def effective(self) -> dict[str, str]:
-        """What really ran, e.g. ``{"provider": "CPUExecutionProvider", "precision": "fp16"}``."""
+        """What really ran, e.g. ``{"provider": "CPUExecutionProvider", "precision": "fp16"}``.
+
+        ``warning``: why its logits hold on this machine alone; absent if nothing says so.
+        """
         ...
 
     def close(self) -> None:
@@ -97,6 +100,11 @@ class Backend(Protocol):
     @property
     def own_path(self) -> str:
         """Name of the preprocessing that it does itself; empty if it receives batches."""
+        ...
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether this machine's processor computes: its vector extensions decide the logits."""
         ...
 
     def impossible(self, precision: Precision) -> str:

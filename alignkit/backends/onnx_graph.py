@@ -23,6 +23,21 @@ def half_precision(onnx: Path) -> bytes:
     return converted
 
 
+def byte_products() -> bytes:
+    """A graph that multiplies ``bytes``, uint8 (4, 64), by int8 weights that are all 127."""
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = helper.make_graph(
+        [helper.make_node("MatMulInteger", ["bytes", "weights"], ["product"])],
+        "byte products",
+        [helper.make_tensor_value_info("bytes", TensorProto.UINT8, (4, 64))],
+        [helper.make_tensor_value_info("product", TensorProto.INT32, (4, 16))],
+        [numpy_helper.from_array(np.full((64, 16), 127, np.int8), "weights")],
+    )
+    return _serialised(graph)
+
+
 def products() -> bytes:
     """A graph that multiplies a matrix and convolves an image with the identity, in float32.
 
@@ -48,6 +63,12 @@ def products() -> bytes:
         [edge("product", 1024, 64), edge("convolved", 1, 64, 32, 32)],
         [numpy_helper.from_array(value, name) for name, value in weights.items()],
     )
+    return _serialised(graph)
+
+
+def _serialised(graph: Any) -> bytes:
+    from onnx import helper
+
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     serialised: bytes = model.SerializeToString()
     return serialised

@@ -33,6 +33,7 @@ class TorchpipeBackend:
     needs_onnx: ClassVar[bool] = True
     precisions: ClassVar[tuple[Precision, ...]] = ("served",)
     live: ClassVar[bool] = False
+    on_cpu: ClassVar[bool] = False
     own_path: ClassVar[str] = "torchpipe-gpu"
     engine: Literal["fp16", "fp32"] = "fp16"
     """What torchpipe is asked to build; nothing verifies what it did."""

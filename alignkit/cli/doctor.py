@@ -68,6 +68,7 @@ def _environment(found: Environment) -> str:
         ("python", found.python),
         ("platform", found.platform),
         ("cpu", f"{found.cpu}, {found.cores} cores"),
+        ("extensions", found.extensions),
         ("gpu", found.gpu),
         ("git", found.git or "not in a git repository"),
     ]

@@ -1,8 +1,8 @@
 """Checkpoint → engine: what a backend converts or compiles a model into, kept under a content hash.
 
 The hash covers model, precision, shapes, the backend's options, its library's version and the
-device. An engine is loaded because its hash is the one asked for and its files are, byte for byte,
-what was stored; never because a file lies there.
+device or the processor's vector extensions. An engine is loaded because its hash is the one asked
+for and its files are, byte for byte, what was stored; never because a file lies there.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import Backend, Builder, CalibrationSet, Precision
 from alignkit.errors import NothingCompared
+from alignkit.machine import vector_extensions
 from alignkit.models.engine_source import CALIBRATION, Calibration, Source
 from alignkit.prepare import prepare, prepare_parts
 from alignkit.preprocess import Preprocess, stage_identity
@@ -111,6 +112,8 @@ def engine_parts(backend: Backend, source: Source, precision: Precision) -> dict
         "code": code_version(*CODE),
         **own,
     }
+    if backend.on_cpu:  # it decides whether weights are quantised to 7 or to 8 bits
+        parts["processor"] = vector_extensions()
     if source.calibration and backend.calibration(precision):
         parts["calibration"] = source.calibration.key
     return parts

@@ -13,7 +13,7 @@ from pathlib import Path
 from alignkit.backends import BACKENDS
 from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
-from alignkit.machine import _output, gpu_name
+from alignkit.machine import _output, cpu_name, gpu_name, vector_extensions
 from alignkit.record import Environment
 from alignkit.resizers import RESIZERS
 from alignkit.version import __version__
@@ -43,16 +43,8 @@ def environment(decoders: Collection[str] = tuple(DECODERS)) -> Environment:
         codecs=codecs(decoders),
         flags=flags(),
         git=git_revision(Path.cwd()),
+        extensions=vector_extensions(),
     )
-
-
-def cpu_name() -> str:
-    """The processor's model name, or at least its architecture."""
-    cpuinfo = Path("/proc/cpuinfo")
-    for line in cpuinfo.read_text().splitlines() if cpuinfo.exists() else ():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def versions() -> dict[str, str]:

@@ -256,6 +256,7 @@ def _matrix_entry(
     state, reason = _joined_state(members, references, ran)
     is_aligned = members[0].evaluation.aligned
     sides = _sides(pairs)
+    answers = [each.ended.value for each in ran if isinstance(each.ended, Measured)]
     return MatrixEntry(
         trained_with=trained_with,
         evaluated_with=evaluated_with,
@@ -271,8 +272,11 @@ def _matrix_entry(
         unsuited=all(each.evaluation.unsuited for each in members),
         numeric=numeric_facts([*zip(bases, members, strict=True)]),
         non_finite=sum(each.non_finite for each in map(predictions_of, ran) if each),
-        batch=_greatest([e.ended.value.batch for e in ran if isinstance(e.ended, Measured)]),
+        batch=_greatest([each.batch for each in answers]),
         builds=_greatest([each.builds for each in ran if each.builds]),
+        warning=next(
+            (each.effective["warning"] for each in answers if "warning" in each.effective), ""
+        ),
     )
 
 

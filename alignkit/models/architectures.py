@@ -11,12 +11,11 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin, did_you_mean
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
     from alignkit.models.checkpoint import Checkpoint
@@ -186,6 +185,8 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
 
 def weights_hash(weights: Mapping[str, torch.Tensor]) -> str:
     """SHA-256 hex over names and values of a ``state_dict``."""
+    import torch
+
     digest = hashlib.sha256()
     for name, each in weights.items():
         digest.update(name.encode())

@@ -32,6 +32,8 @@ class Given:
         Raises `ConfigError` if there is no such file, `DataError` if an ONNX file lacks the weights
         beside it.
         """
+        from alignkit.models.architectures import model_version
+
         if not self.file.is_file():
             raise ConfigError(
                 f"model {self.name}: no file {self.file}; paths are relative to where alignkit is "
@@ -43,6 +45,8 @@ class Given:
             "model": self.model,
             "classes": list(self.classes),
         }
+        if self.model:  # the library's code, not the file, says how the weights are used
+            parts["library"] = model_version(self.model)
         if self.format == "onnx" and (beside := self._weights_beside()):
             parts["weights beside it"] = beside
         return parts

@@ -33,6 +33,7 @@ PREDICTION_CODE = (
     "models",
     "torch_settings.py",
     "rank.py",
+    "machine.py",
     "backends",
 )
 """The modules, besides `PIXEL_CODE`, that decide the logits of given weights."""
@@ -112,6 +113,11 @@ class Evaluation:
     def evaluated_with(self) -> str:
         """Whose preprocessing the images go through: a path's, or the runtime's own."""
         return self.runtime.backend.own_path or self.preprocess.name
+
+    @property
+    def live(self) -> bool:
+        """Whether the runtime may answer differently tomorrow."""
+        return self.runtime.backend.live
 
     @property
     def key(self) -> str:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+from alignkit.plan import PREDICTION_CODE
+from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess.stage_mixtures import make_hybrids, mixtures
 from alignkit.record.place import is_row_of
 from alignkit.workspace import code_version, content_key
 
 if TYPE_CHECKING:
     from alignkit.plan import Evaluation, Plan
+    from alignkit.plan.runtime import Runtime
     from alignkit.preprocess import Preprocess
 
-Runtime: TypeAlias = tuple[str, str]
-"""(backend, precision)."""
 CODE = (
     "attribute",
+    "plan",
     "compare",
     "preprocess",
-    "decoders",
-    "resizers",
+    "predict",
+    *PIXEL_CODE,
+    *PREDICTION_CODE,
 )
 """The modules that decide the shares."""
 
@@ -32,8 +35,9 @@ class PlannedAttribution:
 
     reference: Preprocess
     candidate: Preprocess
-    samples: str
-    """Fingerprint of the evaluation images."""
+    data: str
+    """Fingerprint of all images: the evaluation images are mixed, and int8 engines are calibrated
+    with training images."""
     models: tuple[str, ...]
     """Key of each model's training, one a seed."""
     runtimes: tuple[Runtime, ...]
@@ -47,10 +51,10 @@ class PlannedAttribution:
         """What its shares depend on."""
         paths = (self.reference, self.candidate)
         return {
-            "samples": self.samples,
+            "data": self.data,
             "paths": [[path.name, path.identity(), path.versions()] for path in paths],
             "models": list(self.models),
-            "runtimes": [list(runtime) for runtime in self.runtimes],
+            "runtimes": [[each.name, each.precision, each.parts] for each in self.runtimes],
             "resamples": self.resamples,
             "code": code_version(*CODE),
         }
@@ -59,6 +63,11 @@ class PlannedAttribution:
     def key(self) -> str:
         """Content hash of ``parts``."""
         return content_key(self.parts)
+
+    @property
+    def live(self) -> bool:
+        """Whether a runtime may answer differently tomorrow: the shares are then never stored."""
+        return any(each.backend.live for each in self.runtimes)
 
     @property
     def label(self) -> str:
@@ -76,36 +85,42 @@ class PlannedAttribution:
         return len(mixtures(self.factors))
 
 
-def planned_attributions(plan: Plan) -> tuple[PlannedAttribution, ...]:
-    """What a run attributes if every cell runs that can: the reference's models on other paths."""
+def planned_attributions(
+    plan: Plan, ran: Sequence[Evaluation] | None = None
+) -> tuple[PlannedAttribution, ...]:
+    """List the attributions of a run: the reference's models served along every other path.
+
+    ``ran`` holds the evaluations that were measured; by default it is all that can run. A model is
+    attributed if its aligned cell is among them, in every runtime that all such models ran in.
+    """
     experiment = plan.experiment
     rows = [each.row for each in plan.trainings if is_row_of(each.row, experiment.reference.name)]
     if not rows:  # none of the given models was trained with it
         return ()
-    own = [
-        each
-        for each in plan.evaluations
-        if each.training.row == rows[0]
-        and each.evaluated_with == experiment.reference.name
-        and not each.skipped
-    ]
-    samples = experiment.content.data.fingerprint("eval")
-    resamples = experiment.content.evaluate.resamples
+    if ran is None:
+        ran = [each for each in plan.evaluations if not each.skipped]
+    models = _models(ran, rows[0], experiment.reference.name)
+    first = next(iter(models.values()), [])
+    shared = tuple(each for each in first if all(each in ran_in for ran_in in models.values()))
     return tuple(
         PlannedAttribution(
             experiment.reference,
             candidate,
-            samples,
-            *_models(own),
-            resamples=resamples,
-            skipped=candidate.missing() if own else "no cell that it begins from can run",
+            plan.fingerprint,
+            tuple(models),
+            shared,
+            resamples=experiment.content.evaluate.resamples,
+            skipped=candidate.missing() if models else "no cell that it begins from can run",
         )
         for candidate in experiment.paths[1:]
     )
 
 
-def _models(own: Sequence[Evaluation]) -> tuple[tuple[str, ...], tuple[Runtime, ...]]:
-    """Trainings and runtimes, each once, in the order of the plan."""
-    models = dict.fromkeys(each.training.key for each in own)
-    runtimes = dict.fromkeys((each.runtime.name, each.runtime.precision) for each in own)
-    return tuple(models), tuple(runtimes)
+def _models(ran: Sequence[Evaluation], row: str, reference: str) -> dict[str, list[Runtime]]:
+    """Map each of the row's models that ran aligned to its runtimes on the reference path."""
+    own = [e for e in ran if e.training.row == row and e.evaluated_with == reference]
+    models: dict[str, list[Runtime]] = {e.training.key: [] for e in own if e.aligned}
+    for each in own:
+        if each.training.key in models:
+            models[each.training.key].append(each.runtime)
+    return models

@@ -90,7 +90,7 @@ def _outlooks(works: Sequence[Work], finished: Sequence[Finished]) -> tuple[Outl
 
 
 def _outlook(work: Work, stored: bool, finished: Sequence[Finished]) -> Outlook:
-    live = isinstance(work, Evaluation) and work.runtime.backend.live
+    live = isinstance(work, Evaluation | PlannedAttribution) and work.live
     if stored and not live:
         return Outlook(work, "cached")
     if work.skipped:
@@ -145,7 +145,9 @@ def _attribution_estimate(wanted: PlannedAttribution, attributed: Sequence[Finis
         each
         for each in attributed
         if each.label == wanted.label
-        and all(each.parts[name] == wanted.parts[name] for name in ("samples", "paths", "runtimes"))
+        and all(
+            each.parts.get(name) == wanted.parts[name] for name in ("data", "paths", "runtimes")
+        )
         and len(each.parts["models"]) == len(wanted.models)
     ]
     return _median(alike)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import BACKENDS, Backend, Builder, Compiler, Precision
 from alignkit.engines.export import exporter_parts
 from alignkit.errors import ConfigError
+from alignkit.machine import vector_extensions
 from alignkit.plan.endpoint_row import served_training
 from alignkit.plugins import UNPROVEN, find_plugin
 from alignkit.preprocess import stage_identity
@@ -23,21 +24,24 @@ class Runtime:
 
     name: str
     """As the YAML calls the backend, with the options it gives it: two of one kind stay apart."""
-    backend: Backend
+    # a plugin's options need not be hashable; name and precision tell a plan's runtimes apart
+    backend: Backend = field(hash=False)
     precision: Precision
     version: str
     """Installed version, read without importing it."""
     skipped: str = ""
     builds: int = 1
     """Times the model is exported, built and loaded anew, to see how much builds differ."""
-    holds: Training | None = None
+    holds: Training | None = field(default=None, hash=False)
     """The one model that an endpoint serves; ``None`` for a runtime that is given each model."""
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What its logits of given weights and inputs depend on: options and versions."""
+        """What its logits of given weights and inputs depend on: options, versions, processor."""
         backend = self.backend
         parts: dict[str, Any] = {"runtime": [stage_identity(backend), self.precision, self.version]}
+        if backend.on_cpu:
+            parts["processor"] = vector_extensions()
         if backend.needs_onnx:
             parts["export"] = exporter_parts()
         if isinstance(backend, Builder):

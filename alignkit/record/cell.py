@@ -200,6 +200,8 @@ class MatrixEntry(Stored):
     """Of the seed whose builds differ most."""
     unsuited: bool = False
     """As `Cell.unsuited`, in every seed."""
+    warning: str = ""
+    """Of the first seed whose session says that its logits hold on this machine alone."""
 
 
 class NoiseFloor(Stored):

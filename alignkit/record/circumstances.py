@@ -24,6 +24,8 @@ class Environment(Stored):
     """TF32, determinism, threads: settings that change numbers."""
     git: str
     """Revision of the folder the run was started in, ``-dirty`` if changed; empty outside git."""
+    extensions: str = ""
+    """The processor's vector extensions, or that they are unknown; empty in older records."""
 
 
 class DataFacts(Stored):

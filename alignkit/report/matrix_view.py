@@ -120,6 +120,18 @@ def significance(entries: Iterable[MatrixEntry], metric: str) -> str:
     )
 
 
+def warnings(entries: Iterable[MatrixEntry]) -> list[str]:
+    """Each runtime whose logits hold on this machine alone, with the first reason."""
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        if entry.warning:
+            found.setdefault(f"{entry.backend} {entry.precision}", []).append(entry.warning)
+    return [
+        f"{runtime}, {count(len(told), 'entry', 'entries')}: {told[0]}"
+        for runtime, told in found.items()
+    ]
+
+
 class _Builder:
     def __init__(self, record: RunRecord, names: Names, metric: str, against: str) -> None:
         self.names, self.metric, self.against, self.notes = names, metric, against, Notes()
@@ -185,10 +197,10 @@ class _Builder:
             if entry.drift is None
             else self._measured(entry, entry.drift, floor, entry_id(index), full)
         )
-        if entry.non_finite and not cell.mark:
-            lost = f"{count(entry.non_finite, 'output')} NaN or infinite: counted as wrong"
-            return replace(cell, mark=self.notes.mark(lost))
-        return cell
+        told = entry.warning
+        if entry.non_finite:
+            told = f"{count(entry.non_finite, 'output')} NaN or infinite: counted as wrong"
+        return replace(cell, mark=self.notes.mark(told)) if told and not cell.mark else cell
 
     def _reference(self, entry: MatrixEntry, row: str, full: str) -> MatrixCell:
         if self.metric == "churn":

@@ -86,11 +86,13 @@ def environment_tables(record: RunRecord) -> tuple[Table, ...]:
 
 def machine_facts(machine: Environment) -> dict[str, str]:
     """Name → value."""
+    extensions = {"Vector extensions": machine.extensions} if machine.extensions else {}
     return {
         "Git revision": machine.git or "not in a git repository",
         "Python": machine.python,
         "Platform": machine.platform,
         "CPU": f"{machine.cpu}, {machine.cores} cores",
+        **extensions,
         "GPU": machine.gpu,
     }
 

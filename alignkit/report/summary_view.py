@@ -9,7 +9,7 @@ from alignkit.record import Estimate, MatrixEntry, PublishedFacts, RunRecord
 from alignkit.report.advice_view import advice_sentence
 from alignkit.report.coverage_view import coverage_words
 from alignkit.report.flipped_view import flipped_sentences
-from alignkit.report.matrix_view import interval_words, significance
+from alignkit.report.matrix_view import interval_words, significance, warnings
 from alignkit.report.mix_view import mix_sentences
 from alignkit.report.published_view import published_label, tally
 from alignkit.report.stage_view import stage_sections
@@ -131,6 +131,7 @@ def _matrix(record: RunRecord, names: Names) -> Section:
         words += f" Noise floor of macro recall over seeds: {', '.join(floors)}."
     if told := significance(record.matrix, "recall.macro"):
         words += f" {told}"
+    words += "".join(f" {told}." for told in warnings(record.matrix))
     headers = ("Trained with", "Evaluated with", "Runtime", "Δ macro recall", "Churn",
                "Lost / gained", "Detectable Δ top-1")  # fmt: skip
     return _table("Drift matrix", words, headers, rows, text=3)

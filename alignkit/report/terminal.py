@@ -6,7 +6,7 @@ from pathlib import Path
 
 from alignkit.record import DriftFacts, MatrixEntry, RunRecord
 from alignkit.report.advice_view import advice_sentence
-from alignkit.report.matrix_view import ALPHA, interval_words, seeds_of, significance
+from alignkit.report.matrix_view import ALPHA, interval_words, seeds_of, significance, warnings
 from alignkit.report.published_view import published_label, tally
 from alignkit.text.columns import columns
 from alignkit.text.numbers import count, interval, percent, points
@@ -53,7 +53,7 @@ def _matrix(record: RunRecord) -> list[str]:
         ended = [entry for entry in record.matrix if entry.state == state]
         if ended:
             lines.append(f"{state}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}")
-    return lines
+    return lines + [f"warning: {told}" for told in warnings(record.matrix)]
 
 
 def _churn(entry: MatrixEntry) -> float:

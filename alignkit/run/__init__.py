@@ -108,7 +108,7 @@ def finished_record(plan: Plan, folder: Path) -> RunRecord | None:
 
     None if a cell is asked of a live endpoint, which may answer otherwise today.
     """
-    live = any(each.runtime.backend.live for each in plan.evaluations)
+    live = any(each.live for each in plan.evaluations)
     if live or not (folder / "record.json").exists():
         return None
     record = read_record(folder)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from alignkit.progress import Progress
     from alignkit.samples import Samples
 
-CODE = ("run", "match", *PIXEL_CODE)
+CODE = ("run", "match", "compare", "preprocess", *PIXEL_CODE)
 """The modules that decide what is advised."""
 ALREADY = "what the models are trained with comes nearest already"
 

@@ -20,7 +20,7 @@ from torch import nn
 from alignkit.errors import TrainingError
 from alignkit.models.architectures import build_model, model_version, weights_hash
 from alignkit.models.pretrained import begin_with
-from alignkit.rank import ALONE, Rank
+from alignkit.rank import ALONE, Rank, shared
 from alignkit.record import Epoch
 from alignkit.torch_settings import available_threads, reproducible, require_device
 from alignkit.train.augment import shuffle
@@ -138,10 +138,11 @@ def _device(task: Task, rank: Rank) -> torch.device:
 def _require_same(stored: dict[str, Any] | None, task: Task, rank: Rank) -> None:
     done = rank.gather(stored and len(stored["log"]["epochs"]))
     if len(set(done)) > 1:
-        raise TrainingError(
+        message = (
             f"the ranks do not see the same {task.unfinished}; --reports must be a folder that "
             "all machines share"
         )
+        raise shared(TrainingError(message))
 
 
 def _fresh_model(task: Task) -> tuple[nn.Module, dict[str, Any] | None]:
@@ -181,7 +182,7 @@ def _run_epoch(
     unfit = not_finite(losses / sizes, state.model, recipe, epoch)
     # the statistics of batch normalisation are each rank's own: what rank 0 finds is what holds
     if unfit := rank.broadcast(unfit):
-        raise TrainingError(f"{task.label}: {unfit}")
+        raise shared(TrainingError(f"{task.label}: {unfit}"))
     dealt = rank.gather(answers)
     labels = [label for part, _ in dealt for label in part]
     predicted = [answer for _, part in dealt for answer in part]

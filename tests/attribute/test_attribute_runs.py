@@ -8,13 +8,20 @@ import pytest
 from alignkit.attribute import attribute
 from alignkit.attribute.facts import attribution_facts
 from alignkit.attribute.runs import attribute_runs, attribute_stored
+from alignkit.backends.kserve import KServeBackend
+from alignkit.backends.onnxruntime import ONNXRuntimeBackend
+from alignkit.backends.torch import TorchBackend
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.plan.attribution import PlannedAttribution
+from alignkit.plan.runtime import Runtime
 from alignkit.workspace import Workspace
 from tests.attribute.test_attribute import ONE_RUNTIME, Projection
 from tests.stacks import REFERENCE, changed, turned_photos
 
-TORCH, ORT, HALF = ("torch", "fp32"), ("onnxruntime", "fp32"), ("onnxruntime", "fp16")
+TORCH = Runtime("torch", TorchBackend(), "fp32", "torch 2")
+ORT = Runtime("onnxruntime", ONNXRuntimeBackend(), "fp32", "onnxruntime 1")
+HALF = replace(ORT, precision="fp16")
+LIVE = Runtime("kserve", KServeBackend("http://x", "m", sends="tensors"), "served", "client 2")
 
 
 def model(seed: int = 0) -> dict:
@@ -27,7 +34,9 @@ def model(seed: int = 0) -> dict:
 
 def factors_of(rows, runtime, metric="churn"):
     (row,) = [
-        each for each in rows if (each.backend, each.precision) == runtime and each.metric == metric
+        each
+        for each in rows
+        if (each.backend, each.precision, each.metric) == (runtime.name, runtime.precision, metric)
     ]
     return {share.factor: share.effect.value for share in row.shares}
 
@@ -53,7 +62,7 @@ def test_rows_equal_those_of_each_runtime_by_itself():
         backend="torch",
         precision="fp32",
     )
-    mine = {row.metric: row for row in rows if (row.backend, row.precision) == TORCH}
+    mine = {row.metric: row for row in rows if row.backend == "torch"}
     for row in alone[1:]:
         assert mine[row.metric] == row
 
@@ -61,7 +70,9 @@ def test_rows_equal_those_of_each_runtime_by_itself():
 def test_equal_paths_leave_only_the_runtime_to_blame():
     other = replace(REFERENCE, name="other")
     rows = attribute_runs(REFERENCE, other, turned_photos(), [model()], resamples=200)
-    assert {(row.backend, row.precision) for row in rows} == {ORT, HALF}
+    assert {(row.backend, row.precision) for row in rows} == {
+        ("onnxruntime", "fp32"), ("onnxruntime", "fp16"),
+    }  # fmt: skip
     assert set(factors_of(rows, ORT)) == {"backend"}
 
 
@@ -90,6 +101,28 @@ def test_stored_rows_are_not_computed_again(tmp_path):
     assert len(opened) == 1
     rows("b")
     assert len(opened) == 2
+
+
+def test_a_live_runtime_is_asked_every_time_and_nothing_of_it_is_stored(tmp_path):
+    opened, samples = [], turned_photos()
+    planned = PlannedAttribution(
+        REFERENCE, changed("resize"), samples.fingerprint, ("a",), (TORCH, LIVE), 200
+    )
+
+    @contextmanager
+    def sessions():
+        opened.append(1)
+        yield [{TORCH: Projection(), LIVE: Projection(seed=len(opened))}]
+
+    def rows():
+        return attribute_stored(planned, samples, sessions, Workspace(tmp_path))
+
+    assert rows() != rows()
+    assert len(opened) == 2
+    assert not list(tmp_path.rglob("key.json"))
+    with Workspace(tmp_path).store("comparisons", planned.key, planned.parts, "an old one") as old:
+        (old / "attributions.json").write_text("[]")
+    assert rows()
 
 
 @pytest.mark.parametrize("models", [[], [{TORCH: Projection()}]])

@@ -53,6 +53,7 @@ def test_a_variable_that_says_no_is_no_ci(folder, monkeypatch, value):
     monkeypatch.setenv("CI", value)
     now = baseline(line("c.jpg"))
     approve(folder, now, changes(find_baseline(folder, HERE), now), reason="yes")
+    assert "yes" in {each.reason for each in read_approvals(folder)}
 
 
 def test_an_approval_without_a_reason_is_refused(folder):

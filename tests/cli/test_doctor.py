@@ -7,6 +7,7 @@ import pytest
 from alignkit.backends import BACKENDS
 from alignkit.backends.usable import usable_backends
 from alignkit.decoders import DECODERS
+from alignkit.machine import vector_extensions
 from alignkit.plugins import Plugin
 from alignkit.record import Environment
 
@@ -17,6 +18,11 @@ def test_a_machine_with_the_base_install_is_healthy(alignkit):
     for title in ("environment", "versions", "codecs", "flags", "decoder self-test", "plugins"):
         assert f"\n{title}\n" in f"\n{told.out}"
     assert "equals opencv" in told.out
+
+
+def test_the_vector_extensions_are_told(alignkit):
+    (line,) = [x for x in alignkit("doctor").out.splitlines() if x.startswith("  extensions ")]
+    assert line.split(maxsplit=1)[1] == vector_extensions()
 
 
 def test_the_json_holds_an_environment_as_records_store_it(alignkit):

@@ -24,7 +24,7 @@ def runs(monkeypatch, tmp_path, record) -> dict:
     outcomes: dict = {}
     done: list = []
 
-    def run_experiment(experiment, workspace, *, progress, fresh=False, cells=(), rank=None):
+    def run_or_check(experiment, workspace, *, progress, fresh=False, cells=(), rank=None):
         done.append((experiment.name, workspace.root, fresh))
         outcome = outcomes.get(experiment.name, 0)
         if isinstance(outcome, BaseException):
@@ -34,8 +34,8 @@ def runs(monkeypatch, tmp_path, record) -> dict:
         verdict = record.verdict.model_copy(update={"exit_code": outcome})
         return record.model_copy(update={"name": experiment.name, "verdict": verdict}), tmp_path
 
-    module = SimpleNamespace(run_experiment=run_experiment)
-    monkeypatch.setitem(sys.modules, "alignkit.run", module)
+    module = SimpleNamespace(run_or_check=run_or_check)
+    monkeypatch.setitem(sys.modules, "alignkit.gate.check", module)
     monkeypatch.setattr(
         "alignkit.report.write.write_report",
         lambda folder, form: Written(folder / "index.html", bytes=0, left_out=0),

@@ -13,7 +13,9 @@ from alignkit.preprocess.exif import exif_orientation
 
 def opened(kind: str) -> Image.Image:
     return Image.open(
-        io.BytesIO(resources.files("alignkit").joinpath("jpegs", f"{kind}.jpg").read_bytes())
+        io.BytesIO(
+            resources.files("alignkit.decoders").joinpath("jpegs", f"{kind}.jpg").read_bytes()
+        )
     )
 
 
@@ -25,7 +27,7 @@ def test_each_file_is_of_the_kind_it_is_named_after(kind, mode, sampling, orient
     image = opened(kind)
     assert image.mode == mode
     assert JpegImagePlugin.get_sampling(image) == sampling
-    encoded = resources.files("alignkit").joinpath("jpegs", f"{kind}.jpg").read_bytes()
+    encoded = resources.files("alignkit.decoders").joinpath("jpegs", f"{kind}.jpg").read_bytes()
     assert exif_orientation(encoded) == orientation
 
 

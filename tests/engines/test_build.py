@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from alignkit import machine as processor
 from alignkit.backends import Builder, CalibrationSet
 from alignkit.backends.onnx_graph import half_precision
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
@@ -29,6 +30,7 @@ class HalfFile:
     """A backend that builds for real: a float16 graph in a file."""
 
     needs_onnx: ClassVar[bool] = True
+    on_cpu: ClassVar[bool] = True
     gpu: str = "none"
     library: ClassVar[str] = "1"
 
@@ -112,6 +114,13 @@ def test_a_truncated_engine_is_built_again_with_a_warning(source, tmp_path, capl
 def test_whatever_an_engine_depends_on_changes_its_key(source, changed):
     backend, other, precision = changed(source)
     assert engine_parts(HalfFile(), source, "fp16") != engine_parts(backend, other, precision)
+
+
+def test_another_processor_is_another_engine(source, tmp_path, monkeypatch):
+    before = engine_parts(HalfFile(), source, "fp16")
+    (tmp_path / "cpuinfo").write_text("flags : avx2")
+    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
+    assert engine_parts(HalfFile(), source, "fp16") != before
 
 
 def other_graph(source: Source) -> Path:

@@ -214,7 +214,7 @@ def test_every_backend_for_the_cpu_is_one_that_torchpipe_has():
     options = {"resize_h": "8", "resize_w": "8", "color": "rgb", "device": "cpu"}
     compiled_with_cuda = {"DecodeTensor", "TensorrtTensor"}
     for name in BACKENDS.keys() - compiled_with_cuda:
-        omniback.init(name, options)
+        assert isinstance(omniback.init(name, options), omniback.Backend)
 
 
 def test_nesting_is_flattened():

@@ -145,3 +145,18 @@ def test_attributions_are_timed_by_those_of_the_same_images_paths_and_number_of_
     assert expected.attributions[0].state == "to run"
     assert expected.attributions[0].reason == "models"
     assert 0 <= expected.estimate.seconds < 60
+
+
+def test_what_a_live_endpoint_takes_part_in_is_attributed_in_every_run(workspace, tmp_path):
+    file = tmp_path / "live.yaml"
+    file.write_text(YAML)
+    endpoint = "{name: kserve, url: 'http://localhost:1', model: m, sends: tensors, serves: opencv}"
+    overrides = ["train.seeds=[3]", f"evaluate.backends=[torch, {endpoint}]"]
+    plan = make_plan(load_experiment(file, overrides))
+    assert [each.live for each in planned_attributions(plan)] == [True]
+    keep_attributions(workspace, plan)
+    assert [each.state for each in forecast(plan, workspace).attributions] == ["to run"]
+    # with a second seed, whose model the endpoint does not hold, no attribution asks it
+    assert not any(
+        each.live for each in planned_attributions(make_plan(load_experiment(file, overrides[1:])))
+    )

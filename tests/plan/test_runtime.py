@@ -1,6 +1,8 @@
 """What a runtime's logits depend on is in the keys of its cells."""
 
 import alignkit.engines.export
+from alignkit import machine as processor
+from alignkit.backends.kserve import KServeBackend
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.torch import TorchBackend
 from alignkit.plan.runtime import Runtime
@@ -35,3 +37,23 @@ def test_what_exports_a_model_is_part_of_the_cells_that_run_the_export(monkeypat
     assert [one != other for one, other in zip(before, after, strict=True)] == [True, False]
     libraries = before[0]["export"]["libraries"]
     assert [each.split()[0] for each in libraries] == ["torch", "onnx"]
+
+
+def test_other_vector_extensions_are_another_cell_wherever_the_processor_computes(
+    tmp_path, monkeypatch
+):
+    def keys(flags):
+        file = tmp_path / flags
+        file.write_text(f"flags : {flags}")
+        monkeypatch.setattr(processor, "CPUINFO", file)
+        return [
+            parts(TorchBackend()),
+            parts(ONNXRuntimeBackend()),
+            parts(TorchBackend(device="cuda")),
+            parts(ONNXRuntimeBackend(provider="cuda")),
+            parts(KServeBackend(url="http://x:1", model="m")),
+        ]
+
+    plain, vnni = keys("avx2"), keys("avx2 avx_vnni")
+    differ = [one != other for one, other in zip(plain, vnni, strict=True)]
+    assert differ == [True, True, False, False, False]

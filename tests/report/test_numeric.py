@@ -70,3 +70,10 @@ def test_outputs_that_are_not_finite_are_marked_in_the_matrix():
     for view in matrix_views(record, Names(record.paths)):
         told = [note.text for note in view.notes]
         assert "2\N{NO-BREAK SPACE}outputs NaN or infinite: counted as wrong" in told
+
+
+def test_a_session_that_holds_on_this_machine_alone_is_marked_in_the_matrix():
+    record = changed(quickstart(), "matrix", 1, warning="saturates here")
+    view = matrix_views(record, Names(record.paths))[0]
+    marks = [note.mark for note in view.notes if note.text == "saturates here"]
+    assert [cell.mark for row in view.rows for cell in row.cells].count(*marks) == 1

@@ -53,6 +53,15 @@ def test_entries_that_did_not_run_are_counted_with_a_reason(record):
     assert skipped[0].reason in summary(record, PAGE)
 
 
+def test_a_runtime_whose_logits_hold_here_alone_is_told_once(record):
+    warned = [each.model_copy(update={"warning": "saturates here"}) for each in record.matrix[:3]]
+    told = summary(record.model_copy(update={"matrix": (*warned, *record.matrix[3:])}), PAGE)
+    places = {f"{each.backend} {each.precision}" for each in warned}
+    lines = [line for line in told.splitlines() if line.startswith("warning: ")]
+    assert len(lines) == len(places)
+    assert all("saturates here" in line for line in lines)
+
+
 def test_a_failed_control_is_told(record):
     broken = Control(name="A/A", expected="0", observed="3", passed=False)
     told = summary(record.model_copy(update={"controls": (broken,)}), PAGE)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from alignkit.attribute.flipped import ALL_FLIPPED, NONE_FLIPPED
 from alignkit.errors import DataError, NothingCompared
 from alignkit.experiment import load_experiment
 from alignkit.outcome import Measured
@@ -113,7 +114,9 @@ def test_what_flipped_images_have_in_common_is_asked_for_every_other_path(finish
     for kind in found.subgroups:
         both = kind.images * kind.churn + (40 - kind.images) * kind.elsewhere
         assert both / 40 == pytest.approx(entry.drift.churn.value)
-    assert found.subgroups or found.reason
+    none_to_compare = {0: NONE_FLIPPED, 40: ALL_FLIPPED}.get(found.flipped, "")
+    assert found.reason == none_to_compare
+    assert bool(found.subgroups) is not bool(none_to_compare)  # a third of 40 images is enough
 
 
 def test_every_two_cells_of_a_row_are_compared(finished):

@@ -32,6 +32,7 @@ class KServeBackend:
     needs_onnx: ClassVar[bool] = False
     precisions: ClassVar[tuple[Precision, ...]] = ("served",)
     live: ClassVar[bool] = True
+    on_cpu: ClassVar[bool] = False
     unnamed: ClassVar[frozenset[str]] = frozenset(
         {"url", "serves", "concurrency", "timeout", "retries", "header", "header_env"}
     )

@@ -54,6 +54,11 @@ class ONNXRuntimeBackend:
     calibration_images: Annotated[int, Field(ge=1, le=100_000)] = 300
     calibration_choice: Choice = "balanced"
 
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the processor computes."""
+        return self.provider == "cpu"
+
     def impossible(self, precision: Precision) -> str:
         """Why the precision cannot run here; empty if it can."""
         if precision not in self.precisions:
@@ -71,6 +76,7 @@ class ONNXRuntimeBackend:
         cannot run the model in this precision.
         """
         from alignkit.backends.onnx_graph import graph_of
+        from alignkit.backends.onnxruntime.quantise import fusion_facts
         from alignkit.backends.onnxruntime.session import verified_session
         from alignkit.backends.onnxruntime.start import Start, require_no_crash
         from alignkit.models.engine_source import read_calibration
@@ -82,15 +88,18 @@ class ONNXRuntimeBackend:
             raise BackendError("onnxruntime needs the exported ONNX file")
         level = LEVELS[self.optimisation]
         told: dict[str, str] = {"optimisation": self.optimisation}
+        engine = onnx
         if precision == "int8":
-            told["calibration"] = read_calibration(onnx)
-            onnx = onnx / "model.onnx"
+            told["calibration"] = read_calibration(engine)
+            onnx = engine / "model.onnx"
         graph = graph_of(onnx, precision)
         if precision == "fp16" and self.provider == "cpu":
             require_no_crash(graph, level)
         options = provider_options(self.provider, precision)
         start = Start(PROVIDERS[self.provider], options, level, available_threads())
         session = verified_session(start, graph, (checkpoint.height, checkpoint.width), precision)
+        if precision == "int8":
+            told |= fusion_facts(session, start, engine)
         session.observed.update(told)
         return session
 

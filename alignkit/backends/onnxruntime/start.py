@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alignkit.backends.onnx_graph import products
+from alignkit.backends.onnx_graph import byte_products, products
 from alignkit.backends.onnxruntime.kernels import Kernels, kernels_in
 from alignkit.backends.refusal import refusal
 from alignkit.errors import BackendError, MissingDependency
@@ -95,6 +95,20 @@ class Start:
             )
 
         return named_arithmetic(survives)
+
+
+def kernels_saturate() -> bool:
+    """Whether the CPU provider's uint8 × int8 kernels cut sums of two products to 16 bits.
+
+    Those for x86 without VNNI do (``vpmaddubsw``). The kernels are asked, not the processor's
+    flags: a flag cannot be read on every system, an emulator or a hypervisor may show another
+    processor's, and another version of the runtime may choose by others.
+    """
+    import numpy as np
+
+    session = Start("CPUExecutionProvider", {}, "ORT_ENABLE_ALL", 1).session(byte_products())
+    product = session.run(None, {"bytes": np.full((4, 64), 255, np.uint8)})[0]
+    return bool((product != 64 * 255 * 127).any())
 
 
 def require_no_crash(graph: bytes, level: str) -> None:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field
 
 from alignkit.backends import CalibrationSet, Choice
-from alignkit.backends.openvino.precision import HINTS, NEEDS, processor_flags
+from alignkit.backends.openvino.precision import HINTS, NEEDS
 from alignkit.backends.openvino.quantise import NNCF
 from alignkit.errors import BackendError, MissingDependency
+from alignkit.machine import processor_flags
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +36,7 @@ class OpenVINOBackend:
     needs_onnx: ClassVar[bool] = True
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "bf16", "fp16", "int8")
     live: ClassVar[bool] = False
+    on_cpu: ClassVar[bool] = True
     own_path: ClassVar[str] = ""
     calibration_images: Annotated[int, Field(ge=1, le=100_000)] = 300
     calibration_choice: Choice = "balanced"

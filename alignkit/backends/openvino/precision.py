@@ -22,16 +22,6 @@ WEIGHTED = ("Convolution", "FullyConnected", "MatMul", "GroupConvolution")
 """Layers that multiply by weights: what a precision is judged by."""
 
 
-def processor_flags() -> frozenset[str]:
-    """An x86 processor's features as Linux names them; empty where it does not say."""
-    from pathlib import Path
-
-    file = Path("/proc/cpuinfo")
-    lines = file.read_text().splitlines() if file.exists() else []
-    flags = next((line for line in lines if line.startswith("flags")), "")
-    return frozenset(flags.partition(":")[2].split())
-
-
 def executed_layers(compiled: Any) -> dict[str, Counter[str]]:
     """Type → the layers with weights that compute in it, from the runtime's own graph."""
     found: dict[str, Counter[str]] = {}

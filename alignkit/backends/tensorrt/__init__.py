@@ -35,6 +35,7 @@ class TensorRTBackend:
     needs_onnx: ClassVar[bool] = True
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16")
     live: ClassVar[bool] = False
+    on_cpu: ClassVar[bool] = False
     own_path: ClassVar[str] = ""
     batch: tuple[int, int, int] = (1, 250, 250)
     """Smallest, usual and greatest batch of the optimisation profile; the kernels are chosen for

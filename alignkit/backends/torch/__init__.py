@@ -43,6 +43,11 @@ class TorchBackend:
     compile: bool = False
     """``torch.compile`` of the whole graph; nothing runs eagerly."""
 
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the processor computes."""
+        return self.device == "cpu"
+
     def impossible(self, precision: Precision) -> str:
         """Why the precision cannot run here; empty if it can."""
         if precision not in self.precisions:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from alignkit.gate.outputs import GateResult
 from alignkit.gate.outputs.places import explained, place, worst_first
+from alignkit.report.matrix_view import warnings
 from alignkit.text.columns import columns
 
 SHOWN = 12
@@ -57,6 +58,7 @@ def _facts(result: GateResult) -> list[str]:
         held = sum(control.passed for control in record.controls)
         rows.append(("self-test", f"{held} of {len(record.controls)} controls hold"))
         rows.append(("images", str(record.data.eval)))
+        rows += [("warning", told) for told in warnings(record.matrix)]
         rows += [("not run", f"{p.name}: {p.skipped}") for p in record.paths if p.skipped][:3]
     if result.page is not None:
         rows.append(("report", str(result.page)))

@@ -45,8 +45,7 @@ def calibrate(
     surrogate: Surrogate, images: Sequence[Encoded], progress: Progress
 ) -> dict[str, dict[str, Any]]:
     """Stage → what was measured, JSON-ready; without the stages that cannot run here."""
-    from alignkit.findings.environment import cpu_name
-    from alignkit.machine import gpu_name
+    from alignkit.machine import cpu_name, gpu_name
 
     found: dict[str, dict[str, Any]] = {}
     for pair in surrogate.pairs:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from alignkit.errors import NotComparable
-from alignkit.record import PathFacts, RunRecord
+from alignkit.record import Environment, PathFacts, RunRecord
 from alignkit.record.run_comparison import Difference
 
 MACHINE = re.compile(r"x86_64|amd64|aarch64|arm64", re.IGNORECASE)
@@ -74,10 +74,7 @@ def differences(before: RunRecord, after: RunRecord) -> tuple[Difference, ...]:
     """Versions, settings, paths and trainings that are not the same."""
     a, b = before.environment, after.environment
     facts = [
-        ({"alignkit": before.alignkit, "Python": a.python, "CPU": a.cpu, "GPU": a.gpu,
-          "platform": a.platform, "git revision": a.git},
-         {"alignkit": after.alignkit, "Python": b.python, "CPU": b.cpu, "GPU": b.gpu,
-          "platform": b.platform, "git revision": b.git}),
+        ({"alignkit": before.alignkit, **_machine(a)}, {"alignkit": after.alignkit, **_machine(b)}),
         (_without_alignkit(a.versions), _without_alignkit(b.versions)),
         (_named("codec of ", a.codecs), _named("codec of ", b.codecs)),
         (a.flags, b.flags),
@@ -91,6 +88,17 @@ def differences(before: RunRecord, after: RunRecord) -> tuple[Difference, ...]:
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name)
     )
+
+
+def _machine(environment: Environment) -> dict[str, str]:
+    return {
+        "Python": environment.python,
+        "CPU": environment.cpu,
+        "vector extensions": environment.extensions,
+        "GPU": environment.gpu,
+        "platform": environment.platform,
+        "git revision": environment.git,
+    }
 
 
 def _without_alignkit(versions: dict[str, str]) -> dict[str, str]:

@@ -3,6 +3,7 @@ unsaid."""
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -69,6 +70,14 @@ def test_an_output_is_never_empty_and_always_the_same(any_result, kind):
 
 def test_text_keeps_within_30_lines(of):
     assert len(of("text").splitlines()) <= 30
+
+
+def test_text_says_which_runtime_holds_on_this_machine_alone():
+    found = result()
+    entry = found.record.matrix[1].model_copy(update={"warning": "saturates here"})
+    record = found.record.model_copy(update={"matrix": (entry,)})
+    told = output("text").render(replace(found, record=record))
+    assert f"{entry.backend} {entry.precision}, 1\N{NO-BREAK SPACE}entry: saturates here" in told
 
 
 def test_json_is_strict_and_says_its_format(any_result, of):

@@ -1,0 +1,251 @@
+"""What every piece of work depends on is in its key: change one part, and only that work is new."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import alignkit
+from alignkit import plugins
+from alignkit.engines import export
+from alignkit.engines.build import build_engine, calibration_of
+from alignkit.experiment import load_experiment
+from alignkit.models.checkpoint import Checkpoint
+from alignkit.models.engine_source import Source
+from alignkit.plan import Plan, make_plan
+from alignkit.plan.attribution import planned_attributions
+from alignkit.plan.preparation import preparations
+from alignkit.predict import cell_parts
+from alignkit.predict.build_variability import spread_stored
+from alignkit.progress import NoProgress
+from alignkit.run.advise import advise
+from alignkit.workspace import code_version
+
+YAML = """\
+name: keys
+data: {name: digits-on-photos, train: 40, eval: 20, seed: 0}
+preprocess:
+  opencv: {preset: opencv-train, size: 48}
+  pillow: {preset: pillow-train, size: 48}
+train: {model: small-cnn, epochs: 1, seeds: [3]}
+evaluate: {backends: [torch, {name: onnxruntime, precision: int8, builds: 2}]}
+advise: {images: 20}
+"""
+RUN = {"torch cell", "cell", "attribution", "spread"}
+TRAINED = RUN | {"training", "export", "engine"}
+PREPARED = TRAINED | {"preparation", "comparison", "advice", "calibration"}
+EXPORTED = {"cell", "attribution", "export", "engine", "spread"}
+INT8 = {"cell", "attribution", "engine", "spread"}
+PACKAGE = Path(alignkit.__file__).parent
+
+
+class AskedError(Exception):
+    """The key that a stage looks up."""
+
+
+class Asked:
+    """A workspace that holds nothing and tells which key it was asked for."""
+
+    def stored(self, kind: str, key: str) -> None:
+        raise AskedError(key)
+
+    intact = stored
+
+
+def asked(work, *arguments) -> str:
+    with pytest.raises(AskedError) as told:
+        work(*arguments)
+    return str(told.value)
+
+
+def keys_of(plan: Plan, folder: Path) -> dict[str, str]:
+    """Map each kind of work to the key of the reference path's model, pixels or engine."""
+    training = plan.trainings[0]
+    in_torch, cell = (
+        next(e for e in plan.evaluations if e.training == training and e.runtime.name.startswith(n)
+             and e.preprocess.name == training.preprocess.name)
+        for n in ("torch", "onnxruntime")
+    )  # fmt: skip
+    checkpoint = Checkpoint("small-cnn", 10, 48, 48, Path("weights.pt"), training.key)
+    exported = asked(export.export_onnx, checkpoint, Asked(), None)
+    graph = folder / "model.onnx"
+    graph.write_text(exported)  # another exporter writes other bytes
+    runtime = cell.runtime
+    calibration = None
+    if wanted := runtime.backend.calibration(runtime.precision):
+        images = plan.experiment.content.data.training()
+        calibration = calibration_of(wanted, training.preprocess, images, Asked())
+    source = Source(checkpoint, graph, calibration)
+    (attribution,) = planned_attributions(plan)
+    return {
+        "preparation": next(e.key for e in preparations(plan) if e.split == "eval"),
+        "training": training.key,
+        "torch cell": in_torch.key,
+        "cell": cell.key,
+        "comparison": plan.comparisons[0].key,
+        "attribution": attribution.key,
+        "advice": asked(advise, plan, Asked(), NoProgress()),
+        "export": exported,
+        "engine": asked(build_engine, runtime.backend, source, runtime.precision, Asked())
+        if calibration
+        else "nothing is built",
+        "calibration": calibration.key if calibration else "none",
+        "spread": asked(
+            spread_stored, cell_parts(cell, checkpoint), runtime.builds, Asked(), lambda: None
+        ),
+    }
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """Give the keys of the experiment with some overrides, or of another text."""
+
+    def made(*overrides: str, text: str = YAML) -> dict[str, str]:
+        file = tmp_path / "keys.yaml"
+        file.write_text(text)
+        return keys_of(make_plan(load_experiment(file, overrides)), tmp_path)
+
+    return made
+
+
+def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    return {kind for kind in before if before[kind] != after[kind]}
+
+
+def onnxruntime(options: str) -> str:
+    return f"evaluate.backends=[torch, {{name: onnxruntime, {options}}}]"
+
+
+@pytest.mark.parametrize(
+    ("override", "kinds"),
+    [
+        ("data.seed=1", PREPARED),
+        ("data.eval=21", PREPARED - {"advice", "calibration"}),
+        ("preprocess.opencv.orient=none", PREPARED),
+        ("preprocess.opencv.max_pixels=1000000", PREPARED),
+        ("preprocess.opencv.normalise={mean: [0, 0, 0], std: [1, 1, 1]}", PREPARED - {"preparation"}),
+        ("preprocess.pillow.orient=exif", {"comparison", "attribution", "advice"}),
+        ("train.epochs=2", TRAINED),
+        ("train.model=resnet18", TRAINED),
+        ("train.augment.flip=0.5", TRAINED),
+        ("train.seeds=[4]", TRAINED),
+        (onnxruntime("precision: fp32, builds: 2"), INT8 | {"calibration"}),
+        (onnxruntime("precision: int8, builds: 2, optimisation: basic"), INT8),
+        (onnxruntime("precision: int8, builds: 2, calibration_images: 30"), INT8 | {"calibration"}),
+        (onnxruntime("precision: int8, builds: 2, calibration_choice: first, calibration_images: 30"), INT8 | {"calibration"}),
+        (onnxruntime("precision: int8, builds: 3"), {"spread"}),
+        ("evaluate.batch_size=7", {"torch cell", "cell", "spread"}),
+        ("evaluate.resamples=300", {"attribution"}),
+        ("advise.images=30", {"advice"}),
+        ("advise.decoders=[opencv]", {"advice"}),
+        ("name=other", set()),
+        ("report.worst=3", set()),
+        ("gate.informational=true", set()),
+    ],
+)  # fmt: skip
+def test_an_option_changes_the_key_of_all_that_depends_on_it_and_no_other(keys, override, kinds):
+    assert changed(keys(), keys(override)) == kinds
+
+
+@pytest.mark.parametrize(
+    ("libraries", "kinds"),
+    [
+        (("opencv-python", "opencv-python-headless"), PREPARED),
+        (("torch",), TRAINED),
+        (("torchvision",), TRAINED),
+        (("onnx",), EXPORTED),
+        (("onnxruntime", "onnxruntime-gpu"), INT8),
+        (("openvino",), set()),
+    ],
+)
+def test_another_version_of_a_library_makes_new_what_it_computed(
+    keys, monkeypatch, libraries, kinds
+):
+    before, version = keys(), plugins._distribution_version
+
+    def upgraded(name: str) -> str:
+        return version(name) and ("99" if name in libraries else version(name))
+
+    monkeypatch.setattr(plugins, "_distribution_version", upgraded)
+    assert changed(before, keys()) == kinds
+
+
+def test_another_opset_makes_new_what_was_exported(keys, monkeypatch):
+    before = keys()
+    monkeypatch.setattr(export, "OPSET", 18)
+    assert changed(before, keys()) == EXPORTED
+
+
+@pytest.mark.parametrize(
+    ("source", "kinds"),
+    [
+        ("decoders/opencv.py", PREPARED),
+        ("nv12.py", PREPARED),
+        ("prepare.py", PREPARED),
+        ("datasets/digit_photo.py", PREPARED),
+        ("train/fit.py", TRAINED),
+        ("backends/onnxruntime_quantise.py", RUN | {"engine"}),
+        ("build.py", RUN | {"engine"}),
+        ("export.py", RUN | {"export", "engine"}),
+        ("given/onnx_file.py", RUN | {"export", "engine"}),
+        ("inputs.py", RUN),
+        ("predict.py", RUN),
+        ("compare/image_table.py", {"comparison"}),
+        ("attribute/shapley.py", {"attribution"}),
+        ("hybrid.py", {"attribution"}),
+        ("match/search.py", {"advice"}),
+        ("statistics.py", {"attribution", "advice"}),
+        ("compare/bootstrap.py", {"comparison", "attribution", "advice"}),
+        ("report/table.py", set()),
+    ],
+)
+def test_other_source_makes_new_what_it_computed(keys, monkeypatch, source, kinds):
+    before, read, file = keys(), Path.read_bytes, PACKAGE / source
+    assert file.exists()
+    monkeypatch.setattr(Path, "read_bytes", lambda it: read(it) + b"\n" * (it == file))
+    code_version.cache_clear()
+    try:
+        assert changed(before, keys()) == kinds
+    finally:
+        code_version.cache_clear()
+
+
+def test_another_name_of_a_path_makes_new_only_what_tells_the_name(keys):
+    text = YAML.replace("  opencv:", "  reader:")
+    assert changed(keys(), keys(text=text)) == {"attribution"}
+    text = YAML.replace("  pillow:", "  server:")
+    assert changed(keys(), keys(text=text)) == {"attribution", "advice"}
+
+
+def test_a_given_model_is_known_by_its_file_and_what_builds_it(keys, tmp_path, monkeypatch):
+    weights, lines = tmp_path / "mine.pt", YAML.splitlines()
+    given = f"models: [{{name: mine, weights: {weights}, model: resnet18, preprocess: opencv}}]"
+    lines[5:6], lines[7:] = [given], ["advise: {images: 20, change: serving}"]
+    text = "\n".join(lines)
+    weights.write_bytes(b"one")
+    before = keys(text=text)
+    weights.write_bytes(b"two")
+    after = keys(text=text)
+    assert changed(before, after) == TRAINED
+    assert changed(after, keys("data.train=41", text=text)) == RUN | {
+        "advice",
+        "calibration",
+        "engine",
+    }
+    monkeypatch.setattr(plugins, "_distribution_version", lambda name: "99")
+    assert changed(after, keys(text=text)) >= TRAINED
+
+
+def test_a_run_attributes_under_the_key_that_the_plan_tells(tmp_path):
+    file = tmp_path / "keys.yaml"
+    file.write_text(YAML)
+    plan = make_plan(load_experiment(file))
+    ran = [each for each in plan.evaluations if not each.skipped]
+    assert planned_attributions(plan) == planned_attributions(plan, ran)
+    (whole,) = planned_attributions(plan)
+    (less,) = planned_attributions(plan, [e for e in ran if e.runtime.name == "torch"])
+    assert whole.key != less.key
+    without_reference = [replace(e, skipped="not here" if e.aligned else "") for e in ran]
+    (none,) = planned_attributions(replace(plan, evaluations=tuple(without_reference)))
+    assert none.skipped == "no cell that it begins from can run"
+    assert not none.models

@@ -1,0 +1,91 @@
+"""The house has floors: few things at eye level, no circle of folders, every name once."""
+
+import ast
+import collections
+import graphlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "alignkit"
+FAMILIES = ("decoders", "resizers", "backends", "datasets")
+"""Plugins of one family share names on purpose."""
+SHARED: set[str] = set()
+"""Public names that two modules may define."""
+
+
+def folders() -> list[Path]:
+    """The rooms: folders of the package that hold modules."""
+    return sorted(each for each in ROOT.iterdir() if (each / "__init__.py").exists())
+
+
+def modules() -> list[Path]:
+    return [each for each in ROOT.rglob("*.py") if "node_modules" not in each.parts]
+
+
+def rooms_imported(folder: Path) -> set[str]:
+    """The other rooms that any import of a room names, late and typing-only ones included."""
+    named = set()
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("alignkit."):
+                named.add(node.module.split(".")[1])
+            elif isinstance(node, ast.ImportFrom) and node.module == "alignkit":
+                named |= {alias.name for alias in node.names}
+    return named & {each.name for each in folders()} - {folder.name}
+
+
+def test_the_root_holds_few_files_and_rooms():
+    assert len(list(ROOT.glob("*.py"))) <= 15
+    assert 20 <= len(folders()) <= 28
+
+
+def test_no_folder_waits_for_itself():
+    graph = {folder.name: rooms_imported(folder) for folder in folders()}
+    order = list(graphlib.TopologicalSorter(graph).static_order())
+    print("from the ground to the roof:", " ▸ ".join(order))
+    assert set(order) == {each.name for each in folders()}
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda each: each.name)
+def test_a_room_says_in_one_sentence_what_it_is_for(folder):
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    assert text
+    first = text.split("\n\n")[0]
+    assert len(first.splitlines()) <= 2
+    assert first.endswith(".")
+
+
+@pytest.mark.parametrize("folder", folders(), ids=lambda each: each.name)
+def test_a_room_is_small_enough_to_know(folder):
+    assert len(list(folder.glob("*.py"))) <= 40
+
+
+def test_files_stay_small():
+    long = [each for each in modules() if len(each.read_text().splitlines()) > 400]
+    assert not long
+
+
+def public_names(module: Path) -> set[str]:
+    """Classes, constants and type aliases that a module defines at its top."""
+    names = set()
+    for node in ast.parse(module.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names |= {each.id for each in node.targets if isinstance(each, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+    return {each for each in names if each[0].isupper()}
+
+
+def test_no_public_class_or_constant_is_defined_twice():
+    defined = collections.defaultdict(list)
+    for module in modules():
+        place = module.relative_to(ROOT)
+        family = place.parts[0] if place.parts[0] in FAMILIES else str(place)
+        for name in public_names(module):
+            defined[name].append(family)
+    twice = {name: places for name, places in defined.items() if len(set(places)) > 1}
+    assert len(SHARED) <= 5
+    assert set(twice) <= SHARED, twice
