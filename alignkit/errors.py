@@ -142,4 +142,4 @@ class ConfigWarning(UserWarning):
     """What was read, and had no effect or needs a word from the user; shown on stderr."""
 
 
-DEFECT = "This is a defect of alignkit, not of your experiment; please report it with the above."
+DEFECT = "This is a bug in alignkit, not in your experiment; please report it with the above."

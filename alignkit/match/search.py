@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.compare.bootstrap import resample_weights
-from alignkit.compare.statistics import Estimate, percentile_interval
+from alignkit.compare.statistics import percentile_interval
 from alignkit.errors import NothingCompared
 from alignkit.isolation.shared_images import Encoded
 from alignkit.match.configurations import Configuration
 from alignkit.match.distances import Distance, MeasureDistances
 from alignkit.preprocess.isolated import run_isolated
+from alignkit.record import Estimate
 
 if TYPE_CHECKING:
     from alignkit.arrays import FloatArray

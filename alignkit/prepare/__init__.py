@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+STEP = 16
+"""Images between two reports of progress."""
 FORMAT = 1
 CODE = (
     "prepare",
@@ -196,7 +198,7 @@ def _fill(
         for name, ((outcome, reason, pixels),) in zip(samples.ids, taken, strict=True):
             row = -1 if pixels is None else file.append(pixels)
             outcomes.append((name, outcome, reason, row))
-            if progress:
+            if progress and (len(outcomes) % STEP == 0 or len(outcomes) == total):
                 progress(len(outcomes), total)
     if file.rows == 0:
         raise NothingCompared(_nothing(preprocess, outcomes))

@@ -119,6 +119,7 @@ def test_run(folder, alignkit, how, seconds, reason):
     )
     file = written(folder, how, *more, data="folder, root: data")
     done = alignkit(seconds, "run", file, "--reports", "reports", "--no-open")
+    assert done.returncode == 0, done.stderr + done.stdout
     (path,) = folder.glob("reports/*/*/record.json")
     record = json.loads(path.read_text())
     assert record["cells"], done.stderr

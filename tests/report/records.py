@@ -18,10 +18,11 @@ from alignkit.record import (
     Control,
     Coverage,
     DataFacts,
-    DriftFacts,
+    Drift,
     Environment,
     Epoch,
     Estimate,
+    FactorShare,
     FlippedFacts,
     LogitDistance,
     MatrixEntry,
@@ -32,9 +33,8 @@ from alignkit.record import (
     PixelStage,
     RuleOutcome,
     RunRecord,
-    ShareFacts,
     StageFacts,
-    SubgroupFacts,
+    Subgroup,
     TrainingFacts,
     Verdict,
     WorstImage,
@@ -57,8 +57,8 @@ NO_BF16 = "bfloat16 convolutions are not implemented by this CPU's oneDNN build;
 CRASH = "RuntimeError: [ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Non-zero status code returned"
 
 YAML = """\
-# What does it cost to serve a model with another preprocessing than it was trained with?
-# Handwritten digits on photographs, made on this machine; about three minutes on two cores.
+# How much does a model lose if it is served with another preprocessing path than in training?
+# Handwritten digits on photographs, generated on this machine; about three minutes on two cores.
 name: quickstart
 data: {name: digits-on-photos, train: 1200, eval: 1000, seed: 0}
 preprocess:                       # two or more; the first is the reference
@@ -164,7 +164,7 @@ def drift(reference, candidate, *, distance):
         )
         for a, b in zip(before, after, strict=True)
     )
-    return DriftFacts(
+    return Drift(
         n=n,
         metrics=changes,
         churn=Estimate(value=churn, low=max(0.0, churn - half), high=churn + half),
@@ -446,7 +446,7 @@ def attributions():
     def shares(*values, half):
         factors = ("decode", "resize", "precision")
         return tuple(
-            ShareFacts(factor=factor, effect=around(value, half), alone=around(value * 0.9, half))
+            FactorShare(factor=factor, effect=around(value, half), alone=around(value * 0.9, half))
             for factor, value in zip(factors, values, strict=True)
         )
 
@@ -481,7 +481,7 @@ def flipped():
     def subgroup(kind, images, churn, elsewhere, p):
         difference = churn - elsewhere
         words = f"subsampling {kind}: {100 * churn:.1f} % of predictions change"
-        return SubgroupFacts(
+        return Subgroup(
             dimension="subsampling", kind=kind, images=images, churn=churn, elsewhere=elsewhere,
             difference=Estimate(value=difference, low=difference - 0.02, high=difference + 0.02),
             p=p / 2, p_adjusted=p, sentence=words if p < 0.05 else "",
