@@ -115,7 +115,7 @@ def test_match(folder, alignkit, how, seconds, reason):
 def test_run(folder, alignkit, how, seconds, reason):
     more = (
         "train: {model: small-cnn, epochs: 1, seeds: [0], batch_size: 4}",
-        "evaluate: {backends: [torch], resamples: 20}",
+        "evaluate: {backends: [torch], resamples: 200}",
     )
     file = written(folder, how, *more, data="folder, root: data")
     done = alignkit(seconds, "run", file, "--reports", "reports", "--no-open")
