@@ -23,8 +23,8 @@ sys.argv[0] = "alignkit"
 main()
 """
 PATHS = """
-  plain: {{decode: opencv, resize: {{name: opencv, size: 16}}}}
-  fatal: {{decode: {{name: fatal, how: {how}}}, resize: {{name: opencv, size: 16}}}}
+  plain: {{decode: opencv, resize: {{name: opencv, size: 32}}}}
+  fatal: {{decode: {{name: fatal, how: {how}}}, resize: {{name: opencv, size: 32}}}}
 """
 SEGFAULT = "crashed: SIGSEGV"
 HANG = "timed out: no result after 4 s"
