@@ -123,9 +123,8 @@ def diff(
         threads=threads,
         limits=Limits(timeout, int(max_memory * 2**30)),
     )
-    with request.isolation() as isolation:
-        record = compare(request, isolation, progress_for("none" if quiet else progress))
-        written = write_outputs(outputs, record, request, isolation)
+    record = compare(request, progress_for("none" if quiet else progress))
+    written = write_outputs(outputs, record, request)
     print(diff_summary(record))
     for path in written:
         print(f"written {path}", file=sys.stderr)

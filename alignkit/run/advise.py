@@ -128,7 +128,7 @@ def _search(
     from alignkit.match.target import path_target
     from alignkit.progress import advancing
 
-    target = path_target(served if option.change == "training" else reference, samples)
+    target = path_target(served if option.change == "training" else reference)
     names, chosen = _choices(target, option)
     detail = f"{len(chosen)} configurations for {served.name}"
     with progress.stage("advise", len(samples), detail) as stage:
