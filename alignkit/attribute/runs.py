@@ -9,13 +9,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from alignkit.attribute import Attribution, MixtureValues, PathAttribution, attribute, measure
 from alignkit.attribute.facts import attribution_facts
 from alignkit.attribute.mixture_metrics import Metric
-from alignkit.attribute.mixtures import Predicts, Sessions, observe
+from alignkit.attribute.mixtures import Sessions, observe
 from alignkit.attribute.switches import attribute_decode
+from alignkit.backends import Session
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.outcome import Skipped
 from alignkit.plan.attribution import PlannedAttribution
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with (images done, of)."""
-Models: TypeAlias = "Sequence[Mapping[Runtime, Predicts]]"
+Models: TypeAlias = "Sequence[Mapping[Runtime, Session]]"
 """Each model, one a seed, in every runtime."""
 
 
@@ -57,15 +59,17 @@ def attribute_stored(
 
     if planned.live:
         return attributed()
-    folder = workspace.stored("comparisons", planned.key)
-    if folder is not None:
-        stored = json.loads((folder / "attributions.json").read_text())
-        return tuple(AttributionFacts.model_validate(each) for each in stored)
-    with workspace.store("comparisons", planned.key, planned.parts, planned.label) as filling:
-        facts = attributed()
-        content = json.dumps([each.model_dump(mode="json") for each in facts])
-        (filling / "attributions.json").write_text(content)
-    return facts
+
+    def write(folder: Path) -> None:
+        content = json.dumps([each.model_dump(mode="json") for each in attributed()])
+        (folder / "attributions.json").write_text(content)
+
+    return workspace.keep(planned.kind, planned.parts, planned.label, write, _read)
+
+
+def _read(folder: Path) -> tuple[AttributionFacts, ...]:
+    stored = json.loads((folder / "attributions.json").read_text())
+    return tuple(AttributionFacts.model_validate(each) for each in stored)
 
 
 def attribute_runs(
@@ -130,7 +134,7 @@ def _unmixed(hybrids: Hybrids, inside: PathAttribution | Skipped) -> tuple[str, 
     return (f"inside decode: {inside.reason}",)
 
 
-def _sessions(model: Mapping[Runtime, Predicts]) -> Sessions:
+def _sessions(model: Mapping[Runtime, Session]) -> Sessions:
     base, *others = model
     apart = {frozenset({_name(runtime)}): model[runtime] for runtime in others}
     return {frozenset(): model[base], **apart}

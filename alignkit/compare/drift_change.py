@@ -10,9 +10,10 @@ from alignkit.arrays import FloatArray
 from alignkit.compare.bootstrap import RESAMPLES, resampled_counts
 from alignkit.compare.hierarchy import joined_draws, spread_of
 from alignkit.compare.predictions import Predictions
-from alignkit.compare.statistics import Estimate, percentile_interval
+from alignkit.compare.statistics import percentile_interval
 from alignkit.compare.totals import Totals, pair_up
 from alignkit.errors import DataError
+from alignkit.record import Estimate
 
 Sides = tuple[Sequence[Predictions], Sequence[Predictions]]
 """Reference and candidate, one of each a seed."""

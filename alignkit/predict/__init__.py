@@ -8,13 +8,12 @@ path's last stage, not the backend's. Only a runtime that preprocesses by itself
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignkit.backends import FileSession
 from alignkit.errors import DataError, MissingDependency, NothingCompared
 from alignkit.predict.inputs import Files, Inputs, Tensors, asked, logits_of
 from alignkit.rank import ALONE, Rank
@@ -22,14 +21,13 @@ from alignkit.record.cell import BatchCheck
 from alignkit.workspace import Workspace, content_key, write_atomically
 
 if TYPE_CHECKING:
-    from alignkit.arrays import Batch, Logits
+    from alignkit.arrays import Logits
     from alignkit.backends import Session
     from alignkit.compare.predictions import Predictions
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Evaluation
     from alignkit.plan.runtime import Runtime
     from alignkit.prepare import Prepared
-    from alignkit.preprocess import Normalise
     from alignkit.samples import Samples
 
 CHECKED_ALONE = 16
@@ -52,7 +50,7 @@ class Answer:
 @contextmanager
 def open_session(
     runtime: Runtime, checkpoint: Checkpoint, onnx: Path | None = None
-) -> Iterator[Session | FileSession]:
+) -> Iterator[Session]:
     """A model loaded in a runtime, for all its paths; freed when the block ends.
 
     ``onnx`` is the file of `alignkit.predict.model_file`, for backends that need it. Raises
@@ -62,17 +60,9 @@ def open_session(
         raise MissingDependency(f"{runtime.name} {runtime.precision}: {runtime.skipped}")
     session = runtime.backend.open(checkpoint, onnx, runtime.precision)
     try:
-        yield _in_order(session, checkpoint.order)
+        yield Reordered(session, checkpoint.order) if checkpoint.order else session
     finally:
         session.close()
-
-
-def _in_order(session: Session | FileSession, order: tuple[int, ...]) -> Session | FileSession:
-    if not order:
-        return session
-    if isinstance(session, FileSession):
-        return ReorderedFiles(session, order)
-    return Reordered(session, order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +72,10 @@ class Reordered:
     inner: Session
     order: tuple[int, ...]
 
-    def predict(self, batch: Batch) -> Logits:
+    def predict(self, inputs: Any) -> Logits:
         """As the session inside, with its columns exchanged; an odd shape is left to the caller."""
-        return _reordered(self.inner.predict(batch), self.order)
+        logits = self.inner.predict(inputs)
+        return logits if logits.shape[1:] != (len(self.order),) else logits[:, list(self.order)]
 
     def effective(self) -> dict[str, str]:
         """What really ran."""
@@ -93,36 +84,12 @@ class Reordered:
     def close(self) -> None:
         """Free the runtime's memory."""
         self.inner.close()
-
-
-@dataclass(frozen=True, slots=True)
-class ReorderedFiles:
-    """`Reordered`, of a session that is handed files."""
-
-    inner: FileSession
-    order: tuple[int, ...]
-
-    def predict_files(self, files: Sequence[bytes], normalise: Normalise) -> Logits:
-        """As the session inside, with its columns exchanged."""
-        return _reordered(self.inner.predict_files(files, normalise), self.order)
-
-    def effective(self) -> dict[str, str]:
-        """What really ran."""
-        return self.inner.effective()
-
-    def close(self) -> None:
-        """Free the runtime's memory."""
-        self.inner.close()
-
-
-def _reordered(logits: Logits, order: tuple[int, ...]) -> Logits:
-    return logits if logits.shape[1:] != (len(order),) else logits[:, list(order)]
 
 
 def predict(
     evaluation: Evaluation,
     checkpoint: Checkpoint,
-    session: Session | FileSession,
+    session: Session,
     prepared: Prepared,
     samples: Samples,
     *,
@@ -133,7 +100,8 @@ def predict(
 ) -> Answer:
     """Predict on every image the path decoded, and store it; or give what is stored.
 
-    ``prepared`` is what the path made of all ``samples``; a `FileSession` is sent their bytes.
+    ``prepared`` is what the path made of all ``samples``; a backend with its ``own_path`` is
+    sent their bytes.
     ``progress`` is called with images (done, total). On rank 0 of a group `predict` is called
     inside `alignkit.predict.share.shared_session`. Raises `NothingCompared` if the path
     decoded no image, `DataError` if the labels or the input's size are not the model's.
@@ -143,32 +111,38 @@ def predict(
     from alignkit.compare.predictions import Predictions
     from alignkit.predict.share import shared_logits, shares
 
-    if (stored := stored_answer(evaluation, checkpoint, workspace)) is not None:
-        return stored
-    inputs = _inputs(evaluation, checkpoint, session, prepared, samples)
-    if isinstance(inputs, Tensors) and shares(rank, evaluation.runtime, session):
-        logits = shared_logits(rank, session, inputs, checkpoint.classes, batch_size, progress)
-    else:
-        logits = logits_of(session, inputs, checkpoint.classes, batch_size, progress)
-    predictions = Predictions(
-        ids=prepared.decoded_ids,
-        labels=np.asarray(samples.labels, np.int64)[prepared.decoded],
-        logits=logits,
-        classes=samples.classes,
-    )
-    batch = check_batches(session, inputs, logits, batch_size)
-    answer = Answer(predictions, session.effective(), inputs.digest(), batch)
+    def fill(folder: Path) -> None:
+        inputs = _inputs(evaluation, checkpoint, prepared, samples)
+        if isinstance(inputs, Tensors) and shares(rank, evaluation.runtime):
+            logits = shared_logits(rank, session, inputs, checkpoint.classes, batch_size, progress)
+        else:
+            logits = logits_of(session, inputs, checkpoint.classes, batch_size, progress)
+        Predictions(
+            ids=prepared.decoded_ids,
+            labels=np.asarray(samples.labels, np.int64)[prepared.decoded],
+            logits=logits,
+            classes=samples.classes,
+        ).to_parquet(folder / "predictions.parquet")
+        batch = check_batches(session, inputs, logits, batch_size).model_dump(mode="json")
+        told = {"effective": session.effective(), "inputs": inputs.digest(), "batch": batch}
+        write_atomically(folder / "session.json", json.dumps(told, indent=1))
+
     parts = cell_parts(evaluation, checkpoint)
-    with workspace.store("cells", content_key(parts), parts, evaluation.label) as folder:
-        predictions.to_parquet(folder / "predictions.parquet")
-        write_atomically(folder / "session.json", json.dumps(_told(answer), indent=1))
-    return answer
+    return workspace.keep(evaluation.kind, parts, evaluation.label, fill, _read)
+
+
+def _read(folder: Path) -> Answer:
+    from alignkit.compare.predictions import Predictions
+
+    told = json.loads((folder / "session.json").read_text())
+    predictions = Predictions.from_parquet(folder / "predictions.parquet")
+    batch = BatchCheck.model_validate(told["batch"])
+    return Answer(predictions, told["effective"], told["inputs"], batch)
 
 
 def _inputs(
     evaluation: Evaluation,
     checkpoint: Checkpoint,
-    session: Session | FileSession,
     prepared: Prepared,
     samples: Samples,
 ) -> Inputs:
@@ -179,36 +153,21 @@ def _inputs(
         )
     if not len(prepared.decoded):
         raise NothingCompared(f"{evaluation.preprocess.name} decoded no image to evaluate")
-    if isinstance(session, FileSession):
+    if evaluation.runtime.backend.own_path:
         return Files(samples.read, prepared.decoded, evaluation.preprocess.normalise)
     return tensors_of(prepared, evaluation, checkpoint)
-
-
-def _told(answer: Answer) -> dict[str, Any]:
-    batch = answer.batch.model_dump(mode="json")
-    return {"effective": answer.effective, "inputs": answer.inputs, "batch": batch}
 
 
 def stored_answer(
     evaluation: Evaluation, checkpoint: Checkpoint, workspace: Workspace
 ) -> Answer | None:
     """What `predict` stored; ``None`` if it has not run. No session is needed to read it."""
-    from alignkit.compare.predictions import Predictions
-
-    folder = workspace.stored("cells", content_key(cell_parts(evaluation, checkpoint)))
-    if folder is None:
-        return None
-    told = json.loads((folder / "session.json").read_text())
-    predictions = Predictions.from_parquet(folder / "predictions.parquet")
-    batch = BatchCheck.model_validate(told["batch"])
-    return Answer(predictions, told["effective"], told["inputs"], batch)
+    return workspace.recall(evaluation.kind, cell_key(evaluation, checkpoint), _read)
 
 
-def forget_answer(evaluation: Evaluation, checkpoint: Checkpoint, workspace: Workspace) -> None:
-    """Discard what `predict` stored, if it did."""
-    key = content_key(cell_parts(evaluation, checkpoint))
-    if workspace.stored("cells", key):
-        workspace.discard("cells", key)
+def cell_key(evaluation: Evaluation, checkpoint: Checkpoint) -> str:
+    """Content hash of `cell_parts`."""
+    return content_key(cell_parts(evaluation, checkpoint))
 
 
 def cell_parts(evaluation: Evaluation, checkpoint: Checkpoint) -> dict[str, Any]:
@@ -222,9 +181,7 @@ def tensors_of(prepared: Prepared, evaluation: Evaluation, checkpoint: Checkpoin
     return Tensors(prepared, prepared.decoded, evaluation.preprocess.normalise, shape)
 
 
-def check_batches(
-    session: Session | FileSession, inputs: Inputs, logits: Logits, batch_size: int
-) -> BatchCheck:
+def check_batches(session: Session, inputs: Inputs, logits: Logits, batch_size: int) -> BatchCheck:
     """Predict the first images one at a time and compare with ``logits``, made in batches."""
     import numpy as np
 
