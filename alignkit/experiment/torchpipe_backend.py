@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Place = Literal["encoded", "mat", "cpu", "cuda"]
+ImageForm = Literal["encoded", "mat", "cpu", "cuda"]
 """Form of an image: encoded bytes, an OpenCV matrix, or a tensor on the CPU or a GPU."""
 
 SCHEDULING = frozenset(
@@ -27,16 +27,16 @@ class TorchpipeEffect:
     """One backend's effect on an image."""
 
     does: Literal["decode", "resize", "letterbox", "colour", "move", "nothing", "infer"]
-    takes: tuple[Place, ...] = ()
+    takes: tuple[ImageForm, ...] = ()
     """Forms that it accepts; empty: any."""
-    gives: Place | None = None
+    gives: ImageForm | None = None
     """Form that it returns; ``None``: unchanged."""
     reads: tuple[str, ...] = ()
     """Keys of the node that it reads."""
 
 
-_MAT: tuple[Place, ...] = ("mat",)
-_TENSOR: tuple[Place, ...] = ("cpu", "cuda")
+_MAT: tuple[ImageForm, ...] = ("mat",)
+_TENSOR: tuple[ImageForm, ...] = ("cpu", "cuda")
 _CVT_MAT = TorchpipeEffect("colour", _MAT, reads=("color",))
 _CVT_TENSOR = TorchpipeEffect("colour", _TENSOR, reads=("color",))
 

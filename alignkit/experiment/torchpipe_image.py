@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from alignkit.errors import ConfigError
-from alignkit.experiment.torchpipe_backend import TORCHPIPE_BACKENDS, Place
+from alignkit.experiment.torchpipe_backend import TORCHPIPE_BACKENDS, ImageForm
 from alignkit.plugins import did_you_mean
 
 Call: TypeAlias = tuple[str, str, Mapping[str, str], str]
@@ -46,7 +46,7 @@ def image_stages(
 
 @dataclass(slots=True)
 class _Image:
-    place: Place = "encoded"
+    place: ImageForm = "encoded"
     order: str = ""
     """``rgb`` or ``bgr``, as torchpipe tracks it under the key ``color``."""
     stages: dict[str, Any] = field(default_factory=dict)

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, get_args
 from alignkit.findings.entry_change import drift_of, entry_change
 from alignkit.record import Estimate, MatrixEntry, TrainingFacts
 from alignkit.record.cell import DriftMetric, SizeCurve, SizePoint
-from alignkit.record.place import paths_of, row_name
+from alignkit.record.place import Place, Row
 
 if TYPE_CHECKING:
     from alignkit.predict.cells import Predicted
 
-Place = tuple[str, str, str, str]
-"""Row, evaluation path, backend, precision."""
 METRICS: tuple[DriftMetric, ...] = get_args(DriftMetric)
 
 
@@ -43,8 +41,7 @@ def size_curves(
     groups: dict[Place, list[MatrixEntry]] = {}
     for entry in matrix:
         if entry.drift is not None and entry.trained_with in images:
-            path = row_name(paths_of(entry.trained_with))
-            place = (path, entry.evaluated_with, entry.backend, entry.precision)
+            place = Place(Row(entry.row.preprocesses), entry.column)
             groups.setdefault(place, []).append(entry)
     curves = []
     for place, entries in groups.items():
@@ -64,13 +61,9 @@ def _curve(
     images: Mapping[str, int],
     change: Estimate,
 ) -> SizeCurve:
-    trained_with, evaluated_with, backend, precision = place
     return SizeCurve(
         metric=metric,
-        trained_with=trained_with,
-        evaluated_with=evaluated_with,
-        backend=backend,
-        precision=precision,
+        **place.fields,
         points=tuple(
             SizePoint(
                 fraction=entry.fraction,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from alignkit.experiment.rule import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome
-from alignkit.record.place import is_row_of, paths_of
+from alignkit.record.place import Column
 from alignkit.text.numbers import grouped
 
 MINUS = "\N{MINUS SIGN}"
@@ -172,7 +172,7 @@ def _of_matrix(evidence: Evidence) -> str:
     measured = [entry for entry in evidence.matrix if not entry.aligned and entry.drift is not None]
     if not measured:
         return "Nothing was compared: no cell besides the references could run."
-    own = [entry for entry in measured if is_row_of(entry.trained_with, evidence.reference)]
+    own = [entry for entry in measured if entry.row.is_only(evidence.reference)]
     worst = max(own or measured, key=_churn)
     drift = worst.drift
     assert drift is not None
@@ -205,18 +205,17 @@ def _churn(entry: MatrixEntry) -> float:
 def _attributed(entry: MatrixEntry, evidence: Evidence) -> str:
     """What each stage costs of the recall, where that was measured."""
     for each in evidence.attributions:
-        found = each.candidate, each.backend, each.precision
-        same = found == (entry.evaluated_with, entry.backend, entry.precision)
-        of_row = is_row_of(entry.trained_with, each.reference)
+        same = entry.column == Column(each.candidate, each.backend, each.precision)
+        of_row = entry.row.is_only(each.reference)
         if same and of_row and each.metric == "recall.macro" and each.shares:
             return f"; by stage, {each.sentence.partition(': ')[2]}"
     return ""
 
 
 def _cause(entry: MatrixEntry, pixels: Sequence[PixelStage]) -> str:
-    if paths_of(entry.trained_with) == (entry.evaluated_with,):
+    if entry.row.preprocesses == (entry.evaluated_with,):
         return "; the pixels are the same, so the runtime is the cause"
-    pair = {*paths_of(entry.trained_with), entry.evaluated_with}
+    pair = {*entry.row.preprocesses, entry.evaluated_with}
     stages = [
         stage
         for stage in pixels

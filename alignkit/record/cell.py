@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from alignkit.record.place import Placed
 from alignkit.record.stored import STRICT, Artifact, Count, Estimate, State, Stored
 
 DriftMetric = Literal["churn", "recall.macro", "precision.macro"]
@@ -160,14 +161,10 @@ class RowPair(CellPair):
     candidate: tuple[str, str, str]
 
 
-class Cell(Stored):
+class Cell(Placed):
     """One evaluation: a training's model under a path, a backend and a precision."""
 
-    trained_with: str
     seed: int
-    evaluated_with: str
-    backend: str
-    precision: str
     aligned: bool
     key: str
     state: State
@@ -198,13 +195,9 @@ class Cell(Stored):
     another. Nothing is missing, and no rule applies."""
 
 
-class MatrixEntry(Stored):
+class MatrixEntry(Placed):
     """The cells of all seeds joined."""
 
-    trained_with: str
-    evaluated_with: str
-    backend: str
-    precision: str
     aligned: bool
     state: State
     reason: str = ""
@@ -252,15 +245,10 @@ class SizePoint(Stored):
     """The matrix entry's own."""
 
 
-class SizeCurve(Stored):
-    """One entry of the matrix over the shares of the training images."""
+class SizeCurve(Placed):
+    """One entry of the matrix over the shares of the training images; its row has all of them."""
 
     metric: DriftMetric
-    trained_with: str
-    """The path, without the share."""
-    evaluated_with: str
-    backend: str
-    precision: str
     points: tuple[SizePoint, ...]
     """By growing training set, two or more."""
     change: Estimate

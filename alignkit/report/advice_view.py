@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import AdviceFacts, Estimate, MitigationFacts, RunRecord
-from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import METRICS, Names, PathName
 from alignkit.text.numbers import count, interval, percent, points
 
@@ -69,10 +69,10 @@ def _table(each: AdviceFacts) -> Table | None:
     )
 
 
-def _row(row: MitigationFacts, notes: Notes) -> Row:
+def _row(row: MitigationFacts, notes: Notes) -> TableRow:
     values = (row.before, row.expected, row.confirmed)
     cells = (_written(row.metric, value, notes) for value in values)
-    return Row((Shown(METRICS[row.metric]), *cells))
+    return TableRow((Shown(METRICS[row.metric]), *cells))
 
 
 def _written(metric: str, estimate: Estimate, notes: Notes) -> Shown:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import ClassDrift, Estimate, MatrixEntry, RunRecord
-from alignkit.record.place import paths_of
 from alignkit.report.svg import DotPlot, Interval, dot_plot
-from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, grouped, interval, points
 
@@ -42,7 +41,7 @@ def _is_across_paths(entry: MatrixEntry, record: RunRecord) -> bool:
     return (
         entry.drift is not None
         and bool(entry.drift.classes)
-        and entry.evaluated_with not in paths_of(entry.trained_with)
+        and entry.evaluated_with not in entry.row.preprocesses
         and (not runtimes or (entry.backend, entry.precision) in runtimes)
     )
 
@@ -93,7 +92,7 @@ def _interval(estimate: Estimate) -> Interval | None:
 def _table(kept: list[ClassDrift], title: str) -> Table:
     notes = Notes()
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(each.name),
                 Shown(grouped(each.support)),

@@ -13,9 +13,9 @@ from alignkit.report.stage_view import ZERO, StageSection, stage_sections
 from alignkit.report.table import (
     Group,
     Notes,
-    Row,
     Shown,
     Table,
+    TableRow,
     facts,
     number_columns,
     text_columns,
@@ -137,7 +137,7 @@ def _stages(pairs: Sequence[PairDiff], names: Names) -> tuple[StageSection, ...]
 
 def _census(census: Sequence[Kind]) -> Table:
     rows = tuple(
-        Row((Shown(TITLES[each.dimension]), Shown(each.kind), Shown(grouped(each.images))))
+        TableRow((Shown(TITLES[each.dimension]), Shown(each.kind), Shown(grouped(each.images))))
         for each in census
     )
     columns = (*text_columns("What", "Kind"), *number_columns("Images"))
@@ -158,7 +158,7 @@ def _kinds(pair: PairDiff) -> tuple[Table, ...]:
 def _kind_table(dimension: str, kinds: Sequence[KindDrift]) -> Table:
     notes = Notes()
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(each.kind),
                 Shown(grouped(each.images)),

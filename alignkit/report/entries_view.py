@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from alignkit.record import Cell, Drift, Estimate, MatrixEntry, RunRecord
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.reproduce import cell_option
-from alignkit.report.table import Column, Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import (
+    Header,
+    Notes,
+    Shown,
+    Table,
+    TableRow,
+    number_columns,
+    text_columns,
+)
 from alignkit.text.names import Names
 from alignkit.text.numbers import (
     grouped,
@@ -38,7 +46,7 @@ def entries_table(record: RunRecord, names: Names) -> Table:
     """Each matrix entry with all of its numbers."""
     notes = Notes()
     rows = tuple(
-        Row(
+        TableRow(
             (*_place(entry, names), *_joined(entry, notes), Shown(cell_option(entry))),
             id=entry_id(index),
         )
@@ -51,7 +59,7 @@ def entries_table(record: RunRecord, names: Names) -> Table:
             "Right → wrong", "Wrong → right", "Wrong → wrong", "McNemar p", "Holm p, macro recall",
             "Detectable Δ top-1", "Logits max |Δ|", "Logits mean |Δ|", "Cosine", "Non-finite",
         ),
-        Column("To run it alone"),
+        Header("To run it alone"),
     )  # fmt: skip
     return Table("All comparisons, seeds joined", columns, rows, notes=notes.all())
 
@@ -60,15 +68,15 @@ def per_seed_table(record: RunRecord, names: Names) -> Table:
     """Each cell of each seed."""
     notes = Notes()
     rows = tuple(
-        Row((*_place(cell, names), Shown(str(cell.seed)), *_single(cell, notes)))
+        TableRow((*_place(cell, names), Shown(str(cell.seed)), *_single(cell, notes)))
         for cell in record.cells
     )
     columns = (
         *PLACE,
-        Column("Seed", numeric=True),
+        Header("Seed", numeric=True),
         *number_columns("Images", "Macro recall", "Macro precision", "Top-1"),
         *number_columns("Δ macro recall, pp", "Churn", "Right → wrong", "Wrong → right"),
-        Column("What ran"),
+        Header("What ran"),
     )
     return Table("Every cell, seed by seed", columns, rows, notes=notes.all())
 

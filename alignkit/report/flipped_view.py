@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import FlippedFacts, RunRecord, Subgroup
-from alignkit.report.table import Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, interval, p_value, percent, points
 
@@ -82,10 +82,10 @@ def _table(each: FlippedFacts) -> Table | None:
     )
 
 
-def _row(kind: Subgroup) -> Row:
+def _row(kind: Subgroup) -> TableRow:
     value = kind.difference.value
     change = points(value, 1) if value is not None else ""
-    return Row(
+    return TableRow(
         (
             Shown(kind.dimension),
             Shown(kind.kind, tag="significant" if kind.sentence else ""),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from alignkit.record import Drift, Estimate, MatrixEntry, NoiseFloor, RunRecord, VerdictState
+from alignkit.record.place import Place, Row
 from alignkit.report.table import Note, Notes
 from alignkit.report.verdict_view import SEVERITY, Icon, icon
 from alignkit.text.names import METRICS, Names, PathName
@@ -17,7 +18,6 @@ ALPHA = 0.05
 """Corrected p-values below it are significant."""
 EDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Percentage points at which the colour deepens; fixed, so that two reports can be compared."""
-ColumnKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +135,14 @@ def warnings(entries: Iterable[MatrixEntry]) -> list[str]:
 class _Builder:
     def __init__(self, record: RunRecord, names: Names, metric: str, against: str) -> None:
         self.names, self.metric, self.against, self.notes = names, metric, against, Notes()
-        self.entries = {
-            (entry.trained_with, column_of(entry)): (index, entry)
-            for index, entry in enumerate(record.matrix)
-        }
-        self.rows = list(dict.fromkeys(entry.trained_with for entry in record.matrix))
-        self.columns = list(dict.fromkeys(column_of(entry) for entry in record.matrix))
-        self.floors = {floor.preprocess: floor for floor in record.noise_floor}
+        self.entries = {entry.place: (index, entry) for index, entry in enumerate(record.matrix)}
+        self.rows = list(dict.fromkeys(entry.row for entry in record.matrix))
+        self.columns = list(dict.fromkeys(entry.column for entry in record.matrix))
+        self.floors = {Row.parse(floor.preprocess): floor for floor in record.noise_floor}
         self.rules = [rule for rule in record.verdict.rules if rule.metric == metric]
 
     def view(self) -> MatrixView:
-        rows = tuple(self._row(trained) for trained in self.rows)
+        rows = tuple(self._row(row) for row in self.rows)
         caption = CAPTIONS.get(self.metric, CAPTIONS[""])
         return MatrixView(
             id=self.metric.split(".")[0],
@@ -154,38 +151,40 @@ class _Builder:
             reference="aligned" if self.against == ALIGNED else "reference",
             paths=tuple(
                 Head(name, span, self.names.of(name).note)
-                for name, span in _runs([column[:1] for column in self.columns])
+                for name, span in _runs([column.names[:1] for column in self.columns])
             ),
             backends=tuple(
-                Head(name, span) for name, span in _runs([column[:2] for column in self.columns])
+                Head(name, span)
+                for name, span in _runs([column.names[:2] for column in self.columns])
             ),
-            precisions=tuple(column[2] for column in self.columns),
+            precisions=tuple(column.precision for column in self.columns),
             rows=rows,
             significant=significance([entry for _, entry in self.entries.values()], self.metric),
             notes=self.notes.all(),
         )
 
-    def _row(self, trained: str) -> MatrixRow:
-        floor = _floor(self.floors.get(trained), self.metric)
+    def _row(self, row: Row) -> MatrixRow:
+        floor = _floor(self.floors.get(row), self.metric)
         limits = [
             entry.drift.detectable
-            for (row, _), (_, entry) in self.entries.items()
-            if row == trained and entry.drift and entry.drift.detectable is not None
+            for place, (_, entry) in self.entries.items()
+            if place.row == row and entry.drift and entry.drift.detectable is not None
         ]
         return MatrixRow(
-            path=self.names.of(trained),
+            path=self.names.of(str(row)),
             floor=_unit(floor) if floor is not None else "",
             detectable=_range(limits),
-            cells=tuple(self._cell(trained, column, floor) for column in self.columns),
+            cells=tuple(self._cell(Place(row, column), floor) for column in self.columns),
         )
 
-    def _cell(self, trained: str, column: ColumnKey, floor: float | None) -> MatrixCell:
-        full = f"trained with {trained}, evaluated with {column[0]}, {column[1]} {column[2]}"
-        if (trained, column) not in self.entries:
+    def _cell(self, place: Place, floor: float | None) -> MatrixCell:
+        row, preprocess, backend, precision = place.names
+        full = f"trained with {row}, evaluated with {preprocess}, {backend} {precision}"
+        if place not in self.entries:
             return MatrixCell(
                 "absent", "not run", mark=self.notes.mark("not part of this run"), full=full
             )
-        index, entry = self.entries[trained, column]
+        index, entry = self.entries[place]
         if entry.state != "measured":
             reason = entry.reason or "no reason was recorded"
             return MatrixCell(
@@ -241,11 +240,8 @@ class _Builder:
         )
 
     def _gate(self, entry: MatrixEntry) -> Icon | None:
-        place = (entry.trained_with, entry.evaluated_with, entry.backend, entry.precision)
         states: list[VerdictState] = [
-            rule.state
-            for rule in self.rules
-            if (rule.trained_with, rule.evaluated_with, rule.backend, rule.precision) == place
+            rule.state for rule in self.rules if rule.place == entry.place
         ]
         worst = min(states, key=SEVERITY.index) if states else "pass"
         return None if worst == "pass" else icon(worst)
@@ -261,11 +257,6 @@ def interval_words(record: RunRecord) -> str:
     if len(seeds_of(record)) > 1:
         return "Intervals are of other seeds and other images."
     return "Intervals are of other images under these models and say nothing of other trainings."
-
-
-def column_of(entry: MatrixEntry) -> ColumnKey:
-    """Evaluated with, backend, precision."""
-    return (entry.evaluated_with, entry.backend, entry.precision)
 
 
 def _runs(columns: list[tuple[str, ...]]) -> list[tuple[str, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import Estimate, MixFacts, RunRecord
-from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import METRICS, Names
 from alignkit.text.numbers import DASH, interval, percent, points
 
@@ -61,7 +61,7 @@ def _share(estimate: Estimate) -> str:
 def _table(record: RunRecord, names: Names) -> Table:
     notes = Notes()
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(names.short(each.mix)),
                 Shown(names.short(each.evaluated_with)),

@@ -71,7 +71,7 @@ class Notes:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Header:
     """A column's header."""
 
     text: str
@@ -88,7 +88,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """The first cell heads the row."""
 
     cells: tuple[Shown, ...]
@@ -100,8 +100,8 @@ class Table:
     """A table with caption, headers and footnotes."""
 
     caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    columns: tuple[Header, ...]
+    rows: tuple[TableRow, ...]
     groups: tuple[Group, ...] = ()
     """Over the columns, left to right; none, or spans that add up to the columns."""
     notes: tuple[Note, ...] = field(default=())
@@ -112,17 +112,17 @@ class Table:
             raise ValueError(f"{self.caption}: {len(self.columns)} columns, rows of {widths}")
 
 
-def text_columns(*names: str) -> tuple[Column, ...]:
+def text_columns(*names: str) -> tuple[Header, ...]:
     """Columns of text."""
-    return tuple(Column(name) for name in names)
+    return tuple(Header(name) for name in names)
 
 
-def number_columns(*names: str) -> tuple[Column, ...]:
+def number_columns(*names: str) -> tuple[Header, ...]:
     """Columns of right-aligned numbers."""
-    return tuple(Column(name, numeric=True) for name in names)
+    return tuple(Header(name, numeric=True) for name in names)
 
 
 def facts(caption: str, names: tuple[str, str], pairs: dict[str, str]) -> Table:
     """A table of names and values."""
-    rows = tuple(Row((Shown(name), Shown(value or DASH))) for name, value in pairs.items())
+    rows = tuple(TableRow((Shown(name), Shown(value or DASH))) for name, value in pairs.items())
     return Table(caption, text_columns(*names), rows)

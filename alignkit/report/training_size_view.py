@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alignkit.record import Estimate, RunRecord, SizeCurve
-from alignkit.record.place import paths_of
 from alignkit.report.spread_plot import SpreadPlot, spread_plot
-from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import METRICS, Names
 from alignkit.text.numbers import DASH, count, grouped, interval, percent, points
 
@@ -53,7 +52,7 @@ def across_paths(record: RunRecord, metric: str) -> list[SizeCurve]:
         each
         for each in record.training_sizes
         if each.metric == metric
-        and each.evaluated_with not in paths_of(each.trained_with)
+        and each.evaluated_with not in each.row.preprocesses
         and (each.backend, each.precision) in runtimes
     ]
 
@@ -134,7 +133,7 @@ def _points(curve: SizeCurve) -> list[tuple[float, float, float, float]]:
 def _table(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> Table:
     notes = Notes()
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(names.short(curve.trained_with)),
                 Shown(names.short(curve.evaluated_with)),
@@ -155,7 +154,7 @@ def _table(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> 
 def _every(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> Table:
     notes = Notes()
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(names.short(curve.trained_with)),
                 Shown(names.short(curve.evaluated_with)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from alignkit.record import Epoch, PretrainedFacts, RunRecord, TrainingFacts
 from alignkit.report.svg import LinePlot, line_plot
-from alignkit.report.table import Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import DASH, count, grouped, percent
 
@@ -115,13 +115,13 @@ def training_table(record: RunRecord, names: Names) -> Table | None:
     return Table(told, columns, rows) if rows else None
 
 
-def _row(training: TrainingFacts, epoch: Epoch, names: Names, *, held_out: bool) -> Row:
+def _row(training: TrainingFacts, epoch: Epoch, names: Names, *, held_out: bool) -> TableRow:
     scores = (
         _or_dash(epoch.held_out_loss, "{:.4f}".format),
         _or_dash(epoch.held_out_accuracy, percent),
         _or_dash(epoch.held_out_recall, percent),
     )
-    return Row(
+    return TableRow(
         (
             Shown(names.short(training.preprocess)),
             Shown(str(training.seed)),

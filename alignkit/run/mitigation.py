@@ -23,7 +23,7 @@ from alignkit.record import (
     MatrixEntry,
     MitigationFacts,
 )
-from alignkit.record.place import is_row_of
+from alignkit.record.place import Column
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
@@ -47,7 +47,7 @@ class Outcomes:
     @property
     def reference(self) -> str:
         """Name of the reference path."""
-        return self.plan.experiment.reference.name
+        return self.plan.reference.name
 
     def runtime(self) -> tuple[str, str]:
         """The reference runtime."""
@@ -57,8 +57,7 @@ class Outcomes:
     def drift(self, trained: str, served: str) -> Drift | None:
         """Of models trained with one path and served with another; ``None`` if not measured."""
         for each in self.matrix:
-            place = each.evaluated_with, each.backend, each.precision
-            if is_row_of(each.trained_with, trained) and place == (served, *self.runtime()):
+            if each.row.is_only(trained) and each.column == Column(served, *self.runtime()):
                 return each.drift
         return None
 
@@ -68,7 +67,7 @@ class Outcomes:
         for each in self.predicted:
             evaluation, made = each.evaluation, predictions_of(each)
             runtime = evaluation.runtime.name, evaluation.runtime.precision
-            own = is_row_of(evaluation.training.row, self.reference)
+            own = evaluation.training.row.is_only(self.reference)
             same = (evaluation.preprocess.name, runtime) == (served, self.runtime())
             if own and same and made is not None:
                 found.setdefault(each.seed, made)
@@ -127,7 +126,7 @@ def _expected_of_training(
 
 def _expected_of_serving(advice: AdviceFacts, outcomes: Outcomes) -> dict[str, Estimate]:
     """The drift less the shares of the changed stages: what these cost is taken to be gone."""
-    paths = {path.name: path for path in outcomes.plan.experiment.paths}
+    paths = {each.name: each for each in outcomes.plan.preprocesses}
     changed: set[str] = {*differing_stages(paths[advice.served], paths[advice.advised])}
     place = (outcomes.reference, advice.served, *outcomes.runtime())
     found: dict[str, AttributionFacts] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import PathFacts
-from alignkit.record.place import paths_of
+from alignkit.record.place import Row
 
 METRICS = {
     "recall.macro": "Macro recall",
@@ -46,7 +46,7 @@ class Names:
         """The path of that name."""
         if name in self._known:
             return self._known[name]
-        known = [self._known[path] for path in paths_of(name) if path in self._known]
+        known = [self._known[path] for path in Row.parse(name).preprocesses if path in self._known]
         return PathName(name, "; ".join(path.note for path in known if path.note))
 
     def short(self, name: str) -> str:

@@ -11,10 +11,11 @@ from alignkit.compare.predictions import Predictions
 from alignkit.errors import NothingCompared, RecordError
 from alignkit.record import Artifact, Cell, RunRecord
 from alignkit.record.document import read_record
+from alignkit.record.place import Place
 from alignkit.record.run_comparison import RunComparison, Side
 from alignkit.studies.compare_runs.comparable import check_comparable, differences
 from alignkit.studies.compare_runs.entries import entry_changes
-from alignkit.studies.compare_runs.seeds import Place, Run, place
+from alignkit.studies.compare_runs.seeds import Run
 from alignkit.studies.compare_runs.stages import pixel_changes, stage_changes
 from alignkit.version import __version__
 
@@ -54,7 +55,7 @@ class StoredRun:
 def stored_run(folder: Path) -> StoredRun:
     """Read a run's record; raises `RecordError` if there is none."""
     record = read_record(folder)
-    return StoredRun(folder, record, {(place(each), each.seed): each for each in record.cells})
+    return StoredRun(folder, record, {(each.place, each.seed): each for each in record.cells})
 
 
 def compare_runs(before: Path, after: Path, *, force: bool, command: str) -> RunComparison:

@@ -15,8 +15,9 @@ import numpy.typing as npt
 from alignkit.compare.predictions import class_name
 from alignkit.compare.statistics import holm, mcnemar
 from alignkit.record import MatrixEntry
+from alignkit.record.place import Place
 from alignkit.record.run_comparison import Change, EntryChange, ImageChange
-from alignkit.studies.compare_runs.seeds import Place, Run, Seed, place, seeds_of
+from alignkit.studies.compare_runs.seeds import Run, Seed, seeds_of
 
 FlipChange: TypeAlias = Literal["new", "fixed", "other class"]
 _LEVEL = 0.05
@@ -24,8 +25,8 @@ _LEVEL = 0.05
 
 def entry_changes(before: Run, after: Run) -> tuple[EntryChange, ...]:
     """Compare every place of either matrix, in the later run's order, then the earlier's."""
-    old = {place(each): each for each in before.record.matrix}
-    new = {place(each): each for each in after.record.matrix}
+    old = {each.place: each for each in before.record.matrix}
+    new = {each.place: each for each in after.record.matrix}
     found = [_entry(at, old.get(at), new.get(at), before, after) for at in {**new, **old}]
     tested = [each for each in found if each.p is not None]
     adjusted = dict(
@@ -39,17 +40,16 @@ def _entry(
 ) -> EntryChange:
     reason = _gap("earlier", old) or _gap("later", new)
     seeds = [] if reason or old is None or new is None else seeds_of(at, old, new, before, after)
-    names = dict(zip(("trained_with", "evaluated_with", "backend", "precision"), at, strict=True))
     is_aligned = any(each.aligned for each in (old, new) if each is not None)
     if not seeds:
         reason = reason or "the two runs have no predictions of the same seed and images"
-        return EntryChange(**names, aligned=is_aligned, change="not compared", reason=reason)
+        return EntryChange(**at.fields, aligned=is_aligned, change="not compared", reason=reason)
     flips = [(a[0] != a[1], b[0] != b[1]) for a, b in ((s.before, s.after) for s in seeds)]
     appeared = sum(int((now & ~was).sum()) for was, now in flips)
     gone = sum(int((was & ~now).sum()) for was, now in flips)
     more, less = _signs(seeds, flips)
     return EntryChange(
-        **names,
+        **at.fields,
         aligned=is_aligned,
         change="unchanged",
         n=sum(len(each.ids) for each in seeds),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +11,10 @@ import numpy.typing as npt
 from alignkit.compare.predictions import Predictions, aligned
 from alignkit.errors import NothingCompared
 from alignkit.record import Cell, MatrixEntry, RunRecord
+from alignkit.record.place import Place
 
 if TYPE_CHECKING:
     from alignkit.compare.image_table import ImageTable
-
-Place: TypeAlias = tuple[str, str, str, str]
 
 
 class Run(Protocol):
@@ -52,16 +51,11 @@ class Seed:
     after: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
-def place(each: Cell | MatrixEntry) -> Place:
-    """Where it stands in the matrix."""
-    return each.trained_with, each.evaluated_with, each.backend, each.precision
-
-
 def seeds_of(at: Place, old: MatrixEntry, new: MatrixEntry, before: Run, after: Run) -> list[Seed]:
     """Return every seed that both runs measured at a place and in its row's aligned cell."""
     homes = [
         {cell.seed: spot for (spot, _), cell in run.cells.items()
-         if cell.aligned and cell.trained_with == at[0]}
+         if cell.aligned and spot.row == at.row}
         for run in (before, after)
     ]  # fmt: skip
     found = []

@@ -16,10 +16,10 @@ from alignkit.datasets.layout import Labelled, divide, images_by_class, names_of
 from alignkit.errors import ConfigError, DataError, WorkspaceError
 
 if TYPE_CHECKING:
-    from alignkit.datasets import Split
+    from alignkit.samples import Split
 
 By = Literal["copy", "hardlink", "symlink"]
-Place = Callable[[Path, Path], object]
+PutFile = Callable[[Path, Path], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def write_division(root: Path, out: Path, *, share: float, seed: int, by: By) ->
     return Divided(out, _counts(divided["train"]), _counts(divided["eval"]), notes)
 
 
-def _write(root: Path, out: Path, divided: dict[Split, Labelled], place: Place) -> None:
+def _write(root: Path, out: Path, divided: dict[Split, Labelled], place: PutFile) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
     try:
@@ -95,7 +95,7 @@ def _hardlink(source: Path, target: Path) -> None:
     target.hardlink_to(source.resolve())
 
 
-_PLACING: dict[By, Place] = {
+_PLACING: dict[By, PutFile] = {
     "copy": shutil.copy2,
     "hardlink": _hardlink,
     "symlink": _symlink,
