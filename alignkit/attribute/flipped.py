@@ -15,9 +15,9 @@ from alignkit.record import FlippedFacts
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
     from alignkit.plan import Plan
-    from alignkit.plan.sets import Sets
     from alignkit.predict.cells import Predicted
     from alignkit.prepare import Prepared
+    from alignkit.prepare.sets import Sets
     from alignkit.progress import Progress
     from alignkit.record.place import Column
     from alignkit.samples import Samples
@@ -34,7 +34,7 @@ def flipped_kinds(
 
     Empty where none of those ran.
     """
-    names = {path.name for path in plan.experiment.paths}
+    names = {each.name for each in plan.preprocesses}
     pairs = _pairs([each for each in predicted if each.evaluation.preprocess.name in names])
     if not pairs:
         return ()
@@ -43,7 +43,7 @@ def flipped_kinds(
         kinds = _kinds(sets.evaluated(own), sets.evaluation)
         found = []
         for (reference, column), both in pairs.items():
-            found.append(_facts(reference, column, both, kinds, plan))
+            found.append(_facts(reference, column, both, kinds, plan.resamples))
             stage.advance()
     return tuple(found)
 
@@ -89,13 +89,12 @@ def _facts(
     column: Column,
     both: _Both,
     kinds: Mapping[str, Mapping[str, str]],
-    plan: Plan,
+    resamples: int,
 ) -> FlippedFacts:
     before, after = [a for a, _ in both], [b for _, b in both]
     flips = np.stack([a.predicted != b.predicted for a, b in both], axis=1)
     images, flipped = len(flips), int(flips.any(axis=1).sum())
     listed = {name: [values[each] for each in before[0].ids] for name, values in kinds.items()}
-    resamples = plan.experiment.content.evaluate.resamples
     found = subgroups(before, after, listed, resamples=resamples)
     return FlippedFacts(
         reference=reference,

@@ -136,15 +136,14 @@ def _of_cell(
     from alignkit.experiment import load_experiment
     from alignkit.studies.bisect.cell import sides_of_cell
     from alignkit.studies.bisect.runtime import runtime_named
-    from alignkit.workspace import Workspace
+    from alignkit.workspace import Context, Workspace
 
     return sides_of_cell(
         load_experiment(file, overrides),
         cell,
         reference=runtime_named(reference) if reference else None,
         count=count,
-        workspace=Workspace(reports),
-        progress=display,
+        context=Context(Workspace(reports), display),
     )
 
 

@@ -39,17 +39,17 @@ def plan(
     why) or impossible (and why).
     """
     from alignkit.experiment import load_experiment
-    from alignkit.plan import make_plan
     from alignkit.plan.forecast import forecast
-    from alignkit.plan.narrow import choose_cells
+    from alignkit.plan.rekey import keyed_plan
     from alignkit.workspace import Workspace
 
     codes = []
     planned_files = []
     for file in files:
         try:
-            planned = choose_cells(make_plan(load_experiment(file, overrides)), cells)
-            planned_files.append((planned, forecast(planned, Workspace(reports))))
+            workspace = Workspace(reports)
+            planned = keyed_plan(load_experiment(file, overrides), workspace, cells=cells)
+            planned_files.append((planned, forecast(planned, workspace)))
         except AlignkitError as error:
             codes.append(tell(error, file))
     if as_json:
@@ -76,9 +76,8 @@ def _pixels(planned: Plan, expected: Forecast) -> list[str]:
     """Format the plan of a gate without models."""
     from alignkit.experiment.rule import PIXEL_RULES
 
-    content = planned.experiment.content
-    _, images = content.data.counts()
-    rules = sum(len(rule.expanded()) for rule in content.gate.rules or PIXEL_RULES)
+    _, images = planned.data.counts()
+    rules = sum(len(rule.expanded()) for rule in planned.gate.rules or PIXEL_RULES)
     return [
         "",
         f"images     {images}",
@@ -154,7 +153,7 @@ def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
     """Format the stages and the number of mixtures of each attribution; empty if there is none."""
     from alignkit.plan.attribution import PlannedAttribution
 
-    _, images = planned.experiment.content.data.counts()
+    _, images = planned.data.counts()
     rows: list[tuple[str, ...]] = [("attribution", "state", "mixtures", "images", "swapped", "")]
     for outlook in expected.attributions:
         work = outlook.work
@@ -173,10 +172,10 @@ def _counted_attributions(expected: Forecast) -> list[str]:
 
 def _advice(planned: Plan) -> list[str]:
     """Describe the work ``advise`` adds; its path is not known before the run."""
-    advise = planned.experiment.content.advise
+    advise = planned.advise
     if advise is None:
         return []
-    paths = ", ".join(advise.served_by or [each.name for each in planned.experiment.paths[1:]])
+    paths = ", ".join(advise.served_by or [each.name for each in planned.preprocesses[1:]])
     trains = " trainings and" if advise.change == "training" else ""
     return [f"advice     a search for {paths}; each advised path adds{trains} cells"]
 

@@ -24,15 +24,14 @@ from alignkit.predict.model_file import model_file
 from alignkit.prepare import prepare
 from alignkit.record import Control
 from alignkit.text.numbers import p_value
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Evaluation, Plan
-    from alignkit.plan.sets import Sets
     from alignkit.predict.cells import Predicted
-    from alignkit.progress import Progress
+    from alignkit.prepare.sets import Sets
     from alignkit.samples import Samples
     from alignkit.train.trainings import Trained
 
@@ -48,19 +47,18 @@ def verify(
     trained: Sequence[Trained],
     predicted: Sequence[Predicted],
     sets: Sets,
-    workspace: Workspace,
-    progress: Progress,
+    context: Context,
 ) -> tuple[Control, ...]:
     """All controls, of the reference path and its first model."""
-    path = plan.experiment.reference
+    preprocess = plan.reference
     model, cell = trained[0], _first_aligned(predicted)
     checks: dict[str, Callable[[], tuple[Control, ...]]] = {
-        SAME_LOGITS: lambda: _check_first_cell(plan, model, cell, sets, workspace),
+        SAME_LOGITS: lambda: _check_first_cell(plan, model, cell, sets, context.workspace),
         LEARNED: lambda: _check_row_learned(predicted),
         SAME_TENSORS: lambda: check_same_inputs(predicted),
     }
-    with progress.stage("verify", 1 + len(checks), path.name) as stage:
-        controls = check_pixels(path, sets.evaluation)
+    with context.progress.stage("verify", 1 + len(checks), preprocess.name) as stage:
+        controls = check_pixels(preprocess, sets.evaluation)
         stage.advance()
         for name, check in checks.items():
             controls += attempted(name, check)
@@ -137,7 +135,7 @@ def _check_first_cell(
     """A/A of the reference path's first model; none if it did not run."""
     if not isinstance(model.ended, Measured) or not isinstance(cell.ended, Measured):
         return ()
-    size = plan.experiment.content.evaluate.batch_size
+    size = plan.batch_size
     stored = cell.ended.value.predictions
     # one batch of the same images: a runtime may sum in another order for another batch size
     first = stored.rows(np.arange(min(size, len(stored))))

@@ -6,8 +6,8 @@ dataclasses. Nothing heavy is imported, so that a file is checked in millisecond
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -39,7 +39,7 @@ from alignkit.experiment.option import (
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.experiment.published_option import Published, unplaced
 from alignkit.experiment.recipe import Recipe
-from alignkit.experiment.rule import Gate
+from alignkit.experiment.rule import Gate, Rule
 from alignkit.experiment.rule_place import misplaced
 from alignkit.experiment.strict_types import STRICT, Integer, Name
 from alignkit.plugins import did_you_mean
@@ -243,6 +243,45 @@ class Experiment:
     def name(self) -> str:
         """The experiment's name."""
         return self.content.name
+
+    @property
+    def data(self) -> Dataset:
+        """The data set that models are trained and evaluated on."""
+        return self.content.data
+
+    @property
+    def labelled(self) -> bool:
+        """Whether models can be trained; without labels there are only pixels to compare."""
+        return self.content.labelled
+
+    @property
+    def gate(self) -> Gate:
+        """The rules that measurements are judged by."""
+        return self.content.gate
+
+    @property
+    def resamples(self) -> int:
+        """The number of bootstrap resamples behind each interval."""
+        return self.content.evaluate.resamples
+
+    @property
+    def entries(self) -> Mapping[str, PreprocessOption]:
+        """The entries of ``preprocess:``, by name."""
+        return self.content.preprocess
+
+    def with_paths(self, options: Mapping[str, PreprocessOption]) -> Experiment:
+        """Return the experiment with more paths, after its own."""
+        return self._changed(preprocess={**self.content.preprocess, **options})
+
+    def narrowed(self, paths: Sequence[str], rules: Sequence[Rule]) -> Experiment:
+        """Return the experiment with these of its paths and these rules alone."""
+        return self._changed(
+            preprocess={name: self.content.preprocess[name] for name in paths},
+            gate=self.gate.model_copy(update={"rules": tuple(rules)}),
+        )
+
+    def _changed(self, **update: Any) -> Experiment:
+        return replace(self, content=self.content.model_copy(update=update))
 
     @property
     def question(self) -> str:

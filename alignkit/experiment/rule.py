@@ -255,6 +255,11 @@ class Gate(BaseModel):
         """Whether something may be skipped that cannot run here for this reason."""
         return NO_GPU in reason if self.allow_missing == "gpu" else self.allow_missing
 
+    @property
+    def expanded(self) -> list[Rule]:
+        """The rules as given, presets spelt out; empty if there are none."""
+        return [each for rule in self.rules or () for each in rule.expanded()]
+
     def placed(self, lines: Sequence[int] = (), *, with_model: bool) -> list[tuple[Rule, int]]:
         """Every rule with its line, 0 if unknown: presets spelt out, and what they imply."""
         rules = self.rules or (DEFAULT_RULES if with_model else PIXEL_RULES)

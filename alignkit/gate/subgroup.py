@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.pixel_check import compare_pixels
-from alignkit.progress import Progress
 from alignkit.record import GroupFacts, MatrixEntry, RunRecord
 from alignkit.samples import Samples
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
@@ -23,25 +22,24 @@ def measure_groups(
     experiment: Experiment,
     record: RunRecord,
     folder: Path,
-    workspace: Workspace,
-    progress: Progress,
+    context: Context,
 ) -> tuple[GroupFacts, ...]:
     """Every distinct ``where`` of the rules; ``folder`` holds the record's predictions."""
-    wanted = [rule.group for rule in experiment.content.gate.rules or () if rule.group]
+    wanted = [rule.group for rule in experiment.gate.rules or () if rule.group]
     if not wanted:
         return ()
-    samples = experiment.content.data.evaluation()
+    samples = experiment.data.evaluation()
     found = []
     for where in {tuple(sorted(each.items())): each for each in wanted}.values():
         chosen = samples.take(members(where, samples))
-        compared = compare_pixels(experiment, chosen, workspace, progress) if len(chosen) else ()
+        compared = compare_pixels(experiment.paths, chosen, context) if len(chosen) else ()
         found.append(
             GroupFacts(
                 where=where,
                 images=len(chosen),
                 pixels=tuple(stage for each in compared for stage in each.stages),
                 coverage=tuple(each.coverage for each in compared),
-                matrix=_matrix(experiment, record, folder, frozenset(chosen.ids)),
+                matrix=_matrix(record, folder, frozenset(chosen.ids), experiment.resamples),
             )
         )
     return tuple(found)
@@ -89,7 +87,7 @@ def kept_predictions(record: RunRecord, folder: Path) -> dict[Place, dict[int, P
 
 
 def _matrix(
-    experiment: Experiment, record: RunRecord, folder: Path, ids: frozenset[str]
+    record: RunRecord, folder: Path, ids: frozenset[str], resamples: int
 ) -> tuple[MatrixEntry, ...]:
     """The matrix over these images alone."""
     kept = {
@@ -97,7 +95,6 @@ def _matrix(
         for place, seeds in (kept_predictions(record, folder) if record.matrix else {}).items()
     }
     aligned = {each.row: each.place for each in record.matrix if each.aligned}
-    resamples = experiment.content.evaluate.resamples
     return tuple(
         _entry(
             each,

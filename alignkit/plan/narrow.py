@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from alignkit.errors import ConfigError
-from alignkit.plan import Plan
+from alignkit.plan import Plan, run_key
 from alignkit.plugins import did_you_mean
 
 
-def choose_cells(plan: Plan, names: Sequence[str]) -> Plan:
+def narrow_to_cells(plan: Plan, names: Sequence[str]) -> Plan:
     """The plan with these cells, the aligned cells of their rows, and the trainings they need.
 
     A name is that of an `Evaluation.place`; without one the plan stays whole. Every path is
@@ -24,14 +24,16 @@ def choose_cells(plan: Plan, names: Sequence[str]) -> Plan:
         if name not in known:
             raise ConfigError(f"--cell {name}: no such cell{did_you_mean(name, known)}")
     rows = {each.training.row for each in plan.evaluations if str(each.place) in names}
+    evaluations = tuple(
+        each
+        for each in plan.evaluations
+        if str(each.place) in names or (each.aligned and each.training.row in rows)
+    )
     return replace(
         plan,
+        key=run_key(plan.experiment, evaluations),
         trainings=tuple(each for each in plan.trainings if each.row in rows),
-        evaluations=tuple(
-            each
-            for each in plan.evaluations
-            if str(each.place) in names or (each.aligned and each.training.row in rows)
-        ),
+        evaluations=evaluations,
         pairs=(),
         cells=tuple(names),
     )

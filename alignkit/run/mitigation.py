@@ -48,7 +48,7 @@ class Outcomes:
     @property
     def reference(self) -> str:
         """Name of the reference path."""
-        return self.plan.experiment.reference.name
+        return self.plan.reference.name
 
     def runtime(self) -> tuple[str, str]:
         """The reference runtime."""
@@ -127,7 +127,7 @@ def _expected_of_training(
 
 def _expected_of_serving(advice: AdviceFacts, outcomes: Outcomes) -> dict[str, Estimate]:
     """The drift less the shares of the changed stages: what these cost is taken to be gone."""
-    paths = {path.name: path for path in outcomes.plan.experiment.paths}
+    paths = {each.name: each for each in outcomes.plan.preprocesses}
     changed: set[str] = {*differing_stages(paths[advice.served], paths[advice.advised])}
     place = (outcomes.reference, advice.served, *outcomes.runtime())
     found: dict[str, AttributionFacts] = {

@@ -23,7 +23,7 @@ def block(kind: str) -> str:
 def test_the_file_it_shows_loads(tmp_path):
     file = tmp_path / "gate.yaml"
     file.write_text(block("yaml"))
-    assert len(load_experiment(file).content.gate.rules or ()) == 3
+    assert len(load_experiment(file).gate.rules or ()) == 3
 
 
 def test_every_metric_preset_and_output_is_named():

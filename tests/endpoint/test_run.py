@@ -14,7 +14,7 @@ from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
 from alignkit.progress import NoProgress
 from alignkit.run import run_experiment
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 from tests.backends.model import trained_model
 from tests.endpoint.faulty import faulty
 
@@ -43,7 +43,7 @@ def experiment(tmp_path, *backends: str, models: str = ONE):
 
 
 def run(found, tmp_path):
-    record, _ = run_experiment(found, Workspace(tmp_path / "reports"), progress=NoProgress())
+    record, _ = run_experiment(found, Context(Workspace(tmp_path / "reports"), NoProgress()))
     return record
 
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.outcome import Measured, Skipped
-from alignkit.plan import Evaluation, Plan, make_plan
+from alignkit.plan import Evaluation, Plan
+from alignkit.plan.rekey import keyed_plan
 from alignkit.plan.runtime import Runtime
-from alignkit.plan.sets import Sets, prepare_sets
 from alignkit.predict.model_file import model_source
+from alignkit.prepare.sets import Sets, prepare_sets
 from alignkit.studies.bisect.graph import Layer, layers_of, load_graph
 from alignkit.studies.bisect.onnx_side import ONNXSide
 from alignkit.studies.bisect.runtime import require_followed
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
     from alignkit.arrays import Batch
     from alignkit.experiment.experiment import Experiment
     from alignkit.models.engine_source import Source
-    from alignkit.progress import Progress
     from alignkit.studies.bisect import Candidate, Side
-    from alignkit.workspace import Workspace
+    from alignkit.workspace import Context
 
 FORM = "TRAINED/EVALUATED/BACKEND/PRECISION"
 
@@ -47,8 +47,7 @@ def sides_of_cell(
     *,
     reference: Runtime | None,
     count: int,
-    workspace: Workspace,
-    progress: Progress,
+    context: Context,
 ) -> Sides:
     """The cell's model and images; what a run stored is used, what it did not is made.
 
@@ -56,20 +55,22 @@ def sides_of_cell(
     another runtime that runs a graph. Raises `ConfigError` for a cell the plan does not have, or
     whose runtime runs no graph.
     """
-    plan = make_plan(experiment)
+    plan = keyed_plan(experiment, context.workspace)
     evaluation = chosen_cell(plan, cell)
     training = evaluation.training
     base = next(each for each in plan.evaluations if each.aligned and each.training == training)
     own = replace(plan, trainings=(training,), evaluations=(evaluation,))
-    sets = prepare_sets(own, workspace, progress)
-    [trained] = train_models(own, sets, workspace, progress)
+    sets = prepare_sets(
+        own.preprocesses, own.data.training(), own.data.evaluation(), context, trains=own.trains
+    )
+    [trained] = train_models(own, sets, context)
     if not isinstance(trained.ended, Measured):
         ended = trained.ended
         why = ended.reason if isinstance(ended, Skipped) else ended.message
         raise NothingCompared(f"there is no model for {evaluation.place}: {why}")
     checkpoint = trained.ended.value
     batch = _batch(evaluation, sets, count)
-    source = model_source(evaluation, checkpoint, sets, workspace)
+    source = model_source(evaluation, checkpoint, sets, context.workspace)
     graph = load_graph(source.onnx)
     return Sides(
         _reference(reference or base.runtime, source, batch),

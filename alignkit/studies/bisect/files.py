@@ -10,6 +10,7 @@ import numpy as np
 
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.models.checkpoint import Checkpoint
+from alignkit.preprocess.isolated import encoded_images, take_pixels
 from alignkit.studies.bisect.cell import Sides
 from alignkit.studies.bisect.graph import inputs_of, layers_of, load_graph
 from alignkit.studies.bisect.onnx_side import ONNXSide
@@ -89,10 +90,9 @@ def _batch(path: Preprocess, images: Sequence[Path], count: int) -> Batch:
 
     samples = Images(tuple(images)).evaluation()
     taken: list[Pixels] = []
-    for index in range(len(samples)):
-        pixels = path.taps(samples.read(index)).last
-        if pixels is not None:
-            taken.append(pixels)
+    for (found,) in take_pixels([path], encoded_images(samples)):
+        if found.pixels is not None:
+            taken.append(found.pixels)
         if len(taken) == count:
             break
     if not taken:

@@ -55,12 +55,12 @@ def described(
         return Described(str(source), how, "", None, _measured(sets, look, progress), notes)
     path, experiment = _path_of(source, overrides, preprocess)
     how = (
-        f"{name_of(experiment.content.data, DATASETS)} as path {path.name} gives it to be "
+        f"{name_of(experiment.data, DATASETS)} as path {path.name} gives it to be "
         "normalised; 1 is the value 255"
     )
     constants = Channels(path.normalise.mean, path.normalise.std)
     measured = _measured(_sets_of(experiment), _following(path), progress)
-    notes = tuple(experiment.content.data.notes())
+    notes = tuple(experiment.data.notes())
     return Described(str(source), how, path.name, constants, measured, notes)
 
 
@@ -114,8 +114,8 @@ def _sets_of_folder(root: Path) -> tuple[dict[str, Samples], tuple[str, ...]]:
 
 
 def _sets_of(experiment: Experiment) -> dict[str, Samples]:
-    data = experiment.content.data
-    if not experiment.content.labelled:
+    data = experiment.data
+    if not experiment.labelled:
         return {"all": data.evaluation()}
     return {"train": data.training(), "eval": data.evaluation()}
 

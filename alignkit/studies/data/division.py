@@ -16,7 +16,7 @@ from alignkit.datasets.layout import Labelled, divide, images_by_class, names_of
 from alignkit.errors import ConfigError, DataError, WorkspaceError
 
 if TYPE_CHECKING:
-    from alignkit.datasets import Split
+    from alignkit.samples import Split
 
 By = Literal["copy", "hardlink", "symlink"]
 PutFile = Callable[[Path, Path], object]
