@@ -12,9 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from alignkit.attribute import PathAttribution, attribute
+from alignkit.attribute.mixtures import mix_stages
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.outcome import Skipped
+from alignkit.preprocess.isolated import encoded_images
 from alignkit.preprocess.stage_mixtures import LeftOut, make_hybrids
 
 if TYPE_CHECKING:
@@ -101,8 +103,8 @@ def _equal(
     hybrids = make_hybrids(replace(path, decode=decoder), replace(path, decode=setting))
     both = (frozenset[str](), frozenset({"decode"}))
     equal = set()
-    for index, sample in enumerate(samples.ids):
-        made = hybrids.tensors(samples.read(index), both)
+    all_made = mix_stages(hybrids, both, encoded_images(samples))
+    for index, (sample, made) in enumerate(zip(samples.ids, all_made, strict=True)):
         if isinstance(made, LeftOut):
             continue
         if made[both[0]] is not made[both[1]]:

@@ -48,18 +48,6 @@ class ImageDiff:
         return bool(self.found)
 
 
-def diff_image(
-    reference: Preprocess,
-    candidate: Preprocess,
-    encoded: bytes,
-    *,
-    ssim: Collection[StageName] = (),
-) -> ImageDiff:
-    """Compare every stage of two paths on one image; SSIM of the stages named."""
-    taps = reference.taps(encoded), candidate.taps(encoded)
-    return diff_taps(reference, candidate, encoded, *taps, ssim=ssim)
-
-
 def diff_taps(
     reference: Preprocess,
     candidate: Preprocess,
@@ -69,8 +57,9 @@ def diff_taps(
     *,
     ssim: Collection[StageName] = (),
 ) -> ImageDiff:
-    """The same where both paths have run already: ``left`` is the reference's, ``right`` the
-    candidate's.
+    """Compare every stage of two paths on one image; SSIM of the stages named.
+
+    ``left`` is what the reference made of it, ``right`` what the candidate did.
     """
     outcomes = left.decoded.outcome, right.decoded.outcome
     if not left.pixels or not right.pixels:

@@ -6,33 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from alignkit.plan import PREDICTION_CODE
-from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess.stage_mixtures import make_hybrids, mixtures
-from alignkit.record.place import is_row_of
-from alignkit.workspace import code_version, content_key
+from alignkit.version import SHARE_LAYERS, code_version
+from alignkit.workspace import PlannedWork
 
 if TYPE_CHECKING:
     from alignkit.plan import Evaluation, Plan
     from alignkit.plan.runtime import Runtime
     from alignkit.preprocess import Preprocess
-
-CODE = (
-    "attribute",
-    "plan",
-    "compare",
-    "preprocess",
-    "predict",
-    *PIXEL_CODE,
-    *PREDICTION_CODE,
-)
-"""The modules that decide the shares."""
+    from alignkit.record.place import Row
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedAttribution:
+class PlannedAttribution(PlannedWork):
     """The models of one row, served along a path and in the runtimes that all of them run in."""
 
+    kind = "comparisons"
     reference: Preprocess
     candidate: Preprocess
     data: str
@@ -56,13 +45,8 @@ class PlannedAttribution:
             "models": list(self.models),
             "runtimes": [[each.name, each.precision, each.parts] for each in self.runtimes],
             "resamples": self.resamples,
-            "code": code_version(*CODE),
+            "code": code_version(SHARE_LAYERS),
         }
-
-    @property
-    def key(self) -> str:
-        """Content hash of ``parts``."""
-        return content_key(self.parts)
 
     @property
     def live(self) -> bool:
@@ -93,32 +77,31 @@ def planned_attributions(
     ``ran`` holds the evaluations that were measured; by default it is all that can run. A model is
     attributed if its aligned cell is among them, in every runtime that all such models ran in.
     """
-    experiment = plan.experiment
-    rows = [each.row for each in plan.trainings if is_row_of(each.row, experiment.reference.name)]
+    rows = [each.row for each in plan.trainings if each.row.is_only(plan.reference.name)]
     if not rows:  # none of the given models was trained with it
         return ()
     if ran is None:
         ran = [each for each in plan.evaluations if not each.skipped]
-    models = _models(ran, rows[0], experiment.reference.name)
+    models = _models(ran, rows[0], plan.reference.name)
     first = next(iter(models.values()), [])
     shared = tuple(each for each in first if all(each in ran_in for ran_in in models.values()))
     return tuple(
         PlannedAttribution(
-            experiment.reference,
+            plan.reference,
             candidate,
             plan.fingerprint,
             tuple(models),
             shared,
-            resamples=experiment.content.evaluate.resamples,
+            resamples=plan.resamples,
             skipped=candidate.missing() if models else "no cell that it begins from can run",
         )
-        for candidate in experiment.paths[1:]
+        for candidate in plan.preprocesses[1:]
     )
 
 
-def _models(ran: Sequence[Evaluation], row: str, reference: str) -> dict[str, list[Runtime]]:
+def _models(ran: Sequence[Evaluation], row: Row, reference: str) -> dict[str, list[Runtime]]:
     """Map each of the row's models that ran aligned to its runtimes on the reference path."""
-    own = [e for e in ran if e.training.row == row and e.evaluated_with == reference]
+    own = [e for e in ran if (e.place.row, e.place.column.preprocess) == (row, reference)]
     models: dict[str, list[Runtime]] = {e.training.key: [] for e in own if e.aligned}
     for each in own:
         if each.training.key in models:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from alignkit.errors import AlignkitError, ConfigError
 from alignkit.preprocess import STAGES, Crop, Orient, Preprocess, Resize, StageName
 from alignkit.preprocess.decode import MAX_PIXELS, decode
+from alignkit.preprocess.isolated import result_or_reason
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,6 +56,8 @@ class Hybrids:
     """Why some stages are not swapped by themselves, a sentence each."""
     max_pixels: int = MAX_PIXELS
     """The lower limit of the two paths."""
+    paths: tuple[Preprocess, ...] = ()
+    """The two, reference first."""
 
     def tensors(self, encoded: bytes, wanted: Iterable[Taken]) -> dict[Taken, Batch] | LeftOut:
         """What each wanted hybrid gives for one image: normalised (3, height, width) float32.
@@ -63,13 +66,10 @@ class Hybrids:
         are equal share one array.
         """
         try:
-            return self._tensors(encoded, frozenset(wanted))
+            made = result_or_reason(lambda: self._tensors(encoded, frozenset(wanted)))
         except _NotDecodedError as undecoded:
             return LeftOut(str(undecoded))
-        except (AlignkitError, ImportError):
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever a library raises on one image
-            return LeftOut(f"{type(error).__name__}: {error}")
+        return LeftOut(made) if isinstance(made, str) else made
 
     def _tensors(self, encoded: bytes, wanted: Collection[Taken]) -> dict[Taken, Batch]:
         decided: Taken = frozenset()
@@ -101,7 +101,7 @@ class LeftOut:
     reason: str
 
 
-class _NotDecodedError(Exception):
+class _NotDecodedError(AlignkitError):
     """A decoder gave no pixels."""
 
 
@@ -136,7 +136,7 @@ def make_hybrids(
             levels.append(_level(stage, named.get(stage), left[stage], right[stage]))
     factors = dict.fromkeys(factor for level in levels for factor in sorted(level.factors))
     limit = min(reference.max_pixels, candidate.max_pixels)
-    return Hybrids(tuple(factors), tuple(levels), notes, limit)
+    return Hybrids(tuple(factors), tuple(levels), notes, limit, (reference, candidate))
 
 
 def all_mixtures(factors: Iterable[str]) -> tuple[Taken, ...]:

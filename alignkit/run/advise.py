@@ -8,18 +8,18 @@ is confirmed on evaluation images that the search never saw.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, WorkspaceError
 from alignkit.experiment.advise_option import ADVISED, AdviseOption
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.plan import Plan, make_plan
-from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.record import AdviceFacts
-from alignkit.workspace import Workspace, code_version, content_key
+from alignkit.version import ADVICE_LAYERS, code_version
+from alignkit.workspace import Context
 
 if TYPE_CHECKING:
     from alignkit.match import Match
@@ -29,28 +29,28 @@ if TYPE_CHECKING:
     from alignkit.progress import Progress
     from alignkit.samples import Samples
 
-CODE = ("run", "match", "compare", "preprocess", *PIXEL_CODE)
-"""The modules that decide what is advised."""
 ALREADY = "what the models are trained with comes nearest already"
 
 
-def advise(plan: Plan, workspace: Workspace, progress: Progress) -> tuple[AdviceFacts, ...]:
+def advise(plan: Plan, context: Context) -> tuple[AdviceFacts, ...]:
     """One advice for each path it is asked for, or the reason why there is none."""
-    option = plan.experiment.content.advise
+    option = plan.advise
     if option is None:
         return ()
-    samples = _searched(plan.experiment.content.data.training(), option.images)
+    samples = _searched(plan.data.training(), option.images)
     served = [
-        path
-        for path in plan.experiment.paths[1:]
-        if path.name in option.served_by or not option.served_by
+        preprocess
+        for preprocess in plan.preprocesses[1:]
+        if preprocess.name in option.served_by or not option.served_by
     ]
-    reference = plan.experiment.reference
-    return tuple(_advice(each, reference, samples, option, workspace, progress) for each in served)
+    return tuple(_advice(each, plan.reference, samples, option, context) for each in served)
 
 
 def advised_plan(plan: Plan, advice: Sequence[AdviceFacts]) -> Plan:
-    """The plan with every advised path: trained with, where training is to change, and served."""
+    """The plan with every advised path: trained with, where training is to change, and served.
+
+    Its key is that of the plan without them: the record of a run is found by what was asked for.
+    """
     import yaml
 
     options = {
@@ -60,13 +60,11 @@ def advised_plan(plan: Plan, advice: Sequence[AdviceFacts]) -> Plan:
     }
     if not options:
         return plan
-    content = plan.experiment.content
-    paths = {**content.preprocess, **options}
-    more = replace(plan.experiment, content=content.model_copy(update={"preprocess": paths}))
-    whole = make_plan(more, ranks=plan.ranks)
+    whole = make_plan(plan.experiment.with_paths(options), ranks=plan.ranks)
     served_only = {each.advised for each in advice if each.change == "serving"}
     return replace(
         whole,
+        key=plan.key,
         trainings=tuple(
             each for each in whole.trainings if each.preprocess.name not in served_only
         ),
@@ -91,8 +89,7 @@ def _advice(
     reference: Preprocess,
     samples: Samples,
     option: AdviseOption,
-    workspace: Workspace,
-    progress: Progress,
+    context: Context,
 ) -> AdviceFacts:
     """What is stored of this search, or the search."""
     parts = {
@@ -100,19 +97,24 @@ def _advice(
         "paths": [[path.identity(), path.versions()] for path in (reference, served)],
         "served": served.name,
         "option": option.model_dump(mode="json", exclude={"served_by"}),
-        "code": code_version(*CODE),
+        "code": code_version(ADVICE_LAYERS),
     }
-    key = content_key(parts)
-    folder = workspace.stored("comparisons", key)
-    if folder is not None:
-        return AdviceFacts.model_validate(json.loads((folder / "advice.json").read_text()))
+
+    def search(folder: Path) -> None:
+        facts = _search(served, reference, samples, option, context.progress)
+        (folder / "advice.json").write_text(facts.model_dump_json())
+
+    label = f"advise for {served.name}"
     try:
-        facts = _search(served, reference, samples, option, progress)
-    except AlignkitError as error:
+        return context.workspace.keep("comparisons", parts, label, search, _read)
+    except WorkspaceError:
+        raise
+    except AlignkitError as error:  # another run may find more: this is not stored
         return AdviceFacts(served=served.name, change=option.change, reason=str(error))
-    with workspace.store("comparisons", key, parts, f"advise for {served.name}") as filling:
-        (filling / "advice.json").write_text(facts.model_dump_json())
-    return facts
+
+
+def _read(folder: Path) -> AdviceFacts:
+    return AdviceFacts.model_validate_json((folder / "advice.json").read_text())
 
 
 def _search(
@@ -126,7 +128,7 @@ def _search(
     from alignkit.match.target import path_target
     from alignkit.progress import advancing
 
-    target = path_target(served if option.change == "training" else reference, samples)
+    target = path_target(served if option.change == "training" else reference)
     names, chosen = _choices(target, option)
     detail = f"{len(chosen)} configurations for {served.name}"
     with progress.stage("advise", len(samples), detail) as stage:
