@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import BackendError
-from alignkit.library_logs import TOOLKIT, quiet
+from alignkit.torch_settings import TORCH_EXTENSIONS, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +85,7 @@ class PipeSession:
         self.pipe = None
 
     def _build(self, normalise: Normalise) -> None:
-        with quiet(TOOLKIT):
+        with quiet(TORCH_EXTENSIONS):
             import torchpipe
 
         options = pipe_options(self.onnx, self.size, self.engine, normalise)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from alignkit.decoders import Decoded
-from alignkit.library_logs import TOOLKIT, quiet
+from alignkit.torch_settings import TORCH_EXTENSIONS, quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def backend(chain: str, **parameters: str) -> Any:
     Unlike a ``torchpipe.pipe`` it may be called from threads and after a fork, and takes no name
     that would stay taken for the life of the process.
     """
-    with quiet(TOOLKIT):
+    with quiet(TORCH_EXTENSIONS):
         import torchpipe  # noqa: F401 - registers its backends with omniback
     import omniback
 
