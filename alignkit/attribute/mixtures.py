@@ -1,6 +1,6 @@
 """What every mixture of two paths gives on a set of images, reduced to numbers an image.
 
-The tensors and logits of all hybrids are never held together: images are taken a batch at a time,
+The tensors and logits of all mixtures are never held together: images are taken a batch at a time,
 and of each only its distances, its predicted class and its logit distance are kept.
 """
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import NothingCompared
-from alignkit.preprocess.stage_mixtures import Hybrids, LeftOut, Taken
+from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, StageMixtures
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Labels, Logits
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IMAGES = 16
-"""Images whose hybrids are in memory together."""
+"""Images whose mixtures are in memory together."""
 
 
 class Predicts(Protocol):
@@ -36,7 +36,7 @@ class Predicts(Protocol):
         ...
 
 
-Sessions: TypeAlias = Mapping[Taken, Predicts]
+Sessions: TypeAlias = Mapping[FromCandidate, Predicts]
 """One model in its runtimes: the runtime factors taken from the candidate → the session that has
 them. ``{frozenset(): s}`` for one runtime; with ``{frozenset({"precision"}): t}`` besides for two.
 All subsets of the runtime factors must be there."""
@@ -46,7 +46,7 @@ All subsets of the runtime factors must be there."""
 class Observed:
     """The mixtures of two paths on the images that all of them could prepare."""
 
-    wanted: tuple[Taken, ...]
+    wanted: tuple[FromCandidate, ...]
     """The second axis of every array below; the reference first."""
     rows: npt.NDArray[np.int64]
     """(images,): which of the samples."""
@@ -63,9 +63,9 @@ class Observed:
 
 def observe(
     samples: Samples,
-    hybrids: Hybrids,
+    mixed: StageMixtures,
     normalise: Normalise,
-    wanted: Sequence[Taken],
+    wanted: Sequence[FromCandidate],
     models: Sequence[Sessions] = (),
     *,
     threads: int = 2,
@@ -76,12 +76,12 @@ def observe(
     ``normalise`` is the reference's; its ``std`` turns differences of tensors back into grey
     levels. Raises `NothingCompared` if no image can be prepared by all mixtures.
     """
-    stages = frozenset(hybrids.factors)
+    stages = frozenset(mixed.factors)
     levels = 255.0 * np.asarray(normalise.std)[:, None, None]
     parts: list[_Part] = []
     left_out: list[tuple[str, str]] = []
     kept: list[int] = []
-    for made in _prepared(samples, hybrids, {taken & stages for taken in wanted}, threads):
+    for made in _prepared(samples, mixed, {taken & stages for taken in wanted}, threads):
         whole = {index: each for index, each in made.items() if not isinstance(each, LeftOut)}
         if whole:
             parts.append(_reduced(list(whole.values()), wanted, stages, models, levels))
@@ -105,13 +105,13 @@ def observe(
 
 
 def _prepared(
-    samples: Samples, hybrids: Hybrids, pixels: Collection[Taken], threads: int
-) -> Iterator[dict[int, dict[Taken, Batch] | LeftOut]]:
-    """`IMAGES` at a time: index of the sample → its tensor of every hybrid."""
+    samples: Samples, mixed: StageMixtures, pixels: Collection[FromCandidate], threads: int
+) -> Iterator[dict[int, dict[FromCandidate, Batch] | LeftOut]]:
+    """`IMAGES` at a time: index of the sample → its tensor of every mixture."""
     with ThreadPoolExecutor(threads, "attribute") as pool:
         for start in range(0, len(samples), IMAGES):
             chunk = range(start, min(start + IMAGES, len(samples)))
-            made = pool.map(lambda index: hybrids.tensors(samples.read(index), pixels), chunk)
+            made = pool.map(lambda index: mixed.tensors(samples.read(index), pixels), chunk)
             yield dict(zip(chunk, made, strict=True))
 
 
@@ -119,9 +119,9 @@ _Part: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64], FloatArray]
 
 
 def _reduced(
-    tensors: Sequence[Mapping[Taken, Batch]],
-    wanted: Sequence[Taken],
-    stages: Taken,
+    tensors: Sequence[Mapping[FromCandidate, Batch]],
+    wanted: Sequence[FromCandidate],
+    stages: FromCandidate,
     models: Sequence[Sessions],
     levels: FloatArray,
 ) -> _Part:
@@ -146,9 +146,9 @@ def _reduced(
 
 
 def _logits(
-    tensors: Sequence[Mapping[Taken, Batch]],
-    wanted: Sequence[Taken],
-    stages: Taken,
+    tensors: Sequence[Mapping[FromCandidate, Batch]],
+    wanted: Sequence[FromCandidate],
+    stages: FromCandidate,
     model: Sessions,
 ) -> list[Logits]:
     """Per mixture; batches of the same arrays in the same runtime are predicted once."""

@@ -15,7 +15,7 @@ from alignkit.attribute import PathAttribution, attribute
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.outcome import Skipped
-from alignkit.preprocess.stage_mixtures import LeftOut, make_hybrids
+from alignkit.preprocess.stage_mixtures import LeftOut, mix_stages
 
 if TYPE_CHECKING:
     from alignkit.decoders import Decoder
@@ -98,11 +98,11 @@ def _equal(
     """
     if decoder == setting:
         return frozenset(range(len(samples)))
-    hybrids = make_hybrids(replace(path, decode=decoder), replace(path, decode=setting))
+    mixed = mix_stages(replace(path, decode=decoder), replace(path, decode=setting))
     both = (frozenset[str](), frozenset({"decode"}))
     equal = set()
     for index, sample in enumerate(samples.ids):
-        made = hybrids.tensors(samples.read(index), both)
+        made = mixed.tensors(samples.read(index), both)
         if isinstance(made, LeftOut):
             continue
         if made[both[0]] is not made[both[1]]:

@@ -24,7 +24,7 @@ from alignkit.baseline import (
     baseline_environment,
 )
 from alignkit.baseline.golden import GoldenStore, array_sha256
-from alignkit.decoders import Decoded, Outcome
+from alignkit.decoders import Decoded, DecodeOutcome
 from alignkit.errors import AlignkitError
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
 from alignkit.progress import advancing
@@ -279,7 +279,7 @@ def _line(
     stage: StageName,
     sha256: str,
     array: Pixels | Batch,
-    outcome: Outcome,
+    outcome: DecodeOutcome,
     source: str,
 ) -> StageLine:
     mean, std = _mean_and_std(array if stage == "normalise" else [array])

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.arrays import FloatArray
-from alignkit.compare.statistics import freedom, percentile_interval, stretch
+from alignkit.compare.statistics import percentile_interval, t_over_normal, welch_satterthwaite_df
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ def joined_draws(
     shift = np.tensordot(observed - centre[..., 0], chosen / (seeds - 1), axes=(0, 1))
     whole = observed.std(axis=0, ddof=1) / np.sqrt(seeds)
     part = np.divide(spread.seeds, whole, out=np.zeros_like(whole), where=whole > 0)
-    free = freedom(spread.images, spread.seeds, images=images, seeds=seeds)
-    joined: FloatArray = centre + stretch(free)[..., None] * (
+    free = welch_satterthwaite_df(spread.images, spread.seeds, images=images, seeds=seeds)
+    joined: FloatArray = centre + t_over_normal(free)[..., None] * (
         mean - centre + part[..., None] * shift
     )
     return joined

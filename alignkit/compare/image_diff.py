@@ -22,7 +22,7 @@ from alignkit.preprocess.exif import exif_orientation, turn
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Pixels
-    from alignkit.decoders import Outcome
+    from alignkit.decoders import DecodeOutcome
 
 Mode = Literal["isolated", "cumulative"]
 Found: TypeAlias = PixelSums | None
@@ -37,8 +37,8 @@ UNTURNED = {6: 8, 8: 6}  # quarter turns undo each other; every other orientatio
 class ImageDiff:
     """How both decodes of an image ended, and its differences stage by stage."""
 
-    reference: Outcome
-    candidate: Outcome
+    reference: DecodeOutcome
+    candidate: DecodeOutcome
     found: dict[tuple[StageName, Mode], Found] = field(default_factory=dict)
     """Empty unless both paths decoded the image."""
 

@@ -20,7 +20,7 @@ from alignkit.compare.pixel_sums import PixelSums
 from alignkit.preprocess import STAGES, StageName
 
 if TYPE_CHECKING:
-    from alignkit.decoders import Outcome
+    from alignkit.decoders import DecodeOutcome
 
 MODES: tuple[Mode, ...] = ("isolated", "cumulative")
 
@@ -64,8 +64,8 @@ class ImageRow:
     """One image in short: enough to find the worst."""
 
     id: str
-    reference: Outcome
-    candidate: Outcome
+    reference: DecodeOutcome
+    candidate: DecodeOutcome
     """How the two decodes ended."""
     max_abs: tuple[float | None, ...]
     """Cumulative, one a stage of `STAGES`; ``None`` where the stage could not be compared."""
@@ -104,7 +104,7 @@ class StageDiffs:
         return sum(row.compared for row in self.rows)
 
     @property
-    def outcomes(self) -> Counter[tuple[Outcome, Outcome]]:
+    def outcomes(self) -> Counter[tuple[DecodeOutcome, DecodeOutcome]]:
         """(reference's, candidate's) outcome of the decode → images: the coverage of both."""
         return Counter((row.reference, row.candidate) for row in self.rows)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from alignkit.outcome import Measured, attempt
+from alignkit.outcome import Measured, capture
 from alignkit.record import Control
 
 
 def attempted(name: str, check: Callable[[], tuple[Control, ...]]) -> tuple[Control, ...]:
     """What ``check`` finds, or the error it ended in as a failed control of this name."""
-    ended = attempt(check)
+    ended = capture(check)
     if isinstance(ended, Measured):
         return ended.value
     return (

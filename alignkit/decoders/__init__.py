@@ -26,14 +26,14 @@ from alignkit.plugins import Plugin
 if TYPE_CHECKING:
     from alignkit.arrays import Image
 
-Outcome = Literal["ok", "corrupt", "failed", "unsupported"]
+DecodeOutcome = Literal["ok", "corrupt", "failed", "unsupported"]
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """How one decode ended."""
 
-    outcome: Outcome
+    outcome: DecodeOutcome
     image: Image | None = None
     """Given for ``ok`` and ``corrupt``; ``None`` for ``failed`` and ``unsupported``."""
     reason: str = ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from alignkit.decoders import DECODERS, Decoded, Outcome
+from alignkit.decoders import DECODERS, Decoded, DecodeOutcome
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image
@@ -29,7 +29,7 @@ class DecoderCheck:
 
     decoder: str
     kind: str
-    outcome: Outcome
+    outcome: DecodeOutcome
     finding: str
     """Against the reference decoder's pixels, and where they are nearer against those with chroma
     upsampled by nearest neighbour; or why there are none."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.plan import PREDICTION_CODE
 from alignkit.prepare import CODE as PIXEL_CODE
-from alignkit.preprocess.stage_mixtures import make_hybrids, mixtures
+from alignkit.preprocess.stage_mixtures import mix_stages, mixtures
 from alignkit.record.place import is_row_of
 from alignkit.workspace import code_version, content_key
 
@@ -77,7 +77,7 @@ class PlannedAttribution:
     @property
     def factors(self) -> tuple[str, ...]:
         """The stages that are swapped; a runtime besides the first is one factor more."""
-        return make_hybrids(self.reference, self.candidate).factors
+        return mix_stages(self.reference, self.candidate).factors
 
     @property
     def wanted(self) -> int:

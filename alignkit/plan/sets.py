@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from alignkit.datasets import Split
 from alignkit.errors import NothingCompared
-from alignkit.outcome import Ended, Failed, Measured, Skipped, attempt
+from alignkit.outcome import Failed, Measured, Outcome, Skipped, capture
 from alignkit.plan import Plan
 from alignkit.prepare import Prepared, prepare
 from alignkit.preprocess import Preprocess
@@ -18,7 +18,7 @@ from alignkit.progress import Progress, advancing
 from alignkit.samples import Samples
 from alignkit.workspace import Workspace
 
-Ways: TypeAlias = dict[tuple[str, Split], Ended[Prepared]]
+Ways: TypeAlias = dict[tuple[str, Split], Outcome[Prepared]]
 """(path, split) → what it decoded and resized to."""
 
 
@@ -54,7 +54,7 @@ def prepare_sets(plan: Plan, workspace: Workspace, progress: Progress) -> Sets:
     """Decode and resize both splits on every path, once; for given models evaluation alone."""
     data = plan.experiment.content.data
     samples: dict[Split, Samples] = {"train": data.training(), "eval": data.evaluation()}
-    prepared: dict[tuple[str, Split], Ended[Prepared]] = {}
+    prepared: dict[tuple[str, Split], Outcome[Prepared]] = {}
     for path in plan.experiment.paths:
         for split, chosen in samples.items():
             if split == "train" and plan.experiment.content.models:
@@ -66,11 +66,11 @@ def prepare_sets(plan: Plan, workspace: Workspace, progress: Progress) -> Sets:
 
 def _prepare(
     path: Preprocess, split: Split, samples: Samples, workspace: Workspace, progress: Progress
-) -> Ended[Prepared]:
+) -> Outcome[Prepared]:
     if reason := path.missing():
         return Skipped(reason)
     with progress.stage("prepare", len(samples), f"{path.name} {split}") as stage:
-        return attempt(
+        return capture(
             lambda: prepare(samples, path, workspace, split=split, progress=advancing(stage))
         )
 

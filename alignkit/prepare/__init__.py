@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from alignkit.decoders import Outcome
+from alignkit.decoders import DecodeOutcome
 from alignkit.errors import AlignkitError, MissingDependency, NothingCompared
 from alignkit.preprocess import Normalise, Preprocess
 from alignkit.samples import Samples
@@ -51,7 +51,7 @@ class SampleOutcome:
     """How one sample's preparation ended."""
 
     id: str
-    outcome: Outcome
+    outcome: DecodeOutcome
     reason: str = ""
     """The decoder's own words, or what a later stage raised; empty for ``ok``."""
 
@@ -96,10 +96,10 @@ class Prepared:
         return normalise(self.pixels[rows])
 
 
-def coverage(prepared: Prepared) -> dict[Outcome, int]:
+def coverage(prepared: Prepared) -> dict[DecodeOutcome, int]:
     """How many samples ended in each outcome; every outcome is named."""
     counted = Counter(sample.outcome for sample in prepared.outcomes)
-    return {outcome: counted[outcome] for outcome in get_args(Outcome)}
+    return {outcome: counted[outcome] for outcome in get_args(DecodeOutcome)}
 
 
 def prepare_parts(samples_fingerprint: str, preprocess: Preprocess) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def _fill(
     from alignkit.prepare.pixel_file import PixelFile
 
     total = len(samples)
-    outcomes: list[tuple[str, Outcome, str, int]] = []
+    outcomes: list[tuple[str, DecodeOutcome, str, int]] = []
     work = partial(_prepare_chunk, samples, preprocess)
     chunks = [range(start, min(start + CHUNK, total)) for start in range(0, total, CHUNK)]
     with PixelFile(folder / "pixels.npy", preprocess.size) as file:
@@ -211,7 +211,7 @@ def _fill(
     (folder / "outcomes.json").write_text(json.dumps(content))
 
 
-def _nothing(preprocess: Preprocess, outcomes: list[tuple[str, Outcome, str, int]]) -> str:
+def _nothing(preprocess: Preprocess, outcomes: list[tuple[str, DecodeOutcome, str, int]]) -> str:
     if not outcomes:
         return "there are no images to prepare"
     name, outcome, reason, _ = outcomes[0]

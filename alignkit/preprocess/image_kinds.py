@@ -10,7 +10,7 @@ from alignkit.preprocess.jpeg_header import JpegHeader
 from alignkit.preprocess.jpeg_quality import Quality
 
 
-class Kinds(NamedTuple):
+class ImageKinds(NamedTuple):
     """What one image is, in every way they are told apart; a tuple, as thousands are sent."""
 
     subsampling: str
@@ -23,7 +23,7 @@ class Kinds(NamedTuple):
     icc: str
 
 
-DIMENSIONS = Kinds._fields
+DIMENSIONS = ImageKinds._fields
 UNKNOWN = "unknown"
 """The file ends, or is damaged, before it says."""
 NO_JPEG = "not JPEG"
@@ -33,7 +33,7 @@ MEGAPIXELS = (0.1, 0.5, 2, 10)
 """Lower ends of the classes of size above the lowest."""
 
 
-def kinds_of(encoded: bytes, header: JpegHeader | None, size: Size | None) -> Kinds:
+def kinds_of(encoded: bytes, header: JpegHeader | None, size: Size | None) -> ImageKinds:
     """The kinds of one image, given what its header says and the size it declares.
 
     >>> kinds_of(b"GIF89a", None, (2, 3)).size
@@ -44,8 +44,8 @@ def kinds_of(encoded: bytes, header: JpegHeader | None, size: Size | None) -> Ki
     if header is None:
         none = UNKNOWN if kind == "JPEG" else NO_JPEG
         turned = _orientation(exif_orientation(encoded))
-        return Kinds(none, kind, none, none, none, size_class, turned, none)
-    return Kinds(
+        return ImageKinds(none, kind, none, none, none, size_class, turned, none)
+    return ImageKinds(
         subsampling=header.subsampling,
         format=kind,
         coding=header.coding if header.precision == 8 else f"{header.coding}, not 8 bits",

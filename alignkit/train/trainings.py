@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.models.checkpoint import Checkpoint
-from alignkit.outcome import Ended, Skipped, attempt
+from alignkit.outcome import Outcome, Skipped, capture
 from alignkit.plan import Plan, Training
 from alignkit.plan.sets import Sets, training_images
 from alignkit.progress import Progress
@@ -26,7 +26,7 @@ class Trained:
     """One training and how it ended."""
 
     training: Training
-    ended: Ended[Checkpoint]
+    ended: Outcome[Checkpoint]
     images: int
     """Training images: those that every path decoded."""
 
@@ -52,12 +52,12 @@ def train_models(
     )
 
 
-def _without_training(training: Training, sets: Sets) -> Ended[Checkpoint] | None:
+def _without_training(training: Training, sets: Sets) -> Outcome[Checkpoint] | None:
     """The model that is given, or why none can be trained; ``None`` if one is to be trained."""
     if training.skipped:
         return Skipped(training.skipped)
     if (given := training.given) is not None:
-        return attempt(lambda: given.checkpoint(sets.evaluation.classes, training.preprocess.size))
+        return capture(lambda: given.checkpoint(sets.evaluation.classes, training.preprocess.size))
     reasons = (sets.unusable(path.name) for path in training.paths)
     return next((each for each in reasons if each), None)
 
@@ -71,7 +71,7 @@ def _train(
     progress: Progress,
     rank: Rank,
     folder: Path | None,
-) -> Ended[Checkpoint]:
+) -> Outcome[Checkpoint]:
     from alignkit.train import train
     from alignkit.train.logged import growing_log
 
@@ -90,7 +90,7 @@ def _train(
             stage.note(f"loss {epoch.loss:.3f}, accuracy {100 * epoch.accuracy:.1f} %")
             stage.advance()
 
-        return attempt(
+        return capture(
             lambda: train(
                 training,
                 recipe,

@@ -8,13 +8,13 @@ from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from alignkit.decoders import Decoded, Outcome
+from alignkit.decoders import Decoded, DecodeOutcome
 from alignkit.errors import AlignkitError
 from alignkit.isolation.shared_images import EVERYTHING, Encoded
 from alignkit.isolation.worker import Begin
 from alignkit.preprocess import Preprocess, StageName, Taps
 from alignkit.preprocess.decode import decode
-from alignkit.preprocess.image_kinds import Kinds, kinds_of
+from alignkit.preprocess.image_kinds import ImageKinds, kinds_of
 from alignkit.preprocess.image_size import declared_size
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.preprocess.stress import Stress
@@ -43,8 +43,8 @@ class ImageFacts(NamedTuple):
     """One image in short."""
 
     id: str
-    kinds: Kinds
-    outcomes: tuple[tuple[Outcome, str], ...]
+    kinds: ImageKinds
+    outcomes: tuple[tuple[DecodeOutcome, str], ...]
     """How each path's decode ended, with the reason; reference first."""
     distances: tuple[Distance | None, ...]
     """One a candidate; ``None`` where one of the two gave no pixels."""
