@@ -1,8 +1,11 @@
 """The processor: what its flags say, and where nothing says it."""
 
+import re
+from pathlib import Path
+
 import pytest
 
-from alignkit import machine as processor
+from alignkit import machine
 from alignkit.machine import cpu_name, processor_flags, vector_extensions
 
 X86 = "model name\t: A Xeon\nflags\t\t: fpu sse2 smep avx2 avx_vnni amx_int8\n"
@@ -11,7 +14,7 @@ ARM = "processor\t: 0\nFeatures\t: fp asimd aes asimddp sve i8mm bf16\n"
 
 @pytest.fixture
 def cpuinfo(tmp_path, monkeypatch):
-    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(machine, "CPUINFO", tmp_path / "cpuinfo")
     return tmp_path / "cpuinfo"
 
 
@@ -29,7 +32,34 @@ def test_the_extensions_of_arm_are_told(cpuinfo):
 
 
 def test_where_the_system_does_not_say_they_are_unknown(cpuinfo, monkeypatch):
-    monkeypatch.setattr(processor.platform, "system", lambda: "Darwin")
-    monkeypatch.setattr(processor.platform, "machine", lambda: "arm64")
+    monkeypatch.setattr(machine.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(machine.platform, "machine", lambda: "arm64")
     assert vector_extensions() == "unknown on Darwin arm64"
     assert processor_flags() == frozenset()
+
+
+def test_without_a_driver_there_is_no_gpu(monkeypatch):
+    monkeypatch.setattr(machine.shutil, "which", lambda name: None)
+    monkeypatch.setattr(machine, "DRIVER", Path("/nowhere"))
+    assert machine.gpu_name() == "none"
+
+
+@pytest.mark.gpu
+def test_the_gpu_of_this_machine_is_named_with_its_driver():
+    assert re.search(r"\w+.*, driver \d+\.\d+", machine.gpu_name())
+
+
+def test_gpus_are_named_with_their_driver(monkeypatch):
+    monkeypatch.setattr(machine.shutil, "which", lambda name: f"/usr/bin/{name}")
+    answer = "NVIDIA L4, 580.65.06\nNVIDIA L4, 580.65.06"
+    monkeypatch.setattr(machine, "_output", lambda command: answer)
+    assert machine.gpu_name() == "NVIDIA L4, driver 580.65.06; NVIDIA L4, driver 580.65.06"
+
+
+def test_without_nvidia_smi_the_drivers_files_name_the_gpu(monkeypatch, tmp_path):
+    monkeypatch.setattr(machine.shutil, "which", lambda name: None)
+    monkeypatch.setattr(machine, "DRIVER", tmp_path)
+    card = tmp_path / "gpus" / "0000:01:00.0"
+    card.mkdir(parents=True)
+    (card / "information").write_text("Model: \t\t NVIDIA T4\nIRQ:   0\n")
+    assert machine.gpu_name() == "NVIDIA T4"

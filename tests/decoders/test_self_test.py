@@ -13,7 +13,9 @@ from alignkit.preprocess.exif import exif_orientation
 
 def opened(kind: str) -> Image.Image:
     return Image.open(
-        io.BytesIO(resources.files("alignkit.decoders").joinpath("jpegs", f"{kind}.jpg").read_bytes())
+        io.BytesIO(
+            resources.files("alignkit.decoders").joinpath("jpegs", f"{kind}.jpg").read_bytes()
+        )
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from alignkit.decoders import DECODERS
 from alignkit.findings import environment as module
 from alignkit.findings.environment import environment, git_revision
-from alignkit.machine import gpu_name, vector_extensions
+from alignkit.machine import vector_extensions
 from alignkit.record import Environment
 
 
@@ -46,33 +46,6 @@ def test_it_can_be_stored_in_a_record(found):
 def test_the_cpu_has_a_name_and_extensions(found):
     assert found.cpu.strip()
     assert found.extensions == vector_extensions()
-
-
-def test_without_a_driver_there_is_no_gpu(monkeypatch):
-    monkeypatch.setattr(module.shutil, "which", lambda name: None)
-    monkeypatch.setattr(module, "DRIVER", module.Path("/nowhere"))
-    assert gpu_name() == "none"
-
-
-@pytest.mark.gpu
-def test_the_gpu_of_this_machine_is_named_with_its_driver():
-    assert re.search(r"\w+.*, driver \d+\.\d+", gpu_name())
-
-
-def test_gpus_are_named_with_their_driver(monkeypatch):
-    monkeypatch.setattr(module.shutil, "which", lambda name: f"/usr/bin/{name}")
-    answer = "NVIDIA L4, 580.65.06\nNVIDIA L4, 580.65.06"
-    monkeypatch.setattr(module, "_output", lambda command: answer)
-    assert gpu_name() == "NVIDIA L4, driver 580.65.06; NVIDIA L4, driver 580.65.06"
-
-
-def test_without_nvidia_smi_the_drivers_files_name_the_gpu(monkeypatch, tmp_path):
-    monkeypatch.setattr(module.shutil, "which", lambda name: None)
-    monkeypatch.setattr(module, "DRIVER", tmp_path)
-    card = tmp_path / "gpus" / "0000:01:00.0"
-    card.mkdir(parents=True)
-    (card / "information").write_text("Model: \t\t NVIDIA T4\nIRQ:   0\n")
-    assert gpu_name() == "NVIDIA T4"
 
 
 def test_the_revision_says_whether_tracked_files_were_changed(tmp_path):
