@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.arrays import FloatArray
 from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import NothingCompared
 from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, StageMixtures
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from alignkit.preprocess import Normalise
     from alignkit.samples import Samples
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 IMAGES = 16
 """Images whose mixtures are in memory together."""
 

@@ -13,7 +13,7 @@ import typer
 
 from alignkit.cli.arguments import Quiet
 from alignkit.errors import ConfigError
-from alignkit.progress import Mode, Progress, advancing, progress_for
+from alignkit.progress import Progress, ProgressMode, advancing, progress_for
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -81,7 +81,7 @@ def match(
     out: Annotated[
         list[str], typer.Option(metavar="json=PATH", help="Write the result.", show_default=False)
     ] = [],  # noqa: B006
-    progress: Annotated[Mode, typer.Option(help="auto, plain or none.")] = "auto",
+    progress: Annotated[ProgressMode, typer.Option(help="auto, plain or none.")] = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Find the configurations of this machine whose pixels come nearest to a serving stack's."""

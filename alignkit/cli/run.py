@@ -27,7 +27,7 @@ from alignkit.cli.arguments import (
 from alignkit.cli.report import tell_left_out
 from alignkit.cli.tell import tell
 from alignkit.errors import AlignkitError, ExitCode, RankError, worst
-from alignkit.progress import Mode, Progress, progress_for
+from alignkit.progress import Progress, ProgressMode, progress_for
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -48,7 +48,7 @@ def run(
     max_report_size: MaxReportSize = "",
     open_: Open = None,
     progress: Annotated[
-        Mode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
+        ProgressMode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
     ] = "auto",
     quiet: Quiet = False,
 ) -> None:

@@ -20,12 +20,12 @@ from alignkit.compare.pixel_diff import PixelDiff, StageDiffs
 from alignkit.compare.pixels import compare_preprocess
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.statistics import Estimate, change_p, detectable_effect, mcnemar
-from alignkit.compare.totals import Totals, pair_up
+from alignkit.compare.totals import PredictionTotals, pair_up
 
 __all__ = ["ClassDrift", "Drift", "PixelDiff", "StageDiffs", "compare_preprocess", "drift"]
 
 
-UNDEFINED = "no class defines it on both sides"
+_UNDEFINED = "no class defines it on both sides"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _bootstrap(
     pairs: Sequence[tuple[Predictions, Predictions]], resamples: int, seed: int
 ) -> tuple[dict[str, FloatArray], dict[str, FloatArray], dict[str, Spread]]:
     """By metric: the mean over seeds (…,), its interval (2, …), and both standard errors (…,)."""
-    totals = Totals(pairs)
+    totals = PredictionTotals(pairs)
     drawn = resampled_counts(totals.members, resamples=resamples, seed=seed)
     counted = np.asarray(totals.members.sum(axis=1), np.float64)
     observed = {name: each[..., 0] for name, each in totals.differences(counted).items()}
@@ -145,7 +145,7 @@ def _correct(pairs: Sequence[tuple[Predictions, Predictions]], side: int) -> Lab
     return seeds
 
 
-def estimate_from(value: FloatArray, interval: FloatArray, reason: str = UNDEFINED) -> Estimate:
+def estimate_from(value: FloatArray, interval: FloatArray, reason: str = _UNDEFINED) -> Estimate:
     """One value and its (2,) interval."""
     if np.isnan(value):
         return Estimate(None, None, None, reason)

@@ -25,7 +25,7 @@ from alignkit.compare.statistics import Estimate, change_p, detectable_effect
 from alignkit.compare.totals import pair_up
 from alignkit.errors import NothingCompared
 
-Side = dict[str, FloatArray]
+_CellDraws = dict[str, FloatArray]
 """Every metric of one cell and seed, (1 + resamples,): as observed, then of each resample."""
 
 
@@ -54,7 +54,7 @@ def cell_pairs(
     A seed counts where both cells ran (are not ``None``). Pairs without such a seed, or that share
     no image, are left out; so are other metrics. Raises `DataError` for cells of different labels.
     """
-    sides: dict[tuple[int, int, tuple[str, ...]], Side] = {}
+    sides: dict[tuple[int, int, tuple[str, ...]], _CellDraws] = {}
     found: dict[tuple[int, int], CellPair] = {}
     for places in combinations(range(len(cells)), 2):
         both = zip(*(cells[place] for place in places), strict=True)
@@ -63,7 +63,7 @@ def cell_pairs(
             pairs = pair_up([a for _, a, _ in ran], [b for _, _, b in ran]) if ran else []
         except NothingCompared:
             continue
-        drawn: list[tuple[Side, Side]] = []
+        drawn: list[tuple[_CellDraws, _CellDraws]] = []
         for (k, _, _), pair in zip(ran, pairs, strict=True):
             for place, each in zip(places, pair, strict=True):
                 if (place, k, each.ids) not in sides:
@@ -76,7 +76,7 @@ def cell_pairs(
     return found
 
 
-def _side(cell: Predictions, resamples: int, seed: int) -> Side:
+def _side(cell: Predictions, resamples: int, seed: int) -> _CellDraws:
     size = len(cell.classes)
     everyone = np.ones(len(cell), np.bool_)
     members = sparse.vstack(

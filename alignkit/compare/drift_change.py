@@ -11,16 +11,16 @@ from alignkit.compare.bootstrap import RESAMPLES, resampled_counts
 from alignkit.compare.hierarchy import joined_draws, spread_of
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.statistics import Estimate, percentile_interval
-from alignkit.compare.totals import Totals, pair_up
+from alignkit.compare.totals import PredictionTotals, pair_up
 from alignkit.errors import DataError
 
-Sides = tuple[Sequence[Predictions], Sequence[Predictions]]
+ReferenceAndCandidate = tuple[Sequence[Predictions], Sequence[Predictions]]
 """Reference and candidate, one of each a seed."""
 
 
 def drift_change(
-    before: Sides,
-    after: Sides,
+    before: ReferenceAndCandidate,
+    after: ReferenceAndCandidate,
     metrics: Sequence[str],
     *,
     resamples: int = RESAMPLES,
@@ -49,7 +49,7 @@ def _differences(
     pairs: Sequence[tuple[Predictions, Predictions]], resamples: int, seed: int
 ) -> dict[str, tuple[FloatArray, FloatArray]]:
     """By metric: each seed's drift (seeds,), and its draws (seeds, resamples)."""
-    totals = Totals(pairs)
+    totals = PredictionTotals(pairs)
     observed = totals.differences(np.asarray(totals.members.sum(axis=1), np.float64))
     drawn = totals.differences(resampled_counts(totals.members, resamples=resamples, seed=seed))
     return {name: (observed[name][..., 0], drawn[name]) for name in observed}

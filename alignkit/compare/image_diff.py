@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from alignkit.arrays import Batch, Pixels
     from alignkit.decoders import DecodeOutcome
 
-Mode = Literal["isolated", "cumulative"]
+ComparisonMode = Literal["isolated", "cumulative"]
+StageAndMode: TypeAlias = tuple[StageName, ComparisonMode]
 Found: TypeAlias = PixelSums | None
-"""``None``: the shapes differ."""
+"""``None`` if the shapes differ."""
 
 DECODED = ("ok", "corrupt")
 """The outcomes that give pixels."""
@@ -39,7 +40,7 @@ class ImageDiff:
 
     reference: DecodeOutcome
     candidate: DecodeOutcome
-    found: dict[tuple[StageName, Mode], Found] = field(default_factory=dict)
+    found: dict[StageAndMode, Found] = field(default_factory=dict)
     """Empty unless both paths decoded the image."""
 
     @property
@@ -110,8 +111,8 @@ class _Both:
     seen: dict[tuple[int, int], Found] = field(default_factory=dict)
     """Arrays by identity → their sums; a stage that does nothing hands on what it was given."""
 
-    def found(self, *, ssim: Collection[StageName]) -> dict[tuple[StageName, Mode], Found]:
-        out: dict[tuple[StageName, Mode], Found] = {}
+    def found(self, *, ssim: Collection[StageName]) -> dict[StageAndMode, Found]:
+        out: dict[StageAndMode, Found] = {}
         same_input = True
         for stage in STAGES:
             same_stage = self.reference.stage(stage) == self.candidate.stage(stage)

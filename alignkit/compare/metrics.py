@@ -20,14 +20,14 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray, Labels, Logits
 
 NO_PREDICTION = -1
-AVERAGES = ("macro", "micro", "weighted")
+_AVERAGES = ("macro", "micro", "weighted")
 METRICS = (
     "top1",
-    *(f"{ratio}.{average}" for ratio in ("recall", "precision", "f1") for average in AVERAGES),
+    *(f"{ratio}.{average}" for ratio in ("recall", "precision", "f1") for average in _AVERAGES),
 )
 """The names of `averages`: ``top1``, ``recall.macro``, ``recall.micro``, …"""
 
-ROWS = 4096  # of logits at a time: bounds the float64 copies at 1,000 classes to some 100 MB
+_ROWS = 4096  # of logits at a time: bounds the float64 copies at 1,000 classes to some 100 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +170,15 @@ class LogitDistance:
     p99_9: float | None = None
     """Quantiles of |Δ|, linear between order statistics."""
     inside: dict[float, int] = field(default_factory=dict)
-    """Each of `TOLERANCES` → samples none of whose logits differ by more."""
+    """Each of `_TOLERANCES` → samples of which no logit differs by more."""
     same_top: dict[int, int] = field(default_factory=dict)
-    """k → samples whose k most likely classes are the same, in any order; each of `TOP` that leaves
-    a class out."""
+    """k → samples whose k most likely classes are the same, in any order; k is each of `_TOP` below
+    the number of classes."""
 
 
-TOLERANCES = (1e-5, 1e-3, 1e-2)
-TOP = (1, 5)
-QUANTILES = (0.5, 0.99, 0.999)
+_TOLERANCES = (1e-5, 1e-3, 1e-2)
+_TOP = (1, 5)
+_QUANTILES = (0.5, 0.99, 0.999)
 
 
 def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
@@ -186,8 +186,8 @@ def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
     classes = reference.shape[1]
     distances = np.empty(reference.shape, np.float32)
     similar, directed, absolute, compared = 0.0, 0, 0.0, 0
-    inside = dict.fromkeys(TOLERANCES, 0)
-    same_top = {k: 0 for k in TOP if k < classes}
+    inside = dict.fromkeys(_TOLERANCES, 0)
+    same_top = {k: 0 for k in _TOP if k < classes}
     for left, right in _finite_blocks(reference, candidate):
         distance = np.abs(right - left)
         distances[compared : compared + len(left)] = distance
@@ -204,7 +204,7 @@ def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
     if not compared:
         return LogitDistance(None, None, None, 0, lost, "no sample has finite logits on both sides")
     largest = float(distances[:compared].max())
-    quantiles = np.quantile(distances[:compared], QUANTILES, overwrite_input=True).tolist()
+    quantiles = np.quantile(distances[:compared], _QUANTILES, overwrite_input=True).tolist()
     return LogitDistance(
         max_abs=largest,
         mean_abs=absolute / (compared * classes),
@@ -241,8 +241,8 @@ def softmax_margin(logits: Logits) -> FloatArray:
 
 
 def _finite_blocks(reference: Logits, candidate: Logits) -> Iterator[tuple[FloatArray, FloatArray]]:
-    for start in range(0, len(reference), ROWS):
-        left, right = reference[start : start + ROWS], candidate[start : start + ROWS]
+    for start in range(0, len(reference), _ROWS):
+        left, right = reference[start : start + _ROWS], candidate[start : start + _ROWS]
         finite = np.isfinite(left).all(axis=1) & np.isfinite(right).all(axis=1)
         yield left[finite].astype(np.float64), right[finite].astype(np.float64)
 

@@ -15,14 +15,14 @@ from itertools import product
 from operator import add
 from typing import TYPE_CHECKING
 
-from alignkit.compare.image_diff import DECODED, ImageDiff, Mode
+from alignkit.compare.image_diff import DECODED, ComparisonMode, ImageDiff
 from alignkit.compare.pixel_sums import PixelSums
 from alignkit.preprocess import STAGES, StageName
 
 if TYPE_CHECKING:
     from alignkit.decoders import DecodeOutcome
 
-MODES: tuple[Mode, ...] = ("isolated", "cumulative")
+COMPARISON_MODES: tuple[ComparisonMode, ...] = ("isolated", "cumulative")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class PixelDiff:
     """One stage in one mode, over the images that both paths decoded."""
 
     stage: StageName
-    mode: Mode
+    mode: ComparisonMode
     sums: PixelSums | None = None
     """In grey levels; of ``normalise`` in normalised units. ``None`` if no image was compared."""
     shape_mismatches: int = 0
@@ -94,9 +94,9 @@ class StageDiffs:
     """Grey levels that one unit of the reference's normalised tensor stands for, mean over R, G, B:
     only to rank ``normalise`` among the other stages."""
 
-    def diff(self, stage: StageName, mode: Mode = "cumulative") -> PixelDiff:
+    def diff(self, stage: StageName, mode: ComparisonMode = "cumulative") -> PixelDiff:
         """The diff of one stage."""
-        return self.diffs[2 * STAGES.index(stage) + MODES.index(mode)]
+        return self.diffs[2 * STAGES.index(stage) + COMPARISON_MODES.index(mode)]
 
     @property
     def compared(self) -> int:
@@ -172,7 +172,7 @@ def joined(parts: Iterable[tuple[PixelDiff, ...]]) -> tuple[PixelDiff, ...]:
     some = [part for part in parts if part]
     added: dict[tuple[tuple[int, int], ...], PixelDiff] = {}
     totals = []
-    for place, (stage, mode) in enumerate(product(STAGES, MODES)):
+    for place, (stage, mode) in enumerate(product(STAGES, COMPARISON_MODES)):
         column = [part[place] for part in some]
         key = tuple((id(each.sums), each.shape_mismatches) for each in column)
         if key not in added:

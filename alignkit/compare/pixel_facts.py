@@ -9,9 +9,9 @@ from alignkit.record import CoverageDiff, PixelStage
 if TYPE_CHECKING:
     from alignkit.compare.pixel_diff import PixelDiff, StageDiffs
 
-LEVELS = (1, 2, 4, 8)
+_LEVELS = (1, 2, 4, 8)
 """Grey levels whose exceedance the record keeps."""
-EXAMPLES = 20
+_EXAMPLES = 20
 
 
 def pixel_stages(diffs: StageDiffs) -> tuple[PixelStage, ...]:
@@ -46,7 +46,7 @@ def pixel_stage(diff: PixelDiff, *, reference: str, candidate: str) -> PixelStag
         mean_abs=sums.mean_abs,
         bias=sums.bias,
         share_differing=sums.share_differing,
-        share_above={str(level): sums.share_above(level) or 0.0 for level in LEVELS},
+        share_above={str(level): sums.share_above(level) or 0.0 for level in _LEVELS},
         p99=sums.percentile(99),
         p99_9=sums.percentile(99.9),
         psnr=None if diff.stage == "normalise" else sums.psnr(),
@@ -67,5 +67,5 @@ def coverage_diff(diffs: StageDiffs) -> CoverageDiff:
         images=len(split),
         only_reference=sum(reference and not candidate for _, reference, candidate in split),
         only_candidate=sum(candidate and not reference for _, reference, candidate in split),
-        examples=tuple(examples[:EXAMPLES]),
+        examples=tuple(examples[:_EXAMPLES]),
     )

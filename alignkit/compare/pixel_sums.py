@@ -8,9 +8,10 @@ any percentile, shares above a level, PSNR and SSIM follow from them. What follo
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,6 @@ from alignkit.compare.histogram import (
     percentile_of,
     widened,
 )
-from alignkit.compare.scratch import Scratch
 from alignkit.compare.ssim import WINDOW
 from alignkit.compare.ssim import ssim as ssim_of
 
@@ -35,8 +35,28 @@ if TYPE_CHECKING:
 Rows: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 EQUAL = np.array([0, 0, 0, 255], np.uint8).view(np.uint32)
 """A pixel without a difference, as OpenCV pads it to four bytes."""
+ChannelAxis = Literal["last", "first"]
+
+
+class Scratch(threading.local):
+    """Reused memory by name: page faults of a fresh array cost more than the work on an image.
+
+    Each thread has its own memory, which grows as needed and is freed as the thread ends.
+    """
+
+    def __init__(self) -> None:
+        self._memory: dict[str, npt.NDArray[np.uint8]] = {}
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Return a C-contiguous array of arbitrary values, valid until the name is used again."""
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        memory = self._memory.get(name)
+        if memory is None or len(memory) < size:
+            memory = self._memory[name] = np.empty(size, np.uint8)
+        return memory[:size].view(dtype).reshape(shape)
+
+
 SCRATCH = Scratch()
-Channels = Literal["last", "first"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -152,7 +172,7 @@ def pixel_sums(
     reference: Pixels | Batch,
     candidate: Pixels | Batch,
     *,
-    channels: Channels = "last",
+    channels: ChannelAxis = "last",
 ) -> PixelSums:
     """Compare two images (h, w, 3), or two tensors (3, h, w) with ``channels="first"``.
 
@@ -196,7 +216,7 @@ def _equal(left: Rows, right: Rows) -> bool:
     return np.array_equal(left, right)
 
 
-def _differing(left: Rows, right: Rows, channels: Channels) -> PixelSums:
+def _differing(left: Rows, right: Rows, channels: ChannelAxis) -> PixelSums:
     import cv2
 
     difference = _difference(left, right)
@@ -244,7 +264,7 @@ def _magnitude(difference: Rows, counts: Histogram) -> tuple[float, float]:
     return int(counts @ levels), int(counts @ levels**2)
 
 
-def _planes(rows: Rows, channels: Channels) -> Sequence[Rows]:
+def _planes(rows: Rows, channels: ChannelAxis) -> Sequence[Rows]:
     import cv2
 
     if channels == "first":
@@ -254,7 +274,7 @@ def _planes(rows: Rows, channels: Channels) -> Sequence[Rows]:
     return planes
 
 
-def _channel_sums(rows: Rows, channels: Channels) -> Sequence[float]:
+def _channel_sums(rows: Rows, channels: ChannelAxis) -> Sequence[float]:
     import cv2
 
     if channels == "first":
@@ -262,7 +282,7 @@ def _channel_sums(rows: Rows, channels: Channels) -> Sequence[float]:
     return cv2.sumElems(rows.reshape(len(rows), -1, 3))[:3]
 
 
-def _differing_pixels(difference: Rows, channels: Channels) -> int:
+def _differing_pixels(difference: Rows, channels: ChannelAxis) -> int:
     import cv2
 
     if difference.dtype == np.uint8 and channels == "last":

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess, StageName
     from alignkit.samples import Samples
 
-Part: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow]]
-Compare: TypeAlias = Callable[[range], Part]
+_Part: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow]]
+_Compare: TypeAlias = Callable[[range], _Part]
 
-IMAGES_A_TASK = 8  # fixed, so that float sums are added in one order however many threads there are
+_IMAGES_A_TASK = 8  # fixed, so that float sums are added in one order for any number of threads
 
 
 def compare_preprocess(
@@ -31,7 +31,7 @@ def compare_preprocess(
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> StageDiffs:
-    """Compare every stage of two paths over all samples; results do not depend on ``threads``.
+    """_Compare every stage of two paths over all samples; results do not depend on ``threads``.
 
     ``threads`` are by default all this process may use. ``ssim`` is measured on the pixels that the
     normalise stage receives. ``progress`` is told how many images of how many are done. Memory is
@@ -40,7 +40,7 @@ def compare_preprocess(
     """
     of: tuple[StageName, ...] = ("colour",) if ssim else ()
 
-    def compare(indices: range) -> Part:
+    def compare(indices: range) -> _Part:
         images = [diff_image(reference, candidate, samples.read(each), ssim=of) for each in indices]
         rows = [
             row_of(samples.ids[each], image) for each, image in zip(indices, images, strict=True)
@@ -63,13 +63,13 @@ def compare_preprocess(
     return compared
 
 
-def _in_order(compare: Compare, total: int, threads: int) -> Iterator[Part]:
+def _in_order(compare: _Compare, total: int, threads: int) -> Iterator[_Part]:
     """Parts in the order of the samples; few are under way at a time, so that memory is bounded."""
-    waiting: deque[Future[Part]] = deque()
+    waiting: deque[Future[_Part]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
-            for start in range(0, total, IMAGES_A_TASK):
-                indices = range(start, min(start + IMAGES_A_TASK, total))
+            for start in range(0, total, _IMAGES_A_TASK):
+                indices = range(start, min(start + _IMAGES_A_TASK, total))
                 waiting.append(pool.submit(compare, indices))
                 if len(waiting) > 2 * threads:
                     yield waiting.popleft().result()

@@ -28,8 +28,8 @@ FROM_RGB = np.array(
     ]
 )
 """ITU-T T.871 (JFIF), 7: rows Y', Cb, Cr; offsets cancel in a difference."""
-Value = TypeVar("Value")
-Three: TypeAlias = tuple[float, float, float]
+_Value = TypeVar("_Value")
+_Three: TypeAlias = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,11 +41,11 @@ class PlaneSums:
     images: int = 0
     pixels: int = 0
     """Less those with a value that is not finite: they are in no number."""
-    sums: Three = (0.0, 0.0, 0.0)
+    sums: _Three = (0.0, 0.0, 0.0)
     """Signed."""
-    sum_abs: Three = (0.0, 0.0, 0.0)
-    sum_squares: Three = (0.0, 0.0, 0.0)
-    max_abs: Three = (0.0, 0.0, 0.0)
+    sum_abs: _Three = (0.0, 0.0, 0.0)
+    sum_squares: _Three = (0.0, 0.0, 0.0)
+    max_abs: _Three = (0.0, 0.0, 0.0)
 
     def __add__(self, other: PlaneSums) -> PlaneSums:
         """Join the sums of two sets of images."""
@@ -109,6 +109,6 @@ def same_planes(pixels: int) -> PlaneSums:
     return PlaneSums((counts, counts, counts), images=1, pixels=pixels)
 
 
-def _three(values: Iterable[Value]) -> tuple[Value, Value, Value]:
+def _three(values: Iterable[_Value]) -> tuple[_Value, _Value, _Value]:
     first, second, third = values
     return first, second, third

@@ -15,7 +15,7 @@ from alignkit.arrays import FloatArray, Labels, Logits
 from alignkit.compare.metrics import NO_PREDICTION, ClassCounts, class_counts, predicted_classes
 from alignkit.errors import DataError, NothingCompared
 
-CLASSES = b"classes"  # the metadata key of the Parquet file
+_CLASSES_KEY = b"classes"  # the metadata key of the Parquet file
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class Predictions:
             columns[f"logit_{index}"] = self.logits[:, index]
         for name, values in besides.items():
             columns[name] = pa.array(values, mask=~np.isfinite(values))
-        table = pa.table(columns).replace_schema_metadata({CLASSES: json.dumps(self.classes)})
+        table = pa.table(columns).replace_schema_metadata({_CLASSES_KEY: json.dumps(self.classes)})
         parquet.write_table(table, path)
 
     @classmethod
@@ -94,7 +94,7 @@ class Predictions:
             table = parquet.read_table(path)
         except (pa.ArrowInvalid, OSError) as error:
             raise DataError(f"{path} cannot be read as Parquet ({error})") from error
-        stored = (table.schema.metadata or {}).get(CLASSES)
+        stored = (table.schema.metadata or {}).get(_CLASSES_KEY)
         if stored is None:
             raise DataError(f"{path} holds no predictions: its metadata has no class names")
         classes = tuple(json.loads(stored))

@@ -33,7 +33,7 @@ def pair_up(
     return pairs
 
 
-class Totals:
+class PredictionTotals:
     """Counts of every pair as groups of images, so that a resample is one matrix product."""
 
     def __init__(self, pairs: Sequence[tuple[Predictions, Predictions]]) -> None:

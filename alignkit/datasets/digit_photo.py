@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
-CLASSES = 10
+_CLASSES = 10
 TRAIN_SHARE = 0.6
 """Share of each class's handwritten digits that training images are composed of."""
 SIDE = (96, 192)
@@ -69,7 +69,7 @@ def digits_of(split: Literal["train", "eval"], seed: int) -> tuple[tuple[int, ..
 
     random = np.random.default_rng([seed, 2])
     pools = []
-    for label in range(CLASSES):
+    for label in range(_CLASSES):
         shuffled = random.permutation(np.flatnonzero(sources().labels == label))
         cut = round(len(shuffled) * TRAIN_SHARE)
         chosen = shuffled[:cut] if split == "train" else shuffled[cut:]
@@ -84,8 +84,8 @@ def compose(split: Literal["train", "eval"], index: int, seed: int) -> bytes:
 
     random = np.random.default_rng([seed, split == "eval", index])
     height, width = (int(side) for side in random.integers(SIDE[0], SIDE[1] + 1, 2))
-    pool = digits_of(split, seed)[index % CLASSES]
-    digit = sources().digits[pool[index // CLASSES % len(pool)]]
+    pool = digits_of(split, seed)[index % _CLASSES]
+    digit = sources().digits[pool[index // _CLASSES % len(pool)]]
     photo = _patch(random, split, height, width)
     photo += NOISE * random.standard_normal((height, width, 1), np.float32)
     ink = 255 * random.uniform(0.9, 1.0) * _stroke(random, digit, height, width)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from alignkit.datasets import Split
     from alignkit.samples import Samples
 
-CLASSES = tuple("0123456789")
-LIBRARIES = ("scikit-learn", "numpy", "pillow")
+_CLASSES = tuple("0123456789")
+_LIBRARIES = ("scikit-learn", "numpy", "pillow")
 """Distributions the bytes of the images depend on."""
 
 
@@ -39,7 +39,7 @@ class DigitsOnPhotos:
 
     def __post_init__(self) -> None:
         for name, count in (("train", self.train), ("eval", self.eval)):
-            if not len(CLASSES) <= count <= 1_000_000:
+            if not len(_CLASSES) <= count <= 1_000_000:
                 raise ConfigError(f"{name}: {count} images; from 10 (one a class) to 1,000,000")
         if self.seed < 0:
             raise ConfigError(f"seed: {self.seed}; 0 or more")
@@ -72,7 +72,7 @@ class DigitsOnPhotos:
 
     def version(self) -> str:
         """``scikit-learn 1.8.0, numpy 2.4.1, pillow 12.0.0``."""
-        return ", ".join(Plugin("", distributions=(name,)).version() for name in LIBRARIES)
+        return ", ".join(Plugin("", distributions=(name,)).version() for name in _LIBRARIES)
 
     def notes(self) -> tuple[str, ...]:
         """Nothing that should be known besides."""
@@ -91,12 +91,12 @@ class DigitsOnPhotos:
             make=partial(_make, split=split, count=self._count(split), seed=self.seed),
         )
         ids = tuple(f"{split}/{_file(index)}" for index in range(self._count(split)))
-        labels = tuple(index % len(CLASSES) for index in range(len(ids)))
-        return Samples(ids, labels, CLASSES, partial(_read, folder), fingerprint)
+        labels = tuple(index % len(_CLASSES) for index in range(len(ids)))
+        return Samples(ids, labels, _CLASSES, partial(_read, folder), fingerprint)
 
 
 def _file(index: int) -> str:
-    return f"{CLASSES[index % len(CLASSES)]}/{index:06d}.jpg"
+    return f"{_CLASSES[index % len(_CLASSES)]}/{index:06d}.jpg"
 
 
 def _read(folder: Path, index: int) -> bytes:
@@ -112,7 +112,7 @@ def _make(folder: Path, *, split: Split, count: int, seed: int) -> None:
     from alignkit.datasets.digit_photo import compose
 
     with explained_cache():
-        for name in CLASSES:
+        for name in _CLASSES:
             (folder / name).mkdir(parents=True)
         for index in range(count):
             (folder / _file(index)).write_bytes(compose(split, index, seed))

@@ -2,9 +2,9 @@
 
 It wraps any iterable of batches of encoded images, a `torch.utils.data.DataLoader` or a list. Which
 path an image takes follows from (seed, epoch, image) alone, never from threads, workers or ranks;
-batches come in the order of the wrapped loader, a bounded number ahead. An image that is not read,
-or that a path does not decode, is left out of its batch, logged, and named in ``Batch.failed``; its
-batch is not lost.
+batches come in the order of the wrapped loader, a bounded number ahead. An image that cannot be
+read or decoded is left out of its batch, logged, and named in ``MixedBatch.failed``; the batch is
+kept.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from alignkit.errors import ConfigError
-from alignkit.loader.encoded import Encoded, EncodedImages, Unread, checked, collate_encoded
-from alignkit.loader.workers import deaths_explained
+from alignkit.errors import ConfigError, WorkerError
+from alignkit.loader.encoded import EncodedBatch, EncodedImages, Unread, checked, collate_encoded
 from alignkit.prepare import prepare_one
 from alignkit.torch_settings import usable_cpus
 from alignkit.train.augment import words
@@ -32,11 +31,21 @@ if TYPE_CHECKING:
     from alignkit.loader.upload import Upload, Uploaded
     from alignkit.preprocess import Preprocess
 
-__all__ = ["Batch", "Encoded", "EncodedImages", "FailedImage", "MixedLoader", "collate_encoded"]
+__all__ = [
+    "EncodedBatch",
+    "EncodedImages",
+    "FailedImage",
+    "MixedBatch",
+    "MixedLoader",
+    "collate_encoded",
+]
 
 Transform = Callable[["torch.Tensor", int], "torch.Tensor"]
 """(3, h, w), 0..255 as the path gives it, before it is normalised; and a seed for its draws. →
 (3, h', w')."""
+
+_WORKER_DIED = "DataLoader worker (pid"
+"""Beginning of torch's ``RuntimeError`` for a worker that ended; it has no type of its own."""
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +62,7 @@ class FailedImage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class MixedBatch:
     """What a `MixedLoader` gives; iterating gives ``images, labels``."""
 
     images: torch.Tensor
@@ -80,7 +89,7 @@ class MixedLoader:
     """
 
     batches: Iterable[Any]
-    """Each an `Encoded`, or a pair or triple like it; see `collate_encoded`."""
+    """Each an `EncodedBatch`, or a pair or triple like it; see `collate_encoded`."""
     first: Preprocess
     second: Preprocess
     share: float = 0.5
@@ -134,7 +143,7 @@ class MixedLoader:
             transform=None, second_transform=None,
         )  # fmt: skip
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[MixedBatch]:
         from alignkit.loader.upload import Upload
 
         sampler: Any = getattr(self.batches, "sampler", None)
@@ -143,7 +152,7 @@ class MixedLoader:
         upload = Upload(self.device, (self.first, self.second))
         pending: deque[Future[_Done]] = deque()
         seen = 0
-        with deaths_explained(), _pools(self.threads or usable_cpus()) as (pool, sender):
+        with _explained_deaths(), _pools(self.threads or usable_cpus()) as (pool, sender):
             for number, given in enumerate(self.batches):
                 drawn = self._draw(number, seen, checked(given, number + 1))
                 jobs = [pool.submit(self._one, upload, *each) for each in drawn.jobs()]
@@ -155,7 +164,7 @@ class MixedLoader:
                 yield self._batch(pending.popleft().result())
         self.epoch += 1
 
-    def _draw(self, number: int, seen: int, encoded: Encoded) -> _Drawn:
+    def _draw(self, number: int, seen: int, encoded: EncodedBatch) -> _Drawn:
         count = len(encoded.images)
         ids = encoded.ids or [f"image-{seen + position}" for position in range(count)]
         drawn = words(f"loader:{self.seed}:{self.epoch}", ids, 2)
@@ -185,7 +194,7 @@ class MixedLoader:
                 raise
         return _Prepared(outcome.outcome, outcome.reason, upload.ready(pixels, path))
 
-    def _batch(self, done: _Done) -> Batch:
+    def _batch(self, done: _Done) -> MixedBatch:
         names = (self.first.name, self.second.name)
         drawn, images = done.drawn, done.images
         kept = [place for place, each in enumerate(images) if each.image is not None]
@@ -203,7 +212,7 @@ class MixedLoader:
             )  # fmt: skip
         tensors = done.sent.arrived()
         paths = tuple(names[drawn.paths[place]] for place in kept)
-        return Batch(*tensors, paths, tuple(drawn.ids[place] for place in kept), failed)
+        return MixedBatch(*tensors, paths, tuple(drawn.ids[place] for place in kept), failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +220,7 @@ class _Drawn:
     """One batch, and what was drawn for it."""
 
     number: int
-    encoded: Encoded
+    encoded: EncodedBatch
     ids: Sequence[str]
     paths: Sequence[int]
     """0: first, 1: second."""
@@ -255,6 +264,21 @@ def _pools(threads: int) -> Iterator[tuple[ThreadPoolExecutor, ThreadPoolExecuto
         sender.shutdown(wait=False, cancel_futures=True)
         pool.shutdown(wait=True, cancel_futures=True)
         sender.shutdown(wait=True)
+
+
+@contextmanager
+def _explained_deaths() -> Iterator[None]:
+    """Turn torch's ``RuntimeError`` for a worker process that ended into a `WorkerError`."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not str(error).startswith(_WORKER_DIED):
+            raise
+        raise WorkerError(
+            f"{str(error).partition(chr(10))[0].rstrip('. ')}. Most often memory ran out: give the "
+            "DataLoader a smaller num_workers, prefetch_factor or batch_size, then begin this "
+            "epoch again from your last checkpoint; set_epoch draws it as before"
+        ) from error
 
 
 def _changed(transform: Transform, pixels: Pixels, seed: int) -> Pixels:

@@ -16,7 +16,7 @@ class Unread(str):
     __slots__ = ()
 
 
-class Encoded(NamedTuple):
+class EncodedBatch(NamedTuple):
     """A batch of the wrapped loader."""
 
     images: Sequence[bytes | Unread]
@@ -26,11 +26,11 @@ class Encoded(NamedTuple):
     """What the draws of each image follow from; without them, its number in the epoch."""
 
 
-def checked(batch: Any, number: int) -> Encoded:
+def checked(batch: Any, number: int) -> EncodedBatch:
     """Raises `DataError` for what is no batch of encoded images; ``number`` counts from 1."""
     if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
         raise DataError(f"batch {number} is not (images, labels) or (images, labels, ids)")
-    given = Encoded(*batch)
+    given = EncodedBatch(*batch)
     if len({len(each) for each in batch}) > 1:
         raise DataError(f"batch {number} has {' and '.join(str(len(each)) for each in batch)} of "
                         "images, labels and ids")  # fmt: skip
@@ -63,6 +63,6 @@ class EncodedImages:
         return encoded, self.samples.labels[index], self.samples.ids[index]
 
 
-def collate_encoded(items: Sequence[tuple[Any, ...]]) -> Encoded:
+def collate_encoded(items: Sequence[tuple[Any, ...]]) -> EncodedBatch:
     """``collate_fn`` of a ``DataLoader`` over (encoded bytes, label) or (…, label, id)."""
-    return Encoded(*(list(column) for column in zip(*items, strict=True)))
+    return EncodedBatch(*(list(column) for column in zip(*items, strict=True)))

@@ -45,7 +45,7 @@ torch; a test compares the two."""
 MODELS = ("small-cnn", *TORCHVISION_MODELS)
 SCHEMA: dict[str, Any] = {"anyOf": [{"enum": [*MODELS]}, {"pattern": "^timm:"}]}
 """What a recipe accepts as its model, for editors."""
-OWN = re.compile(r"[A-Za-z_][\w.]*:[\w./-]+")
+USER_BUILT = re.compile(r"[A-Za-z_][\w.]*:[\w./-]+")
 """``module:function``, for weights the user brings, or ``timm:NAME``."""
 
 
@@ -71,7 +71,7 @@ def build_model(name: str, classes: int, height: int, width: int) -> nn.Module:
         if min(height, width) < 32:
             raise ConfigError(f"small-cnn needs inputs of 32x32 or more, not {height}x{width}")
         return small_cnn(classes)
-    if OWN.fullmatch(name) and not name.startswith("timm:"):
+    if USER_BUILT.fullmatch(name) and not name.startswith("timm:"):
         from alignkit.models.user_model_files import build_own
 
         return build_own(name, classes)

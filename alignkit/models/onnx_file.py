@@ -12,7 +12,7 @@ from typing import Any
 from alignkit.errors import BackendError, DataError
 from alignkit.workspace import Workspace, content_key, file_sha256
 
-LARGEST = 2**31
+_LARGEST = 2**31
 """Bytes of weights in one file: protobuf's limit for a message."""
 
 
@@ -52,10 +52,10 @@ def in_one_file(file: Path, workspace: Workspace) -> Path:
     if not beside:
         return file
     size = sum((file.parent / each).stat().st_size for each in beside)
-    if size > LARGEST:
+    if size > _LARGEST:
         raise DataError(
             f"{file} has {size / 2**30:.1f} GiB of weights; backends take graphs of one file, "
-            f"which holds at most {LARGEST / 2**30:g} GiB"
+            f"which holds at most {_LARGEST / 2**30:g} GiB"
         )
     parts = {"graph": file_sha256(file), "weights": beside}
     key = content_key(parts)

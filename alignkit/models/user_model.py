@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.errors import ConfigError, DataError
-from alignkit.models.checkpoint import Checkpoint, Format
+from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
 from alignkit.workspace import content_key, file_sha256
 
 
 @dataclass(frozen=True)
-class Given:
+class UserModel:
     """One entry of ``models:``."""
 
     name: str
-    format: Format
+    format: CheckpointFormat
     file: Path
     model: str = ""
     """What rebuilds the module around a ``state_dict``; other files hold their own graph."""

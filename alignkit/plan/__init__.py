@@ -8,7 +8,7 @@ from typing import Any
 from alignkit.backends import Builder
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.recipe import Recipe
-from alignkit.models.user_model import Given
+from alignkit.models.user_model import UserModel
 from alignkit.plan.endpoint_row import not_served
 from alignkit.plan.pixel_comparison import PixelComparison
 from alignkit.plan.runtime import Runtime, runtimes_of
@@ -53,7 +53,7 @@ class Training:
     """Share of the training images, of each class."""
     mix: tuple[Preprocess, ...] = ()
     """Where images come from several paths: these, ``preprocess`` first; otherwise empty."""
-    given: Given | None = None
+    given: UserModel | None = None
     """The user's own model, trained elsewhere with ``preprocess``; there is nothing to train."""
 
     @property

@@ -15,10 +15,10 @@ from alignkit.preprocess.exif import exif_orientation
 from alignkit.preprocess.jpeg_quality import Quality, quality_of
 
 Coding = Literal["baseline", "extended", "progressive", "lossless", "hierarchical", "arithmetic"]
-Mode = Literal["grey", "YCbCr", "RGB", "CMYK", "YCCK", "other"]
+ColourMode = Literal["grey", "YCbCr", "RGB", "CMYK", "YCCK", "other"]
 
 START_OF_IMAGE, START_OF_SCAN, END_OF_IMAGE = b"\xff\xd8", 0xDA, 0xD9
-ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
+_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 """Markers that no segment follows."""
 QUANTISATION, APP0, APP2, APP14 = 0xDB, 0xE0, 0xE2, 0xEE
 CODINGS: dict[int, Coding] = {
@@ -30,7 +30,7 @@ CODINGS: dict[int, Coding] = {
     **dict.fromkeys((0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF), "arithmetic"),
 }
 """Start-of-frame marker → how the image is coded."""
-SUBSAMPLINGS = {
+_SUBSAMPLINGS = {
     (1, 1): "4:4:4",
     (2, 1): "4:2:2",
     (2, 2): "4:2:0",
@@ -52,7 +52,7 @@ class JpegHeader:
     precision: int
     """Bits a sample."""
     coding: Coding
-    mode: Mode
+    mode: ColourMode
     """What the components mean, as libjpeg decides it."""
     subsampling: str
     """``4:2:0`` and the like; ``grey``; ``other`` where luminance is not the finest component."""
@@ -128,7 +128,7 @@ def _segments(encoded: bytes) -> Iterator[tuple[int, bytes]]:
     while (position := encoded.find(b"\xff", position)) >= 0 and position + 1 < len(encoded):
         marker = encoded[position + 1]
         position += 1
-        if marker in (0x00, 0xFF) or marker in ALONE:
+        if marker in (0x00, 0xFF) or marker in _ALONE:
             continue
         if marker in (START_OF_SCAN, END_OF_IMAGE):
             return
@@ -162,7 +162,7 @@ def _components(segment: bytes) -> list[_Component] | None:
     return found if all(each.across and each.down for each in found) else None
 
 
-def _mode(components: list[_Component], *, adobe: int | None, jfif: bool) -> Mode:
+def _mode(components: list[_Component], *, adobe: int | None, jfif: bool) -> ColourMode:
     """What libjpeg takes the components for (``default_decompress_parms`` of jdapimin.c)."""
     count = len(components)
     if count == 1:
@@ -189,4 +189,4 @@ def _subsampling(components: list[_Component]) -> str:
     if first.across % second.across or first.down % second.down:
         return "other"
     ratio = first.across // second.across, first.down // second.down
-    return SUBSAMPLINGS.get(ratio, "other")
+    return _SUBSAMPLINGS.get(ratio, "other")

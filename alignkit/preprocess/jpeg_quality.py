@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TypeAlias
 
-Table: TypeAlias = tuple[int, ...]
+QuantisationTable: TypeAlias = tuple[int, ...]
 """64 steps in the zigzag order of the file."""
 
-LUMINANCE: Table = (
+LUMINANCE: QuantisationTable = (
     16, 11, 12, 14, 12, 10, 16, 14, 13, 14, 18, 17, 16, 19, 24, 40,
     26, 24, 22, 22, 24, 49, 35, 37, 29, 40, 58, 51, 61, 60, 57, 51,
     56, 55, 64, 72, 92, 78, 64, 68, 87, 69, 55, 56, 80, 109, 81, 87,
     95, 98, 103, 104, 103, 62, 77, 113, 121, 112, 100, 120, 92, 101, 103, 99,
 )  # fmt: skip
 """T.81, table K.1."""
-QUALITIES = range(1, 101)
+_QUALITIES = range(1, 101)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Quality:
 
 
 @lru_cache(maxsize=256)  # the images of a set share few tables
-def quality_of(luminance: Table) -> Quality:
+def quality_of(luminance: QuantisationTable) -> Quality:
     """The setting of a luminance table; of equal ones the highest."""
     known = _scaled_tables()
     if luminance in known:
@@ -42,11 +42,11 @@ def quality_of(luminance: Table) -> Quality:
     return Quality(min(known.values(), key=lambda value: _distance(luminance, value)), exact=False)
 
 
-def _distance(table: Table, quality: int) -> int:
+def _distance(table: QuantisationTable, quality: int) -> int:
     return sum(abs(a - b) for a, b in zip(table, scaled(quality), strict=True))
 
 
-def scaled(quality: int) -> Table:
+def scaled(quality: int) -> QuantisationTable:
     """The luminance table of a setting: ``jpeg_set_quality`` of libjpeg, baseline.
 
     >>> scaled(50) == LUMINANCE
@@ -57,5 +57,5 @@ def scaled(quality: int) -> Table:
 
 
 @cache
-def _scaled_tables() -> dict[Table, int]:
-    return {scaled(quality): quality for quality in QUALITIES}
+def _scaled_tables() -> dict[QuantisationTable, int]:
+    return {scaled(quality): quality for quality in _QUALITIES}

@@ -84,13 +84,13 @@ def _images(
     import numpy as np
 
     from alignkit.train.fraction import held_out, stratified
-    from alignkit.train.images import Source, TrainingImages
+    from alignkit.train.images import PixelSource, TrainingImages
 
     used = [ids[index] for index in indices]
     chosen = indices[stratified(training, [labels[index] for index in indices], used)]
     images = TrainingImages(
         sources=tuple(
-            Source(each.pixels, each.rows[chosen], path.normalise)
+            PixelSource(each.pixels, each.rows[chosen], path.normalise)
             for each, path in zip(prepared, training.paths, strict=True)
         ),
         labels=[labels[index] for index in chosen],

@@ -24,11 +24,10 @@ from alignkit.rank import ALONE, Rank, shared
 from alignkit.record import Epoch
 from alignkit.torch_settings import available_threads, reproducible, require_device
 from alignkit.train.augment import shuffle
-from alignkit.train.batch_mixing import mix_batch, seed_of
 from alignkit.train.images import TrainingImages, batch_bounds
 from alignkit.train.score import classification, score
 from alignkit.train.state import TrainingState, read_state, state_of
-from alignkit.train.step import learning_rate, not_finite, take_step
+from alignkit.train.step import learning_rate, mix_batch, not_finite, seed_of, take_step
 
 if TYPE_CHECKING:
     from alignkit.experiment.recipe import Recipe

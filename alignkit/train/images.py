@@ -20,7 +20,7 @@ EVERY = slice(None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class PixelSource:
     """One path's pixels."""
 
     pixels: npt.NDArray[Any]
@@ -30,9 +30,9 @@ class Source:
     """(images,), where each image lies in ``pixels``."""
     normalise: Normalise
 
-    def take(self, chosen: npt.NDArray[np.int64]) -> Source:
+    def take(self, chosen: npt.NDArray[np.int64]) -> PixelSource:
         """Some of the images."""
-        return Source(self.pixels, self.rows[chosen], self.normalise)
+        return PixelSource(self.pixels, self.rows[chosen], self.normalise)
 
     def gathered(self, chosen: npt.NDArray[np.int64], device: torch.device) -> torch.Tensor:
         """(n, 3, h, w), 0..255, channels last; bytes travel to the device, not floats."""
@@ -43,18 +43,18 @@ class Source:
         """A memory map travels to another process as the name of its file."""
         if isinstance(self.pixels, np.memmap):
             return _mapped, (str(self.pixels.filename), self.rows, self.normalise)
-        return Source, (self.pixels, self.rows, self.normalise)
+        return PixelSource, (self.pixels, self.rows, self.normalise)
 
 
-def _mapped(file: str, rows: npt.NDArray[np.int64], normalise: Normalise) -> Source:
-    return Source(np.load(file, mmap_mode="r"), rows, normalise)
+def _mapped(file: str, rows: npt.NDArray[np.int64], normalise: Normalise) -> PixelSource:
+    return PixelSource(np.load(file, mmap_mode="r"), rows, normalise)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingImages:
     """The pixels of the images that every path decoded."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[PixelSource, ...]
     """One path; several for a mix."""
     labels: Sequence[int]
     """(images,)"""
@@ -99,7 +99,7 @@ class TrainingImages:
         labels = torch.tensor(self.labels, dtype=torch.int64)
         paths = chosen_path(seed=seed, epoch=epoch, ids=self.ids, paths=len(self.sources))
 
-        def load(source: Source, chosen: npt.NDArray[np.int64]) -> torch.Tensor:
+        def load(source: PixelSource, chosen: npt.NDArray[np.int64]) -> torch.Tensor:
             batch = source.gathered(chosen, device)
             if augment.flip or augment.crop:
                 batch = apply(batch, draws[chosen], crop=augment.crop)
@@ -127,7 +127,7 @@ class TrainingImages:
         self,
         chosen: npt.NDArray[np.int64],
         paths: npt.NDArray[np.int64],
-        load: Callable[[Source, npt.NDArray[np.int64]], torch.Tensor],
+        load: Callable[[PixelSource, npt.NDArray[np.int64]], torch.Tensor],
     ) -> torch.Tensor:
         """Each image from its own path, in the order of ``chosen``."""
         if len(self.sources) == 1:

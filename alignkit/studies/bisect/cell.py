@@ -22,7 +22,7 @@ from alignkit.train.trainings import train_models
 if TYPE_CHECKING:
     from alignkit.arrays import Batch
     from alignkit.experiment.experiment import Experiment
-    from alignkit.models.engine_source import Source
+    from alignkit.models.checkpoint import EngineSource
     from alignkit.progress import Progress
     from alignkit.studies.bisect import Candidate, Side
     from alignkit.workspace import Workspace
@@ -106,7 +106,7 @@ def _batch(evaluation: Evaluation, sets: Sets, count: int) -> Batch:
     return np.ascontiguousarray(prepared.batch(chosen, evaluation.preprocess.normalise))
 
 
-def _reference(runtime: Runtime, source: Source, batch: Batch) -> Side:
+def _reference(runtime: Runtime, source: EngineSource, batch: Batch) -> Side:
     if runtime.backend.needs_onnx:
         return ONNXSide(runtime, source.checkpoint, source.onnx, batch, source.calibration)
     if runtime.precision != "fp32":

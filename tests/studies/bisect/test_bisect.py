@@ -12,8 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from alignkit.engines.export import export_onnx
 from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.models.architectures import build_model
-from alignkit.models.checkpoint import Checkpoint
-from alignkit.models.engine_source import Calibration
+from alignkit.models.checkpoint import Calibration, Checkpoint
 from alignkit.studies.bisect import bisect
 from alignkit.studies.bisect.activations import Activations
 from alignkit.studies.bisect.alone import layer_alone, packed
