@@ -1,7 +1,7 @@
-"""The EXIF orientation of an encoded image, and what it asks for.
+"""EXIF orientation of an encoded image, and the turn it asks for.
 
-Read here and not by a library, so that no damaged tag makes a warning and no path depends on
-whose parser was at hand. In JPEG, PNG and WebP files; an orientation in XMP does not count.
+It is read here and not by a library, so that a damaged tag causes no warning and all paths depend
+on one parser. It is read in JPEG, PNG and WebP files; an orientation in XMP does not count.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 ORIENTATION_TAG = 0x0112
 SHORT, LONG = 3, 4
-"""Types of a TIFF entry's value: 16 and 32 bits."""
+"""Types of a TIFF entry's value: 16 bits and 32 bits."""
 EXIF_IDENTIFIER = b"Exif\0\0"
 
 
 def exif_orientation(encoded: bytes) -> int:
-    """1..8 as in the EXIF standard; 1 where there is none, or it is out of range or unreadable."""
+    """Read the orientation, 1..8 as in the EXIF standard; 1 if absent, invalid or unreadable."""
     try:
         value = _orientation_of_tiff(_exif_block(encoded))
     except (IndexError, struct.error):
-        return 1  # the block ends before what it announces
+        return 1  # the block is shorter than it declares
     return value if 1 <= value <= 8 else 1
 
 
@@ -39,7 +39,7 @@ def turn(image: Image, orientation: int) -> Image:
 
 
 def _exif_block(encoded: bytes) -> bytes:
-    """The TIFF structure inside the file's EXIF block; empty if there is none."""
+    """Return the TIFF structure inside the file's EXIF block; empty if there is none."""
     if encoded.startswith(b"\xff\xd8"):
         return _exif_of_jpeg(encoded)
     if encoded.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -67,7 +67,11 @@ def _exif_of_jpeg(encoded: bytes) -> bytes:
 
 
 def _exif_of_chunks(encoded: bytes, *, start: int, kind: bytes, layout: str, trailer: int) -> bytes:
-    """In PNG a chunk is length, kind, data, checksum; in WebP kind, length, data to an even end."""
+    """Find the EXIF chunk of a PNG or WebP file.
+
+    A PNG chunk is length, kind, data, checksum; a WebP chunk is kind, length, data padded to an
+    even length.
+    """
     position = start
     while position + 8 <= len(encoded):
         first, second = struct.unpack_from(layout, encoded, position)
@@ -79,7 +83,7 @@ def _exif_of_chunks(encoded: bytes, *, start: int, kind: bytes, layout: str, tra
 
 
 def _orientation_of_tiff(tiff: bytes) -> int:
-    """Value of the tag in the first directory; 0 if it is not there."""
+    """Read the tag's value in the first directory; 0 if it is absent."""
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(tiff[:4])
     if order is None:
         return 0

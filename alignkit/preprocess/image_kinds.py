@@ -1,4 +1,4 @@
-"""Which kinds of files a set of images consists of: what decoders tell apart, image by image."""
+"""Kinds of image files that decoders treat differently: subsampling, format, coding and so on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from alignkit.preprocess.jpeg_quality import Quality
 
 
 class ImageKinds(NamedTuple):
-    """What one image is, in every way they are told apart; a tuple, as thousands are sent."""
+    """Kinds of one image, one in each dimension; a tuple, as thousands are sent to processes."""
 
     subsampling: str
     format: str
@@ -25,16 +25,16 @@ class ImageKinds(NamedTuple):
 
 DIMENSIONS = ImageKinds._fields
 _UNKNOWN = "unknown"
-"""The file ends, or is damaged, before it says."""
+"""Kind of a file that ends, or is damaged, before the place of the answer."""
 _NO_JPEG = "not JPEG"
 _QUALITIES = (70, 80, 90, 95)
-"""Lower ends of the classes of quality above the lowest."""
+"""Lower ends of the quality classes above the lowest."""
 _MEGAPIXELS = (0.1, 0.5, 2, 10)
-"""Lower ends of the classes of size above the lowest."""
+"""Lower ends of the size classes above the lowest."""
 
 
 def kinds_of(encoded: bytes, header: JpegHeader | None, size: ImageSize | None) -> ImageKinds:
-    """The kinds of one image, given what its header says and the size it declares.
+    """Classify one image by its bytes, its JPEG header and the size it declares.
 
     >>> kinds_of(b"GIF89a", None, (2, 3)).size
     'below 0.1 MP'

@@ -1,6 +1,6 @@
-"""How many pixels a file says it has, before any decoder is let at it.
+"""Size in pixels that an image file declares, read before any decoder sees the file.
 
-Read here and not by a library, so that no header can crash or mislead anything.
+It is read here and not by a library, so that no header can crash or mislead one.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ BEGINNINGS: tuple[tuple[ImageFormat, int, bytes], ...] = (
     ("JPEG 2000", 4, b"jP  "),
     ("HEIF", 4, b"ftyp"),
 )
-"""ImageFormat, where its mark stands, and the mark."""
+"""Format, offset of its mark, and the mark."""
 TIFF_WIDTH, TIFF_HEIGHT = 256, 257
 LOOKED_AT = 1 << 16
 """Bytes searched for the boxes of a format that nests them."""
 
 
 def image_format(encoded: bytes) -> ImageFormat:
-    """By the file's first bytes, as decoders tell it; its name says nothing.
+    """Tell the format by the file's first bytes, as decoders do; the file name does not count.
 
     >>> image_format(b"GIF89a")
     'GIF'
@@ -47,9 +47,10 @@ def image_format(encoded: bytes) -> ImageFormat:
 
 
 def declared_size(encoded: bytes) -> ImageSize | None:
-    """What the file's header states; ``None`` for a format not known here or a header cut off.
+    """Read the size in the header; ``None`` if the format is unknown or the header is cut off.
 
-    Of several images in one file, the largest. What a header conceals, a limit of memory must find.
+    If a file holds several images, the largest counts. Wrong headers are caught by the limit on
+    memory.
     """
     reader = READERS.get(image_format(encoded))
     try:
@@ -74,7 +75,7 @@ def _bmp(encoded: bytes) -> ImageSize:
 
 
 def _webp(encoded: bytes) -> ImageSize | None:
-    """The three kinds: lossy, lossless, extended (RFC 9649)."""
+    """Read the header of the three kinds: lossy, lossless, extended (RFC 9649)."""
     kind = encoded[12:16]
     if kind == b"VP8 ":
         width, height = struct.unpack_from("<HH", encoded, 26)
@@ -89,7 +90,7 @@ def _webp(encoded: bytes) -> ImageSize | None:
 
 
 def _tiff(encoded: bytes) -> ImageSize | None:
-    """The largest image of the directories chained from the first."""
+    """Return the largest image of the directories chained from the first."""
     order = "<" if encoded.startswith(b"II") else ">"
     sizes = []
     (directory,) = struct.unpack_from(order + "I", encoded, 4)
@@ -113,7 +114,7 @@ def _tiff_sides(encoded: bytes, order: str, start: int, entries: int) -> Iterato
 
 
 def _boxed(mark: bytes, skipped: int, *, height_first: bool) -> Callable[[bytes], ImageSize | None]:
-    """Formats of nested boxes: two 32-bit numbers some bytes after the box's name."""
+    """Make a reader for nested boxes: two 32-bit numbers lie some bytes after the box's name."""
 
     def read(encoded: bytes) -> ImageSize | None:
         sizes = []

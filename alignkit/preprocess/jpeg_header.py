@@ -1,7 +1,7 @@
-"""What a JPEG file says of itself before its pixels: markers up to the coded image (ITU-T T.81, B).
+"""Header of a JPEG file: the segments before the coded image (ITU-T T.81, B).
 
-Read here and not by a library, so that a file no library opens is described too, and no header can
-crash anything. Segments are looked for as libjpeg does: bytes between them are skipped.
+It is read here and not by a library, so that a file no library opens is described too, and no
+header can crash anything. Segments are found as libjpeg finds them: bytes between them are skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ColourMode = Literal["grey", "YCbCr", "RGB", "CMYK", "YCCK", "other"]
 
 START_OF_IMAGE, START_OF_SCAN, END_OF_IMAGE = b"\xff\xd8", 0xDA, 0xD9
 _ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
-"""Markers that no segment follows."""
+"""Markers without a segment."""
 QUANTISATION, APP0, APP2, APP14 = 0xDB, 0xE0, 0xE2, 0xEE
 CODINGS: dict[int, Coding] = {
     0xC0: "baseline",
@@ -44,7 +44,7 @@ _SUBSAMPLINGS = {
 
 @dataclass(frozen=True, slots=True)
 class JpegHeader:
-    """A JPEG file without its pixels."""
+    """Properties of a JPEG file other than its pixels."""
 
     height: int
     """In pixels; 0 if the file states it only after its first scan."""
@@ -53,13 +53,13 @@ class JpegHeader:
     """Bits a sample."""
     coding: Coding
     mode: ColourMode
-    """What the components mean, as libjpeg decides it."""
+    """Meaning of the components, as libjpeg decides it."""
     subsampling: str
-    """``4:2:0`` and the like; ``grey``; ``other`` where luminance is not the finest component."""
+    """``4:2:0`` and the like; ``grey``; ``other`` if luminance is not the finest component."""
     quality: Quality | None
     """Estimated from the first component's table; ``None`` if there is none."""
     orientation: int
-    """EXIF's, 1 to 8."""
+    """EXIF orientation, 1 to 8."""
     icc: bool
     """Whether an ICC profile is embedded."""
 
@@ -73,7 +73,7 @@ class _Component:
 
 
 def read_jpeg_header(encoded: bytes) -> JpegHeader | None:
-    """Describe a JPEG file; ``None`` if it is none, or ends or is damaged before its frame header.
+    """Describe a JPEG file; ``None`` if it is no JPEG, or ends or is damaged before its frame.
 
     >>> read_jpeg_header(b"GIF89a") is None
     True
@@ -113,7 +113,7 @@ def read_jpeg_header(encoded: bytes) -> JpegHeader | None:
 
 
 def jpeg_size(encoded: bytes) -> tuple[int, int] | None:
-    """(height, width) that the frame header states, whatever else is wrong with the file."""
+    """Read (height, width) from the frame header, even if the rest of the file is damaged."""
     if encoded.startswith(START_OF_IMAGE):
         for marker, segment in _segments(encoded):
             if marker in CODINGS and len(segment) >= 5:
@@ -123,7 +123,7 @@ def jpeg_size(encoded: bytes) -> tuple[int, int] | None:
 
 
 def _segments(encoded: bytes) -> Iterator[tuple[int, bytes]]:
-    """(marker, content) of each segment before the first scan; the last may be cut off."""
+    """Yield (marker, content) of each segment before the first scan; the last may be cut off."""
     position = 2
     while (position := encoded.find(b"\xff", position)) >= 0 and position + 1 < len(encoded):
         marker = encoded[position + 1]
@@ -140,30 +140,30 @@ def _segments(encoded: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _quantisation_tables(segment: bytes) -> dict[int, tuple[int, ...]]:
-    """Number → table, of all the tables that are whole; 8 or 16 bits a step."""
-    found = {}
+    """Read the complete tables, by number; each step has 8 or 16 bits."""
+    tables = {}
     position = 0
     while position < len(segment):
         wide, number = divmod(segment[position], 16)
         layout = ">64H" if wide else ">64B"
         if position + 1 + struct.calcsize(layout) > len(segment):
             break
-        found[number] = struct.unpack_from(layout, segment, position + 1)
+        tables[number] = struct.unpack_from(layout, segment, position + 1)
         position += 1 + struct.calcsize(layout)
-    return found
+    return tables
 
 
 def _components(segment: bytes) -> list[_Component] | None:
-    """The components of a frame header; ``None`` if it is cut off or has impossible factors."""
+    """Read the components of a frame header; ``None`` if it is cut off or has a factor of 0."""
     if len(segment) < 6 or len(segment) < 6 + 3 * segment[5] or not segment[5]:
         return None
     listed = [segment[start : start + 3] for start in range(6, 6 + 3 * segment[5], 3)]
-    found = [_Component(id_, *divmod(factors, 16), table) for id_, factors, table in listed]
-    return found if all(each.across and each.down for each in found) else None
+    components = [_Component(id_, *divmod(factors, 16), table) for id_, factors, table in listed]
+    return components if all(each.across and each.down for each in components) else None
 
 
 def _mode(components: list[_Component], *, adobe: int | None, jfif: bool) -> ColourMode:
-    """What libjpeg takes the components for (``default_decompress_parms`` of jdapimin.c)."""
+    """Decide the colour mode as libjpeg does (``default_decompress_parms`` of jdapimin.c)."""
     count = len(components)
     if count == 1:
         return "grey"

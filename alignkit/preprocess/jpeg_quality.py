@@ -1,8 +1,8 @@
-"""Which quality setting of the Independent JPEG Group's encoder a quantisation table comes from.
+"""Quality setting of the Independent JPEG Group's encoder, estimated from a quantisation table.
 
 libjpeg, libjpeg-turbo, OpenCV, Pillow and most others scale the example tables of ITU-T T.81,
 Annex K, by a quality of 1 to 100. Cameras and Adobe's programs have tables of their own: for those
-the nearest of the hundred is given, and said to be near only.
+the result is the nearest of the hundred, marked as not exact.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Quality:
 
 @lru_cache(maxsize=256)  # the images of a set share few tables
 def quality_of(luminance: QuantisationTable) -> Quality:
-    """The setting of a luminance table; of equal ones the highest."""
+    """Estimate the setting of a luminance table; the highest if several have that table."""
     known = _scaled_tables()
     if luminance in known:
         return Quality(known[luminance], exact=True)
@@ -47,7 +47,7 @@ def _distance(table: QuantisationTable, quality: int) -> int:
 
 
 def scaled(quality: int) -> QuantisationTable:
-    """The luminance table of a setting: ``jpeg_set_quality`` of libjpeg, baseline.
+    """Compute the luminance table of a setting, as libjpeg's ``jpeg_set_quality``, baseline.
 
     >>> scaled(50) == LUMINANCE
     True
