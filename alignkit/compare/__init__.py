@@ -1,6 +1,6 @@
 """`Drift`: paired differences of two models, or one model under two paths, on the same images.
 
-The pixel side is in `alignkit.compare.pixels`.
+Pixels are compared in `alignkit.compare.pixels`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNDEFINED = "no class defines it on both sides"
 
 @dataclass(frozen=True, slots=True)
 class ClassDrift:
-    """Drift of one class; ``None`` with its reason where a side does not define a ratio."""
+    """Drift of one class; a ratio that a side does not define is ``None`` with its reason."""
 
     name: str
     support: int
@@ -41,43 +41,44 @@ class ClassDrift:
 
 @dataclass(frozen=True, slots=True)
 class StandardError:
-    """How far an estimate would move with other images, and with other seeds."""
+    """Standard errors of an estimate: over other images, and over other seeds."""
 
     images: float
     seeds: float
-    """0 for one seed, which cannot tell."""
+    """0 for one seed, from which it cannot be estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
     """Candidate minus reference, as fractions; several seeds are averaged.
 
-    Intervals are 95 % bootstrap intervals: of one seed over images, of several over seeds and
-    images (`alignkit.compare.hierarchy`).
+    Intervals are 95 % bootstrap intervals: over images for one seed, over seeds and images for
+    several (`alignkit.compare.hierarchy`).
     """
 
     n: int
-    """Images both sides predicted."""
+    """Images that both sides predicted."""
     seeds: int
     only_reference: int
-    """Images the reference predicted and the candidate did not, of the first seed."""
+    """Images that the reference predicted and the candidate did not, for the first seed."""
     only_candidate: int
     metrics: dict[str, Estimate]
     """The difference of each of `alignkit.compare.metrics.METRICS`."""
     errors: dict[str, StandardError]
-    """Of those defined, and of ``churn``."""
+    """Standard errors of the defined metrics and of ``churn``."""
     p_values: dict[str, float]
-    """Of those defined: two-sided, that the difference is zero; not yet corrected for others."""
+    """Two-sided p-values of no difference, of the defined metrics; not yet corrected for their
+    number."""
     classes: tuple[ClassDrift, ...]
     churn: Estimate
     """1 - top-1 agreement."""
     flips: Flips
     """Summed over seeds."""
     mcnemar_p: float
-    """Exact and two-sided. Of several seeds, an image counts once: for the direction in which it
+    """Exact and two-sided. With several seeds, an image counts once: for the direction in which it
     flipped in more of them."""
     detectable: float
-    """Smallest difference of top-1 that this sample would show with 80 % power at the 5 % level."""
+    """Smallest difference of top-1 that this sample shows with 80 % power at the 5 % level."""
     logits: LogitDistance
     """Over all seeds."""
 
@@ -89,10 +90,11 @@ def drift(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Drift:
-    """Compare predictions pair by pair; one pair a training seed, in the same order on both sides.
+    """Compare predictions pair by pair: one pair per training seed, in one order on both sides.
 
-    Deterministic in ``seed``, which is that of the resampling. Raises `DataError` if the sides do
-    not pair up or the seeds have not the same images, `NothingCompared` if no image is shared.
+    The result is deterministic in ``seed``, which seeds the resampling. Raise `DataError` if the
+    sides do not pair up or the seeds have different images, `NothingCompared` if no image is
+    shared.
     """
     pairs = pair_up(reference, candidate)
     first = pairs[0][0]
@@ -124,29 +126,30 @@ def drift(
 def _bootstrap(
     pairs: Sequence[tuple[Predictions, Predictions]], resamples: int, seed: int
 ) -> tuple[dict[str, FloatArray], dict[str, FloatArray], dict[str, Spread]]:
-    """By metric: the mean over seeds (…,), its interval (2, …), and both standard errors (…,)."""
+    """Return by metric: mean over seeds (…,), interval (2, …) and both standard errors (…,)."""
     totals = PredictionTotals(pairs)
     drawn = resampled_counts(totals.members, resamples=resamples, seed=seed)
     counted = np.asarray(totals.members.sum(axis=1), np.float64)
-    observed = {name: each[..., 0] for name, each in totals.differences(counted).items()}
+    observed = {name: values[..., 0] for name, values in totals.differences(counted).items()}
     spreads: dict[str, Spread] = {}
     intervals: dict[str, FloatArray] = {}
     for name, draws in totals.differences(drawn).items():
         intervals[name], spreads[name] = joined_interval(
             draws, observed[name], images=totals.n, seed=seed
         )
-    return {name: each.mean(axis=0) for name, each in observed.items()}, intervals, spreads
+    means = {name: values.mean(axis=0) for name, values in observed.items()}
+    return means, intervals, spreads
 
 
 def _correct(pairs: Sequence[tuple[Predictions, Predictions]], side: int) -> Labels:
-    """(n,): in how many seeds each image was right."""
+    """Count, (n,), the seeds in which each image was right."""
     right = [pair[side].predicted == pair[side].labels for pair in pairs]
     seeds: Labels = np.sum(right, axis=0, dtype=np.int64)
     return seeds
 
 
 def estimate_from(value: FloatArray, interval: FloatArray, reason: str = _UNDEFINED) -> Estimate:
-    """One value and its (2,) interval."""
+    """Build an estimate of a value and its (2,) interval; NaN becomes ``None`` with ``reason``."""
     if np.isnan(value):
         return Estimate(None, None, None, reason)
     return Estimate(float(value), float(interval[0]), float(interval[1]))
@@ -191,8 +194,7 @@ def _classes(
     }
 
     def estimate(name: str, index: int) -> Estimate:
-        found = means[name][index], intervals[name][:, index]
-        return estimate_from(*found, reasons[name])
+        return estimate_from(means[name][index], intervals[name][:, index], reasons[name])
 
     return tuple(
         ClassDrift(

@@ -1,11 +1,10 @@
 """`ImageDiff`: one image through two preprocessing paths, compared at every stage.
 
-Every stage of either path runs once. What the isolated mode needs besides is computed only where
-it cannot be known from what is there: if the candidate's own input of a stage was measured to equal
-the reference's, its own tap is the answer; if both paths have the same stage with the same options,
-the reference's tap is.
+Every stage of either path runs once. The isolated mode runs a stage again only where the result is
+not known: if the candidate's own input of a stage was measured to equal the reference's, its own
+tap is the result; if both paths have the same stage with the same options, the reference's tap is.
 
-Whether an image is turned belongs to ``orient``, also where a decoder turns by itself: its turn is
+The turn of an image belongs to ``orient``, even where a decoder turns by itself: that turn is
 undone, which is exact, to get the tap of ``decode``.
 """
 
@@ -30,13 +29,13 @@ Found: TypeAlias = PixelSums | None
 """``None`` if the shapes differ."""
 
 DECODED = ("ok", "corrupt")
-"""The outcomes that give pixels."""
+"""Outcomes with pixels."""
 UNTURNED = {6: 8, 8: 6}  # quarter turns undo each other; every other orientation undoes itself
 
 
 @dataclass(frozen=True, slots=True)
 class ImageDiff:
-    """How both decodes of an image ended, and its differences stage by stage."""
+    """Outcomes of an image's two decodes, and its differences stage by stage."""
 
     reference: DecodeOutcome
     candidate: DecodeOutcome
@@ -45,7 +44,7 @@ class ImageDiff:
 
     @property
     def compared(self) -> bool:
-        """Whether both paths decoded it."""
+        """Tell whether both paths decoded the image."""
         return bool(self.found)
 
 
@@ -70,8 +69,9 @@ def diff_taps(
     *,
     ssim: Collection[StageName] = (),
 ) -> ImageDiff:
-    """The same where both paths have run already: ``left`` is the reference's, ``right`` the
-    candidate's.
+    """Compare the taps of two paths on one image: ``left`` of the reference, ``right`` the other's.
+
+    SSIM is computed for the stages named.
     """
     outcomes = left.decoded.outcome, right.decoded.outcome
     if not left.pixels or not right.pixels:
@@ -85,7 +85,7 @@ def diff_taps(
 
 @dataclass(slots=True)
 class _Side:
-    """A path and what it made of the image; ``normalise`` is added when it is first wanted."""
+    """A path and its taps of the image; that of ``normalise`` is computed on first use."""
 
     path: Preprocess
     taps: dict[StageName, Pixels | Batch]
@@ -109,7 +109,7 @@ class _Both:
     reference: _Side
     candidate: _Side
     seen: dict[tuple[int, int], Found] = field(default_factory=dict)
-    """Arrays by identity → their sums; a stage that does nothing hands on what it was given."""
+    """Arrays by identity → their sums; a stage that does nothing returns its input."""
 
     def found(self, *, ssim: Collection[StageName]) -> dict[StageAndMode, Found]:
         out: dict[StageAndMode, Found] = {}
@@ -132,11 +132,11 @@ class _Both:
         return out
 
     def _isolated(self, stage: StageName) -> Found:
-        """Run the candidate's stage on what the reference's stage was given."""
-        given = self.reference.taps[STAGES[STAGES.index(stage) - 1]]
+        """Run the candidate's stage on the input of the reference's stage."""
+        source = self.reference.taps[STAGES[STAGES.index(stage) - 1]]
         run = self.candidate.stage(stage)
         try:
-            made = run(given, self.encoded) if stage == "orient" else run(given)
+            made = run(source, self.encoded) if stage == "orient" else run(source)
         except ValueError:
             if stage != "crop":
                 raise
@@ -151,7 +151,7 @@ class _Both:
         return self.seen[key]
 
     def _normalised(self, pixels: Found, *, same_input: bool) -> Found:
-        """Two tensors made by one stage: not made, where what they are made of tells all."""
+        """Compare two tensors of one stage, without making them if their pixels suffice."""
         if same_input:
             return self._same("normalise")
         left, right = self.reference.taps["colour"], self.candidate.taps["colour"]
@@ -160,13 +160,13 @@ class _Both:
         return self._cumulative("normalise")
 
     def _same(self, stage: StageName) -> Found:
-        """The reference's tap against itself."""
+        """Compare the reference's tap with itself."""
         tap = self.reference.taps["colour" if stage == "normalise" else stage]
         whole = tap.dtype == "uint8" and stage != "normalise"
         return identical_sums(tap.size, "uint8" if whole else "float32")
 
     def _equal(self, stage: StageName, found: Found) -> bool:
-        """Whether the next stage is given the same on both sides, in value and in dtype."""
+        """Tell whether the next stage has the same input on both sides, in value and in dtype."""
         if found is None or not found.identical:
             return False
         if stage == "normalise":
@@ -181,9 +181,9 @@ def _sums(stage: StageName, left: Pixels | Batch, right: Pixels | Batch) -> Foun
 
 
 def with_decode(taps: Taps, encoded: bytes) -> dict[StageName, Pixels | Batch]:
-    """Stage → array; ``decode`` too where the decoder turned the image, with the turn undone."""
-    found: dict[StageName, Pixels | Batch] = dict(taps.pixels)
-    if "decode" not in found and taps.decoded.image is not None:
+    """Map stages to arrays; with ``decode``, the turn undone, if the decoder turned the image."""
+    arrays: dict[StageName, Pixels | Batch] = dict(taps.pixels)
+    if "decode" not in arrays and taps.decoded.image is not None:
         orientation = exif_orientation(encoded)
-        found["decode"] = turn(taps.decoded.image, UNTURNED.get(orientation, orientation))
-    return found
+        arrays["decode"] = turn(taps.decoded.image, UNTURNED.get(orientation, orientation))
+    return arrays

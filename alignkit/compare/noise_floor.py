@@ -1,4 +1,4 @@
-"""`NoiseFloor`: what a new seed alone does to a model; differences of rows must exceed it."""
+"""`NoiseFloor`: differences between seeds alone; differences of rows must exceed it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ class NoiseFloor:
     """Differences between trainings that differ in their seed and in nothing else."""
 
     metrics: dict[str, float]
-    """Greatest minus least, of those of `alignkit.compare.metrics.METRICS` that every seed's model
-    defines;
-    empty for one seed."""
+    """Greatest minus least value of each of `alignkit.compare.metrics.METRICS` that every seed's
+    model defines; empty for one seed."""
     churn: float | None
     """Mean over the pairs of seeds of 1 - top-1 agreement."""
     reason: str = ""
-    """Why nothing could be measured."""
+    """Reason why nothing could be measured."""
 
 
 def noise_floor(trainings: Sequence[Predictions]) -> NoiseFloor:
     """Compare the models of several seeds on the same images.
 
-    Raises `DataError` if the images are not the same in the same order.
+    Raise `DataError` if the images are not the same in the same order.
     """
     if len(trainings) < 2:
         reason = "one seed only: train with two seeds or more to see what a seed does"
@@ -43,7 +42,7 @@ def noise_floor(trainings: Sequence[Predictions]) -> NoiseFloor:
     ]
     return NoiseFloor(
         metrics={
-            name: found for name in measured[0] if (found := _range(measured, name)) is not None
+            name: spread for name in measured[0] if (spread := _range(measured, name)) is not None
         },
         churn=sum(churns) / len(churns) if churns else None,
         reason="" if churns else "no image was predicted",

@@ -1,4 +1,4 @@
-"""Pixel comparisons as the record keeps them: `StageDiffs` → `PixelStage`, `CoverageDiff`."""
+"""Pixel comparisons in the types of the record: `StageDiffs` → `PixelStage`, `CoverageDiff`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from alignkit.compare.pixel_diff import PixelDiff, StageDiffs
 
 _LEVELS = (1, 2, 4, 8)
-"""Grey levels whose exceedance the record keeps."""
+"""Grey levels of which the record keeps the share of greater differences."""
 _EXAMPLES = 20
 
 
 def pixel_stages(diffs: StageDiffs) -> tuple[PixelStage, ...]:
-    """Every stage in both modes."""
+    """Convert every stage in both modes."""
     return tuple(
         pixel_stage(diff, reference=diffs.reference, candidate=diffs.candidate)
         for diff in diffs.diffs
@@ -23,7 +23,7 @@ def pixel_stages(diffs: StageDiffs) -> tuple[PixelStage, ...]:
 
 
 def pixel_stage(diff: PixelDiff, *, reference: str, candidate: str) -> PixelStage:
-    """One stage's numbers; a quantity that is not finite or not defined is ``None``."""
+    """Convert one stage; a quantity that is not finite or not defined is ``None``."""
     facts = {
         "reference": reference,
         "candidate": candidate,
@@ -56,7 +56,7 @@ def pixel_stage(diff: PixelDiff, *, reference: str, candidate: str) -> PixelStag
 
 
 def coverage_diff(diffs: StageDiffs) -> CoverageDiff:
-    """Which images only one of the two paths decodes."""
+    """Count the images that only one of the two paths decodes."""
     from alignkit.compare.image_diff import DECODED
 
     split = [(row.id, row.reference in DECODED, row.candidate in DECODED) for row in diffs.rows]

@@ -1,4 +1,4 @@
-"""Two paths over many images, in threads: `Preprocess`², `Samples` → `StageDiffs`."""
+"""Comparison of two paths over many images, in threads: `Samples` → `StageDiffs`."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def compare_preprocess(
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> StageDiffs:
-    """_Compare every stage of two paths over all samples; results do not depend on ``threads``.
+    """Compare every stage of two paths over all samples; results do not depend on ``threads``.
 
-    ``threads`` are by default all this process may use. ``ssim`` is measured on the pixels that the
-    normalise stage receives. ``progress`` is told how many images of how many are done. Memory is
-    constant but for one `ImageRow` an image. Raises `NothingCompared` if there is no image that
+    ``threads`` are by default all CPUs this process may use. ``ssim`` is measured on the pixels
+    that the normalise stage receives. ``progress`` is called with (images done, images). Memory is
+    constant except for one `ImageRow` per image. Raise `NothingCompared` if there is no image that
     both paths decode.
     """
     of: tuple[StageName, ...] = ("colour",) if ssim else ()
@@ -64,7 +64,7 @@ def compare_preprocess(
 
 
 def _in_order(compare: _Compare, total: int, threads: int) -> Iterator[_Part]:
-    """Parts in the order of the samples; few are under way at a time, so that memory is bounded."""
+    """Yield parts in the order of the samples; few run at a time, so that memory is bounded."""
     waiting: deque[Future[_Part]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:

@@ -1,7 +1,7 @@
-"""What data sets keep between runs: images made here, hashes of the user's files.
+"""Cache of the data sets: images made here, and hashes of the user's files.
 
-It lies in the user's cache folder, or where ``ALIGNKIT_CACHE_DIR`` says, and may be deleted at any
-time: everything in it can be made again.
+It lies in the user's cache folder, or in ``ALIGNKIT_CACHE_DIR``, and may be deleted at any time:
+everything in it can be made again.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ logger = logging.getLogger(__name__)
 
 
 def cache_root() -> Path:
-    """The folder that holds everything; it need not exist yet."""
+    """Return the cache folder; it need not exist yet."""
     import platformdirs
 
     return Path(os.environ.get("ALIGNKIT_CACHE_DIR") or platformdirs.user_cache_dir("alignkit"))
 
 
 def made_once(folder: Path, *, damage: Callable[[Path], str], make: Callable[[Path], None]) -> Path:
-    """Give ``folder``, filled by ``make`` if it is absent or ``damage`` names a fault in it.
+    """Return ``folder``, filled by ``make`` if it is absent or ``damage`` names a fault in it.
 
-    It appears whole or not at all, however the process ends; of several processes one makes it and
-    the others wait. Raises `WorkspaceError` if the cache cannot be written.
+    It appears whole or not at all, however the process ends. If several processes need it, one
+    makes it and the others wait. Raise `WorkspaceError` if the cache cannot be written.
     """
     if folder.exists() and not damage(folder):
         return folder
     with _locked(folder):
         if folder.exists():
-            if not (fault := damage(folder)):  # made meanwhile by the process that held the lock
+            if not (fault := damage(folder)):  # the process that held the lock has made it
                 return folder
             logger.warning("%s is damaged (%s) and is made again", folder, fault)
-        for leftover in folder.parent.glob(f".{folder.name}-*"):  # of makers that were killed
+        for leftover in folder.parent.glob(f".{folder.name}-*"):  # of processes that were killed
             shutil.rmtree(leftover)
         making = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         make(making / "new")

@@ -1,10 +1,10 @@
-"""One image of `digits-on-photos`: a handwritten digit that inverts the photograph it lies on.
+"""One image of `digits-on-photos`: a handwritten digit that inverts the photograph below it.
 
 The recipe is MNIST-M's (Ganin et al., *Domain-Adversarial Training of Neural Networks*, 2016): the
 absolute difference of photograph and digit. Sharp strokes and sensor noise, finer than a network's
-input resolves, make the images sensitive to how they are made smaller.
+input resolves, make the images sensitive to the resize.
 
-Everything follows from (seed, split, index): an image does not depend on how many there are.
+Everything follows from (seed, split, index): an image does not depend on the number of images.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 _CLASSES = 10
 TRAIN_SHARE = 0.6
-"""Share of each class's handwritten digits that training images are composed of."""
+"""Share of each class's handwritten digits that is used for training images."""
 SIDE = (96, 192)
 """Least and greatest side of an image, in pixels."""
 QUALITY = (60, 90)
 """Least and greatest JPEG quality."""
 ZOOM = (2.0, 5.0)
-"""How much the patch of the photograph is enlarged."""
+"""Least and greatest enlargement of the patch of the photograph."""
 NOISE = 8.0
 """Standard deviation of the noise, in grey levels."""
 THICKNESS = (0.6, 0.4)
@@ -50,7 +50,7 @@ class Sources:
 
 @cache
 def sources() -> Sources:
-    """Load digits and photographs."""
+    """Load the digits and photographs."""
     import numpy as np
     from sklearn.datasets import load_digits, load_sample_images
 
@@ -61,7 +61,7 @@ def sources() -> Sources:
 
 @cache
 def digits_of(split: Literal["train", "eval"], seed: int) -> tuple[tuple[int, ...], ...]:
-    """For each class the digits a split may use, as indices into `Sources.digits`, shuffled.
+    """List, for each class, the shuffled indices into `Sources.digits` that a split may use.
 
     The two splits share none.
     """
@@ -78,7 +78,7 @@ def digits_of(split: Literal["train", "eval"], seed: int) -> tuple[tuple[int, ..
 
 
 def compose(split: Literal["train", "eval"], index: int, seed: int) -> bytes:
-    """The JPEG file (4:2:0) of one image; its class is ``index % 10``."""
+    """Compose one image as a JPEG file (4:2:0); its class is ``index % 10``."""
     import numpy as np
     from PIL import Image
 
@@ -98,7 +98,7 @@ def compose(split: Literal["train", "eval"], index: int, seed: int) -> bytes:
 
 
 def _patch(random: np.random.Generator, split: str, height: int, width: int) -> Floats:
-    """An enlarged piece of a photograph: left half for training, right for evaluation."""
+    """Enlarge a random piece of a photograph: left half for training, right for evaluation."""
     import numpy as np
     from PIL import Image
 
@@ -118,7 +118,7 @@ def _patch(random: np.random.Generator, split: str, height: int, width: int) -> 
 
 
 def _stroke(random: np.random.Generator, digit: Floats, height: int, width: int) -> Floats:
-    """Coverage 0..1 of each pixel by the digit, turned, sheared, moved and thickened at random."""
+    """Compute each pixel's coverage, 0..1, by the digit, turned, sheared, moved and thickened."""
     import numpy as np
     from PIL import Image
 

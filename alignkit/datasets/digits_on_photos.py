@@ -1,8 +1,8 @@
 """`DigitsOnPhotos`: the data set that needs no download.
 
-Real handwriting (scikit-learn's 1,797 digits) on real photographs (its two), made on this machine
-as JPEG files of 96..192 px, 4:2:0, quality 60..90, and kept in the user's cache. The handwritten
-digits and the regions of the photographs that the two splits use are disjoint.
+It puts real handwriting (scikit-learn's 1,797 digits) on real photographs (its two), as JPEG files
+of 96..192 px, 4:2:0, quality 60..90, made on this machine and kept in the user's cache. The two
+splits use disjoint handwritten digits and disjoint regions of the photographs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _CLASSES = tuple("0123456789")
 _LIBRARIES = ("scikit-learn", "numpy", "pillow")
-"""Distributions the bytes of the images depend on."""
+"""Distributions that decide the bytes of the images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +45,19 @@ class DigitsOnPhotos:
             raise ConfigError(f"seed: {self.seed}; 0 or more")
 
     def training(self) -> Samples:
-        """The training images, made first if they are not in the cache."""
+        """Return the training images; make them first if they are not in the cache."""
         return self._samples("train")
 
     def evaluation(self) -> Samples:
-        """The evaluation images, made first if they are not in the cache."""
+        """Return the evaluation images; make them first if they are not in the cache."""
         return self._samples("eval")
 
     def counts(self) -> tuple[int, int]:
-        """``(train, eval)``."""
+        """Return ``(train, eval)``."""
         return self.train, self.eval
 
     def fingerprint(self, split: Split | None = None) -> str:
-        """SHA-256 hex over what the images follow from: options, code, libraries' versions."""
+        """Compute the SHA-256 hex over the options, the code and the libraries' versions."""
         if split is None:
             return content_key([self.fingerprint("train"), self.fingerprint("eval")])
         return content_key(
@@ -71,11 +71,11 @@ class DigitsOnPhotos:
         )
 
     def version(self) -> str:
-        """``scikit-learn 1.8.0, numpy 2.4.1, pillow 12.0.0``."""
+        """Return ``scikit-learn 1.8.0, numpy 2.4.1, pillow 12.0.0``."""
         return ", ".join(Plugin("", distributions=(name,)).version() for name in _LIBRARIES)
 
     def notes(self) -> tuple[str, ...]:
-        """Nothing that should be known besides."""
+        """Return no remarks."""
         return ()
 
     def _count(self, split: Split) -> int:
@@ -121,7 +121,7 @@ def _make(folder: Path, *, split: Split, count: int, seed: int) -> None:
 
 
 def _damage(folder: Path) -> str:
-    """What is wrong with a cached set; empty if every file is as it was written."""
+    """Describe the damage to a cached set; empty if every file is as it was written."""
     try:
         hashes = json.loads((folder / "index.json").read_text())
         for index, expected in enumerate(hashes):

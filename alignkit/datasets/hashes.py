@@ -1,4 +1,4 @@
-"""Hashes of what is in the user's files, kept in alignkit's own cache."""
+"""Hashes of the contents of the user's files, kept in alignkit's own cache."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from alignkit.workspace import file_sha256, write_atomically
 logger = logging.getLogger(__name__)
 
 SETTLED_SECONDS = 2.0
-"""A file changed more recently may change again within one tick of its file system's clock, so its
-hash is not kept."""
+"""Age from which a file's hash is kept: a younger file may change again within one tick of its file
+system's clock."""
 
 Stamp: TypeAlias = tuple[int, int, int]
-"""Size, mtime and ctime in nanoseconds: what must be unchanged for a kept hash to be used."""
+"""Size, mtime and ctime in nanoseconds; a kept hash is used only if they are unchanged."""
 
 
 def content_hashes(root: Path, names: Sequence[str]) -> list[str]:
-    """SHA-256 hex of each file's content. Unchanged files are not read again.
+    """Return the SHA-256 hex of each file's content; unchanged files are not read again.
 
-    Raises `DataError` for a file that cannot be read.
+    Raise `DataError` for a file that cannot be read.
     """
     root = root.resolve()
     kept = cache_root() / "hashes" / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.json"
