@@ -1,4 +1,4 @@
-"""What is checked before a change goes in. `nox` runs lint, types and tests; `nox -l` lists all."""
+"""Checks to run before a change is merged. `nox` runs lint, types and tests; `nox -l` lists all."""
 
 import shutil
 from pathlib import Path
@@ -12,39 +12,40 @@ nox.options.reuse_existing_virtualenvs = True
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style and common mistakes, by ruff; the floors of the house, by import-linter."""
+    """Check style with ruff, the floors with import-linter, and the wording of the prose."""
     session.install("ruff", "import-linter")
-    session.run("lint-imports", env={"PYTHONPATH": "."})
+    session.run("lint-imports")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    session.run("python", "tests/prose.py")
 
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Types, by mypy in strict mode."""
+    """Check types with mypy in strict mode."""
     session.install(".[dev]")
     session.run("mypy")
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The quick tests: all but those marked slow or gpu."""
+    """Run the quick tests: all except those marked slow or gpu."""
     session.install(".[dev]")
     session.run("python", "-m", "pytest", "-m", "not slow and not gpu", *session.posargs)
 
 
 @nox.session
 def slow(session: nox.Session) -> None:
-    """The tests that train, kill a run, or upgrade a library in environments of their own."""
+    """Run the tests that train, kill a run, or upgrade a library in separate environments."""
     session.install(".[dev]")
     session.run("python", "-m", "pytest", "-m", "slow and not browser", *session.posargs)
 
 
 @nox.session
 def browser(session: nox.Session) -> None:
-    """The report in Chromium (Debian's chromium-driver) and Firefox (firefox-esr); skips say why.
+    """Test the report in Chromium (Debian's chromium-driver) and Firefox (firefox-esr).
 
-    Rebuilds its script where npm is.
+    Rebuild its script if npm is installed. Skipped tests show the reason.
     """
     session.install(".[dev]")
     if shutil.which("npm"):
@@ -57,7 +58,7 @@ def browser(session: nox.Session) -> None:
 
 @nox.session
 def endpoint(session: nox.Session) -> None:
-    """The kserve backend against an MLServer, which lives in an environment of its own."""
+    """Test the kserve backend against an MLServer in a separate environment."""
     session.install(".[dev]")
     home = session.create_tmp()
     session.run("python", "-m", "venv", home)
@@ -69,16 +70,16 @@ def endpoint(session: nox.Session) -> None:
 
 @nox.session
 def quickstart(session: nox.Session) -> None:
-    """The README's first command, in an environment of its own."""
+    """Run the README's first command in a separate environment."""
     session.install(".")
     session.run("alignkit", "run", "experiments/quickstart.yaml", "--no-open", *session.posargs)
 
 
 @nox.session
 def gpu(session: nox.Session) -> None:
-    """All that only a GPU can tell, into reports/gpu: tests, surrogates, decoders, a matrix.
+    """Collect the evidence that needs a GPU in reports/gpu: tests, surrogates, decoders, a matrix.
 
-    Arguments are those of benchmarks/gpu.py. Without a GPU it fails, and says so.
+    The arguments are those of benchmarks/gpu.py. Without a GPU the session fails with a message.
     """
     if not (Path("/dev/nvidia0").exists() or any(Path("/proc/driver/nvidia").glob("gpus/*"))):
         session.error("this machine has no NVIDIA GPU: nothing was tested")

@@ -142,4 +142,4 @@ class ConfigWarning(UserWarning):
     """A setting that had no effect or that the user should confirm; shown on stderr."""
 
 
-DEFECT = "This is a defect of alignkit, not of your experiment; please report it with the above."
+DEFECT = "This is a bug in alignkit, not in your experiment; please report it with the above."

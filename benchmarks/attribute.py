@@ -1,12 +1,12 @@
-"""What attribution over a full factorial costs, counted in stage computations.
+"""Cost of attribution over a full factorial, counted in stage computations.
 
     python benchmarks/attribute.py [--images 60] [--side 224] [--folder DIR]
 
-Two stacks differ in four stages (decode, resize, quantise, colour), so 16 hybrids are made of each
-image. *Naive* is how often a stage would run if each hybrid were made by itself, *distinct* how
-many different (input, stage) pairs there are, *run* how often it ran. Each distinct computation is
-then timed by itself, once; the cost is the time of all hybrids over the sum of these. Target: at
-most 1.5. Without a folder, pieces of scikit-learn's photos are used.
+Two stacks differ in four stages (decode, resize, quantise, colour), so each image has 16 hybrids.
+*Naive* is the number of runs of a stage if each hybrid were computed separately, *distinct* the
+number of different (input, stage) pairs, *run* the number of runs that happened. Each distinct
+computation is then timed separately, once; the cost is the time of all hybrids over the sum of
+these times. Target: at most 1.5. Without a folder, scikit-learn's photos are used.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from alignkit.resizers.torch import TorchResizer
 
 
 class Clock:
-    """Counts every stage that runs, and remembers the time of each."""
+    """Counter and timer of every stage that runs."""
 
     def __init__(self) -> None:
         self.runs: Counter[str] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def timed(self, apply: Callable[..., Any]) -> Callable[..., Any]:
-        """In place of `Hybrids.apply`."""
+        """Replace `Hybrids.apply` and record its time."""
 
         def run(hybrids: Hybrids, name: str, *arguments: Any) -> Any:
             began = time.perf_counter()
@@ -64,7 +64,7 @@ def stacks(side: int) -> tuple[Preprocess, Preprocess]:
 
 
 def distinct(hybrids: Hybrids) -> Counter[str]:
-    """Stage → computations of one image's factorial that have different inputs or options."""
+    """Count one image's distinct computations (input and options) per stage."""
     found: Counter[str] = Counter()
     decided = 0
     for level in hybrids.levels:
@@ -87,7 +87,7 @@ def main() -> None:
     hybrids = make_hybrids(*stacks(given.side))
     wanted = all_mixtures(hybrids.factors)
     for file in files:
-        hybrids.tensors(file, wanted)  # whatever is slow only once
+        hybrids.tensors(file, wanted)  # warms up
     began = time.perf_counter()
     for file in files:
         hybrids.tensors(file, wanted)
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def counted(hybrids: Hybrids, files: list[bytes]) -> Clock:
-    """The same once more, with every stage counted and timed."""
+    """Repeat the same work with every stage counted and timed."""
     clock, plain = Clock(), Hybrids.apply
     Hybrids.apply = clock.timed(plain)  # type: ignore[method-assign]
     try:

@@ -1,9 +1,10 @@
-"""How much of the speed of decoding and resizing alone a comparison of two paths keeps.
+"""Speed of comparing two paths relative to decoding and resizing alone.
 
-Each round decodes and resizes every image on both paths and keeps nothing, then compares the paths
-with the same number of threads on the same bytes in memory; only ratios within a round mean
-something. Targets: 0.85 with exact statistics of every stage, 0.65 with SSIM at the network's size,
-and 10 times the naive loop: the same two taps through float64 NumPy and scikit-image.
+Each round decodes and resizes every image on both paths without storing it, then compares the paths
+with the same number of threads on the same bytes in memory; only ratios within a round are
+meaningful. Targets: 0.85 with exact statistics of every stage, 0.65 with SSIM at the network's
+size, and 10 times the naive loop, which computes the same two taps with float64 NumPy and
+scikit-image.
 
     python benchmarks/compare.py [--images FOLDER] [--count N] [--threads N] [--repeats N]
 """
@@ -63,7 +64,7 @@ def comparison(candidate: Preprocess, files: list[bytes], threads: int, *, ssim:
 
 
 def naive_loop(_: Preprocess, files: list[bytes], threads: int) -> None:
-    """Pillow, float64 arrays and scikit-image at both taps, as one would write it by hand."""
+    """Compare both taps with Pillow, float64 arrays and scikit-image, as in hand-written code."""
     left = Preprocess("pillow", PillowDecoder(), Resize(PillowResizer(), SIZE))
     right = Preprocess("nearest", NEAREST, Resize(PillowResizer(), SIZE))
 
@@ -116,7 +117,7 @@ def main() -> None:
 def report(
     name: str, candidate: Preprocess, files: list[bytes], threads: int, repeats: int
 ) -> None:
-    """One line: median (range) of the ratios, round by round."""
+    """Print one line: the median (range) of the ratios over the rounds."""
     bare = partial(bare_loop, candidate, files, threads)
     kinds = {
         "statistics": partial(comparison, candidate, files, threads, ssim=False),

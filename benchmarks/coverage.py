@@ -1,12 +1,12 @@
-"""How often intervals over seeds and images hold the truth, by simulation.
+"""Simulated coverage of the intervals over seeds and images.
 
     python benchmarks/coverage.py [--samples 2000] [--images 240] [--resamples 1000]
 
-Every sample draws changes of each image under each seed, whose mean is known, from an effect of
-the seed, one of the image and one of both, normal or as rare flips (-1, 0 or 1). Three 95 %
-intervals are made of it: ours (`alignkit.compare.hierarchy`), the percentile interval that draws
-all seeds and then images (levels), and that of images alone. With 2,000 samples a printed share is
-exact to 1 or, where it is far from 95 %, 2 points.
+Every sample draws the change of each image under each seed, with a known mean, from a seed effect,
+an image effect and their interaction, either normal or as rare flips (-1, 0 or 1). It yields three
+95 % intervals: ours (`alignkit.compare.hierarchy`), the percentile interval that draws all seeds
+and then images (levels), and that of images alone. With 2,000 samples the error of a printed share
+is 1 point or, far from 95 %, 2 points.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SEEDS = (2, 3, 5, 10)
 
 @dataclass(frozen=True)
 class Normal:
-    """Standard deviations of the three effects."""
+    """Normal effects with these standard deviations."""
 
     of_seed: float
     of_image: float
     of_both: float
 
     def draw(self, rng: np.random.Generator, seeds: int, images: int) -> FloatArray:
-        """(seeds, images) changes; their mean is 0."""
+        """Draw (seeds, images) changes with mean 0."""
         return (
             self.of_seed * rng.normal(size=(seeds, 1))
             + self.of_image * rng.normal(size=(1, images))
@@ -42,7 +42,7 @@ class Normal:
 
 @dataclass(frozen=True)
 class Flips:
-    """Images that flip under every seed alike, and under one alone; each way as often."""
+    """Shares of images that flip under every seed and under one seed only, in equal directions."""
 
     common: float
     """Share of images."""
@@ -51,7 +51,7 @@ class Flips:
     """Greatest share by which a seed's own flips prefer one direction."""
 
     def draw(self, rng: np.random.Generator, seeds: int, images: int) -> FloatArray:
-        """(seeds, images) of -1, 0 and 1; their mean is 0."""
+        """Draw (seeds, images) values of -1, 0 and 1 with mean 0."""
         shared = rng.choice([-1, 0, 1], (1, images), p=_either_way(self.common))
         lean = self.lean * rng.choice([-1, 1], (seeds, 1))
         flips = rng.random((seeds, images)) < self.own
@@ -79,7 +79,7 @@ CASES: dict[str, Normal | Flips] = {
 
 
 def covered(draws: FloatArray, observed: FloatArray, seed: int, images: int) -> list[bool]:
-    """Whether each of the three intervals holds 0."""
+    """Tell whether each of the three intervals contains 0."""
     ours = joined_draws(draws, observed, spread_of(draws, observed), images=images, seed=seed)
     seeds = len(draws)
     chosen = np.random.default_rng([seed, 1]).multinomial(
@@ -93,7 +93,7 @@ def covered(draws: FloatArray, observed: FloatArray, seed: int, images: int) -> 
 def coverage(
     case: Normal | Flips, seeds: int, *, samples: int, images: int, resamples: int
 ) -> FloatArray:
-    """Shares of samples whose interval holds the truth: ours, seeds and images, images alone."""
+    """Compute the coverage of the three intervals: ours, seeds and images, images alone."""
     rng = np.random.default_rng([seeds, images])
     weights = rng.multinomial(images, [1 / images] * images, size=resamples).T / images
     held = np.zeros(3)
@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--resamples", type=int, default=1_000)
     given = parser.parse_args()
     print(
-        f"% of 95 % intervals that hold the truth, {given.samples} samples, {given.images} images"
+        f"% of 95 % intervals with the true value, {given.samples} samples, {given.images} images"
     )
     print(f"{'':24}" + "".join(f"{f'{seeds} seeds':>24}" for seeds in SEEDS))
     print(f"{'':24}" + "".join(f"{name:>8}" for name in ("ours", "levels", "images")) * len(SEEDS))

@@ -1,15 +1,15 @@
-"""How much of the speed of decoding and resizing alone `alignkit diff` keeps, and its memory.
+"""Speed of `alignkit diff` relative to decoding and resizing alone, and its memory.
 
-Each round decodes and resizes every image on both paths in threads and keeps nothing, then compares
-the paths as the command does: in as many worker processes as there were threads, one pass, every
-stage isolated and cumulative, kinds of files, coverage. Only ratios within a round mean something.
-Both sides have imported the libraries before; forking and feeding the workers is counted.
-Targets: 0.85 with exact statistics, 0.65 with SSIM at the network's size, 10 times the naive loop
-(Pillow, float64 NumPy, scikit-image) in as many processes.
+Each round decodes and resizes every image on both paths in threads without storing it, then
+compares the paths as the command does: in as many worker processes as there were threads, one pass,
+every stage isolated and cumulative, kinds of files, coverage. Only ratios within a round are
+meaningful. Both sides import the libraries beforehand; the time to fork and feed the workers is
+included. Targets: 0.85 with exact statistics, 0.65 with SSIM at the network's size, 10 times the
+naive loop (Pillow, float64 NumPy, scikit-image) in as many processes.
 
     python benchmarks/diff.py [--images FOLDER] [--count N] [--threads N] [--repeats N] [--memory N]
 
-``--memory 20000`` compares the memory of parent and workers after 1,000 and after so many images.
+``--memory 20000`` compares the memory of parent and workers after 1,000 and after 20,000 images.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def naive_in_processes(files: list[bytes], processes: int) -> None:
 def report(
     name: str, candidate: Preprocess, files: list[bytes], isolation: Isolation, given
 ) -> None:
-    """One line: median (range) of the ratios, round by round."""
+    """Print one line: the median (range) of the ratios over the rounds."""
     bare = partial(bare_loop, candidate, files, given.threads)
     kinds = {
         label: partial(comparison, candidate, files, isolation, ssim=ssim, planes=planes)
@@ -127,7 +127,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--memory", type=int, default=0)
     given = parser.parse_args()
-    cv2.setNumThreads(1)  # as in the workers: the threads counted are all there are
+    cv2.setNumThreads(1)  # as in the workers, so that no hidden threads run
     found = sorted(given.images.rglob("*.jp*g")) if given.images else []
     photos = [file.read_bytes() for file in found] or bundled_photos(61)
     files = [photos[index % len(photos)] for index in range(given.count)]

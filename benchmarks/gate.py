@@ -1,8 +1,8 @@
-"""Seconds that `alignkit gate` takes over 500 photographs, from the command to the verdict.
+"""Seconds that `alignkit gate` takes for 500 photographs, from the command to the verdict.
 
-A gate without a model in a process of its own and an empty reports folder, so that start, imports,
-self-test and hashing count: two paths compared stage by stage, then each held against its baseline.
-Target: 60 s on two cores (the CPU tier of a pull request's checks).
+The gate has no model and runs in a new process with an empty reports folder, so that start-up,
+imports, self-test and hashing are included. Two paths are compared stage by stage, then each with
+its baseline. Target: 60 s on two cores (the CPU tier of a pull request's checks).
 
     python benchmarks/gate.py [--images FOLDER] [--count N] [--repeats N]
 """
@@ -36,7 +36,7 @@ BASELINE = "{preset: strict, against: baseline}"
 
 
 def alignkit(verb: str, file: Path, reports: Path) -> tuple[float, float]:
-    """Seconds of a command that ends with 0, and those of processors, free of other load."""
+    """Time a command that exits with 0: wall-clock and CPU seconds."""
     quiet = ["-q", "--no-report"] if verb == "gate" else []
     command = [sys.executable, "-m", "alignkit", *verb.split(), file, "--reports", reports, *quiet]
     kept = {name: value for name, value in os.environ.items() if name != "CI"}

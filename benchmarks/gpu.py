@@ -1,18 +1,18 @@
-"""What no CPU can tell, in one run: evidence files with hardware and versions.
+"""Evidence that needs a GPU, collected in one run with hardware and versions.
 
     python benchmarks/gpu.py OUT [--images DIR] [--data DIR]
 
-**Not yet run on hardware.** Needs an NVIDIA GPU and exits 4 without one. Each step is a command of
-its own, whose output is kept in OUT, so that one that fails stops no other:
+**Not yet run on hardware.** Needs an NVIDIA GPU and exits with 4 without one. Each step is a
+separate command, whose output is stored in OUT, so a failing step does not stop the others:
 
-- the tests marked gpu, and the checks that every plugin goes through, now of those of the GPU too;
-- real decoders on the GPU against Pillow, stage by stage, and images a second of each decoder;
-- every surrogate's distance to the stack it stands in for;
+- the tests marked gpu, and the conformance tests of every plugin, including the GPU plugins;
+- real decoders on the GPU against Pillow, stage by stage, and images per second of each decoder;
+- the distance of every surrogate to its real stack;
 - experiments/gpu.yaml: paths, precisions and engines of a GPU in one matrix, with latencies;
-- experiments/consistency.yaml with torchpipe's own decoder in place of its surrogate.
+- experiments/consistency.yaml with torchpipe's own decoder instead of its surrogate.
 
-``--images`` are JPEG files for decoding; ``--data`` is a folder of classes for the last step, which
-is left out without it. Writes OUT/evidence.json; exits 3 if a step failed.
+``--images`` is a folder of JPEG files for decoding; ``--data`` is a folder of classes for the last
+step, which is skipped without it. Writes OUT/evidence.json; exits 3 if a step failed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TIMED = 200
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command, and the exit codes with which it has done its work."""
+    """Command with the exit codes that count as success."""
 
     name: str
     command: tuple[str, ...]
@@ -53,7 +53,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a step."""
+    """Result of a step."""
 
     name: str
     command: str
@@ -65,7 +65,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How fast one decoder is, an image at a time, copied back to the CPU's memory."""
+    """Speed of one decoder, one image at a time, including the copy to CPU memory."""
 
     decoder: str
     version: str
@@ -76,7 +76,7 @@ class Decoding:
 
 
 def steps(out: Path, images: Path | None, data: Path | None) -> Iterator[Step]:
-    """The commands, each writing into ``out``."""
+    """List the commands; each writes to ``out``."""
     judged = (ExitCode.PASS, ExitCode.DRIFT, ExitCode.INCONCLUSIVE)
     probe = (str(images),) if images else ("--config", "experiments/gpu.yaml")
     pytest = (sys.executable, "-m", "pytest", "-rs")
@@ -88,12 +88,12 @@ def steps(out: Path, images: Path | None, data: Path | None) -> Iterator[Step]:
         yield Step(f"diff-{name}", (*ALIGNKIT, "diff", *probe, *stacks, *wanted))
     kept = ("--out", str(out / "calibration"), "--residuals", str(out / "residuals"))
     own = ("--images", str(images)) if images else ()
-    # 4: a stack's library is not installed; all others are measured
+    # 4: the library of a stack is not installed; the others are measured
     yield Step(
         "calibrate", (*ALIGNKIT, "calibrate", *kept, *own), (ExitCode.PASS, ExitCode.MISSING)
     )
     run = (*ALIGNKIT, "run", "--no-open", "--reports", str(out / "reports"))
-    # 4: of an optional library; the record says of which
+    # 4: an optional library is missing; the record names it
     yield Step("run", (*run, "experiments/gpu.yaml"), (*judged, ExitCode.MISSING))
     if data:
         real = ("--set", f"data.root={data}", "--set", "preprocess.gpu.preset=torchpipe-gpu")
@@ -101,7 +101,7 @@ def steps(out: Path, images: Path | None, data: Path | None) -> Iterator[Step]:
 
 
 def outcome(step: Step, out: Path) -> Outcome:
-    """Run one command from the repository, and keep what it said."""
+    """Run one command from the repository and store its output."""
     log = out / f"{step.name}.txt"
     started = time.perf_counter()
     with log.open("w") as file:
@@ -112,7 +112,7 @@ def outcome(step: Step, out: Path) -> Outcome:
 
 
 def decoding(name: str, files: list[bytes]) -> Decoding:
-    """One decoder over the files; the first of them is decoded once before the time begins."""
+    """Time one decoder over the files, after decoding the first file once as a warm-up."""
     plugin = DECODERS[name]
     if missing := plugin.missing():
         return Decoding(name, "", 0, 0, None, missing)
@@ -127,7 +127,7 @@ def decoding(name: str, files: list[bytes]) -> Decoding:
 
 
 def files_to_decode(images: Path | None) -> list[bytes]:
-    """The folder's JPEG files, or photos of scikit-learn's, repeated up to `TIMED`."""
+    """List the folder's JPEG files, or scikit-learn's photos, repeated up to `TIMED`."""
     if images:
         found = [each.read_bytes() for each in sorted(images.rglob("*.jp*g"))]
     else:
@@ -140,7 +140,7 @@ def files_to_decode(images: Path | None) -> list[bytes]:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -151,7 +151,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Take the evidence; the exit code."""
+    """Collect the evidence and return the exit code."""
     given = arguments()
     if not gpu_present():
         print(f"gpu evidence: {NO_GPU}; nothing was run and nothing written", file=sys.stderr)
@@ -167,7 +167,7 @@ def main() -> int:
             "environment": environment().model_dump(),
             "decoding": [asdict(each) for each in decoders],
             "steps": [asdict(each) for each in outcomes],
-        }  # written after every step: a machine that is lent may be taken away
+        }  # written after every step, because a borrowed machine may disappear
         (given.out / "evidence.json").write_text(json.dumps(evidence, indent=1))
     failed = [each.name for each in outcomes if not each.done]
     if failed:

@@ -1,9 +1,9 @@
-"""`MixedLoader` against bare loops on the same images in as many threads.
+"""Speed of `MixedLoader` relative to bare loops on the same images and number of threads.
 
     python benchmarks/loader.py [--images N] [--side PIXELS] [--runs N]
 
-One loop decodes and resizes, the other normalises and stacks too, as the loader does. Printed are
-images a second, and CPU time an image: only that means something while others use the machine.
+One loop decodes and resizes; the other also normalises and stacks, as the loader does. The output
+is images per second and CPU time per image; only CPU time is meaningful on a busy machine.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ BATCH = 32
 
 
 def fastest(works: Sequence[Callable[[], None]], runs: int) -> list[tuple[float, float]]:
-    """Seconds and CPU seconds of each one's best run, after one that is not counted.
+    """Time each contender's best run, in seconds and CPU seconds, after one warm-up run.
 
-    They take turns, so that a busy machine slows all of them.
+    The contenders alternate, so that a busy machine slows all of them.
     """
     taken: list[list[tuple[float, float]]] = [[] for _ in works]
     for number in range(runs + 1):
@@ -42,7 +42,7 @@ def fastest(works: Sequence[Callable[[], None]], runs: int) -> list[tuple[float,
 
 
 def main() -> None:
-    """Measure all, taking turns."""
+    """Measure all contenders, alternating between them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--images", type=int, default=256)
     parser.add_argument("--side", type=int, default=224)
@@ -64,7 +64,7 @@ def main() -> None:
     def decode_alone() -> None:
         with ThreadPoolExecutor(threads) as pool:
             for _ in pool.map(lambda image: path.taps(image) and None, encoded):
-                pass  # decoded images are not kept: that would cost time of its own
+                pass  # decoded images are not stored, which would take extra time
 
     def normalise_too() -> None:
         with ThreadPoolExecutor(threads) as pool:

@@ -1,9 +1,9 @@
-"""How long `match` takes.
+"""Time that `match` takes.
 
     python benchmarks/match.py [--images 625] [--side 224] [--target pillow-train] [--folder DIR]
 
-625 images are 500 to search on and 125 for the check at the end. Every configuration that the base
-install has is tried. Without a folder, JPEGs are cut from scikit-learn's photos.
+625 images are 500 for the search and 125 for the final check. The search covers every configuration
+of the base install. Without a folder, JPEGs are cut from scikit-learn's photos.
 Target: 200 configurations or more on 500 images in under 2 minutes on 2 cores.
 """
 
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=224)
     parser.add_argument("--target", default="pillow-train")
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--everything", action="store_true", help="extras' plugins too")
+    parser.add_argument("--everything", action="store_true", help="include the plugins of extras")
     given = parser.parse_args()
     samples = Images(given.folder).evaluation() if given.folder else photographs(given.images)
     target = path_target(path_of(given.target, given.side), samples)

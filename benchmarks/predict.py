@@ -1,8 +1,8 @@
-"""What an evaluation costs beside a bare loop over the same session with the same batches.
+"""Cost of an evaluation relative to a bare loop over the same session with the same batches.
 
-`predict` adds to the loop: reading and normalising the batches, their hash, the first images asked
-again one at a time, and the file it writes. The bare loop is handed the batches as they are in
-memory. Both take turns; only their ratio means something. Target: 1.15.
+`predict` adds to the loop: reading and normalising the batches, their hash, repeated predictions of
+the first images one at a time, and the file it writes. The bare loop uses batches in memory. The
+two alternate; only their ratio is meaningful. Target: 1.15.
 
     python benchmarks/predict.py [--backend NAME] [--images N] [--batch N] [--size N] [--repeats N]
 """
@@ -47,9 +47,9 @@ evaluate: {{backends: [{backend}], batch_size: {batch}}}
 
 
 def write_experiment(root: Path, options: argparse.Namespace) -> Path:
-    """Two classes of images, random weights, and the file that names them."""
+    """Write two classes of images, random weights, and the experiment file."""
     for index, encoded in enumerate(bundled_photos(options.images + 2)):
-        split = "eval" if index < options.images else "train"  # which must not be empty
+        split = "eval" if index < options.images else "train"  # train must not be empty
         file = root / "data" / split / "ab"[index % 2] / f"{index:05}.jpg"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(encoded)
@@ -70,7 +70,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Print the seconds of both, and their ratio."""
+    """Print the seconds of both and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--backend", default="onnxruntime")
     parser.add_argument("--images", type=int, default=512)
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def measure(root: Path, options: argparse.Namespace) -> None:
-    """One session, used by both in turn."""
+    """Measure both alternately on one session."""
     plan = make_plan(load_experiment(write_experiment(root, options)))
     workspace, silent = Workspace(root / "reports"), NoProgress()
     sets = prepare_sets(plan, workspace, silent)
@@ -105,7 +105,7 @@ def measure(root: Path, options: argparse.Namespace) -> None:
 
         bare, whole = [], []
         for repeat in range(options.repeats):
-            fresh = Workspace(root / str(repeat))  # nothing is stored there
+            fresh = Workspace(root / str(repeat))  # an empty cache
             bare.append(timed(loop))
             whole.append(
                 timed(

@@ -1,8 +1,8 @@
-"""How much of a bare decode-and-resize loop's speed `prepare` keeps.
+"""Speed of `prepare` relative to a bare decode-and-resize loop.
 
-Both do the same work on the same bytes in memory with the same number of threads, one after the
-other, several times; only their ratio means something. The bare loop keeps nothing: what `prepare`
-adds is taps, outcomes and the file it writes. Target: 0.9.
+Both do the same work on the same bytes in memory with the same number of threads, alternating
+several times; only their ratio is meaningful. The bare loop stores nothing; `prepare` adds taps,
+outcomes and the file it writes. Target: 0.9.
 
     python benchmarks/prepare.py [--images FOLDER] [--threads N] [--size N] [--repeats N]
 """
@@ -32,7 +32,7 @@ from alignkit.workspace import Workspace
 
 
 def bundled_photos(count: int) -> list[bytes]:
-    """JPEGs, 4:2:0, of pieces of scikit-learn's two photographs, 0.1 to 0.27 megapixels."""
+    """Cut scikit-learn's two photographs into 4:2:0 JPEGs of 0.1 to 0.27 megapixels."""
     from PIL import Image
     from sklearn.datasets import load_sample_images
 
@@ -74,7 +74,7 @@ def seconds(work: Callable[[], None]) -> float:
 
 
 def one_ratio(files: list[bytes], size: int, threads: int) -> tuple[float, float]:
-    """Bare seconds (mean of a run before and one after) over `prepare`'s; bare images a second."""
+    """Return bare seconds (mean of a run before and after) over `prepare`'s, and bare images/s."""
     bare = partial(bare_loop, files, size, threads)
     with tempfile.TemporaryDirectory() as folder:
         whole = partial(prepare_loop, files, size, threads, Workspace(Path(folder)))
@@ -84,9 +84,7 @@ def one_ratio(files: list[bytes], size: int, threads: int) -> tuple[float, float
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--images", type=Path, help="a folder of images; bundled photos if left out"
-    )
+    parser.add_argument("--images", type=Path, help="a folder of images; default: bundled photos")
     parser.add_argument("--count", type=int, default=600)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--size", type=int, nargs="+", default=[48, 224])

@@ -1,7 +1,7 @@
-"""How much of an image's preparation is reading its file, and so what keeping bytes could save.
+"""Share of reading the file in an image's preparation, the most that caching bytes could save.
 
-CPU time of one thread, fastest of several runs; files are in the system's page cache, as they are
-whenever they are read a second time.
+The figures are CPU times of one thread, the fastest of several runs; the files are in the system's
+page cache, as in every second read.
 
     python benchmarks/read.py [FOLDER] [--size N] [--repeats N]
 """
@@ -24,7 +24,7 @@ from alignkit.resizers.opencv import OpenCVResizer
 
 
 def microseconds(work: Callable[[int], object], images: int, repeats: int) -> float:
-    """CPU time an image, of the fastest run."""
+    """Measure the CPU time per image in the fastest run."""
     taken = []
     for _ in range(repeats):
         began = time.process_time()
@@ -35,9 +35,9 @@ def microseconds(work: Callable[[int], object], images: int, repeats: int) -> fl
 
 
 def main() -> None:
-    """Read all, then decode and resize all from memory."""
+    """Read all files, then decode and resize them from memory."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, nargs="?", help="of images; the bundled ones if none")
+    parser.add_argument("folder", type=Path, nargs="?", help="default: bundled photos")
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--repeats", type=int, default=7)
     given = parser.parse_args()

@@ -1,9 +1,9 @@
-"""How soon the report of a run of many images is seen and answers, in headless Chromium from disk.
+"""Loading and response times of a report with many images, in headless Chromium from disk.
 
-Each repeat is a fresh browser. From its start to first paint, by the browser's own figure, and to
-the list of all rows of eleven comparisons; from a filter and from an order to the frame that
-shows them; of a scroll the longest of 120 frames, each 73 rows further; the script's memory after
-a collection. Target: first paint 1 s.
+Each repeat starts a fresh browser and measures: the time to first paint, as the browser reports it,
+and to the list of all rows of eleven comparisons; the time from a filter or a sort to the frame
+that shows it; the longest of 120 frames while scrolling by 73 rows each; the script's memory after
+a garbage collection. Target: first paint 1 s.
 
     PYTHONPATH=. python benchmarks/report.py [--images N] [--repeats N]
 """
@@ -52,7 +52,7 @@ requestAnimationFrame(step);
 
 
 def measured(folder: Path) -> dict[str, float]:
-    """Milliseconds of each act, and megabytes."""
+    """Measure each act in milliseconds, and the memory in megabytes."""
     driver = new_driver()
     try:
         browser = Browser(driver, folder)

@@ -1,6 +1,6 @@
-"""What matched training costs over a bare PyTorch loop on the same cached tensors.
+"""Cost of matched training relative to a bare PyTorch loop on the same cached tensors.
 
-Both train small-cnn on the same random pixels, alternately, so that a busy machine slows both:
+Both train small-cnn on the same random pixels and alternate, so that a busy machine slows both:
 
     python benchmarks/train.py [--images 1200] [--side 48] [--epochs 4] [--rounds 5] [--augment]
 
@@ -32,7 +32,7 @@ from alignkit.train.images import PixelSource, TrainingImages
 
 
 def bare_loop(images: torch.Tensor, labels: torch.Tensor, recipe: Recipe) -> float:
-    """Seconds of the shortest loop that trains the same model on float tensors in memory."""
+    """Time the shortest loop that trains the same model on float tensors in memory."""
     model = build_model("small-cnn", 10, *images.shape[2:]).to(memory_format=torch.channels_last)
     optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate)
     began = time.perf_counter()
@@ -46,7 +46,7 @@ def bare_loop(images: torch.Tensor, labels: torch.Tensor, recipe: Recipe) -> flo
 
 
 def matched(images: TrainingImages, recipe: Recipe, folder: Path) -> float:
-    """Seconds of alignkit's loop."""
+    """Time alignkit's loop."""
     state = folder / "state.pt"
     state.unlink(missing_ok=True)
     began = time.perf_counter()

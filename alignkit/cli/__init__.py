@@ -1,6 +1,6 @@
-"""The `alignkit` command: one file a subcommand; each parses, calls and gives an exit code.
+"""The `alignkit` command: one file per subcommand that parses, calls and returns an exit code.
 
-Results go to stdout, all else to stderr. Nothing heavy is imported before a command needs it.
+Results go to stdout, everything else to stderr. A command imports heavy libraries when needed.
 """
 
 from __future__ import annotations
@@ -67,10 +67,13 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def alignkit(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
-    """How far an image model drifts when it is served as it was not trained.
+    """Measure how far an image model drifts if training and serving differ.
 
     Start with: alignkit run experiments/quickstart.yaml
     """
@@ -83,21 +86,21 @@ def _format(
     lineno: int,
     line: str | None = None,
 ) -> str:
-    """A warning for the user stands without the place in the source that raised it."""
+    """Format a warning; one meant for the user omits the source location."""
     if issubclass(category, ConfigWarning):
         return f"warning: {message}\n"
     return f"{filename}:{lineno}: {category.__name__}: {message}\n{line or ''}"
 
 
 def main() -> None:
-    """Run the command line; errors a user can act on end without a traceback."""
+    """Run the command line; errors that a user can act on are shown without a traceback."""
     warnings.formatwarning = _format
     try:
         app()
     except AlignkitError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
-    except Exception:  # noqa: BLE001 - Python's own status for it, 1, means drift here
+    except Exception:  # noqa: BLE001 - Python's status 1 would mean drift here
         traceback.print_exc()
         print(DEFECT, file=sys.stderr)
         sys.exit(ExitCode.CRASHED)

@@ -1,4 +1,4 @@
-"""Arguments that several commands share."""
+"""Arguments shared by several commands."""
 
 from __future__ import annotations
 
@@ -22,31 +22,33 @@ Cells = Annotated[
     typer.Option(
         "--cell",
         metavar="TRAINED/EVALUATED/BACKEND/PRECISION",
-        help="Only this cell and what it is compared with; repeatable.",
+        help="Only this cell and its reference; repeatable.",
         show_default=False,
     ),
 ]
 Reports = Annotated[
-    Path, typer.Option("--reports", metavar="DIR", help="Where runs and finished work are kept.")
+    Path, typer.Option("--reports", metavar="DIR", help="Folder for runs and finished work.")
 ]
 Baselines = Annotated[
     Path | None,
     typer.Option(
         "--baselines",
         metavar="DIR",
-        help="Where baselines lie; by default alignkit.baseline beside the file.",
+        help="Folder of the baselines; by default alignkit.baseline next to the file.",
         show_default=False,
     ),
 ]
-Form = Annotated[str, typer.Option("--format", help="What is printed: `alignkit list outputs`.")]
+Form = Annotated[
+    str, typer.Option("--format", help="Format to print; see `alignkit list outputs`.")
+]
 Out = Annotated[
     list[str],
     typer.Option(
-        "--out", metavar="KIND=PATH", help="Also write this; repeatable.", show_default=False
+        "--out", metavar="KIND=PATH", help="Also write this format; repeatable.", show_default=False
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors to stderr.")]
 Open = Annotated[
     bool | None,
     typer.Option(
@@ -60,7 +62,7 @@ SingleFile = Annotated[
     bool,
     typer.Option(
         "--single-file",
-        help="One HTML file to send: the page and its 20 worst images, at most 15 MB.",
+        help="Write one HTML file with the 20 worst images, at most 15 MB.",
     ),
 ]
 Images = Annotated[
@@ -68,7 +70,7 @@ Images = Annotated[
     typer.Option(
         "--images",
         metavar="none|worst:N|all",
-        help="Images shown of each pair of paths; all that the run kept.",
+        help="Images to show per pair of paths; by default all that the run stored.",
         show_default=False,
     ),
 ]
@@ -77,14 +79,14 @@ MaxReportSize = Annotated[
     typer.Option(
         "--max-report-size",
         metavar="SIZE",
-        help="Show no more images than fit, e.g. 100MB.",
+        help="Omit images until the report fits this size, e.g. 100MB.",
         show_default=False,
     ),
 ]
 
 
 def open_page(page: Path, *, wanted: bool | None) -> None:
-    """Show a page in the browser, if that was asked for or somebody sits in front of it."""
+    """Open a page in the browser if requested or if the session is interactive."""
     if wanted or (wanted is None and _somebody_watches()):
         import webbrowser
 
@@ -98,5 +100,5 @@ def _somebody_watches() -> bool:
 
 
 def on_terminal() -> bool:
-    """Whether results are read as they appear, and not piped or redirected."""
+    """Tell whether stdout is a terminal, not a pipe or file."""
     return sys.stdout.isatty()

@@ -20,11 +20,11 @@ app = typer.Typer(
     name="baseline",
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="What was approved: record, show, log, approve.",
+    help="Record, show and approve the baseline of a gate.",
 )
-File = Annotated[Path, typer.Argument(help="The gate's or experiment's file in YAML.")]
+File = Annotated[Path, typer.Argument(help="YAML file of the gate or experiment.")]
 Reason = Annotated[
-    str, typer.Option("--reason", help="Why the change is right; kept with the approval.")
+    str, typer.Option("--reason", help="Why the change is correct; stored with the approval.")
 ]
 
 
@@ -34,13 +34,13 @@ def record(
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     golden: Annotated[
         list[str],
-        typer.Option("--golden", metavar="STAGE", help="Keep this stage's arrays; repeatable."),
+        typer.Option("--golden", metavar="STAGE", help="Store this stage's arrays; repeatable."),
     ] = [],  # noqa: B006 - typer copies it
     reason: Reason = "recorded",
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
 ) -> None:
-    """Add what has no approved line yet; what changed becomes pending. Refused in CI."""
+    """Add lines for new images and stages; changed lines become pending. Refused in CI."""
     from alignkit.experiment import load_experiment
     from alignkit.gate.record_baseline import record_baseline
 
@@ -55,12 +55,12 @@ def record(
     )
     print(f"{done.file}: {done.added} lines added, {done.known} known")
     if done.pending:
-        print(f"{done.pending} lines changed and wait: alignkit review {file}")
+        print(f"{done.pending} lines changed and are pending: alignkit review {file}")
 
 
 def _stage(name: str) -> StageName:
     if name not in STAGES:
-        raise ConfigError(f"--golden {name}: no such stage{did_you_mean(name, STAGES)}")
+        raise ConfigError(f"--golden {name}: unknown stage{did_you_mean(name, STAGES)}")
     return name
 
 
@@ -100,7 +100,7 @@ def log(
     baselines: Baselines = None,
     as_json: Json = False,
 ) -> None:
-    """Show every approval: when, who, commit, how much, why."""
+    """Show every approval: date, author, commit, number of lines, reason."""
     from alignkit.baseline.approval import read_approvals
     from alignkit.experiment import load_experiment
     from alignkit.gate.check import baseline_folder
@@ -121,7 +121,7 @@ def log(
         )
         for each in approvals
     ]
-    print(columns(rows) if approvals else "nothing was approved yet")
+    print(columns(rows) if approvals else "no approvals yet")
 
 
 @app.command()
@@ -137,16 +137,16 @@ def approve(
         str | None, typer.Option(help="Only images that match this pattern, e.g. 'cats/*'.")
     ] = None,
     models: Annotated[
-        bool, typer.Option("--models", help="Only what models predict, and no pixels.")
+        bool, typer.Option("--models", help="Only predictions of models, no pixels.")
     ] = False,
     pending: Annotated[
         Path | None,
-        typer.Option("--from", help="Pending lines of another machine (--out pending=)."),
+        typer.Option("--from", help="Pending lines from another machine (--out pending=PATH)."),
     ] = None,
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
 ) -> None:
-    """Approve pending changes without a terminal. Refused in CI."""
+    """Approve pending changes without prompts. Refused in CI."""
     from alignkit.experiment import load_experiment
     from alignkit.gate.decide import approve_pending
 

@@ -20,69 +20,74 @@ if TYPE_CHECKING:
 def bisect(
     file: Annotated[
         Path | None,
-        typer.Argument(help="Experiment file: bisect one of its cells.", show_default=False),
+        typer.Argument(help="Experiment file; bisect one of its cells.", show_default=False),
     ] = None,
     cell: Annotated[
         str,
         typer.Option(
             metavar="TRAINED/EVALUATED/BACKEND/PRECISION",
-            help="Of the experiment; by default the first in another runtime.",
+            help="Cell of the experiment; by default the first in another runtime.",
             show_default=False,
         ),
     ] = "",
     model: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.onnx", help="Without an experiment.", show_default=False),
+        typer.Option(metavar="FILE.onnx", help="Model to use without FILE.", show_default=False),
     ] = None,
     against: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.onnx",
-            help="Compare --model with this graph of the same tensors.",
+            help="Compare --model with this graph, which has the same tensor names.",
             show_default=False,
         ),
     ] = None,
     images: Annotated[
         list[Path],
-        typer.Option(metavar="DIR", help="Folders or files; repeatable.", show_default=False),
+        typer.Option(metavar="DIR", help="Image folder or file; repeatable.", show_default=False),
     ] = [],  # noqa: B006 - typer copies it
     preprocess: Annotated[
-        str, typer.Option(metavar="P", help="A preset, or FILE.yaml:PATH, for --images.")
+        str, typer.Option(metavar="P", help="Preset or FILE.yaml:PATH for --images.")
     ] = "opencv-train",
     size: Annotated[
-        int | None, typer.Option(min=1, help="Side of the input, if the graph leaves it open.")
+        int | None,
+        typer.Option(min=1, help="Side of the input in pixels, if the graph's is dynamic."),
     ] = None,
     reference: Annotated[
         str,
         typer.Option(
             metavar="RUNTIME",
-            help="E.g. 'onnxruntime optimisation=disabled fp32'; for a cell its row's reference.",
+            help="E.g. 'onnxruntime optimisation=disabled fp32'; by default the reference of the "
+            "cell's row, or 'onnxruntime fp32' for --model.",
             show_default=False,
         ),
     ] = "",
     candidate: Annotated[
         str,
         typer.Option(
-            metavar="RUNTIME", help="For --model; 'onnxruntime fp16'.", show_default=False
+            metavar="RUNTIME",
+            help="For --model; by default 'onnxruntime fp16', with --against 'onnxruntime fp32'.",
+            show_default=False,
         ),
     ] = "",
-    count: Annotated[int, typer.Option(min=1, help="Images to run.")] = 8,
+    count: Annotated[int, typer.Option(min=1, help="Number of images.")] = 8,
     tolerance: Annotated[
         float,
-        typer.Option(min=0, help="Of max |Δ| as a share of the layer's greatest value."),
+        typer.Option(min=0, help="Limit for max |Δ| as a fraction of the layer's largest value."),
     ] = 1e-3,
     overrides: Overrides = [],  # noqa: B006
     reports: Reports = Path("reports"),
     as_json: Json = False,
     out: Annotated[
-        list[str], typer.Option(metavar="json=PATH", help="Write the result.", show_default=False)
+        list[str],
+        typer.Option(metavar="json=PATH", help="Also write the result.", show_default=False),
     ] = [],  # noqa: B006
     progress: Annotated[ProgressMode, typer.Option(help="auto, plain or none.")] = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Find the first layer of a model at which two runtimes, or two graphs, part.
+    """Find the first layer at which two runtimes of a model, or two graphs, diverge.
 
-    Exit codes: 0 compared, whatever was found · 2 usage · 4 a runtime is missing · 5 nothing was
+    Exit codes: 0 compared, whatever the result · 2 usage · 4 a runtime is missing · 5 nothing was
     compared.
     """
     from alignkit.studies.bisect import bisect as compare
@@ -95,7 +100,9 @@ def bisect(
         raise ConfigError("give an experiment file, or --model FILE.onnx with --images DIR")
     if file is not None:
         if against or candidate or images:
-            raise ConfigError("--against, --candidate and --images go with --model, not a file")
+            raise ConfigError(
+                "--against, --candidate and --images need --model, not an experiment file"
+            )
         sides = _of_cell(file, overrides, cell, reference, count, reports, display)
     else:
         assert model is not None
@@ -158,14 +165,14 @@ def _of_files(
         raise ConfigError("--model needs --images DIR: layers are compared on real images")
     for each in filter(None, (model, against)):
         if not each.is_file():
-            raise ConfigError(f"{each} is no file; give an exported model, FILE.onnx")
+            raise ConfigError(f"{each} is not a file; give an exported model, FILE.onnx")
     return sides_of_files(
         model,
         against,
         images,
         preprocess,
         reference=runtime_named(reference or "onnxruntime fp32"),
-        # two graphs are compared in one runtime, unless another is asked for
+        # two graphs are compared in one runtime unless --candidate is given
         candidate=runtime_named(candidate or ("onnxruntime fp32" if against else FP16)),
         count=count,
         size=size,

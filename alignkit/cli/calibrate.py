@@ -21,19 +21,23 @@ if TYPE_CHECKING:
 def calibrate(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PRESET…]", help="Surrogates; by default all.", show_default=False),
+        typer.Argument(
+            metavar="[PRESET…]", help="Surrogates to measure; by default all.", show_default=False
+        ),
     ] = None,
     images: Annotated[
         list[Path],
         typer.Option(
-            metavar="DIR", help="Images besides the probe's own; repeatable.", show_default=False
+            metavar="DIR",
+            help="Images to add to the built-in ones; repeatable.",
+            show_default=False,
         ),
     ] = [],  # noqa: B006 - typer copies it
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where the JSON files go; by default into the package, which shows them.",
+            help="Folder for the JSON files; by default the package, which displays them.",
             show_default=False,
         ),
     ] = None,
@@ -41,16 +45,16 @@ def calibrate(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Also keep real minus surrogate decode of every probe image, as .npz.",
+            help="Also write real minus surrogate decode of every image, as .npz.",
             show_default=False,
         ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Measure how far surrogates are from the real stacks they stand in for, stage by stage.
+    """Measure the distance from surrogates to the real stacks, stage by stage.
 
-    Writes <PRESET>.json for every surrogate of which a stage can run here. Exit codes: 0 all
-    measured · 2 usage · 4 a real stage cannot run here: it says which and why.
+    Writes <PRESET>.json for every surrogate with a stage that runs here. Exit codes: 0 all
+    measured · 2 usage · 4 a real stage cannot run here; the output names it and the reason.
     """
     from alignkit.studies.calibrate import (
         SHIPPED,
@@ -83,7 +87,7 @@ def _chosen(known: Sequence[Surrogate], names: Sequence[str]) -> list[Surrogate]
     by_name = {each.name: each for each in known}
     for name in names:
         if name not in by_name:
-            raise ConfigError(f"no surrogate {name!r}{did_you_mean(name, by_name)}")
+            raise ConfigError(f"unknown surrogate {name!r}{did_you_mean(name, by_name)}")
     return [by_name[name] for name in dict.fromkeys(names or by_name)]
 
 

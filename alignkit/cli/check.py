@@ -14,7 +14,7 @@ def check(
     files: Files,
     overrides: Overrides = [],  # noqa: B006 - typer copies it
 ) -> None:
-    """Show every mistake in experiment files; reads no image and runs nothing."""
+    """Report every mistake in experiment files; read no image and run nothing."""
     from alignkit.experiment import load_experiment
 
     codes = []

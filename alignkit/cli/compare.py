@@ -20,18 +20,21 @@ def compare(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where the report goes; by default beside B."),
+        typer.Option(metavar="DIR", help="Folder for the report; by default next to B."),
     ] = None,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Compare all the same; the report says why one should not."),
+        typer.Option(
+            "--force",
+            help="Compare even if the runs differ; the report lists the reasons against it.",
+        ),
     ] = False,
     open_: Open = None,
 ) -> None:
-    """What changed from one run to another: new, fixed, worse and unchanged cells and images.
+    """Compare two runs: new, fixed, worse and unchanged cells and images.
 
-    Exit codes: 0 compared · 2 a folder holds no run · 5 the runs have nothing in common · 6 their
-    images, classes or environments are not the same, without --force.
+    Exit codes: 0 compared · 2 a folder contains no run · 5 the runs have nothing in common · 6 the
+    images, classes or environments differ, without --force.
     """
     from alignkit.report.compare_page import render_comparison
     from alignkit.report.compare_view import sentence

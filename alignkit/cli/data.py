@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="data", rich_markup_mode=None, no_args_is_help=True)
 SHOWN = 3
-"""Images named whose decode was not ok; all of them stand in the JSON."""
+"""Maximum number of images listed that did not decode as ok; the JSON lists all of them."""
 
 
 @app.callback()
 def data() -> None:
-    """Look at a data set before training on it: `stats`; divide it: `split`."""
+    """Describe a data set (`stats`) or split it into train and eval (`split`)."""
 
 
 @app.command()
@@ -35,22 +35,27 @@ def stats(
         Path,
         typer.Argument(
             metavar="FILE|DIR",
-            help="An experiment file, for its data as its path gives them; or a folder of images, "
-            "as they decode.",
+            help="Experiment file, to describe its preprocessed data; or a folder, to describe its "
+            "decoded images.",
             show_default=False,
         ),
     ],
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     preprocess: Annotated[
-        str, typer.Option(metavar="NAME", help="Path of the file; the first.", show_default=False)
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Preprocessing path of the file; by default the first.",
+            show_default=False,
+        ),
     ] = "",
     decoder: Annotated[
-        str, typer.Option(metavar="NAME", help="Decoder of a folder's images.")
+        str, typer.Option(metavar="NAME", help="Decoder for the images of a folder.")
     ] = "opencv",
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Counts, classes, sizes, and mean and standard deviation, whole-set and per-image."""
+    """Print counts, classes, sizes, and mean and standard deviation, whole-set and per-image."""
     from alignkit.progress import progress_for
     from alignkit.studies.data.described import described
 
@@ -63,15 +68,21 @@ def stats(
 def split(
     root: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="Holds a folder for each class.", show_default=False),
+        typer.Argument(
+            metavar="DIR", help="Folder with one subfolder per class.", show_default=False
+        ),
     ],
-    out: Annotated[Path, typer.Option(metavar="NEW", help="The folder to write; must not exist.")],
-    share: Annotated[float, typer.Option("--eval", help="Share of every class.")] = 0.25,
-    seed: Annotated[int, typer.Option(help="Of the draw; the same files give the same.")] = 0,
-    by: Annotated[By, typer.Option(help="What is put there of each image.")] = "copy",
+    out: Annotated[Path, typer.Option(metavar="NEW", help="Folder to write; must not exist.")],
+    share: Annotated[
+        float, typer.Option("--eval", help="Fraction of every class for eval.")
+    ] = 0.25,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the draw; the same files give the same split.")
+    ] = 0,
+    by: Annotated[By, typer.Option(help="How each image is placed.")] = "copy",
     as_json: Json = False,
 ) -> None:
-    """Divide images into train/ and eval/ in a new folder, class by class; DIR stays as it is."""
+    """Split images into train/ and eval/ in a new folder, class by class; DIR is unchanged."""
     from alignkit.studies.data.division import write_division
 
     made = write_division(root, out, share=share, seed=seed, by=by)
@@ -87,10 +98,10 @@ def _as_text(found: Described) -> str:
     lines = [f"{found.source}: {found.how}", columns(rows), ""]
     values = [("", "mean", "std")]
     for each in found.sets:
-        values.append((f"{each.name}, whole set: every pixel alike", *_written(each.whole_set)))
+        values.append((f"{each.name}, whole set: all pixels equally", *_written(each.whole_set)))
         values.append((f"{each.name}, per image, averaged", *_written(each.per_image)))
     if found.normalise is not None:
-        values.append((f"{found.preprocess} is normalised with", *_written(found.normalise)))
+        values.append((f"{found.preprocess} normalises with", *_written(found.normalise)))
     lines.append(columns(values))
     lines += [line for each in found.sets for line in _remarks(each)]
     return "\n".join([*lines, *found.notes])
@@ -131,7 +142,7 @@ def _remarks(each: SetDescription) -> list[str]:
     )
     lines += [f"{one.outcome}: {one.id}: {one.reason}" for one in each.remarked[:SHOWN]]
     if len(each.remarked) > SHOWN:
-        lines.append(f"and {len(each.remarked) - SHOWN} more; all of them with --json")
+        lines.append(f"and {len(each.remarked) - SHOWN} more; use --json to list all")
     return lines
 
 

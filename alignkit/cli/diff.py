@@ -24,8 +24,8 @@ def diff(
     images: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Folders, image files, .txt lists of them, or one experiment file, as --config; "
-            "by default the data of --config.",
+            help="Folders, image files, .txt lists of files, or one experiment file (same as "
+            "--config); by default the data of --config.",
             show_default=False,
         ),
     ] = None,
@@ -33,23 +33,24 @@ def diff(
         list[str],
         typer.Option(
             metavar="A",
-            help="A preset, an entry of --config, a torchpipe .toml, a preprocessor_config.json, "
-            "timm:MODEL, or a mapping such as '{preset: opencv-train}'; "
+            help="Preset, entry of --config, torchpipe .toml, preprocessor_config.json, "
+            "timm:MODEL, or mapping such as '{preset: opencv-train}'; "
             "repeatable, the reference first.",
             show_default=False,
         ),
     ] = [],  # noqa: B006 - typer copies it
     size: Annotated[
-        int | None, typer.Option(min=1, help="Side of the model's input, for presets; 224.")
+        int | None,
+        typer.Option(min=1, help="Side of the model's input for presets; by default 224."),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.yaml", help="An experiment file to take paths or data from."),
+        typer.Option(metavar="FILE.yaml", help="Experiment file with paths or data."),
     ] = None,
     overrides: Overrides = [],  # noqa: B006
     only: Annotated[
         list[str],
-        typer.Option(metavar="IMAGE", help="Only this one, by the name it is told by; repeatable."),
+        typer.Option(metavar="IMAGE", help="Only this image, named as in the output; repeatable."),
     ] = [],  # noqa: B006
     out: Annotated[
         list[str],
@@ -60,27 +61,30 @@ def diff(
         typer.Option("--fail-on-coverage", help="Exit 1 if the paths decode different images."),
     ] = False,
     ssim: Annotated[
-        Extent, typer.Option(help="SSIM at the model's size, of the decoded image too, or none.")
+        Extent,
+        typer.Option(help="SSIM: none, size (the model's input) or full (also the decoded image)."),
     ] = "size",
     planes: Annotated[
-        Extent, typer.Option(help="Also luma and chroma (Y'CbCr), at the same sizes, or none.")
+        Extent, typer.Option(help="Luma and chroma (Y'CbCr): none, size or full, as for --ssim.")
     ] = "none",
     stress: Annotated[
-        str, typer.Option(metavar="420:q90,…", help="Compare also as encoded again, e.g. 420:q90.")
+        str, typer.Option(metavar="420:q90,…", help="Also compare re-encoded images, e.g. 420:q90.")
     ] = "",
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes; by default one for each CPU.")
+        int | None, typer.Option(min=1, help="Worker processes; by default one per CPU.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most this many images.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of images.")] = None,
     max_pixels: Annotated[
         int | None,
-        typer.Option(min=1, help="Images whose header declares more are not decoded; 180000000."),
+        typer.Option(
+            min=1, help="Do not decode images with more pixels than this; by default 180000000."
+        ),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds an image may take on a path.")
+        float, typer.Option(min=0.1, help="Seconds allowed per image and path.")
     ] = 60.0,
     max_memory: Annotated[
-        float, typer.Option(min=0.1, help="GiB an image may take on a path.")
+        float, typer.Option(min=0.1, help="Memory in GiB allowed per image and path.")
     ] = 4.0,
     progress: Annotated[
         ProgressMode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
@@ -89,7 +93,7 @@ def diff(
 ) -> None:
     """Compare preprocessing stacks on any images, stage by stage, without a model.
 
-    Names the first stage that diverges and the largest difference. Exit codes: 0 compared · 1 the
+    Prints the first stage that differs and the largest difference. Exit codes: 0 compared · 1 the
     paths decode different images, with --fail-on-coverage · 2 usage · 4 a path cannot run here ·
     5 nothing was compared.
     """
@@ -131,7 +135,7 @@ def diff(
 def _experiment(config: Path | None, overrides: list[str]) -> Experiment | None:
     if config is None:
         if overrides:
-            raise ConfigError("--set changes values of a --config file; name one")
+            raise ConfigError("--set changes values of a --config file; add --config FILE.yaml")
         return None
     from alignkit.experiment import load_experiment
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def doctor(as_json: Json = False) -> None:
-    """Look at this machine: versions, decoders put to the test, plugins and how to get them.
+    """Report versions, decoder self-tests, and the plugins that this machine can use.
 
-    Exits 0 if everything of the base install works here.
+    Exits with 0 if everything in the base install works here.
     """
     from alignkit.backends.usable import usable_backends
     from alignkit.decoders.self_test import self_test
@@ -86,22 +86,22 @@ def _self_test(tested: list[DecoderCheck]) -> str:
 
 
 def _backends() -> str:
-    """A line for each backend and device, and one for each reason that something cannot run."""
+    """Format one line per backend and device, and one per reason that something cannot run."""
     from alignkit.backends.usable import usable_backends
 
     groups: dict[tuple[str, str], list[Usable]] = {}
     for each in usable_backends():
         groups.setdefault((each.backend, each.device), []).append(each)
-    rows = [("backend", "version", "usable", "not usable, and why")]
+    rows = [("backend", "version", "usable", "not usable, and reason")]
     for (name, device), members in groups.items():
         usable = ", ".join(each.precision for each in members if not each.reason)
         reasons: dict[str, list[str]] = {}
         for each in members:
             if each.reason:
                 reasons.setdefault(each.reason, []).append(each.precision)
-        told = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()] or [""]
-        rows.append((f"{name} {device}", members[0].version or "none", usable or "-", told[0]))
-        rows += [("", "", "", line) for line in told[1:]]
+        lines = [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()] or [""]
+        rows.append((f"{name} {device}", members[0].version or "none", usable or "-", lines[0]))
+        rows += [("", "", "", line) for line in lines[1:]]
     return f"backends\n{columns(rows, indent='  ')}"
 
 

@@ -20,38 +20,39 @@ app.command()(calibrate)
 @app.command(DEFAULT, hidden=True)
 def gate(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="An experiment, or a gate's own file, in YAML.")
+        Path, typer.Argument(metavar="FILE", help="YAML file of the gate or experiment.")
     ],
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     form: Form = "text",
     out: Out = [],  # noqa: B006 - typer copies it
     exit_zero: Annotated[
-        bool, typer.Option("--exit-zero", help="End with 0 for drift (1) and indecision (7) only.")
+        bool,
+        typer.Option("--exit-zero", help="Exit with 0 instead of 1 (drift) or 7 (inconclusive)."),
     ] = False,
     allow_missing: Annotated[
         Literal["gpu", "any"] | None,
-        typer.Option(help="Skip what cannot run here instead of ending with 4."),
+        typer.Option(help="Skip what cannot run here instead of exiting with 4."),
     ] = None,
     changed_only: Annotated[
         bool,
         typer.Option(
             "--changed-only",
-            help="Against a baseline, look only at stages that can have changed since the "
-            "approval: by their images, options, library, code, or a stage before.",
+            help="With a baseline, check only stages that can have changed since the approval "
+            "through images, options, library, code or an earlier stage.",
         ),
     ] = False,
     fail_fast: Annotated[
         bool,
         typer.Option(
             "--fail-fast",
-            help="End with the first path whose pixels fail, before any model is trained.",
+            help="Stop at the first path whose pixels fail, before training any model.",
         ),
     ] = False,
     shard: Annotated[
         str | None,
         typer.Option(
             metavar="I/N",
-            help="Only every n-th image; keep it with --out shard=PATH and join with "
+            help="Only every N-th image; store the result with --out shard=PATH and merge with "
             "`alignkit report merge`.",
         ),
     ] = None,
@@ -59,7 +60,7 @@ def gate(
         Path | None,
         typer.Option(
             metavar="RUN_DIR",
-            help="Another run's folder, which takes the place of the recorded baseline.",
+            help="Compare with this run's folder instead of the baseline.",
             show_default=False,
         ),
     ] = None,
@@ -72,11 +73,11 @@ def gate(
     ] = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Fail if preprocessing, or what it does to a model, drifted past the rules of a file.
+    """Fail if preprocessing or its effect on a model drifts past the rules in a file.
 
     Exit codes: 0 pass, 1 drift, 2 mistake in the file, 3 crash or failed self-test, 4 a decoder,
-    backend or GPU is missing, 5 nothing compared, 6 no usable baseline, 7 inconclusive where the
-    file says that fails, 130 interrupted.
+    backend or GPU is missing, 5 nothing compared, 6 no usable baseline, 7 inconclusive and the file
+    fails on that, 130 interrupted.
     """
     from alignkit.gate.deliver import deliver, output, targets
     from alignkit.gate.result import GateRun, run_gate

@@ -14,14 +14,14 @@ from alignkit.workspace import Workspace
 
 def calibrate(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The gate's or experiment's file in YAML.")
+        Path, typer.Argument(metavar="FILE", help="YAML file of the gate or experiment.")
     ],
     overrides: Overrides = [],  # noqa: B006 - typer copies it
-    repeats: Annotated[int, typer.Option(min=1, help="How often each path is run again.")] = 3,
+    repeats: Annotated[int, typer.Option(min=1, help="Number of repeats per path.")] = 3,
     reports: Reports = Path("reports"),
     quiet: Quiet = False,
 ) -> None:
-    """Propose a gate's thresholds from measured noise, of repeats and of seeds. Changes no file."""
+    """Propose thresholds from the noise between repeats and between seeds; change no file."""
     from alignkit.experiment import load_experiment
     from alignkit.gate.propose import proposal_text, propose
     from alignkit.run import run_experiment

@@ -1,4 +1,4 @@
-"""Commands with commands of their own: `alignkit gate FILE` and `alignkit gate calibrate FILE`."""
+"""Groups with a default command: `alignkit gate FILE` and `alignkit gate calibrate FILE`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import typer
 from typer.core import TyperGroup
 
 DEFAULT = "default"
-"""Name under which a group's default command is registered; never typed."""
+"""Internal name of a group's default command; users never type it."""
 
 
 class Commands(TyperGroup):
-    """The top: a word it does not know is looked for among the commands of its groups."""
+    """Top-level group; it suggests the subcommand if an unknown command exists in a group."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """As typer does; an unknown command ends with where it is to be found."""
+        """Resolve a command as typer does; fail with a suggestion for an unknown one."""
         word = args[0]
         if word not in self.commands and word != DEFAULT:
             for name, each in self.commands.items():
@@ -27,12 +27,12 @@ class Commands(TyperGroup):
 
 
 class WithDefault(TyperGroup):
-    """A group whose default command is taken when the first word is no other command of it."""
+    """Group that runs its default command unless the first word names another of its commands."""
 
     def make_context(
         self, info_name: Any, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
-        """The context of the command that is meant, the default one under the group's name."""
+        """Return the context of the selected command; the default command uses the group's name."""
         first = args[0] if args else ""
         if first in self._named():
             _refuse_file_of_that_name(args, parent)
@@ -50,13 +50,13 @@ class WithDefault(TyperGroup):
             parent.fail(f"No such file or command '{first}'. Did you mean '{near[0]}'?")
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The default command's help, then the other commands."""
+        """Write the default command's help, then the other commands."""
         default = self.commands[DEFAULT]
         default.format_help(typer.Context(default, ctx.parent, ctx.info_name), formatter)
         self.format_commands(ctx, formatter)
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """What the default command does."""
+        """Return the short help of the default command."""
         return self.commands[DEFAULT].get_short_help_str(limit)
 
 

@@ -23,35 +23,35 @@ from alignkit.text.columns import columns
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One thing an experiment can name."""
+    """Entry that an experiment can name."""
 
     name: str
     usable: bool
     version: str
     summary: str
     why: str = ""
-    """Why it is not usable, with the fix."""
+    """Reason that it is not usable, with the fix."""
     source: str = ""
-    """Where a preset's settings come from."""
+    """Source of a preset's settings."""
     note: str = ""
-    """Said of it whether it is usable or not: ``not yet run on hardware``."""
+    """Remark shown in any case: ``not yet run on hardware``."""
 
     @property
-    def told(self) -> str:
-        """Its summary, or why it is not usable, with the note."""
+    def remark(self) -> str:
+        """Summary, or the reason that it is not usable, with the note."""
         return "; ".join(each for each in (self.why or self.summary, self.note) if each)
 
 
 def list_plugins(
     family: Annotated[
         str | None,
-        typer.Argument(help="decoders, resizers, backends, datasets, presets, models, outputs."),
+        typer.Argument(help="decoders, resizers, backends, datasets, presets, models or outputs."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List what an experiment can name: usable or not, why, and the fix."""
+    """List the entries that an experiment can name: usable or not, the reason and the fix."""
     if family is not None and family not in FAMILIES:
-        raise ConfigError(f"no family {family!r}{did_you_mean(family, FAMILIES)}")
+        raise ConfigError(f"unknown family {family!r}{did_you_mean(family, FAMILIES)}")
     chosen = [family] if family else list(FAMILIES)
     listed = {name: FAMILIES[name]() for name in chosen}
     if as_json:
@@ -63,9 +63,9 @@ def list_plugins(
 
 def _as_text(family: str, listed: list[Listed], *, brief: bool) -> str:
     if brief and family == "models":
-        return f"models\n  small-cnn and {len(listed) - 1} of torchvision: alignkit list models"
+        return f"models\n  small-cnn, {len(listed) - 1} torchvision models: alignkit list models"
     words = {True: "usable", False: "not usable"}
-    rows = [(each.name, words[each.usable], each.version, each.told) for each in listed]
+    rows = [(each.name, words[each.usable], each.version, each.remark) for each in listed]
     lines = columns(rows, indent="  ").splitlines()
     if not brief:
         sources = [f"\n    from {each.source}" if each.source else "" for each in listed]
@@ -92,7 +92,7 @@ def _note(plugin: Plugin) -> str:
 
 
 def _backends() -> list[Listed]:
-    """Each backend, then each of its devices and precisions."""
+    """List each backend, then each of its devices and precisions."""
     from alignkit.backends.usable import usable_backends
 
     listed = _plugins(BACKENDS)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Names = Annotated[
     list[str],
-    typer.Option(metavar="NAME", help="Only this one; repeatable.", show_default=False),
+    typer.Option(metavar="NAME", help="Only this plugin; repeatable.", show_default=False),
 ]
 
 
@@ -34,62 +34,64 @@ def match(
         str,
         typer.Option(
             metavar="T",
-            help="What serves: a preset, FILE.yaml[:PATH], a folder of recorded tensors (.npy, "
-            ".npz), or the model of a live endpoint that preprocesses, "
+            help="Serving stack: a preset, FILE.yaml[:PATH], a folder of recorded tensors (.npy, "
+            ".npz), or a preprocessing model at a live endpoint, "
             "http://HOST:PORT/v2/models/NAME.",
         ),
     ],
     images: Annotated[
         list[Path],
-        typer.Option(metavar="DIR", help="A folder of images, or one image; repeatable."),
+        typer.Option(metavar="DIR", help="Image folder or file; repeatable."),
     ],
     size: Annotated[
-        int | None, typer.Option(min=1, help="Side of the model's input, for a preset.")
+        int | None, typer.Option(min=1, help="Side of the model's input for a preset.")
     ] = None,
     decoders: Names = [],  # noqa: B006 - typer copies it
     resizers: Names = [],  # noqa: B006
     serving: Annotated[
         bool,
         typer.Option(
-            "--serving", help="Search the options of serving libraries: T is how it was trained."
+            "--serving", help="Search serving options that reproduce T, the training preprocessing."
         ),
     ] = False,
     model: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.onnx", help="Also show how many of this model's predictions change."
+            metavar="FILE.onnx", help="Also show the share of this model's predictions that change."
         ),
     ] = None,
     tensor: Annotated[
         str,
-        typer.Option(
-            metavar="NAME", help="Which of an endpoint's outputs is the preprocessed image."
-        ),
+        typer.Option(metavar="NAME", help="Endpoint output that is the preprocessed image."),
     ] = "",
     header_env: Annotated[
         str,
         typer.Option(
-            metavar="VARIABLE", help="Environment variable with the endpoint's Authorization."
+            metavar="VARIABLE",
+            help="Environment variable with the endpoint's Authorization header.",
         ),
     ] = "",
     record: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep an endpoint's tensors here, to search them again."),
+        typer.Option(metavar="DIR", help="Store an endpoint's tensors here for later searches."),
     ] = None,
-    probe: Annotated[int, typer.Option(min=2, help="Images the search is made on.")] = 500,
-    seed: Annotated[int, typer.Option(help="Which images are kept for the final check.")] = 0,
+    probe: Annotated[int, typer.Option(min=2, help="Number of images to search on.")] = 500,
+    seed: Annotated[
+        int, typer.Option(help="Seed that selects the images for the final check.")
+    ] = 0,
     out: Annotated[
-        list[str], typer.Option(metavar="json=PATH", help="Write the result.", show_default=False)
+        list[str],
+        typer.Option(metavar="json=PATH", help="Also write the result.", show_default=False),
     ] = [],  # noqa: B006
     progress: Annotated[ProgressMode, typer.Option(help="auto, plain or none.")] = "auto",
     quiet: Quiet = False,
 ) -> None:
-    """Find the configurations of this machine whose pixels come nearest to a serving stack's."""
+    """Find the configurations on this machine whose pixels are nearest to a serving stack's."""
     from alignkit.datasets.images import Images
 
     files = [_json_path(each) for each in out]
     if model is not None and not model.is_file():
-        raise ConfigError(f"{model} is no file; give an exported model, FILE.onnx")
+        raise ConfigError(f"{model} is not a file; give an exported model, FILE.onnx")
     samples = Images(tuple(images)).evaluation()
     display = progress_for("none" if quiet else progress)
     with ExitStack() as held:
@@ -150,7 +152,9 @@ def _endpoint(
     tensor, header_env, folder = asked
     endpoint = endpoint_of(address, tensor, header_env)
     if folder.is_dir() and any(folder.iterdir()):
-        raise ConfigError(f"--record {folder} is not empty; to search its tensors, give it as T")
+        raise ConfigError(
+            f"--record {folder} is not empty; to search its tensors, pass it as --target"
+        )
     with display.stage("ask", len(samples), f"{endpoint.at.url} for tensors") as stage:
         return endpoint_target(
             endpoint, samples, folder, decoders=decoders, resizers=resizers,
@@ -197,7 +201,7 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
 
     console = Console(highlight=False)
     if not console.is_terminal:
-        console.width = 160  # no line of a log should be folded at 80
+        console.width = 160  # wide enough that lines of a log are not folded
     for fact in found.facts:
         print(fact)
     print(headline(found, names))
@@ -208,7 +212,7 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
     print(f"{found.tried} configurations: {steps} images; distances in grey levels 0..255")
     if found.left_out:
         first_out, reason = found.left_out[0]
-        print(f"{len(found.left_out)} images left out; the first, {first_out}: {reason}")
+        print(f"{len(found.left_out)} images skipped; the first, {first_out}: {reason}")
     if not names:
         print(f"\npreprocess:\n{_indented(yaml_block(found.paths[0], 'matched'))}")
 

@@ -32,10 +32,10 @@ def plan(
     reports: Reports = Path("reports"),
     as_json: Json = False,
 ) -> None:
-    """Show what a run would do, and do nothing.
+    """Show the work of a run without doing it.
 
-    Every preparation, training, cell, attribution and comparison of pixels: cached, to run and why,
-    or impossible and why.
+    Lists every preparation, training, cell, attribution and pixel comparison as cached, to run (and
+    why) or impossible (and why).
     """
     from alignkit.experiment import load_experiment
     from alignkit.plan import make_plan
@@ -44,17 +44,17 @@ def plan(
     from alignkit.workspace import Workspace
 
     codes = []
-    told = []
+    planned_files = []
     for file in files:
         try:
             planned = choose_cells(make_plan(load_experiment(file, overrides)), cells)
-            told.append((planned, forecast(planned, Workspace(reports))))
+            planned_files.append((planned, forecast(planned, Workspace(reports))))
         except AlignkitError as error:
             codes.append(tell(error, file))
     if as_json:
-        print(json.dumps([_as_json(*each) for each in told], indent=1))
-    elif told:
-        print("\n\n".join(_as_text(*each) for each in told))
+        print(json.dumps([_as_json(*each) for each in planned_files], indent=1))
+    elif planned_files:
+        print("\n\n".join(_as_text(*each) for each in planned_files))
     raise typer.Exit(worst(codes))
 
 
@@ -72,7 +72,7 @@ def _as_text(planned: Plan, expected: Forecast) -> str:
 
 
 def _pixels(planned: Plan, expected: Forecast) -> list[str]:
-    """Of a gate without models."""
+    """Format the plan of a gate without models."""
     from alignkit.experiment.rule import PIXEL_RULES
 
     content = planned.experiment.content
@@ -110,7 +110,7 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
 
 
 def _begin_with(planned: Plan) -> list[str]:
-    """The weights that trainings begin with, told without downloading them."""
+    """Name the initial weights of the trainings without downloading them."""
     begun = [each.parts["pretrained"] for each in planned.trainings if "pretrained" in each.parts]
     return [f"begin with {begun[0]}"] if begun else []
 
@@ -125,7 +125,7 @@ def _reason(outlook: Outlook) -> str:
 
 
 def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
-    """One row for the cells that differ in their seed alone."""
+    """Format one row for cells that differ only in their seed."""
     from alignkit.plan import Evaluation
 
     grouped: dict[tuple[str, str, str], list[Outlook]] = {}
@@ -143,7 +143,7 @@ def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
 
 
 def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
-    """What each attribution mixes, and how often; empty where there is none."""
+    """Format the stages and the number of mixtures of each attribution; empty if there is none."""
     from alignkit.plan.attribution import PlannedAttribution
 
     _, images = planned.experiment.content.data.counts()
@@ -164,13 +164,13 @@ def _counted_attributions(expected: Forecast) -> list[str]:
 
 
 def _advice(planned: Plan) -> list[str]:
-    """What ``advise`` adds; the path it finds is not known before the run."""
+    """Describe the work ``advise`` adds; its path is not known before the run."""
     advise = planned.experiment.content.advise
     if advise is None:
         return []
     paths = ", ".join(advise.served_by or [each.name for each in planned.experiment.paths[1:]])
     trains = " trainings and" if advise.change == "training" else ""
-    return [f"advice     a search for {paths}; each advised path adds{trains} cells to the above"]
+    return [f"advice     a search for {paths}; each advised path adds{trains} cells"]
 
 
 def _counted(outlooks: Sequence[Outlook]) -> str:
@@ -192,13 +192,13 @@ def _disk(estimate: Estimate, work: str) -> str:
 
 def _memory(needed: Memory) -> str:
     parts = (
-        f"at most {_megabytes(needed.workers)} in workers, {_megabytes(needed.batch)} a batch, "
+        f"at most {_megabytes(needed.workers)} in workers, {_megabytes(needed.batch)} per batch, "
         f"{_megabytes(needed.caches)} of prepared pixels (files, mapped)"
     )
     if needed.available is None:
-        return f"{parts}; this system does not say what is available"
-    there = f"{parts}; {_megabytes(needed.available)} available"
-    return there if needed.fits else f"{there}: pixels are read from disk again in every epoch"
+        return f"{parts}; this system does not report the available memory"
+    memory = f"{parts}; {_megabytes(needed.available)} available"
+    return memory if needed.fits else f"{memory}: every epoch reads the pixels from disk again"
 
 
 def _megabytes(size: int) -> str:

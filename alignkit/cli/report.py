@@ -23,13 +23,13 @@ app.command()(merge)
 @app.command(DEFAULT, hidden=True)
 def report(
     folder: Annotated[
-        Path, typer.Argument(metavar="RUN_DIR", help="A run's folder: reports/<experiment>/<run>.")
+        Path, typer.Argument(metavar="RUN_DIR", help="Folder of a run: reports/<experiment>/<run>.")
     ],
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR|FILE",
-            help="Write the report and what it shows there, without the run's arrays.",
+            help="Write a copy of the report here, without the run's arrays.",
             show_default=False,
         ),
     ] = None,
@@ -38,7 +38,7 @@ def report(
     max_report_size: MaxReportSize = "",
     open_: Open = None,
 ) -> None:
-    """Render a run's report again from its record, without running anything."""
+    """Render the report of a run again from its record."""
     from alignkit.report.form import form
     from alignkit.report.write import write_report
 
@@ -50,12 +50,12 @@ def report(
 
 
 def tell_left_out(written: Written) -> None:
-    """Say on stderr what a limit cost."""
+    """Print on stderr how many image pairs a size limit removed."""
     from alignkit.report.form import megabytes
 
     if written.left_out:
         print(
-            f"{written.left_out} image pairs were left out: the report is "
+            f"{written.left_out} image pairs were omitted: the report has "
             f"{megabytes(written.bytes)}; allow more with --max-report-size",
             file=sys.stderr,
         )

@@ -12,23 +12,24 @@ from alignkit.workspace import Workspace
 
 
 def merge(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The gate's file in YAML.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="YAML file of the gate.")],
     parts: Annotated[
         list[Path],
-        typer.Argument(metavar="PARTS…", help="Every shard, as --out shard=PATH wrote it."),
+        typer.Argument(metavar="PARTS…", help="All shards written by --out shard=PATH."),
     ],
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     form: Form = "text",
     out: Out = [],  # noqa: B006 - typer copies it
     exit_zero: Annotated[
-        bool, typer.Option("--exit-zero", help="End with 0 for drift (1) and indecision (7) only.")
+        bool,
+        typer.Option("--exit-zero", help="Exit with 0 instead of 1 (drift) or 7 (inconclusive)."),
     ] = False,
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
     report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,
     open_: Open = None,
 ) -> None:
-    """Join the shards of a gate and judge them as one run; nothing is measured again."""
+    """Merge the shards of a gate and judge them as one run without measuring again."""
     from alignkit.gate.deliver import deliver, output, targets
     from alignkit.gate.result import GateRun, merge_gate
 

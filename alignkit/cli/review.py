@@ -13,17 +13,18 @@ from alignkit.workspace import Workspace
 
 
 def review(
-    file: Annotated[Path, typer.Argument(help="The gate's or experiment's file in YAML.")],
+    file: Annotated[Path, typer.Argument(help="YAML file of the gate or experiment.")],
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     reason: Annotated[
-        str | None, typer.Option("--reason", help="Why; asked for if it is not given.")
+        str | None,
+        typer.Option("--reason", help="Reason for the decision; prompted for if omitted."),
     ] = None,
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
 ) -> None:
-    """Walk the pending changes of a gate and accept, reject or skip each.
+    """Review the pending changes of a gate: accept, reject or skip each.
 
-    Without a terminal, prints the commands that approve them and changes nothing. Refused in CI.
+    Without a terminal, print the commands that approve them and change nothing. Refused in CI.
     """
     from alignkit.baseline.review import commands, headline, model_lines, walk
     from alignkit.experiment import load_experiment
@@ -52,6 +53,6 @@ def review(
 
 def _show(page: Path | None) -> None:
     if page is None:
-        print("there is no report; run alignkit gate FILE")
+        print("no report found; run alignkit gate FILE")
     else:
         open_page(page, wanted=True)

@@ -41,7 +41,8 @@ def run(
     cells: Cells = [],  # noqa: B006
     reports: Reports = Path("reports"),
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Do again all that `alignkit plan` lists as cached.")
+        bool,
+        typer.Option("--fresh", help="Repeat everything that `alignkit plan` lists as cached."),
     ] = False,
     single_file: SingleFile = False,
     images: Images = "",
@@ -54,10 +55,11 @@ def run(
 ) -> None:
     """Train matched models, evaluate every cell, and write the report.
 
-    All files are checked before the first is run. One that fails does not stop the others; the exit
-    code is the gravest. Finished work is kept: the same command continues an interrupted run.
+    All files are checked before the first one runs. A failing file does not stop the others; the
+    exit code is the most severe one. Finished work is kept: the same command continues an
+    interrupted run.
 
-    Several processes train and predict together under torchrun --nproc-per-node N -m alignkit run.
+    Use torchrun --nproc-per-node N -m alignkit run to train and predict with several processes.
     """
     from alignkit.rank import this_rank
     from alignkit.report.form import form
@@ -80,7 +82,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What the command line says of every experiment."""
+    """Options of the command line that apply to every experiment."""
 
     reports: Path
     progress: Progress
@@ -95,12 +97,12 @@ def _follow(rank: Rank) -> ExitCode:
     try:
         rank.follow()
     except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED  # rank 0 says how to continue
+        return ExitCode.INTERRUPTED  # rank 0 prints the command that continues
     return ExitCode.PASS
 
 
 def _loaded(files: list[Path], overrides: list[str]) -> tuple[list[Experiment], list[ExitCode]]:
-    """The experiments, and the codes of the files that are none."""
+    """Load the experiments; return them with the exit codes of invalid files."""
     from alignkit.experiment import load_experiment
 
     experiments, codes = [], []
@@ -129,14 +131,14 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
         )
         written = write_report(folder, job.wanted)
     except RankError:
-        raise  # the group is gone: no other experiment can run
+        raise  # the process group is lost: no other experiment can run
     except AlignkitError as error:
         return tell(error, experiment.file)
     except KeyboardInterrupt:
-        told = f"interrupted; finished work is kept. Continue with:\n  {_command(job.rank)}"
-        print(told, file=sys.stderr)
+        message = f"interrupted; finished work is kept. Continue with:\n  {_command(job.rank)}"
+        print(message, file=sys.stderr)
         return ExitCode.INTERRUPTED
-    except Exception:  # noqa: BLE001 - a defect met in one experiment must not stop the others
+    except Exception:  # noqa: BLE001 - a bug in one experiment must not stop the others
         from alignkit.errors import DEFECT
 
         traceback.print_exc()

@@ -10,12 +10,12 @@ import typer
 
 def schema(
     results: Annotated[
-        bool, typer.Option("--results", help="Of results.json instead, for programs that read it.")
+        bool, typer.Option("--results", help="Print the schema of results.json instead.")
     ] = False,
 ) -> None:
-    """Print the JSON Schema of experiment files, for editors.
+    """Print the JSON Schema of experiment files for editors.
 
-    Save it (alignkit schema > alignkit.schema.json) and name it in the first line of an experiment:
+    Save it (alignkit schema > alignkit.schema.json) and start an experiment file with this line:
     # yaml-language-server: $schema=alignkit.schema.json
     """
     if results:

@@ -74,7 +74,7 @@ def compare_view(made: RunComparison) -> CompareView:
         forced=made.forced,
         sides=_sides(made.before, made.after),
         differences=_differences(made),
-        models=_entries("The models themselves: wrong predictions of the aligned cells",
+        models=_entries("Models: wrong predictions of the aligned cells",
                         [each for each in made.entries if each.aligned], "Wrong"),
         cells=_entries("Cells: flips against the aligned cell of the row",
                        [each for each in made.entries if not each.aligned], "Flips"),
@@ -129,7 +129,7 @@ def _sides(before: Side, after: Side) -> Table:
 
 def _differences(made: RunComparison) -> Table | None:
     rows = [(each.what, each.before, each.after) for each in made.differences]
-    caption = "What is not the same: the possible causes"
+    caption = "Differences between the runs: the possible causes"
     return _three(caption, ("Fact", "Before", "After"), rows) if rows else None
 
 

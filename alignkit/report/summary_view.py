@@ -95,7 +95,7 @@ def _sections(record: RunRecord, names: Names) -> Iterable[Section]:
     if record.flipped:
         yield _flipped(record, names)
     if record.advice:
-        yield Section("What to change", " ".join(map(advice_sentence, record.advice)))
+        yield Section("Recommended change", " ".join(map(advice_sentence, record.advice)))
     yield Section("Coverage", coverage_words(record.coverage, names))
     yield _controls(record)
 
@@ -204,7 +204,7 @@ def _published(facts: PublishedFacts) -> Section:
     ]
     headers = ("Difference", "Metric", "Reading", f"{published_label(facts)}, pp", "Here, pp")
     words = " ".join(filter(None, (f"Source: {facts.source}.", facts.note, tally(facts))))
-    return _table("Beside the published table", words, headers, rows, text=3)
+    return _table("Comparison with the published table", words, headers, rows, text=3)
 
 
 def _sizes(record: RunRecord, names: Names) -> Section:
@@ -256,5 +256,5 @@ def _controls(record: RunRecord) -> Section:
         )
         for control in record.controls
     ]
-    words = "" if rows else "This run made no control."
+    words = "" if rows else "This run has no controls."
     return _table("Controls", words, ("Control", "Expected", "Observed", "Outcome"), rows, text=4)

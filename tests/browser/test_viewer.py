@@ -272,7 +272,7 @@ def test_an_image_whose_pixels_were_not_kept_says_so(browser):
     browser.open(
         "#/image/opencv%3Epillow/eval%2F0500.jpg", "return !!document.querySelector('.fault')"
     )
-    assert "were not kept" in browser.text(".fault")
+    assert "were not stored" in browser.text(".fault")
 
 
 def test_values_are_right_under_another_colour_profile(run_folder, pair):

@@ -109,7 +109,7 @@ def test_recording_again_adds_and_never_overwrites(ak, case, recorded):
     told = ak("baseline", "record", recorded, "--set", AREA)
     assert told.code == 0
     assert "3 lines added, 15 known" in told.out
-    assert "10 lines changed and wait: alignkit review" in told.out
+    assert "10 lines changed and are pending: alignkit review" in told.out
     after = next(case.baselines.glob("*.jsonl")).read_text()
     assert set(before.splitlines()[1:]) < set(after.splitlines()[1:])
 

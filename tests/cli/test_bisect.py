@@ -79,8 +79,8 @@ def test_a_model_that_cannot_be_had_says_why(alignkit, file, tmp_path):
     [
         ((), "give an experiment file, or --model"),
         (("--model", "none.onnx"), "--model needs --images DIR"),
-        (("--model", "none.onnx", "--images", "."), "none.onnx is no file"),
-        (("x.yaml", "--against", "y.onnx"), "go with --model"),
+        (("--model", "none.onnx", "--images", "."), "none.onnx is not a file"),
+        (("x.yaml", "--against", "y.onnx"), "need --model"),
         (("--out", "html=x", "x.yaml"), "expected json=PATH"),
     ],
 )

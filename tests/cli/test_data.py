@@ -21,8 +21,8 @@ def test_both_means_and_deviations_are_shown_by_name(alignkit, root):
     told = alignkit("data", "stats", root, "--quiet")
     assert told.code == 0
     assert told.err == ""
-    assert "whole set: every pixel alike  0.5000 0.5000 0.5000  0.5000 0.5000 0.5000" in told.out
-    assert "per image, averaged           0.5000 0.5000 0.5000  0.0000 0.0000 0.0000" in told.out
+    assert "whole set: all pixels equally  0.5000 0.5000 0.5000  0.5000 0.5000 0.5000" in told.out
+    assert "per image, averaged            0.5000 0.5000 0.5000  0.0000 0.0000 0.0000" in told.out
 
 
 def test_the_json_holds_what_the_text_shows(alignkit, root):
@@ -36,7 +36,7 @@ def test_the_json_holds_what_the_text_shows(alignkit, root):
 def test_an_experiment_shows_what_it_normalises_with(alignkit, file):
     told = alignkit("data", "stats", file, "--set", "data.train=10")
     assert told.code == 0
-    assert "opencv is normalised with" in told.out
+    assert "opencv normalises with" in told.out
     assert "0.4850 0.4560 0.4060  0.2290 0.2240 0.2250" in told.out
 
 

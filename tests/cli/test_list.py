@@ -48,7 +48,7 @@ def test_models_are_listed_by_name_only_when_asked_for(alignkit):
 
 def test_an_unknown_family_suggests_the_nearest(alignkit):
     told = alignkit("list", "decodrs")
-    assert (told.code, told.err) == (2, "no family 'decodrs'; did you mean 'decoders'?\n")
+    assert (told.code, told.err) == (2, "unknown family 'decodrs'; did you mean 'decoders'?\n")
 
 
 def test_presets_are_listed_alone_with_where_their_settings_come_from(alignkit):

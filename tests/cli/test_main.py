@@ -94,7 +94,7 @@ def test_a_defect_keeps_its_traceback_and_is_no_drift(alignkit, monkeypatch):
     told = alignkit()
     assert told.code == 3
     assert "ZeroDivisionError" in told.err
-    assert "defect of alignkit" in told.err
+    assert "This is a bug in alignkit, not in your experiment" in told.err
 
 
 def test_a_closed_pipe_ends_it_quietly():

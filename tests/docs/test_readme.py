@@ -72,7 +72,7 @@ def test_the_mistake_it_shows_is_told_so(tmp_path):
 def test_its_exit_codes_are_those_of_the_code():
     rows = re.findall(r"^\| (\d+) \|", TEXT, re.MULTILINE)
     assert [int(row) for row in rows] == sorted(ExitCode)
-    order = re.search(r"gravest counts: ([\d, ]+)\.", TEXT).group(1)
+    order = re.search(r"in this order: ([\d, ]+)\.", TEXT).group(1)
     assert [int(code) for code in order.split(", ")] == [int(code) for code in reversed(GRAVITY)]
 
 

@@ -57,8 +57,8 @@ NO_BF16 = "bfloat16 convolutions are not implemented by this CPU's oneDNN build;
 CRASH = "RuntimeError: [ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : Non-zero status code returned"
 
 YAML = """\
-# What does it cost to serve a model with another preprocessing than it was trained with?
-# Handwritten digits on photographs, made on this machine; about three minutes on two cores.
+# How much does a model lose if it is served with another preprocessing path than in training?
+# Handwritten digits on photographs, generated on this machine; about three minutes on two cores.
 name: quickstart
 data: {name: digits-on-photos, train: 1200, eval: 1000, seed: 0}
 preprocess:                       # two or more; the first is the reference

@@ -190,8 +190,8 @@ def test_a_run_that_measured_nothing_still_has_a_page(record, rendered):
     text = text_of(parse((folder / "index.html").read_text()))
     assert "Interrupted." in text
     assert "no pixels were compared" in text
-    assert "This run made no control" in text
-    assert "This run made no control" in (folder / "summary.md").read_text()
+    assert "This run has no controls" in text
+    assert "This run has no controls" in (folder / "summary.md").read_text()
 
 
 def test_a_missing_record_is_refused_with_the_next_step(tmp_path):
@@ -266,5 +266,5 @@ def test_the_causes_in_a_second_runtime_are_folded(record, rendered):
     folder = rendered(record.model_copy(update={"attributions": causes}))
     page = (folder / "index.html").read_text()
     parse(page)
-    assert page.count("<h3>What makes ") == 1
+    assert page.count("<h3>Causes of the difference between ") == 1
     assert page.count("<details><summary>The same in torch bf16</summary>") == 1

@@ -52,7 +52,7 @@ export function button(name, content) {
       await navigator.clipboard.writeText(content());
       made.textContent = "Copied";
     } catch {
-      made.textContent = "Not allowed by the browser";
+      made.textContent = "Blocked by the browser";
     }
     setTimeout(() => (made.textContent = name), 1500);
   });

@@ -39,7 +39,7 @@ const KEYS = {
 
 export const HELP = [
   ["1 … 9", MODES.map(([, name]) => name).join(", ")],
-  ["Space or b, held", "the other side"],
+  ["Space or b, held", "show the other side"],
   ["+  −  0", "zoom in, out, whole image"],
   ["arrows", "move by a pixel; with Shift by eight"],
   ["drag, wheel", "move, zoom; with Shift, drag the divider"],
@@ -48,8 +48,8 @@ export const HELP = [
   ["x  X", "amplify more, less"],
   ["c  C", "next, previous channel: RGB, R, G, B, Y, Cb, Cr"],
   ["t  T", "raise, lower the level T"],
-  [".  ,", "divider or opacity up, down"],
-  ["g", "grid: none, 8×8 (a JPEG block), 16×16 (an MCU of 4:2:0), of pixels before any resize"],
+  [".  ,", "raise, lower the divider or opacity"],
+  ["g", "grid: none, 8×8 (JPEG block), 16×16 (4:2:0 MCU), in pixels before any resize"],
   ["y", "copy the link to this view"],
   ["r", "copy the command that compares this image"],
   ["Esc", "close"],

@@ -103,7 +103,7 @@ function linkCells(run, panel, ref) {
     const known = ref ? run && between(run, cell, ref) : run?.comparisons.some((each) => String(each.entry) === cell);
     if (known) {
       link.hash = write({ ...DEFAULTS, page: "images", metric: panel.dataset.metric, ref, cell, q: "flip:yes" });
-      link.title = "the images that flipped";
+      link.title = "show the images that flipped";
     } else if (ref) link.removeAttribute("href");
   }
 }

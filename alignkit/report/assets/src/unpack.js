@@ -27,7 +27,7 @@ function load(source) {
     const script = document.createElement("script");
     script.src = source;
     script.onload = resolve;
-    script.onerror = () => reject(new Error(`${source} is not beside this page`));
+    script.onerror = () => reject(new Error(`${source} is missing next to this page`));
     document.head.append(script);
   });
 }

@@ -108,7 +108,7 @@ function Tools({ view, pair, act, canvas, lit }) {
     value=${view[key]} onInput=${(e) => act.set({ [key]: Number(e.target.value) })}/> ${view[key]}</label>`;
   const ofMode = {
     side: () => "A left, B right",
-    swipe: () => range("A left of", "s", 100, 1),
+    swipe: () => range("Divider", "s", 100, 1),
     onion: () => range("B over A", "s", 100, 1),
     abs: () => pick("Amplify", "x", GAINS, (gain) => `×${gain}`),
     signed: () => pick("Amplify", "x", GAINS, (gain) => `×${gain}`),
@@ -215,7 +215,7 @@ function usePair(stored) {
   const [state, setState] = useState([null, ""]);
   useEffect(() => {
     let current = true;
-    setState([null, stored ? "" : "The pixels of this image were not kept; only the worst images' are."]);
+    setState([null, stored ? "" : "The pixels of this image were not stored; only those of the worst images are."]);
     if (stored) {
       loadPair(stored).then(
         (pair) => current && setState([pair, ""]),
@@ -254,6 +254,6 @@ function useResize(canvas, redraw) {
 function copy(what, text, say) {
   navigator.clipboard.writeText(text).then(
     () => say(`${what} copied`),
-    () => say(`The browser does not allow copying; it is ${text}`),
+    () => say(`The browser blocked copying; copy it from here: ${text}`),
   );
 }
