@@ -1,7 +1,7 @@
 """`MixedLoader`: batches for your own training loop, each image prepared by one of two paths.
 
-It wraps any iterable of batches of encoded images, a `torch.utils.data.DataLoader` or a list. Which
-path an image takes follows from (seed, epoch, image) alone, never from threads, workers or ranks;
+It wraps any iterable of batches of encoded images, a `torch.utils.data.DataLoader` or a list. The
+path of an image follows from (seed, epoch, image) alone, never from threads, workers or ranks;
 batches come in the order of the wrapped loader, a bounded number ahead. An image that cannot be
 read or decoded is left out of its batch, logged, and named in ``MixedBatch.failed``; the batch is
 kept.
@@ -41,8 +41,8 @@ __all__ = [
 ]
 
 Transform = Callable[["torch.Tensor", int], "torch.Tensor"]
-"""(3, h, w), 0..255 as the path gives it, before it is normalised; and a seed for its draws. →
-(3, h', w')."""
+"""Function from (3, h, w), 0..255 as the path returns it before normalisation, and a seed for its
+draws, to (3, h', w')."""
 
 _WORKER_DIED = "DataLoader worker (pid"
 """Beginning of torch's ``RuntimeError`` for a worker that ended; it has no type of its own."""
@@ -51,10 +51,10 @@ logger = logging.getLogger(__name__)
 
 
 class FailedImage(NamedTuple):
-    """An image that is not in its batch."""
+    """Image that is missing from its batch."""
 
     position: int
-    """In the batch of the wrapped loader."""
+    """Index in the batch of the wrapped loader."""
     path: str
     outcome: str
     reason: str
@@ -63,16 +63,16 @@ class FailedImage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MixedBatch:
-    """What a `MixedLoader` gives; iterating gives ``images, labels``."""
+    """Batch of a `MixedLoader`; iterating over it yields ``images, labels``."""
 
     images: torch.Tensor
     """(n, 3, h, w) float32, normalised."""
     labels: torch.Tensor
     """(n,) int64."""
     paths: tuple[str, ...]
-    """(n,) which path each image took."""
+    """(n,), name of each image's path."""
     ids: tuple[str, ...] = ()
-    """(n,)"""
+    """(n,), id of each image."""
     failed: tuple[FailedImage, ...] = ()
 
     def __iter__(self) -> Iterator[torch.Tensor]:
@@ -81,31 +81,32 @@ class MixedBatch:
 
 @dataclass(slots=True)
 class MixedLoader:
-    """A drop-in for the loop ``for images, labels in loader``.
+    """Drop-in replacement for the loader of ``for images, labels in loader``.
 
-    Raises `ConfigError` for options that cannot be, `DataError` for batches that hold no encoded
-    images, `WorkerError` when a worker process of a ``DataLoader`` is killed, and what a transform
-    raises, with the image's name as a note.
+    Raises `ConfigError` for invalid options, `DataError` for batches without encoded images,
+    `WorkerError` when a worker process of a ``DataLoader`` is killed, and any error of a transform,
+    with the image's name as a note.
     """
 
     batches: Iterable[Any]
-    """Each an `EncodedBatch`, or a pair or triple like it; see `collate_encoded`."""
+    """Batches, each an `EncodedBatch`, or a pair or triple like it; see `collate_encoded`."""
     first: Preprocess
     second: Preprocess
     share: float = 0.5
-    """Of the images, or batches, that ``first`` prepares: torchpipe's ``cpu_percentage``."""
+    """Share of the images, or batches, that ``first`` prepares: torchpipe's ``cpu_percentage``."""
     per: Literal["sample", "batch"] = "sample"
     seed: int = 0
     transform: Transform | None = None
-    """Of the images of both paths, so that the two stay matched."""
+    """Transform of the images of both paths, so that the two stay matched."""
     second_transform: Transform | None = None
-    """Of the second path's alone, where it is to differ."""
+    """Transform of the second path's images, instead of ``transform``."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """Of the batches. On ``cuda`` bytes are sent, and normalised there, on a stream of its own."""
+    """Device of the batches. On ``cuda`` bytes are sent and normalised there, on a separate
+    stream."""
     ahead: int = 4
-    """Batches that are prepared before they are asked for."""
+    """Number of batches prepared before the loop asks for them."""
     threads: int = 0
-    """That prepare images; 0 is one for each CPU this process may use."""
+    """Threads that prepare images; 0 is one for each CPU this process may use."""
     epoch: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -130,14 +131,14 @@ class MixedLoader:
         return len(self.batches)
 
     def set_epoch(self, epoch: int) -> None:
-        """Which epoch comes next; each iteration to the end counts one up by itself."""
+        """Set the next epoch; each complete iteration adds one by itself."""
         self.epoch = epoch
 
     def reset(self) -> None:
-        """Nothing is left over between epochs; here for loops written for torchpipe's wrapper."""
+        """Do nothing; exists for loops written for torchpipe's wrapper."""
 
     def prep_for_val(self, batches: Iterable[Any], path: Preprocess) -> MixedLoader:
-        """The same for validation: every image along ``path``, nothing random."""
+        """Return a loader for validation: every image along ``path``, nothing random."""
         return replace(
             self, batches=batches, first=path, second=path, share=1.0,
             transform=None, second_transform=None,
@@ -147,14 +148,14 @@ class MixedLoader:
         from alignkit.loader.upload import Upload
 
         sampler: Any = getattr(self.batches, "sampler", None)
-        if hasattr(sampler, "set_epoch"):  # without, a DistributedSampler repeats one order
+        if hasattr(sampler, "set_epoch"):  # without this, a DistributedSampler repeats one order
             sampler.set_epoch(self.epoch)
         upload = Upload(self.device, (self.first, self.second))
         pending: deque[Future[_Done]] = deque()
         seen = 0
         with _explained_deaths(), _pools(self.threads or usable_cpus()) as (pool, sender):
-            for number, given in enumerate(self.batches):
-                drawn = self._draw(number, seen, checked(given, number + 1))
+            for number, batch in enumerate(self.batches):
+                drawn = self._draw(number, seen, checked(batch, number + 1))
                 jobs = [pool.submit(self._one, upload, *each) for each in drawn.jobs()]
                 pending.append(sender.submit(_sent, drawn, jobs, upload))
                 seen += len(jobs)
@@ -217,7 +218,7 @@ class MixedLoader:
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """One batch, and what was drawn for it."""
+    """Batch with the paths and seeds drawn for it."""
 
     number: int
     encoded: EncodedBatch
@@ -255,7 +256,7 @@ def _sent(drawn: _Drawn, jobs: Sequence[Future[_Prepared]], upload: Upload) -> _
 
 @contextmanager
 def _pools(threads: int) -> Iterator[tuple[ThreadPoolExecutor, ThreadPoolExecutor]]:
-    """Threads that prepare images, and one that sends batches in order; both end with the block."""
+    """Start threads that prepare images, and one that sends batches in order; end both after."""
     pool = ThreadPoolExecutor(threads, "mixed-loader")
     sender = ThreadPoolExecutor(1, "mixed-loader-sender")
     try:
@@ -282,9 +283,9 @@ def _explained_deaths() -> Iterator[None]:
 
 
 def _changed(transform: Transform, pixels: Pixels, seed: int) -> Pixels:
-    """(h, w, 3), of any size; a float path is never cut to ``uint8``."""
+    """Transform (h, w, 3), of any size; a float path is never converted to ``uint8``."""
     import numpy as np
     import torch
 
-    given = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1)
-    return transform(given, seed).permute(1, 2, 0).contiguous().numpy()
+    planes = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1)
+    return transform(planes, seed).permute(1, 2, 0).contiguous().numpy()

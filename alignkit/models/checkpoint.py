@@ -11,18 +11,17 @@ if TYPE_CHECKING:
     from alignkit.arrays import Batch
 
 CheckpointFormat = Literal["weights", "torchscript", "exported", "onnx"]
-"""A ``state_dict``; a TorchScript file; an archive of ``torch.export.save``; an ONNX file."""
+"""``state_dict``, TorchScript file, archive of ``torch.export.save``, ONNX file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Weights and what is needed to rebuild the module around them."""
+    """Weights, and all that is needed to rebuild the module around them."""
 
     model: str
-    """Known to `alignkit.models.architectures.build_model`; any name where a file holds its own
-    graph."""
+    """Name for `alignkit.models.architectures.build_model`; any name if the file holds a graph."""
     classes: int
-    """Outputs."""
+    """Number of outputs."""
     height: int
     """Input height in pixels."""
     width: int
@@ -33,35 +32,36 @@ class Checkpoint:
     """Content hash of everything the weights depend on."""
     format: CheckpointFormat = "weights"
     order: tuple[int, ...] = ()
-    """Output of each of the data's classes; empty if the model has them in the data's order."""
+    """Index of the output of each of the data's classes; empty if the orders are equal."""
 
 
 CALIBRATION = "calibration.txt"
+"""File beside an engine that describes its calibration images."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Real images of the training split, along the path the model was trained with."""
+    """Training images for int8 scales, prepared along the path the model was trained with."""
 
     key: str
     """Content hash of the images and of everything done to them."""
     images: Callable[[], Batch]
-    """(n, 3, height, width) float32, normalised; prepared when asked for."""
+    """Returns (n, 3, height, width) float32, normalised; they are prepared by the call."""
     described: str = ""
-    """In words, which images these are."""
+    """Description of the images in words."""
 
 
 def read_calibration(engine: Path) -> str:
-    """In words, which images the engine in a folder was calibrated with."""
+    """Describe in words the images with which the engine in a folder was calibrated."""
     return (engine / CALIBRATION).read_text()
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSource:
-    """What an engine is built from."""
+    """Checkpoint, graph and calibration images of an engine."""
 
     checkpoint: Checkpoint
     onnx: Path
     """The exported, checked graph."""
     calibration: Calibration | None = None
-    """For an engine that takes its scales from images."""
+    """Only for an engine that takes its scales from images."""

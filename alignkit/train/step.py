@@ -1,4 +1,4 @@
-"""One step of a training: forward, backward, update; and the schedule of its rate."""
+"""One step of a training: batch mixing, forward, backward, update, and the rate's schedule."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def take_step(
     weight: float,
     recipe: Recipe,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Update the weights by one batch; gives the mean loss and the (n, classes) logits.
+    """Update the weights by one batch; return the mean loss and the (n, classes) logits.
 
-    ``weight`` is what this rank's mean loss counts, where DDP averages the gradients of ranks with
-    unequal shares of a batch: the share's size over the mean size, 1 for a process alone.
+    ``weight`` multiplies this rank's mean loss, because DDP averages the gradients of ranks with
+    unequal shares of a batch: the share's size over the mean size, 1 for a single process.
     """
     for group in state.optimiser.param_groups:
         group["lr"] = rate
@@ -48,16 +48,17 @@ def take_step(
 
 
 def lowered(recipe: Recipe, device: torch.device) -> torch.autocast:
-    """The forward pass in the recipe's ``amp`` precision."""
+    """Return the context in which the forward pass has the recipe's ``amp`` precision."""
     dtype = torch.float16 if recipe.amp == "fp16" else torch.bfloat16
     return torch.autocast(device.type, dtype=dtype, enabled=recipe.amp != "off")
 
 
 def learning_rate(recipe: Recipe, step: int, steps: int) -> float:
-    """The rate of one step of all: the schedule's, less during warm-up.
+    """Compute the rate of one of ``steps`` steps: the schedule's, lower during warm-up.
 
-    ``constant``; ``cosine``, half a wave from the recipe's rate down to 0; ``step``, a tenth after
-    every ``step_epochs``. The first step of a warm-up of n steps has 1/n of the rate.
+    The schedules are ``constant``; ``cosine``, half a wave from the recipe's rate down to 0;
+    ``step``, a tenth after every ``step_epochs``. The first step of a warm-up of n steps has 1/n of
+    the rate.
     """
     rate = recipe.learning_rate
     if recipe.schedule == "cosine":
@@ -70,7 +71,7 @@ def learning_rate(recipe: Recipe, step: int, steps: int) -> float:
 
 
 def not_finite(losses: torch.Tensor, model: nn.Module, recipe: Recipe, epoch: int) -> str:
-    """Which loss or weight is infinite or not a number, and what to do; empty if none is."""
+    """Name the loss or weight that is infinite or NaN, with the next step; empty if none is."""
     advice = (
         f"lower train.learning_rate (now {recipe.learning_rate:g}) or check the 'normalise' of "
         "the path; no model was stored"
@@ -89,19 +90,19 @@ def not_finite(losses: torch.Tensor, model: nn.Module, recipe: Recipe, epoch: in
 
 
 def seed_of(words: str) -> int:
-    """A 63-bit seed for torch's generators."""
+    """Hash words to a 63-bit seed for torch's generators."""
     return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little") >> 1
 
 
 def mix_batch(
     batch: torch.Tensor, labels: torch.Tensor, recipe: Recipe, *, classes: int, key: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(n, 3, h, w), (n,) → the blended images and (n, classes) soft targets that sum to 1.
+    """Blend (n, 3, h, w) images and (n,) labels; return soft targets (n, classes) that sum to 1.
 
-    One of the two blends is done where the recipe asks for both; neither, and the batch and its
-    (n,) labels come back as they were. All that is random follows from ``key``; torch's global
-    generator is left as it was. torchvision's ``MixUp`` (Zhang et al., ICLR 2018) and ``CutMix``
-    (Yun et al., ICCV 2019): each image is blended with the one before it in the batch.
+    The blends are torchvision's ``MixUp`` (Zhang et al., ICLR 2018) and ``CutMix`` (Yun et al.,
+    ICCV 2019): each image is blended with the one before it in the batch, alike in every matched
+    training. If the recipe asks for both, one is drawn; if for neither, batch and labels are
+    returned unchanged. All draws follow from ``key``; torch's global generator is unchanged.
     """
     from torchvision.transforms import v2
 

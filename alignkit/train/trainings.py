@@ -1,7 +1,4 @@
-"""The stages of a run that work on a whole plan: prepare every path, train every model, compare.
-
-Values in, values out; finished work is stored at once, and what failed is a value too.
-"""
+"""All trainings of a plan. Finished work is stored at once, and a failure is a value too."""
 
 from __future__ import annotations
 
@@ -23,12 +20,12 @@ from alignkit.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """One training and how it ended."""
+    """One training and its outcome."""
 
     training: Training
     ended: Outcome[Checkpoint]
     images: int
-    """Training images: those that every path decoded."""
+    """Number of training images: those that every path decoded."""
 
 
 def train_models(
@@ -39,7 +36,7 @@ def train_models(
     rank: Rank = ALONE,
     folder: Path | None = None,
 ) -> tuple[Trained, ...]:
-    """Every training of the plan, on the images that every usable path decoded.
+    """Run every training of the plan, on the images that every usable path decoded.
 
     Their logs grow in a run's ``folder``.
     """
@@ -53,7 +50,7 @@ def train_models(
 
 
 def _without_training(training: Training, sets: Sets) -> Outcome[Checkpoint] | None:
-    """The model that is given, or why none can be trained; ``None`` if one is to be trained."""
+    """Return the user's model, or the reason against a training; ``None`` if one is to be run."""
     if training.skipped:
         return Skipped(training.skipped)
     if (given := training.given) is not None:
@@ -85,7 +82,7 @@ def _train(
         growing_log(training, folder) as log,
     ):
 
-        def told(epoch: Epoch) -> None:
+        def report(epoch: Epoch) -> None:
             log(epoch)
             stage.note(f"loss {epoch.loss:.3f}, accuracy {100 * epoch.accuracy:.1f} %")
             stage.advance()
@@ -100,7 +97,7 @@ def _train(
                 ids=sets.train.ids,
                 classes=sets.train.classes,
                 workspace=workspace,
-                progress=told,
+                progress=report,
                 others=others,
                 rank=rank,
             )
