@@ -118,7 +118,9 @@ def run_alone(folder: Path, weights: Path) -> Path:
 
 def images(count: int = 47) -> TrainingImages:
     case = digits_case(count=count)
-    source = PixelSource(case.prepared.pixels, case.prepared.rows, case.training.preprocess.normalise)
+    source = PixelSource(
+        case.prepared.pixels, case.prepared.rows, case.training.preprocess.normalise
+    )
     return TrainingImages((source,), case.samples.labels, case.samples.ids)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ComparisonMode = Literal["isolated", "cumulative"]
 StageAndMode: TypeAlias = tuple[StageName, ComparisonMode]
-Found: TypeAlias = PixelSums | None
+MaybeSums: TypeAlias = PixelSums | None
 """``None`` if the shapes differ."""
 
 DECODED = ("ok", "corrupt")
@@ -39,13 +39,13 @@ class ImageDiff:
 
     reference: DecodeOutcome
     candidate: DecodeOutcome
-    found: dict[StageAndMode, Found] = field(default_factory=dict)
+    sums: dict[StageAndMode, MaybeSums] = field(default_factory=dict)
     """Empty unless both paths decoded the image."""
 
     @property
     def compared(self) -> bool:
         """Tell whether both paths decoded the image."""
-        return bool(self.found)
+        return bool(self.sums)
 
 
 def diff_image(
@@ -80,7 +80,7 @@ def diff_taps(
         encoded, _Side(reference, with_decode(left, encoded)),
         _Side(candidate, with_decode(right, encoded)),
     )  # fmt: skip
-    return ImageDiff(*outcomes, both.found(ssim=ssim))
+    return ImageDiff(*outcomes, both.sums(ssim=ssim))
 
 
 @dataclass(slots=True)
@@ -108,11 +108,11 @@ class _Both:
     encoded: bytes
     reference: _Side
     candidate: _Side
-    seen: dict[tuple[int, int], Found] = field(default_factory=dict)
+    seen: dict[tuple[int, int], MaybeSums] = field(default_factory=dict)
     """Arrays by identity → their sums; a stage that does nothing returns its input."""
 
-    def found(self, *, ssim: Collection[StageName]) -> dict[StageAndMode, Found]:
-        out: dict[StageAndMode, Found] = {}
+    def sums(self, *, ssim: Collection[StageName]) -> dict[StageAndMode, MaybeSums]:
+        out: dict[StageAndMode, MaybeSums] = {}
         same_input = True
         for stage in STAGES:
             same_stage = self.reference.stage(stage) == self.candidate.stage(stage)
@@ -131,7 +131,7 @@ class _Both:
             out[stage, "isolated"], out[stage, "cumulative"] = isolated, cumulative
         return out
 
-    def _isolated(self, stage: StageName) -> Found:
+    def _isolated(self, stage: StageName) -> MaybeSums:
         """Run the candidate's stage on the input of the reference's stage."""
         source = self.reference.taps[STAGES[STAGES.index(stage) - 1]]
         run = self.candidate.stage(stage)
@@ -143,14 +143,14 @@ class _Both:
             return None  # the reference's pixels are smaller than the candidate's crop
         return _sums(stage, self.reference.tap(stage), made)
 
-    def _cumulative(self, stage: StageName) -> Found:
+    def _cumulative(self, stage: StageName) -> MaybeSums:
         left, right = self.reference.tap(stage), self.candidate.tap(stage)
         key = id(left), id(right)
         if key not in self.seen:
             self.seen[key] = _sums(stage, left, right)
         return self.seen[key]
 
-    def _normalised(self, pixels: Found, *, same_input: bool) -> Found:
+    def _normalised(self, pixels: MaybeSums, *, same_input: bool) -> MaybeSums:
         """Compare two tensors of one stage, without making them if their pixels suffice."""
         if same_input:
             return self._same("normalise")
@@ -159,22 +159,22 @@ class _Both:
             return normalised_sums(pixels, left, right, self.reference.path.normalise)
         return self._cumulative("normalise")
 
-    def _same(self, stage: StageName) -> Found:
+    def _same(self, stage: StageName) -> MaybeSums:
         """Compare the reference's tap with itself."""
         tap = self.reference.taps["colour" if stage == "normalise" else stage]
         whole = tap.dtype == "uint8" and stage != "normalise"
         return identical_sums(tap.size, "uint8" if whole else "float32")
 
-    def _equal(self, stage: StageName, found: Found) -> bool:
+    def _equal(self, stage: StageName, sums: MaybeSums) -> bool:
         """Tell whether the next stage has the same input on both sides, in value and in dtype."""
-        if found is None or not found.identical:
+        if sums is None or not sums.identical:
             return False
         if stage == "normalise":
             return True
         return self.reference.taps[stage].dtype == self.candidate.taps[stage].dtype
 
 
-def _sums(stage: StageName, left: Pixels | Batch, right: Pixels | Batch) -> Found:
+def _sums(stage: StageName, left: Pixels | Batch, right: Pixels | Batch) -> MaybeSums:
     if left.shape != right.shape:
         return None
     return pixel_sums(left, right, channels="first" if stage == "normalise" else "last")

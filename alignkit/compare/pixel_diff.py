@@ -146,7 +146,7 @@ class StageDiffs:
 
 def row_of(name: str, image: ImageDiff) -> ImageRow:
     """Summarise an image as a row."""
-    sums = [image.found.get((stage, "cumulative")) for stage in STAGES]
+    sums = [image.sums.get((stage, "cumulative")) for stage in STAGES]
     return ImageRow(
         id=name,
         reference=image.reference,
@@ -160,8 +160,8 @@ def row_of(name: str, image: ImageDiff) -> ImageRow:
 def diffs_of(image: ImageDiff) -> tuple[PixelDiff, ...]:
     """Return the diffs of one image alone."""
     return tuple(
-        PixelDiff(stage, mode, found, shape_mismatches=int(found is None))
-        for (stage, mode), found in image.found.items()
+        PixelDiff(stage, mode, sums, shape_mismatches=int(sums is None))
+        for (stage, mode), sums in image.sums.items()
     )
 
 

@@ -33,7 +33,9 @@ class TrainedModel:
 
     def file(self, backend, precision) -> Path:
         """What it opens: the export, or for int8 the engine, built once a test run."""
-        source = EngineSource(self.checkpoint, self.onnx, Calibration("seen", lambda: self.seen, "100"))
+        source = EngineSource(
+            self.checkpoint, self.onnx, Calibration("seen", lambda: self.seen, "100")
+        )
         return build_engine(backend, source, precision, Workspace(Path(FOLDER.name)))
 
     def predict(self, backend, precision, batch=None) -> np.ndarray:

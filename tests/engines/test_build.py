@@ -52,7 +52,9 @@ class HalfFile:
 @pytest.fixture(scope="module")
 def source() -> EngineSource:
     model = trained_model()
-    return EngineSource(model.checkpoint, model.onnx, Calibration("images", lambda: model.batch[:4]))
+    return EngineSource(
+        model.checkpoint, model.onnx, Calibration("images", lambda: model.batch[:4])
+    )
 
 
 def build(source, root, backend=None, precision="fp16") -> Path:

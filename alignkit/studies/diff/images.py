@@ -175,9 +175,9 @@ def _failed(reason: str) -> Taps:
 
 
 def _distance(diff: ImageDiff) -> Distance:
-    last = diff.found["colour", "cumulative"]
+    last = diff.sums["colour", "cumulative"]
     return Distance(
-        decode=totals_of(diff.found["decode", "cumulative"]),
+        decode=totals_of(diff.sums["decode", "cumulative"]),
         last=totals_of(last),
         ssim=last.ssim if last else None,
     )
