@@ -108,6 +108,7 @@ def find_plugin(family: str, table: dict[str, Plugin], name: str) -> Plugin:
 
     Raise `ConfigError` with the nearest known name if there is none.
     """
+    # the table first: no third party can replace a plugin of alignkit
     if name in table:
         return table[name]
     entries = metadata.entry_points(group=f"alignkit.{family}", name=name)

@@ -178,6 +178,7 @@ class LiveProgress:
             yield stage
             self.note(f"✓ {title}: {_ending(stage.done, total, stage.began)}")
         finally:
+            # also after an error: the terminal must get its cursor back
             display.remove_task(task)
             if outermost:
                 display.stop()

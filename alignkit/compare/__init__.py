@@ -112,6 +112,7 @@ def drift(
         errors=errors,
         p_values=_p_values(metrics, errors, len(first), len(pairs), int(changed.sum())),
         classes=_classes(first, means, intervals),
+        # widened by Student's quantile, an interval may leave 0..1
         churn=estimate_from(means["churn"], intervals["churn"].clip(0, 1)),
         flips=reduce(add, (flips(a.labels, a.predicted, b.predicted) for a, b in pairs)),
         mcnemar_p=mcnemar(int((signed < 0).sum()), int((signed > 0).sum())),

@@ -53,6 +53,7 @@ def resample_weights(n: int, resamples: int, seed: int) -> Iterator[npt.NDArray[
         yield drawn.T.astype(np.float32, order="C")
 
 
+# comparisons that follow each other are of the same images and seed
 @lru_cache(maxsize=1)
 def _kept(n: int, resamples: int, seed: int) -> npt.NDArray[np.uint8]:
     drawn = _draw(np.random.default_rng(seed), n, resamples)

@@ -67,6 +67,7 @@ def cell_pairs(
         drawn: list[tuple[_CellDraws, _CellDraws]] = []
         for (k, _, _), pair in zip(ran, pairs, strict=True):
             for place, cell in zip(places, pair, strict=True):
+                # by ids too: the images that a cell shares depend on its partner
                 if (place, k, cell.ids) not in sides:
                     sides[place, k, cell.ids] = _side(cell, resamples, seed)
             first, second = (sides[place, k, pair[0].ids] for place in places)
@@ -126,6 +127,7 @@ def _pair(
         seeds=seeds,
         metrics=metrics,
         p_values=p_values,
+        # widened by Student's quantile, an interval may leave 0..1
         churn=estimate_from(churn, interval.clip(0, 1)),
         flips=reduce(add, (flips(a.labels, a.predicted, b.predicted) for a, b in pairs)),
         detectable=detectable_effect(n, float(np.mean(np.mean(correct, axis=0) ** 2))),

@@ -48,6 +48,7 @@ def spread_of(draws: FloatArray, observed: FloatArray) -> Spread:
         return Spread(np.sqrt(images), np.zeros_like(images))
     between = observed.var(axis=0, ddof=1)
     noise = _mean((draws - observed[..., None]).var(axis=0, ddof=1))
+    # a difference of two estimated variances may come out negative
     return Spread(np.sqrt(images), np.sqrt(np.maximum(between - noise, 0.0) / seeds))
 
 
@@ -65,6 +66,7 @@ def joined_draws(
     )  # (resamples, seeds)
     shift = np.tensordot(observed - centre[..., 0], chosen / (seeds - 1), axes=(0, 1))
     whole = observed.std(axis=0, ddof=1) / np.sqrt(seeds)
+    # the part of the observed spread that images do not explain
     part = np.divide(spread.seeds, whole, out=np.zeros_like(whole), where=whole > 0)
     freedom = welch_satterthwaite_df(spread.images, spread.seeds, images=images, seeds=seeds)
     joined: FloatArray = centre + t_over_normal(freedom)[..., None] * (

@@ -64,6 +64,7 @@ def added(left: Histogram, right: Histogram) -> Histogram:
 def bins_of(differences: Differences) -> npt.NDArray[np.uint16]:
     """Return the ``float32`` bin of each difference."""
     bits = differences.astype(np.float32).view(np.uint32)
+    # rounds up, so that a bin's edge is its greatest difference
     bits += np.uint32(0xFFFF)
     bits >>= np.uint32(16)
     return bits.astype(np.uint16)

@@ -204,6 +204,7 @@ def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
     if not compared:
         return LogitDistance(None, None, None, 0, lost, "no sample has finite logits on both sides")
     largest = float(distances[:compared].max())
+    # in place: the array is large and not used again
     quantiles = np.quantile(distances[:compared], _QUANTILES, overwrite_input=True).tolist()
     return LogitDistance(
         max_abs=largest,

@@ -51,4 +51,5 @@ def noise_floor(trainings: Sequence[Predictions]) -> NoiseFloor:
 
 def _range(measured: Sequence[Mapping[str, float | None]], name: str) -> float | None:
     values = [value for each in measured if (value := each[name]) is not None]
+    # a range over fewer seeds would be too small
     return max(values) - min(values) if len(values) == len(measured) else None

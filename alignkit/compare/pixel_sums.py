@@ -151,6 +151,7 @@ class PixelSums:
         """Find the difference that ``percent`` % of the values do not exceed."""
         if not self.values:
             return None
+        # a bin's edge may lie above the greatest difference
         return min(percentile_of(self.histogram, percent, self.depth), self.max_abs)
 
     @property
@@ -225,6 +226,7 @@ def _differing(left: Rows, right: Rows, channels: ChannelAxis) -> PixelSums:
     if difference.dtype != np.uint8 and counts[INFINITE:].any():
         finite = np.isfinite(difference)
         lost = int(difference.size - np.count_nonzero(finite))
+        # as zeros they add to no sum; the bin of zero is corrected below
         left, right = np.where(finite, left, 0), np.where(finite, right, 0)
         difference = _difference(left, right)
         counts = histogram_of(difference)

@@ -76,5 +76,6 @@ def _in_order(compare: _Compare, total: int, threads: int) -> Iterator[_Part]:
             while waiting:
                 yield waiting.popleft().result()
         finally:
+            # after an error, or when the caller stops early
             for future in waiting:
                 future.cancel()

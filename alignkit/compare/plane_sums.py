@@ -86,6 +86,7 @@ def plane_sums(reference: Pixels, candidate: Pixels) -> PlaneSums:
     if reference.shape != candidate.shape:
         raise ValueError(f"shapes differ: {reference.shape} and {candidate.shape}")
     gap = np.subtract(candidate, reference, dtype=np.float32)
+    # one sum tells whether any value is not finite
     if not np.isfinite(gap.sum(dtype=np.float64)):
         gap = gap[np.isfinite(gap).all(axis=2)].reshape(1, -1, 3)
     if not gap.size:

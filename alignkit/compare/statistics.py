@@ -43,6 +43,7 @@ def percentile_interval(draws: FloatArray) -> FloatArray:
     ends = np.full((2, len(rows)), np.nan)
     undefined = np.isnan(rows)
     complete = ~undefined.any(axis=1)
+    # all complete rows in one call; only rows with NaN go one by one
     ends[:, complete] = np.quantile(rows[complete], tails, axis=1)
     for index in np.flatnonzero(~complete & ~undefined.all(axis=1)):
         ends[:, index] = np.quantile(rows[index][~undefined[index]], tails)
@@ -151,6 +152,7 @@ def required_sample(
         half_width = math.hypot(by_images, by_seeds) * NORMAL * float(t_over_normal(freedom))
         return half_width + unseen * images / n
 
+    # the value lies on the margin: no sample decides
     if gap <= 0:
         return RequiredSample(None, None)
     return RequiredSample(
@@ -161,6 +163,7 @@ def required_sample(
 
 def _least(enough: Callable[[int], bool], low: int) -> int | None:
     """Find the least number from ``low`` that is enough, by bisection; ``None`` above 10⁹."""
+    # double until it is enough, then bisect
     high = low
     while not enough(high):
         high *= 2

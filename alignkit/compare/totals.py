@@ -43,6 +43,7 @@ class PredictionTotals:
         parts = [indicators(first.labels, self.size, everyone)]
         for side in (each for pair in pairs for each in pair):
             parts.append(indicators(side.labels, self.size, side.predicted == side.labels))
+            # NO_PREDICTION (-1) is a prediction of no class
             parts.append(indicators(side.predicted, self.size, side.predicted >= 0))
         one = np.zeros(self.n, np.int64)
         parts += [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]

@@ -42,6 +42,7 @@ def made_once(folder: Path, *, damage: Callable[[Path], str], make: Callable[[Pa
             logger.warning("%s is damaged (%s) and is made again", folder, fault)
         for leftover in folder.parent.glob(f".{folder.name}-*"):  # of processes that were killed
             shutil.rmtree(leftover)
+        # beside the folder, so that the rename stays within one file system
         making = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         make(making / "new")
         if folder.exists():

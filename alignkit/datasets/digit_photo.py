@@ -67,6 +67,7 @@ def digits_of(split: Literal["train", "eval"], seed: int) -> tuple[tuple[int, ..
     """
     import numpy as np
 
+    # a stream of its own: images draw from [seed, 0 or 1, index]
     random = np.random.default_rng([seed, 2])
     pools = []
     for label in range(_CLASSES):

@@ -40,9 +40,7 @@ class DigitsOnPhotos:
     def __post_init__(self) -> None:
         for name, count in (("train", self.train), ("eval", self.eval)):
             if not len(_CLASSES) <= count <= 1_000_000:
-                raise ConfigError(
-                    f"{name}: {count} images; from 10 (one for each class) to 1,000,000"
-                )
+                raise ConfigError(f"{name}: {count} images; from 10 (one per class) to 1,000,000")
         if self.seed < 0:
             raise ConfigError(f"seed: {self.seed}; 0 or more")
 

@@ -34,6 +34,7 @@ def image_files(folder: Path) -> list[str]:
             folders.clear()
             continue
         entered.add((status.st_dev, status.st_ino))
+        # os.walk enters the folders that remain in this list, in its order
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         below = os.path.relpath(path, folder).replace(os.sep, "/")
         prefix = "" if below == "." else f"{below}/"

@@ -39,6 +39,7 @@ def content_hashes(root: Path, names: Sequence[str]) -> list[str]:
     if not stale:
         return [known[name][1] for name in names]
     fresh = dict(zip(stale, _hashed(root, stale), strict=True))
+    # a younger file may change again and keep its time stamp
     settled = time.time_ns() - int(SETTLED_SECONDS * 1e9)
     keep = {name: (stamps[name], each) for name, each in fresh.items() if stamps[name][2] < settled}
     _keep_hashes(kept, known | keep)

@@ -34,6 +34,7 @@ def split_dirs(root: Path, train_dir: str, eval_dir: str) -> dict[Split, str] | 
             f"{root} has {train_dir}/ but no {wanted}; name it with 'eval_dir', or give "
             f"{root / train_dir} as 'root' to have it divided"
         )
+    # evaluation folders alone are a data set without its training half, and not classes
     named = train_dir != "train" or eval_dir
     if named or (evals and {path.name for path in _folders(root)} <= {*_EVAL_DIRS}):
         raise DataError(f"{root} has no {train_dir}/; name the training folder with 'train_dir'")
@@ -86,6 +87,7 @@ def divide(whole: Labelled, share: float, seed: int) -> dict[Split, Labelled]:
         raise DataError(f"{listed(few)}: one image only, which cannot be in both splits; add some")
     divided: dict[Split, Labelled] = {"train": {}, "eval": {}}
     for name, files in whole.items():
+        # every class must be both trained and evaluated
         count = min(max(round(len(files) * share), 1), len(files) - 1)
         chosen = choose(files, count, seed)
         divided["train"][name] = [file for file in files if file not in chosen]

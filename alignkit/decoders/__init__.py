@@ -58,6 +58,7 @@ class Decoder(Protocol):
         ...
 
 
+# one wheel for each CUDA version: the first installed one counts
 NVIMGCODEC = ("nvidia-nvimgcodec-cu13", "nvidia-nvimgcodec-cu12")
 DALI = ("nvidia-dali-cuda130", "nvidia-dali-cuda120")
 

@@ -71,6 +71,7 @@ def _decoded(encoded: bytes, **options: Any) -> Decoded:
     data = np.frombuffer(encoded, np.uint8)
     try:
         decoded = dali.decoders.image(data, adjust_orientation=False, **options)
+        # a copy: the contract asks for an array of its own
         return Decoded("ok", np.array(decoded.cpu()))
     except RuntimeError as error:
         reason = str(error).strip()

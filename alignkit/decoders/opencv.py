@@ -34,6 +34,7 @@ class OpenCVDecoder:
         import cv2
         import numpy as np
 
+        # imdecode's own message for an empty buffer is an assertion of its source
         if not encoded:
             return Decoded("failed", reason="the file is empty")
         # not IMREAD_COLOR_RGB, which needs OpenCV 4.11: an approved baseline may be of an older one

@@ -43,10 +43,13 @@ class SimpleJPEGDecoder:
         if not encoded.startswith(START_OF_IMAGE):
             return Decoded("unsupported", reason="not a JPEG: it does not begin with FF D8")
         try:
+            # strict turns libjpeg-turbo's warnings into errors, which tells a damaged file from a
+            # good one
             return Decoded("ok", self._pixels(encoded, strict=True))
         except ValueError as error:
             warning = str(error)
         try:
+            # again without it, for the pixels of the damaged file
             return Decoded("corrupt", self._pixels(encoded, strict=False), reason=warning)
         except ValueError as error:
             reason = str(error)

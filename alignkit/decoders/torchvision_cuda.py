@@ -33,6 +33,7 @@ class TorchvisionCudaDecoder:
 
         if not encoded.startswith(START_OF_IMAGE):
             return Decoded("unsupported", reason="not a JPEG: it does not begin with FF D8")
+        # the copy is writable; torch warns of a buffer that is not
         data = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
         try:
             decoded = decode_jpeg(data, mode=ImageReadMode.RGB, device="cuda").cpu()

@@ -262,6 +262,7 @@ def _pools(threads: int) -> Iterator[tuple[ThreadPoolExecutor, ThreadPoolExecuto
     try:
         yield pool, sender
     finally:
+        # the sender waits for images, so it is stopped first and awaited last
         sender.shutdown(wait=False, cancel_futures=True)
         pool.shutdown(wait=True, cancel_futures=True)
         sender.shutdown(wait=True)

@@ -150,6 +150,7 @@ def _size_options(name: str, height: int, width: int) -> dict[str, Any]:
 def _try_size(model: nn.Module, height: int, width: int) -> None:
     import torch
 
+    # in training mode batch normalisation would count the zeros in its statistics
     model.eval()
     with torch.inference_mode():
         model(torch.zeros(1, 3, height, width))
@@ -169,6 +170,7 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
         raise DataError(f"{checkpoint.weights} is an ONNX file, which torch does not run")
     if checkpoint.format != "weights":
         return load_graph(checkpoint.weights, checkpoint.format)
+    # building draws fresh weights, which those of the file replace
     with torch.random.fork_rng(devices=[]):
         model = build_model(
             checkpoint.model, checkpoint.classes, checkpoint.height, checkpoint.width

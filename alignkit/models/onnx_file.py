@@ -79,6 +79,7 @@ def require_shapes(file: Path, *, classes: int, height: int, width: int) -> None
     import onnx
 
     graph = _read(file).graph
+    # older exporters list the weights among the inputs
     weights = {each.name for each in graph.initializer}
     inputs = [each for each in graph.input if each.name not in weights]
     if len(inputs) != 1 or not graph.output:

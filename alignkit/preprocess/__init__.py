@@ -81,6 +81,7 @@ class Resize:
             return int(short * height / width + half), short
         scale = min(self.size[0] / height, self.size[1] / width)
         to_whole = round if self.rounding == "down" else lambda side: int(side + 0.5)
+        # the short side of a very long image must not vanish
         return max(1, to_whole(height * scale)), max(1, to_whole(width * scale))
 
     def _padded(self, resized: Pixels) -> Pixels:
@@ -192,6 +193,8 @@ class Normalise:
         for channel, (mean, std) in enumerate(zip(self.mean, self.std, strict=True)):
             plane = out[..., channel, :, :]
             np.divide(pixels[..., channel], np.float32(255), out=plane, dtype=np.float32)
+            # the order of ToTensor and Normalize, as another one rounds differently; in place, as
+            # a temporary of the whole batch would cost more than the arithmetic
             plane -= np.float32(mean)
             plane /= np.float32(std)
         return out
@@ -243,6 +246,7 @@ class Preprocess:
         if self.decode.orients:
             from alignkit.preprocess.exif import exif_orientation
 
+            # of a turned image the pixels before the turn are not known
             if exif_orientation(encoded) == 1:
                 pixels["decode"] = decoded.image
             oriented = decoded.image

@@ -77,6 +77,7 @@ def _exif_of_chunks(encoded: bytes, *, start: int, kind: bytes, layout: str, tra
         first, second = struct.unpack_from(layout, encoded, position)
         name, length = (first, second) if isinstance(first, bytes) else (second, first)
         if name == kind:
+            # some writers put JPEG's identifier in front here too
             return encoded[position + 8 : position + 8 + length].removeprefix(EXIF_IDENTIFIER)
         position += 8 + length + (trailer or length % 2)
     return b""
@@ -92,6 +93,7 @@ def _orientation_of_tiff(tiff: bytes) -> int:
     for index in range(entries):
         entry = directory + 2 + 12 * index
         tag, kind = struct.unpack_from(order + "HH", tiff, entry)
+        # the standard says SHORT; a LONG is read too, as libraries do
         if tag == ORIENTATION_TAG and kind in (SHORT, LONG):
             width = "H" if kind == SHORT else "I"
             return int(struct.unpack_from(order + width, tiff, entry + 8)[0])

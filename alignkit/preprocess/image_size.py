@@ -79,6 +79,7 @@ def _webp(encoded: bytes) -> ImageSize | None:
     kind = encoded[12:16]
     if kind == b"VP8 ":
         width, height = struct.unpack_from("<HH", encoded, 26)
+        # the upper two bits are a scale
         return height & 0x3FFF, width & 0x3FFF
     if kind == b"VP8L":
         (bits,) = struct.unpack_from("<I", encoded, 21)
@@ -95,6 +96,7 @@ def _tiff(encoded: bytes) -> ImageSize | None:
     sizes = []
     (directory,) = struct.unpack_from(order + "I", encoded, 4)
     seen: set[int] = set()
+    # a damaged chain may lead back to itself
     while directory and directory not in seen:
         seen.add(directory)
         (entries,) = struct.unpack_from(order + "H", encoded, directory)

@@ -133,6 +133,7 @@ def _segments(encoded: bytes) -> Iterator[tuple[int, bytes]]:
         if marker in (START_OF_SCAN, END_OF_IMAGE):
             return
         length = int.from_bytes(encoded[position + 1 : position + 3])
+        # a length counts its own two bytes: less is damage
         if length < 2:
             return
         yield marker, encoded[position + 3 : position + 1 + length]
@@ -144,6 +145,7 @@ def _quantisation_tables(segment: bytes) -> dict[int, tuple[int, ...]]:
     tables = {}
     position = 0
     while position < len(segment):
+        # upper half: 16 bits a step or 8; lower half: the table's number
         wide, number = divmod(segment[position], 16)
         layout = ">64H" if wide else ">64B"
         if position + 1 + struct.calcsize(layout) > len(segment):
@@ -169,9 +171,11 @@ def _mode(components: list[_Component], *, adobe: int | None, jfif: bool) -> Col
         return "grey"
     if count == 3:
         if not jfif and adobe is None:
+            # without a marker libjpeg goes by the components' names
             return "RGB" if bytes(each.id for each in components) == b"RGB" else "YCbCr"
         return "RGB" if not jfif and adobe == 0 else "YCbCr"
     if count == 4:
+        # Adobe's transform: 2 is YCCK, 0 none
         return "YCCK" if adobe == 2 else "CMYK"
     return "other"
 

@@ -52,6 +52,7 @@ def scaled(quality: int) -> QuantisationTable:
     >>> scaled(50) == LUMINANCE
     True
     """
+    # steps are limited to 255, as baseline tables have 8 bits
     percent = 5000 // quality if quality < 50 else 200 - 2 * quality
     return tuple(min(max((step * percent + 50) // 100, 1), 255) for step in LUMINANCE)
 

@@ -34,6 +34,7 @@ class _Coding:
 def _coding(matrix: str, extent: str) -> _Coding:
     red, blue = _LUMA_WEIGHTS[matrix]
     if extent == "limited":
+        # luma in 16..235, chroma in 16..240
         return _Coding(red, blue, 219 / 255, 16.0, 224 / 255)
     return _Coding(red, blue, 1.0, 0.0, 1.0)
 

@@ -83,6 +83,7 @@ class StageMixtures:
             step: dict[FromCandidate, Any] = {}
             for taken in dict.fromkeys(each & decided for each in wanted):
                 source, stage = values[taken & before], mixed.variants[taken & mixed.factors]
+                # identity suffices: `_equal_ones_shared` lets equal inputs be one object
                 computation = (id(source), id(stage))
                 if computation not in outputs:
                     outputs[computation] = self.apply(mixed.stage, stage, source, encoded)
@@ -138,6 +139,7 @@ def mix_stages(
         else:
             stages.append(_mixed_stage(stage, named.get(stage), left[stage], right[stage]))
     factors = dict.fromkeys(factor for mixed in stages for factor in sorted(mixed.factors))
+    # a mixture must not decode what one of the paths refuses
     limit = min(reference.max_pixels, candidate.max_pixels)
     return StageMixtures(tuple(factors), tuple(stages), notes, limit)
 

@@ -64,4 +64,5 @@ def parse_stress(text: str) -> tuple[Stress, ...]:
                 "quality of 1 to 100, for example 420:q90,444:q75"
             )
         stresses.append(Stress(match[1], int(match[2])))
+    # each once, in the order given
     return tuple(dict.fromkeys(stresses))

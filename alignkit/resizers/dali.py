@@ -48,6 +48,7 @@ class DALIResizer:
             device=self.device,
         )
         result = np.array(resized.cpu())
+        # DALI rounds the longer side by itself, and `Resize` has promised a size
         if result.shape[:2] != (height, width):
             size = "{}x{}".format(*result.shape[:2])
             raise ValueError(f"DALI's keep_scale gives {size}, not {height}x{width}")

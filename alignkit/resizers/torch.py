@@ -39,6 +39,7 @@ class TorchResizer:
             torch.from_numpy(planes)[None],
             (height, width),
             mode=self.mode,
+            # interpolate refuses the option for nearest
             align_corners=None if self.mode == "nearest" else self.align_corners,
             antialias=self.antialias,
         )

@@ -58,6 +58,7 @@ def train(
     used = [ids[index] for index in indices]
     parts = training_parts(training, used, len(ids))
     key = content_key(parts)
+    # torch is imported only where a training is run
     if workspace.stored("trainings", key) is None:
         from alignkit.train.fit import fit
 

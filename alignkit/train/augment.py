@@ -46,6 +46,7 @@ def draw(augment: Augment, *, seed: int, epoch: int, ids: Sequence[str]) -> Draw
 
     drawn = words(f"augment:{seed}:{epoch}", ids, 3)
     offsets = (drawn[:, 1:] % np.uint64(2 * augment.crop + 1)).astype(np.int64)
+    # 53 bits, which a float64 holds exactly
     uniform = (drawn[:, 0] >> np.uint64(11)) * 2.0**-53
     return Draws(uniform < augment.flip, offsets[:, 0], offsets[:, 1])
 
@@ -95,4 +96,5 @@ def apply(images: torch.Tensor, draws: Draws, *, crop: int) -> torch.Tensor:
     steps = torch.where(flip, width - 1 - steps, steps)
     columns = torch.from_numpy(draws.left).to(device)[:, None] + steps
     sample = torch.arange(count, device=device)[:, None, None]
+    # crop and flip are one gather
     return pixels[sample, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)

@@ -45,6 +45,7 @@ def score(
 
     Afterwards ``model`` has the buffers of rank 0 on every rank.
     """
+    # the statistics of batch normalisation are each rank's own
     rank.spread(model.buffers())
     model.eval()
     answers: list[tuple[float, list[int], list[int]]] = []
@@ -57,6 +58,7 @@ def score(
     dealt = rank.gather(answers)
     every = [part for parts in dealt for part in parts]
     return Score(
+        # exact, so that the number of ranks does not change the sum
         math.fsum(loss for loss, _, _ in every) / len(images),
         [label for _, labels, _ in every for label in labels],
         [answer for _, _, answers in every for answer in answers],

@@ -128,6 +128,7 @@ def state_of(
         average = AveragedModel(
             model,
             multi_avg_fn=get_ema_multi_avg_fn(recipe.ema),  # type: ignore[no-untyped-call]
+            # the statistics of batch normalisation must fit the averaged weights
             use_buffers=True,
         )
     return TrainingState(

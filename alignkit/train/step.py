@@ -38,6 +38,7 @@ def take_step(
     state.optimiser.zero_grad()
     state.scaler.scale(loss * weight).backward()  # type: ignore[no-untyped-call]
     if recipe.clip_norm is not None:
+        # gradients are clipped at their true size, without the loss's scale
         state.scaler.unscale_(state.optimiser)
         nn.utils.clip_grad_norm_(state.model.parameters(), recipe.clip_norm)
     state.scaler.step(state.optimiser)
