@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import logging
@@ -216,17 +215,19 @@ class Workspace:
     @contextmanager
     def lock(self, folder: Path) -> Iterator[None]:
         """Hold a run's folder for this process; raises `WorkspaceError` if another holds it."""
-        with explained(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            file = (folder / ".lock").open("a+")
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise WorkspaceError(
-                    f"another alignkit is running in {folder}; wait for it, or give this one "
-                    "another folder with --reports DIR"
-                ) from error
+        from filelock import FileLock, Timeout
+
+        try:
+            with explained(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+                # a soft lock would outlive a process that is killed
+                held = FileLock(folder / ".lock", fallback_to_soft=False).acquire(blocking=False)
+        except Timeout as error:
+            raise WorkspaceError(
+                f"another alignkit is running in {folder}; wait for it, or give this one "
+                "another folder with --reports DIR"
+            ) from error
+        with held:
             yield
 
     def _folder(self, kind: Kind, key: str) -> Path:

@@ -16,13 +16,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import torch
 from prepare import bundled_photos
 
-from alignkit.backends import Session
 from alignkit.experiment import load_experiment
 from alignkit.models.architectures import build_model
 from alignkit.outcome import Measured
@@ -96,8 +94,7 @@ def measure(root: Path, options: argparse.Namespace) -> None:
     parts = np.split(rows, range(options.batch, len(rows), options.batch))
     batches = [prepared.batch(each, cell.preprocess.normalise) for each in parts]
     onnx = model_source(cell, checkpoint, sets, workspace).onnx
-    with open_session(cell.runtime, checkpoint, onnx) as opened:
-        session = cast("Session", opened)
+    with open_session(cell.runtime, checkpoint, onnx) as session:
 
         def loop() -> None:
             for batch in batches:
@@ -112,7 +109,7 @@ def measure(root: Path, options: argparse.Namespace) -> None:
                     lambda to=fresh: predict(
                         cell,
                         checkpoint,
-                        opened,
+                        session,
                         prepared,
                         sets.evaluation,
                         batch_size=options.batch,

@@ -21,7 +21,7 @@ from alignkit.resizers.opencv import OpenCVResizer
 from tests.photos import encoded, photo
 
 ROOT = Path(__file__).parents[1]
-BASE = ("pydantic", "pyyaml", "typer", "rich", "scipy", "platformdirs", "jinja2")
+BASE = ("pydantic", "filelock", "pyyaml", "typer", "rich", "scipy", "platformdirs", "jinja2")
 FILE = """\
 # Does this library still give the pixels it gave?
 name: story

@@ -20,13 +20,14 @@ from alignkit.attribute.mixture_metrics import METRICS, Metric, metric_values, w
 from alignkit.attribute.mixtures import Observed, Sessions, labels_of, observe
 from alignkit.attribute.shapley import interaction, shares
 from alignkit.compare.bootstrap import RESAMPLES
-from alignkit.compare.statistics import Estimate, percentile_interval
+from alignkit.compare.statistics import percentile_interval
 from alignkit.preprocess.stage_mixtures import (
     FACTORIAL_LIMIT,
     FromCandidate,
     mix_stages,
     mixtures,
 )
+from alignkit.record import Estimate, FactorShare
 
 if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess
@@ -38,24 +39,13 @@ UNDEFINED = "no class defines it in some mixture"
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What one factor causes of the whole."""
-
-    factor: str
-    """A stage, ``resize+crop``, ``decode.chroma``, ``backend``, ``precision`` or ``runtime``."""
-    effect: Estimate
-    alone: Estimate
-    """With everything else as in the reference; differs from the share by its interactions."""
-
-
-@dataclass(frozen=True, slots=True)
 class Attribution:
     """One metric's change from the reference to the candidate, divided among the factors."""
 
     metric: Metric
     """``pixels`` in grey levels 0..255, ``logits`` in logits; the others are fractions."""
     method: Method
-    shares: tuple[Share, ...]
+    shares: tuple[FactorShare, ...]
     """In the order of the stages; a stage that does not differ is not among them."""
     interaction: Estimate
     """The whole less what each factor does alone: beside the shares for ``one-at-a-time``, divided
@@ -193,7 +183,7 @@ def _attribution(
     reference, whole = values[frozenset()], values[frozenset(factors)]
     parts = shares(factors, values)
     listed = tuple(
-        Share(
+        FactorShare(
             factor,
             _estimate(parts[factor]),
             _estimate(values[frozenset({factor})] - reference),

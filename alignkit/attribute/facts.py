@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from alignkit import record
 from alignkit.attribute import Attribution, PathAttribution
 from alignkit.attribute.mixture_metrics import Metric
-from alignkit.record import AttributionFacts, ShareFacts
+from alignkit.record import AttributionFacts, Estimate
 
 ROUNDING = 1e-9
 """What is left of a zero after sums of floats."""
@@ -43,7 +42,7 @@ def attribution_facts(
 
 def not_attributed(reference: str, candidate: str, reason: str) -> AttributionFacts:
     """The row of two paths that cannot be mixed on these images."""
-    nothing = record.Estimate(value=None, low=None, high=None, reason=reason)
+    nothing = Estimate(None, None, None, reason)
     return AttributionFacts(
         reference=reference,
         candidate=candidate,
@@ -71,9 +70,9 @@ def _facts(
         method=attribution.method,
         images=found.images,
         left_out=len(found.left_out),
-        shares=tuple(ShareFacts.of(share) for share in attribution.shares),
-        interaction=record.Estimate.of(attribution.interaction),
-        total=record.Estimate.of(attribution.total),
+        shares=attribution.shares,
+        interaction=attribution.interaction,
+        total=attribution.total,
         sentence=sentence(attribution),
         notes=found.notes,
         reason=attribution.reason,

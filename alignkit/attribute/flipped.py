@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.attribute.subgroups import Subgroup, kinds_of_images, sentences, subgroups
+from alignkit.attribute.subgroups import kinds_of_images, subgroups
 from alignkit.compare.predictions import aligned
 from alignkit.outcome import Measured
-from alignkit.record import FlippedFacts, SubgroupFacts
+from alignkit.record import FlippedFacts
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
@@ -106,7 +106,7 @@ def _facts(
         images=images,
         seeds=len(both),
         flipped=flipped,
-        subgroups=tuple(map(_stored, found)),
+        subgroups=found,
         reason="" if found else _reason(flipped, images),
     )
 
@@ -115,7 +115,3 @@ def _reason(flipped: int, images: int) -> str:
     if flipped == 0:
         return NONE_FLIPPED
     return ALL_FLIPPED if flipped == images else TOO_FEW
-
-
-def _stored(each: Subgroup) -> SubgroupFacts:
-    return SubgroupFacts.of(each).model_copy(update={"sentence": "".join(sentences([each]))})

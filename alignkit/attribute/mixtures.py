@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
+from alignkit.backends import Session
 from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import NothingCompared
 from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, StageMixtures
@@ -27,16 +28,7 @@ if TYPE_CHECKING:
 IMAGES = 16
 """Images whose mixtures are in memory together."""
 
-
-class Predicts(Protocol):
-    """A model loaded in a runtime."""
-
-    def predict(self, batch: Batch) -> Logits:
-        """(samples, 3, height, width) float32 → (samples, classes) float32."""
-        ...
-
-
-Sessions: TypeAlias = Mapping[FromCandidate, Predicts]
+Sessions: TypeAlias = Mapping[FromCandidate, Session]
 """One model in its runtimes: the runtime factors taken from the candidate → the session that has
 them. ``{frozenset(): s}`` for one runtime; with ``{frozenset({"precision"}): t}`` besides for two.
 All subsets of the runtime factors must be there."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from alignkit.attribute.facts import not_attributed
 from alignkit.attribute.runs import attribute_stored
-from alignkit.backends import FileSession
 from alignkit.errors import NothingCompared
 from alignkit.outcome import Measured
 from alignkit.plan.attribution import PlannedAttribution, planned_attributions
@@ -19,7 +18,7 @@ from alignkit.progress import Progress, advancing
 from alignkit.record import AttributionFacts
 
 if TYPE_CHECKING:
-    from alignkit.attribute.mixtures import Predicts
+    from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Evaluation, Plan
     from alignkit.plan.runtime import Runtime
@@ -64,7 +63,7 @@ def _opened(
     checkpoints: Mapping[str, Checkpoint],
     sets: Sets,
     workspace: Workspace,
-) -> Iterator[list[dict[Runtime, Predicts]]]:
+) -> Iterator[list[dict[Runtime, Session]]]:
     """Open each model's sessions, by runtime; close all when the block ends."""
     cells = {
         (each.training.key, each.runtime): each
@@ -72,12 +71,10 @@ def _opened(
         if each.evaluated_with == planned.reference.name
     }
 
-    def session(model: str, runtime: Runtime) -> Predicts:
+    def session(model: str, runtime: Runtime) -> Session:
         checkpoint = checkpoints[model]
         file = model_file(cells[model, runtime], checkpoint, sets, workspace)
-        opened = stack.enter_context(open_session(runtime, checkpoint, file))
-        assert not isinstance(opened, FileSession)  # those have a path of their own
-        return opened
+        return stack.enter_context(open_session(runtime, checkpoint, file))
 
     with ExitStack() as stack:
         yield [

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from alignkit.attribute import Attribution, MixtureValues, PathAttribution, attribute, measure
 from alignkit.attribute.facts import attribution_facts
 from alignkit.attribute.mixture_metrics import Metric
-from alignkit.attribute.mixtures import Predicts, Sessions, observe
+from alignkit.attribute.mixtures import Sessions, observe
 from alignkit.attribute.switches import attribute_decode
+from alignkit.backends import Session
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.outcome import Skipped
 from alignkit.plan.attribution import PlannedAttribution
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with (images done, of)."""
-Models: TypeAlias = "Sequence[Mapping[Runtime, Predicts]]"
+Models: TypeAlias = "Sequence[Mapping[Runtime, Session]]"
 """Each model, one a seed, in every runtime."""
 
 
@@ -140,7 +141,7 @@ def _unmixed(mixed: StageMixtures, inside: PathAttribution | Skipped) -> tuple[s
     return (f"inside decode: {inside.reason}",)
 
 
-def _sessions(model: Mapping[Runtime, Predicts]) -> Sessions:
+def _sessions(model: Mapping[Runtime, Session]) -> Sessions:
     base, *others = model
     apart = {frozenset({_name(runtime)}): model[runtime] for runtime in others}
     return {frozenset(): model[base], **apart}

@@ -11,7 +11,7 @@ every comparison made.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,8 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.compare.metrics import softmax_margin
-from alignkit.compare.statistics import ALPHA, Estimate, holm, percentile_interval
+from alignkit.compare.statistics import ALPHA, holm, percentile_interval
+from alignkit.record import Estimate, Subgroup
 
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
@@ -32,30 +33,6 @@ MINUS = "\N{MINUS SIGN}"
 THIRDS = ("lowest third", "middle third", "highest third")
 
 
-@dataclass(frozen=True, slots=True)
-class Subgroup:
-    """One kind of image against all others."""
-
-    dimension: str
-    kind: str
-    images: int
-    churn: float
-    """Share of predictions that changed, mean over seeds."""
-    elsewhere: float
-    """The same of all other images."""
-    difference: Estimate
-    """``churn - elsewhere``; the interval is a bootstrap of each side's images by themselves."""
-    p: float
-    """Fisher's exact test, two-sided."""
-    p_adjusted: float
-    """After Holm, over all kinds of all dimensions."""
-
-    @property
-    def significant(self) -> bool:
-        """Whether the difference is not put down to chance, all comparisons considered."""
-        return self.p_adjusted < ALPHA
-
-
 def subgroups(
     reference: Sequence[Predictions],
     candidate: Sequence[Predictions],
@@ -64,7 +41,7 @@ def subgroups(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[Subgroup, ...]:
-    """Every kind of every dimension, the least p first.
+    """Every kind of every dimension, the least p first, and a sentence where it is significant.
 
     The predictions, one pair a seed, are of the same images in the same order; ``kinds`` gives each
     dimension's kind of each image, besides class and margin, which are found here. Kinds with too
@@ -86,7 +63,11 @@ def subgroups(
             chosen, p_values, holm(p_values), strict=True
         )
     ]
-    return tuple(sorted(found, key=lambda each: (each.p_adjusted, each.p)))
+    found.sort(key=lambda each: (each.p_adjusted, each.p))
+    return tuple(
+        replace(each, sentence=_sentence(each)) if each.p_adjusted < ALPHA else each
+        for each in found
+    )
 
 
 def _own_kinds(reference: Sequence[Predictions]) -> dict[str, Sequence[str]]:
@@ -180,11 +161,6 @@ def kinds_of_images(
     if pixels is not None:
         kinds["edge energy"] = thirds([edge_energy(each) for each in pixels])
     return {dimension: values for dimension, values in kinds.items() if len({*values}) > 1}
-
-
-def sentences(found: Sequence[Subgroup]) -> tuple[str, ...]:
-    """What is significant, a sentence each; nothing else is said."""
-    return tuple(_sentence(each) for each in found if each.significant)
 
 
 def _sentence(each: Subgroup) -> str:

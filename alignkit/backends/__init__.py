@@ -9,7 +9,7 @@ The contract every backend keeps, and the conformance tests check:
 - a session receives the same ``float32`` `Batch` as every other backend's and returns ``float32``
   `Logits`, whatever it computes in;
 - a backend that preprocesses by itself (an endpoint, an engine with a decoder in front) names its
-  ``own_path`` instead, and its session is a `FileSession`: it receives encoded files;
+  ``own_path`` instead, and its session receives `EncodedFiles`;
 - what generates kernels for a model is part of its cells' keys: such a backend is a `Compiler`;
 - a backend that converts or compiles a model first is a `Builder`. For int8 it is handed training
   images of the path the model was trained with, never evaluation images;
@@ -27,7 +27,7 @@ from alignkit.plugins import Plugin
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from alignkit.arrays import Batch, Logits
+    from alignkit.arrays import Logits
     from alignkit.models.checkpoint import Checkpoint, EngineSource
     from alignkit.preprocess import Normalise
 
@@ -47,11 +47,27 @@ class CalibrationSet:
     """As many of every class, drawn from all, or the first ones."""
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedFiles:
+    """Images for a session that decodes and preprocesses by itself."""
+
+    files: Sequence[bytes]
+    normalise: Normalise
+    """The one the model was trained with, for a session that does not know it."""
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+
 class Session(Protocol):
     """A model loaded in a runtime, ready to predict."""
 
-    def predict(self, batch: Batch) -> Logits:
-        """(samples, 3, height, width) float32 → (samples, classes) float32."""
+    def predict(self, inputs: Any, /) -> Logits:
+        """Return (images, classes) float32.
+
+        ``inputs`` is an `alignkit.arrays.Batch`, (images, 3, height, width) float32, or
+        `EncodedFiles` where the backend has its ``own_path``.
+        """
         ...
 
     def effective(self) -> dict[str, str]:
@@ -63,26 +79,6 @@ class Session(Protocol):
 
     def close(self) -> None:
         """Free the runtime's memory."""
-        ...
-
-
-@runtime_checkable
-class FileSession(Protocol):
-    """A session that decodes and preprocesses by itself; it has `Session`'s other methods."""
-
-    def predict_files(self, files: Sequence[bytes], normalise: Normalise) -> Logits:
-        """Encoded images → (images, classes) float32.
-
-        ``normalise`` is the one the model was trained with, for a session that does not know it.
-        """
-        ...
-
-    def effective(self) -> dict[str, str]:
-        """As `Session.effective`."""
-        ...
-
-    def close(self) -> None:
-        """As `Session.close`."""
         ...
 
 
@@ -110,9 +106,7 @@ class Backend(Protocol):
         """Why the precision cannot run here; empty if it can."""
         ...
 
-    def open(
-        self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision
-    ) -> Session | FileSession:
+    def open(self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision) -> Session:
         """Load the model. Raises if the precision cannot be had exactly.
 
         ``onnx`` is the exported file; where a `Builder` built an engine, the folder it filled.

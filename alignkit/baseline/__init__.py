@@ -22,14 +22,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from alignkit.errors import BaselineError
 from alignkit.preprocess import Preprocess, StageName
+from alignkit.record import Count, Stored
+from alignkit.record.document import refuse_newer
 from alignkit.workspace import write_atomically
-
-FORMAT = 1
-# 1: 2026-11, first format.
 
 FOLDER = "alignkit.baseline"
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -40,11 +39,7 @@ Begins: TypeAlias = Mapping[str, StageName | None]
 """Path → the first stage that can have changed since it was approved; ``None`` if none can."""
 
 
-class _Stored(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class StageLine(_Stored):
+class StageLine(Stored):
     """What one stage of a path made of one image."""
 
     path: str
@@ -73,7 +68,7 @@ class StageLine(_Stored):
         return self.path, self.image, self.stage
 
 
-class MetricLine(_Stored):
+class MetricLine(Stored):
     """A metric of one entry of a matrix."""
 
     trained_with: str
@@ -81,7 +76,7 @@ class MetricLine(_Stored):
     backend: str
     precision: str
     metrics: dict[str, float | None]
-    predictions: dict[str, str] = {}
+    predictions: dict[str, str] = {}  # noqa: RUF012 - pydantic copies defaults
     """Seed → predicted class of every image; see `alignkit.baseline.answers`."""
 
     @property
@@ -90,10 +85,11 @@ class MetricLine(_Stored):
         return self.trained_with, self.evaluated_with, self.backend, self.precision
 
 
-class Head(_Stored):
+class Head(Stored):
     """The first line of the file."""
 
     format: Literal[1] = 1
+    # 1: 2026-11, first format.
     alignkit: str
     name: str
     environment: dict[str, str]
@@ -106,7 +102,7 @@ class Head(_Stored):
     """Fingerprint of the images."""
     code: str = ""
     """Hash of the modules of alignkit that decide the pixels."""
-    lines: Annotated[int, Field(ge=0)]
+    lines: Count
     """Lines that follow, so that a cut file is known."""
 
 
@@ -245,10 +241,7 @@ def _head(path: Path, text: str) -> Head:
         found = stored["format"]
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(path, "its first line is no head") from error
-    if isinstance(found, int) and found > FORMAT:
-        raise BaselineError(
-            f"{path} has format {found}, this alignkit reads up to {FORMAT}; update alignkit"
-        )
+    refuse_newer(path, found, Head, BaselineError)
     try:
         return Head.model_validate(stored)
     except ValidationError as error:
@@ -269,7 +262,7 @@ def write_baseline(folder: Path, baseline: Baseline) -> Path:
 
 def baseline_text(baseline: Baseline) -> str:
     """The file's text."""
-    rows: list[BaseModel] = [baseline.lines[key] for key in sorted(baseline.lines)]
+    rows: list[Stored] = [baseline.lines[key] for key in sorted(baseline.lines)]
     rows += [baseline.metrics[key] for key in sorted(baseline.metrics)]
     head = baseline.head.model_copy(update={"lines": len(rows)})
     return "".join(

@@ -10,10 +10,11 @@ import base64
 import json
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from alignkit.errors import BaselineError
-from alignkit.record import DriftFacts, LogitDistance
+from alignkit.record import Drift, LogitDistance
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
@@ -55,12 +56,11 @@ def unpack(packed: str) -> Predictions:
         ) from error
 
 
-def drift_since(before: Sequence[str], after: Sequence[str]) -> DriftFacts:
+def drift_since(before: Sequence[str], after: Sequence[str]) -> Drift:
     """Drift of packed predictions, one pair a seed; raises as `alignkit.compare.drift`."""
-    from alignkit.compare.bootstrap import RESAMPLES
-    from alignkit.findings.drift import drift_facts
+    from alignkit.compare import drift
 
     sides = [[unpack(each) for each in side] for side in (before, after)]
-    facts = drift_facts(sides[0], sides[1], RESAMPLES)
+    found = drift(*sides)
     unknown = LogitDistance(max_abs=None, mean_abs=None, cosine=None, reason=NO_LOGITS)
-    return facts.model_copy(update={"logits": unknown})
+    return replace(found, logits=unknown)

@@ -6,7 +6,6 @@ what the reviewer saw, and none is ever removed.
 
 from __future__ import annotations
 
-import fcntl
 import getpass
 import json
 import os
@@ -19,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from alignkit.baseline import (
     Baseline,
@@ -33,11 +32,8 @@ from alignkit.baseline import (
 )
 from alignkit.errors import BaselineError, ConfigError
 from alignkit.findings.environment import git_revision
+from alignkit.record import Stored
 from alignkit.workspace import content_key, explained, write_atomically
-
-
-class _Stored(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +53,14 @@ class LineChange:
         return self.new.key
 
 
-class MetricChange(_Stored):
+class MetricChange(Stored):
     """The metrics of a matrix entry, before and after."""
 
     old: MetricLine | None
     new: MetricLine
 
 
-class LineValue(_Stored):
+class LineValue(Stored):
     """What is kept of a line in an approval: enough to know it again."""
 
     sha256: str | None
@@ -72,7 +68,7 @@ class LineValue(_Stored):
     mean: tuple[float, float, float] | None
 
 
-class ApprovedLine(_Stored):
+class ApprovedLine(Stored):
     """One line, old → new."""
 
     path: str
@@ -82,7 +78,7 @@ class ApprovedLine(_Stored):
     new: LineValue
 
 
-class Approval(_Stored):
+class Approval(Stored):
     """One act of approving."""
 
     format: Literal[1] = 1
@@ -175,7 +171,7 @@ def approve(
             fingerprint=now.fingerprint,
             versions_before=known.head.versions if known else {},
             versions_after=now.head.versions,
-            lines=tuple(_kept(change) for change in accepted),
+            lines=tuple(map(_kept, accepted)),
             metrics=tuple(_without_predictions(change) for change in measured),
         )
         # the record first: a crash between the two leaves an approval without effect, and never
@@ -188,23 +184,13 @@ def approve(
 
 
 def _kept(change: LineChange) -> ApprovedLine:
-    return ApprovedLine(
-        path=change.path,
-        image=change.image,
-        stage=change.stage,
-        old=_value(change.old) if change.old else None,
-        new=_value(change.new),
-    )
+    return ApprovedLine.model_validate(change, from_attributes=True)
 
 
 def _without_predictions(change: MetricChange) -> MetricChange:
     none: dict[str, dict[str, str]] = {"predictions": {}}
     old = change.old.model_copy(update=none) if change.old else None
     return MetricChange(old=old, new=change.new.model_copy(update=none))
-
-
-def _value(line: StageLine) -> LineValue:
-    return LineValue(sha256=line.sha256, outcome=line.outcome, mean=line.mean)
 
 
 def _merged(
@@ -286,9 +272,10 @@ def _git(key: str) -> str:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the folder until done; a second process waits for the first."""
+    from filelock import FileLock
+
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("a+")
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        held = FileLock(folder / ".lock", fallback_to_soft=False).acquire()
+    with held:
         yield

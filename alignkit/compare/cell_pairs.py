@@ -7,39 +7,24 @@ cells, so each cell is resampled once and a pair takes the difference; only chur
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import reduce
 from itertools import combinations
-from operator import add
 
 import numpy as np
 from scipy import sparse
 
 from alignkit.arrays import FloatArray
-from alignkit.compare import estimate_from
+from alignkit.compare import change_fields, estimate_from
 from alignkit.compare.bootstrap import RESAMPLES, indicators, resampled_counts
 from alignkit.compare.hierarchy import Spread, joined_interval
-from alignkit.compare.metrics import METRICS, Flips, averages, flips
+from alignkit.compare.metrics import METRICS, averages
 from alignkit.compare.predictions import Predictions
-from alignkit.compare.statistics import Estimate, change_p, detectable_effect
+from alignkit.compare.statistics import change_p
 from alignkit.compare.totals import pair_up
 from alignkit.errors import NothingCompared
+from alignkit.record import CellPair
 
 _CellDraws = dict[str, FloatArray]
 """Every metric of one cell and seed, (1 + resamples,): observed first, then of each resample."""
-
-
-@dataclass(frozen=True, slots=True)
-class CellPair:
-    """Later cell minus earlier cell; the fields are those of `alignkit.compare.Drift`."""
-
-    n: int
-    seeds: int
-    metrics: dict[str, Estimate]
-    p_values: dict[str, float]
-    churn: Estimate
-    flips: Flips
-    detectable: float
 
 
 def cell_pairs(
@@ -121,16 +106,12 @@ def _pair(
                 value, images_error=float(spread.images), seeds_error=float(spread.seeds),
                 images=n, seeds=seeds, flipped=flipped,
             )  # fmt: skip
-    correct = [(b.predicted == b.labels) * 1 - (a.predicted == a.labels) for a, b in pairs]
     return CellPair(
-        n=n,
-        seeds=seeds,
+        **change_fields(pairs),
         metrics=metrics,
         p_values=p_values,
         # widened by Student's quantile, an interval may leave 0..1
         churn=estimate_from(churn, interval.clip(0, 1)),
-        flips=reduce(add, (flips(a.labels, a.predicted, b.predicted) for a, b in pairs)),
-        detectable=detectable_effect(n, float(np.mean(np.mean(correct, axis=0) ** 2))),
     )
 
 

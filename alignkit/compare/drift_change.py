@@ -10,9 +10,10 @@ from alignkit.arrays import FloatArray
 from alignkit.compare.bootstrap import RESAMPLES, resampled_counts
 from alignkit.compare.hierarchy import joined_draws, spread_of
 from alignkit.compare.predictions import Predictions
-from alignkit.compare.statistics import Estimate, percentile_interval
+from alignkit.compare.statistics import percentile_interval
 from alignkit.compare.totals import PredictionTotals, pair_up
 from alignkit.errors import DataError
+from alignkit.record import Estimate
 
 ReferenceAndCandidate = tuple[Sequence[Predictions], Sequence[Predictions]]
 """Predictions of the reference and of the candidate, one for each seed."""

@@ -12,12 +12,13 @@ wrong for every label and a prediction of no class.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray, Labels, Logits
+from alignkit.record import LogitDistance
 
 NO_PREDICTION = -1
 _AVERAGES = ("macro", "micro", "weighted")
@@ -116,11 +117,6 @@ def averages(
     return out
 
 
-def churn(reference: Labels, candidate: Labels) -> float | None:
-    """Compute the share of samples whose predicted class changed: 1 - top-1 agreement."""
-    return float(np.mean(reference != candidate)) if len(reference) else None
-
-
 @dataclass(frozen=True, slots=True)
 class Flips:
     """Changes of predicted classes from the reference to the candidate, in samples."""
@@ -148,41 +144,16 @@ def flips(labels: Labels, reference: Labels, candidate: Labels) -> Flips:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LogitDistance:
-    """Distance of two models' logits on the same samples, over those finite in both.
-
-    |Δ| is taken of each value: there are samples times classes of them.
-    """
-
-    max_abs: float | None
-    mean_abs: float | None
-    cosine: float | None
-    """Cosine similarity, mean over the samples whose logits are not all zero."""
-    compared: int
-    """Samples finite in both."""
-    non_finite: int
-    """Samples with a NaN or infinite logit on either side."""
-    reason: str = ""
-    """Reason why a distance is ``None``."""
-    p50: float | None = None
-    p99: float | None = None
-    p99_9: float | None = None
-    """Quantiles of |Δ|, linear between order statistics."""
-    inside: dict[float, int] = field(default_factory=dict)
-    """Each of `_TOLERANCES` → samples of which no logit differs by more."""
-    same_top: dict[int, int] = field(default_factory=dict)
-    """k → samples whose k most likely classes are the same, in any order; k is each of `_TOP` below
-    the number of classes."""
-
-
 _TOLERANCES = (1e-5, 1e-3, 1e-2)
 _TOP = (1, 5)
 _QUANTILES = (0.5, 0.99, 0.999)
 
 
 def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
-    """Compare two (samples, classes) arrays; sums are kept in float64, quantiles in float32."""
+    """Compare two (samples, classes) arrays; sums are kept in float64, quantiles in float32.
+
+    Samples with a NaN or infinite logit on either side are left out.
+    """
     classes = reference.shape[1]
     distances = np.empty(reference.shape, np.float32)
     similar, directed, absolute, compared = 0.0, 0, 0.0, 0
@@ -200,9 +171,8 @@ def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
         similar += float(cosines.sum())
         directed += len(cosines)
         compared += len(left)
-    lost = len(reference) - compared
     if not compared:
-        return LogitDistance(None, None, None, 0, lost, "no sample has finite logits on both sides")
+        return LogitDistance(None, None, None, "no sample has finite logits on both sides")
     largest = float(distances[:compared].max())
     # in place: the array is large and not used again
     quantiles = np.quantile(distances[:compared], _QUANTILES, overwrite_input=True).tolist()
@@ -211,13 +181,12 @@ def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
         mean_abs=absolute / (compared * classes),
         cosine=similar / directed if directed else None,
         compared=compared,
-        non_finite=lost,
         reason="" if directed else "the logits of every sample are zero: no direction to compare",
         p50=quantiles[0],
         p99=quantiles[1],
         p99_9=quantiles[2],
-        inside=inside,
-        same_top=same_top,
+        inside={f"{tolerance:.0e}": count for tolerance, count in inside.items()},
+        same_top={str(k): count for k, count in same_top.items()},
     )
 
 

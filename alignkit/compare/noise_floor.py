@@ -1,51 +1,41 @@
-"""`NoiseFloor`: differences between seeds alone; differences of rows must exceed it."""
+"""`NoiseFloor` of a path: differences between seeds alone; differences of rows must exceed it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
-from alignkit.compare.metrics import churn
+import numpy as np
+
 from alignkit.compare.predictions import Predictions
-from alignkit.errors import DataError
+from alignkit.errors import DataError, NothingCompared
+from alignkit.record import NoiseFloor
 
 
-@dataclass(frozen=True, slots=True)
-class NoiseFloor:
-    """Differences between trainings that differ in their seed and in nothing else."""
+def noise_floor(preprocess: str, trainings: Mapping[int, Predictions]) -> NoiseFloor:
+    """Compare the models of several seeds, seed → predictions, on the same images.
 
-    metrics: dict[str, float]
-    """Greatest minus least value of each of `alignkit.compare.metrics.METRICS` that every seed's
-    model defines; empty for one seed."""
-    churn: float | None
-    """Mean over the pairs of seeds of 1 - top-1 agreement."""
-    reason: str = ""
-    """Reason why nothing could be measured."""
-
-
-def noise_floor(trainings: Sequence[Predictions]) -> NoiseFloor:
-    """Compare the models of several seeds on the same images.
-
-    Raise `DataError` if the images are not the same in the same order.
+    Raise `NothingCompared` for one seed or no image, `DataError` if the images are not the same in
+    the same order.
     """
-    if len(trainings) < 2:
-        reason = "one seed only: train with two seeds or more to see what a seed does"
-        return NoiseFloor({}, None, reason)
-    if any(each.ids != trainings[0].ids for each in trainings):
+    models = list(trainings.values())
+    if len(models) < 2:
+        raise NothingCompared("one seed only: train with two seeds or more to see what a seed does")
+    if any(each.ids != models[0].ids for each in models):
         raise DataError("a noise floor needs every seed's predictions of the same images")
-    measured = [each.counts().metrics() for each in trainings]
+    if not len(models[0]):
+        raise NothingCompared("no image was predicted")
+    measured = [each.counts().metrics() for each in models]
     churns = [
-        value
-        for first, second in combinations(trainings, 2)
-        if (value := churn(first.predicted, second.predicted)) is not None
+        float(np.mean(one.predicted != other.predicted)) for one, other in combinations(models, 2)
     ]
     return NoiseFloor(
+        preprocess=preprocess,
+        seeds=tuple(trainings),
         metrics={
             name: spread for name in measured[0] if (spread := _range(measured, name)) is not None
         },
-        churn=sum(churns) / len(churns) if churns else None,
-        reason="" if churns else "no image was predicted",
+        churn=sum(churns) / len(churns),
     )
 
 

@@ -20,18 +20,6 @@ NORMAL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
 _MOST = 10**9  # images or seeds: nobody can act on advice to take more
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A measured value with its interval."""
-
-    value: float | None
-    low: float | None
-    """Lower end of the 95 % interval."""
-    high: float | None
-    reason: str = ""
-    """Reason why there is no value or no interval."""
-
-
 def percentile_interval(draws: FloatArray) -> FloatArray:
     """Compute (…, resamples) → (2, …): the 2.5th and 97.5th percentile of the last axis.
 

@@ -6,7 +6,6 @@ everything in it can be made again.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import shutil
@@ -54,10 +53,11 @@ def made_once(folder: Path, *, damage: Callable[[Path], str], make: Callable[[Pa
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
+    from filelock import FileLock
+
     with explained_cache():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with (folder.parent / f"{folder.name}.lock").open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with FileLock(folder.parent / f"{folder.name}.lock", fallback_to_soft=False):
             yield
 
 

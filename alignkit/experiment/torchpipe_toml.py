@@ -3,6 +3,11 @@
 A key above the first section holds for every node that does not set it; a section ``[global]`` is
 dropped (``omniback.parse``). Nodes follow each other by ``next``. The import ends at the model:
 TensorrtTensor's ``mean`` and ``std``, of values in 0..255, are `Normalise`.
+
+A ``backend`` is read as the backends it calls, in order. Nesting is flattened, for it decides who
+schedules and not what is computed: ``S[A,B]``, ``Sequential[A,B]`` and ``StreamGuard[S[A,B]]`` all
+call A, then B. torchpipe fails for a bare ``A,B``, and passes arguments in parentheses to no
+backend of an image.
 """
 
 from __future__ import annotations
@@ -15,12 +20,15 @@ from typing import Any
 
 from alignkit.errors import ConfigError
 from alignkit.experiment.stages import Stages
-from alignkit.experiment.torchpipe_backend import BACKENDS, SCHEDULING
-from alignkit.experiment.torchpipe_chain import backends_of, wrappers_of
+from alignkit.experiment.torchpipe_backend import BACKENDS, GONE, SCHEDULING
 from alignkit.experiment.torchpipe_image import image_stages
 
 ALONE = "default_node_name"
 """The name torchpipe gives to the node of a file without sections."""
+SEQUENTIAL = ("S", "Sequential")
+WRAPPERS = ("SyncTensor", "StreamGuard", "With", "StreamPool", "TorchStreamPool")
+"""Which stream runs, and when it is waited for; no pixels."""
+_TOKEN = re.compile(r"[\[\],;()]|[^\[\],;()]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +169,47 @@ def _read_by(node: Node) -> set[str] | None:
     if any(name not in BACKENDS for name in node.chain):
         return None
     return {*SCHEDULING, *(key for name in node.chain for key in BACKENDS[name].reads)}
+
+
+def backends_of(chain: str) -> tuple[str, ...]:
+    """The names called, in order, without those that only hold or schedule others.
+
+    Raises `ConfigError` for what has no fixed order, or is no backend at all.
+
+    >>> backends_of("S[DecodeMat, ResizeMat, StreamGuard[Mat2Tensor]]")
+    ('DecodeMat', 'ResizeMat', 'Mat2Tensor')
+    """
+    tokens = [token.strip() for token in _TOKEN.findall(chain) if token.strip()]
+    _check_chain(chain, tokens)
+    return tuple(token for token in tokens if token not in {"[", "]", ",", *SEQUENTIAL, *WRAPPERS})
+
+
+def wrappers_of(chain: str) -> set[str]:
+    """The names that hold or schedule others."""
+    return {token.strip() for token in _TOKEN.findall(chain)} & set(WRAPPERS)
+
+
+def _check_chain(chain: str, tokens: list[str]) -> None:
+    if gone := [token for token in tokens if token in GONE]:
+        raise ConfigError(f"torchpipe 0.2.25 no longer has the backend {gone[0]!r}")
+    if "(" in tokens:
+        inner = tokens[tokens.index("(") + 1]
+        why = (
+            "a fallback decoder; an image must be decoded by one and the same"
+            if inner in ("or", ")")
+            else "torchpipe 0.2.25 passes it to no backend of an image; write it as a key"
+        )
+        raise ConfigError(f"'({inner})': {why}")
+    if ";" in tokens:
+        raise ConfigError(f"{chain!r}: parts joined by ';' have no one order")
+    depth = -1 if tokens[:1] == ["["] else 0
+    for part, following in zip(tokens, [*tokens[1:], ""], strict=True):
+        depth += {"[": 1, "]": -1}.get(part, 0)
+        if depth < 0 or (part == "," and (depth == 0 or following in {"", ",", "]"})):
+            break
+        if following == "[" and part not in {*SEQUENTIAL, *WRAPPERS}:
+            raise ConfigError(f"{part!r} holds other backends; alignkit knows not in which order")
+    else:
+        if depth == 0 and tokens:
+            return
+    raise ConfigError(f"{chain!r} is no backend; write a sequence as 'S[DecodeMat,ResizeMat]'")

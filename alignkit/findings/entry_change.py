@@ -38,8 +38,7 @@ def entry_change(
         reason = "no seed was measured with both"
         return dict.fromkeys(metrics, Estimate(value=None, low=None, high=None, reason=reason))
     sides = [_sides(predicted, each, seeds) for each in (before, after)]
-    changes = drift_change(sides[0], sides[1], metrics, resamples=resamples)
-    return {metric: Estimate.of(each) for metric, each in changes.items()}
+    return drift_change(sides[0], sides[1], metrics, resamples=resamples)
 
 
 def _sides(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from alignkit.compare import drift
 from alignkit.compare.metrics import METRICS, logit_distance, predicted_classes
 from alignkit.compare.noise_floor import noise_floor
 from alignkit.compare.predictions import Predictions, mean_metrics
 from alignkit.compare.statistics import holm
-from alignkit.findings.drift import drift_facts, logit_facts
 from alignkit.findings.provenance import state_of
 from alignkit.outcome import Measured
 from alignkit.record import (
@@ -82,7 +83,7 @@ def corrected(entries: Sequence[MatrixEntry]) -> tuple[MatrixEntry, ...]:
         for (index, _), p in zip(tested, adjusted, strict=True):
             found[index][metric] = p
     return tuple(
-        entry.model_copy(update={"drift": entry.drift.model_copy(update={"holm": p_values})})
+        entry.model_copy(update={"drift": replace(entry.drift, holm=p_values)})
         if entry.drift
         else entry
         for entry, p_values in zip(entries, found, strict=True)
@@ -91,11 +92,11 @@ def corrected(entries: Sequence[MatrixEntry]) -> tuple[MatrixEntry, ...]:
 
 def floor_facts(predicted: Sequence[Predicted]) -> tuple[NoiseFloor, ...]:
     """What another seed alone does to each row's aligned cell; needs two seeds."""
-    rows: dict[str, list[Predicted]] = {}
+    rows: dict[str, dict[int, Predictions]] = {}
     for each in predicted:
-        if each.evaluation.aligned and predictions_of(each) is not None:
-            rows.setdefault(_row(each), []).append(each)
-    return tuple(_floor(name, members) for name, members in rows.items() if len(members) > 1)
+        if each.evaluation.aligned and (made := predictions_of(each)) is not None:
+            rows.setdefault(_row(each), {})[each.seed] = made
+    return tuple(noise_floor(name, seeds) for name, seeds in rows.items() if len(seeds) > 1)
 
 
 def _row(predicted: Predicted) -> str:
@@ -153,7 +154,7 @@ def _cell(
         numeric=numeric_facts([(base, predicted)]),
         builds=predicted.builds,
         predictions=_artifact(predictions, folder, predicted, base),
-        drift=None if against is None else drift_facts([against], [predictions], resamples),
+        drift=None if against is None else drift([against], [predictions], resamples=resamples),
     )
 
 
@@ -223,7 +224,7 @@ def numeric_facts(
     found = logit_distance(before, after)
     flips = int((predicted_classes(before) != predicted_classes(after)).sum())
     return NumericDrift(
-        n=len(before), flips=flips, non_finite=found.non_finite, logits=logit_facts(found)
+        n=len(before), flips=flips, non_finite=len(before) - found.compared, logits=found
     )
 
 
@@ -267,7 +268,7 @@ def _matrix_entry(
         reason=reason,
         seeds=tuple(each.seed for each in ran),
         metrics=mean_metrics(sides[1]),
-        drift=None if is_aligned or not ran else drift_facts(*sides, resamples),
+        drift=None if is_aligned or not ran else drift(*sides, resamples=resamples),
         fraction=members[0].evaluation.training.fraction,
         unsuited=all(each.evaluation.unsuited for each in members),
         numeric=numeric_facts([*zip(bases, members, strict=True)]),
@@ -306,14 +307,3 @@ def _sides(
 ) -> tuple[list[Predictions], list[Predictions]]:
     both = [(predictions_of(left), predictions_of(right)) for left, right in pairs]
     return [left for left, _ in both if left], [right for _, right in both if right]
-
-
-def _floor(name: str, members: Sequence[Predicted]) -> NoiseFloor:
-    found = noise_floor([each for each in map(predictions_of, members) if each is not None])
-    assert found.churn is not None  # two seeds or more, each with predictions
-    return NoiseFloor(
-        preprocess=name,
-        seeds=tuple(each.seed for each in members),
-        metrics=found.metrics,
-        churn=found.churn,
-    )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from alignkit.compare.cell_pairs import cell_pairs
-from alignkit.findings.drift import change_facts
 from alignkit.findings.matrix import entry_place, predictions_of
 from alignkit.record import RowPair
 
@@ -42,6 +42,11 @@ def pairs_of(
         resamples=resamples,
     )
     return [
-        RowPair(trained_with=row, reference=columns[i], candidate=columns[j], **change_facts(pair))
+        RowPair(
+            trained_with=row,
+            reference=columns[i],
+            candidate=columns[j],
+            **{each.name: getattr(pair, each.name) for each in fields(pair)},
+        )
         for (i, j), pair in found.items()
     ]

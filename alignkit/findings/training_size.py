@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, get_args
 
 from alignkit.findings.entry_change import drift_of, entry_change
 from alignkit.record import Estimate, MatrixEntry, TrainingFacts
+from alignkit.record.cell import DriftMetric, SizeCurve, SizePoint
 from alignkit.record.place import paths_of, row_name
-from alignkit.record.training_size import DriftMetric, SizeCurve, SizePoint
 
 if TYPE_CHECKING:
     from alignkit.predict.cells import Predicted

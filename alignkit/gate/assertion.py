@@ -127,7 +127,7 @@ def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Ver
         gate,
         Evidence(
             pixels=pixel_stages(diffs),
-            coverage=(coverage_diff(diffs),),
+            coverage_diffs=(coverage_diff(diffs),),
             paths=(path_facts(a, None), path_facts(b, None)),
         ),
         controls=self_test_controls(a, samples),
@@ -159,7 +159,7 @@ def _of_results(
     facts = pixel_stage(total, reference="reference", candidate="candidate")
     covered = CoverageDiff(reference="reference", candidate="candidate", images=len(samples),
                            only_reference=0, only_candidate=0)  # fmt: skip
-    return judge(_gate(own), Evidence(pixels=(facts,), coverage=(covered,)), controls=())
+    return judge(_gate(own), Evidence(pixels=(facts,), coverage_diffs=(covered,)), controls=())
 
 
 def _result(side: Preprocess | Function, encoded: bytes, *, tensor: bool) -> npt.NDArray[Any]:

@@ -222,24 +222,14 @@ def _measured_pixels(
 
 def judged(experiment: Experiment, record: RunRecord, baseline: BaselineFacts | None) -> RunRecord:
     """The record with the verdict of the file's rules."""
-    evidence = Evidence(
-        matrix=record.matrix,
-        cells=record.cells,
-        pixels=record.pixels,
-        coverage=record.coverage_diffs,
-        baseline=baseline,
-        paths=record.paths,
-        attributions=record.attributions,
-        groups=record.groups,
-        latencies=record.latencies,
-    ).without(each.advised for each in record.advice)
+    compared = record.model_copy(update={"baseline": baseline})
     verdict = judge(
         experiment.content.gate,
-        evidence,
+        Evidence.of_record(compared),
         controls=record.controls,
         lines=rule_lines(experiment),
     )
-    return record.model_copy(update={"verdict": verdict, "baseline": baseline})
+    return compared.model_copy(update={"verdict": verdict})
 
 
 def run_or_check(

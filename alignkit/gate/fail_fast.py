@@ -38,7 +38,9 @@ def first_failure(
         )
         verdict = judge(
             pair.content.gate,
-            Evidence(pixels=record.pixels, coverage=record.coverage_diffs, paths=record.paths),
+            Evidence(
+                pixels=record.pixels, coverage_diffs=record.coverage_diffs, paths=record.paths
+            ),
             controls=record.controls,
             lines=lines,
         )

@@ -16,11 +16,11 @@ from alignkit.errors import AlignkitError, ConfigError, ExitCode
 from alignkit.experiment import load_experiment
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.check import Checked, check
-from alignkit.gate.outputs import Finding, GateResult
+from alignkit.gate.outputs import GateResult
 from alignkit.gate.shard import Part, Shard, read_part
 from alignkit.judge import pardoned
 from alignkit.progress import Progress
-from alignkit.record import Verdict
+from alignkit.record import Finding, Verdict
 from alignkit.workspace import Workspace
 
 PROBLEM = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$")

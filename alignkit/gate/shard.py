@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from alignkit.baseline import baseline_text, parse_baseline
 from alignkit.baseline.snapshot import Snapshot
@@ -21,7 +20,8 @@ from alignkit.compare.pixel_diff import PixelDiff
 from alignkit.compare.pixel_sums import PixelSums
 from alignkit.errors import ConfigError, RecordError
 from alignkit.preprocess import StageName
-from alignkit.record import CoverageDiff, RunRecord
+from alignkit.record import CoverageDiff, RunRecord, Stored
+from alignkit.record.document import stored_document
 from alignkit.samples import Samples
 
 
@@ -71,8 +71,7 @@ class Part:
     now: Snapshot | None
 
 
-class _Stored(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _StoredPart(Stored):
     format: Literal[1] = 1
     shard: tuple[int, int]
     data: str
@@ -87,7 +86,7 @@ def part_text(part: Part) -> str:
     """A part as one JSON document."""
     now = part.now
     golden = now.golden.items() if now else ()
-    stored = _Stored(
+    stored = _StoredPart(
         shard=(part.shard.index, part.shard.count),
         data=part.data,
         record=part.record,
@@ -102,8 +101,8 @@ def part_text(part: Part) -> str:
 def read_part(path: Path) -> Part:
     """Raises `RecordError` if the file is missing, damaged or newer than this alignkit."""
     try:
-        stored = _Stored.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
+        stored = stored_document(path, _StoredPart, missing="there is no such file")
+    except RecordError as error:
         raise RecordError(f"{path} is no shard of a gate (--out shard=PATH): {error}") from error
     now = None
     if stored.now is not None:

@@ -125,8 +125,8 @@ def _entry(
     candidate: Mapping[int, Predictions],
     resamples: int,
 ) -> MatrixEntry:
+    from alignkit.compare import drift
     from alignkit.compare.predictions import mean_metrics
-    from alignkit.findings.drift import drift_facts
 
     seeds = [seed for seed in entry.seeds if seed in reference and seed in candidate]
     sides = [reference[seed] for seed in seeds], [candidate[seed] for seed in seeds]
@@ -135,9 +135,7 @@ def _entry(
         return entry.model_copy(
             update={"drift": None, "metrics": {}, "reason": "no image of the subgroup is predicted"}
         )
-    return entry.model_copy(
-        update={
-            "drift": None if entry.aligned or not shared else drift_facts(*sides, resamples),
-            "metrics": mean_metrics(sides[1]),
-        }
-    )
+    found = None
+    if shared and not entry.aligned:
+        found = drift(*sides, resamples=resamples)
+    return entry.model_copy(update={"drift": found, "metrics": mean_metrics(sides[1])})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from alignkit.errors import ExitCode
 from alignkit.record import (
@@ -16,6 +16,7 @@ from alignkit.record import (
     MatrixEntry,
     PathFacts,
     PixelStage,
+    RunRecord,
 )
 from alignkit.record.place import paths_of
 
@@ -29,7 +30,7 @@ class Evidence:
     matrix: Sequence[MatrixEntry] = ()
     cells: Sequence[Cell] = ()
     pixels: Sequence[PixelStage] = ()
-    coverage: Sequence[CoverageDiff] = ()
+    coverage_diffs: Sequence[CoverageDiff] = ()
     baseline: BaselineFacts | None = None
     paths: Sequence[PathFacts] = ()
     """The reference first; without them, every path that was compared counts."""
@@ -38,6 +39,12 @@ class Evidence:
     """``None`` where a run leaves subgroups to the gate."""
     latencies: Sequence[LatencyFacts] | None = None
     """``None`` where a run leaves timing to the gate."""
+
+    @classmethod
+    def of_record(cls, record: RunRecord) -> Evidence:
+        """What a record holds of it; of the experiment's own paths."""
+        whole = cls(**{each.name: getattr(record, each.name) for each in fields(cls)})
+        return whole.without(each.advised for each in record.advice)
 
     @property
     def reference(self) -> str:
@@ -81,7 +88,7 @@ class Evidence:
         """The evidence of a subgroup alone."""
         group = next(each for each in self.groups or () if each.where == where)
         return replace(
-            self, matrix=group.matrix, pixels=group.pixels, coverage=group.coverage, groups=()
+            self, matrix=group.matrix, pixels=group.pixels, coverage_diffs=group.coverage, groups=()
         )
 
     def images(self, where: dict[str, str]) -> int:

@@ -108,7 +108,7 @@ def _pixel_value(field: str, stage: PixelStage, compared: int) -> float | None:
 
 
 def _coverage(evidence: Evidence, path: str) -> Observed:
-    for diff in evidence.coverage:
+    for diff in evidence.coverage_diffs:
         if diff.candidate == path and diff.reference == evidence.reference:
             return _of_coverage(diff)
     return _unmeasured(evidence, path)
@@ -149,20 +149,29 @@ def _latencies(rule: Rule, evidence: Evidence) -> list[Observed]:
 def _latency(
     rule: Rule, reference: LatencyFacts | None, each: LatencyFacts, which: str
 ) -> Observed:
-    from alignkit.judge.slowdown import slowdown
-
     where = (_timed(reference) if reference else "", _timed(each), each.backend, each.precision)
     reason = each.reason or (reference.reason if reference else "the reference was not timed")
     if reason or reference is None:
         return Observed(*where, reason=reason, missing=ExitCode.MISSING)
-    found = slowdown(reference, each, "p50" if which == "p50" else "p95", relative=rule.relative)
+    value, low, high = slowdown(reference, each, which, relative=rule.relative)
     sides = [
         f"{median(rounds):.3g} ms (least {min(rounds):.3g})"
         for rounds in (getattr(reference, which), getattr(each, which))
     ]
     cause = f"{' → '.join(sides)}, {len(each.p50)} rounds of {each.images} images"
-    return Observed(*where, value=found.value, low=found.low, high=found.high, n=each.images,
-                    cause=cause)  # fmt: skip
+    return Observed(*where, value=value, low=low, high=high, n=each.images, cause=cause)
+
+
+def slowdown(
+    reference: LatencyFacts, candidate: LatencyFacts, which: str, *, relative: bool
+) -> tuple[float, float, float]:
+    """Candidate minus reference in ``p50`` or ``p95``: median over rounds, 96 % interval's ends.
+
+    Milliseconds an image; with ``relative``, shares of the reference.
+    """
+    pairs = zip(getattr(reference, which), getattr(candidate, which), strict=True)
+    changes = sorted((b - a) / a if relative else b - a for a, b in pairs)
+    return changes[len(changes) // 2], changes[1], changes[-2]
 
 
 def _timed(facts: LatencyFacts) -> str:

@@ -8,7 +8,7 @@ from alignkit.errors import ExitCode
 from alignkit.experiment.rule import Rule
 from alignkit.experiment.rule_metric import RuleMetric
 from alignkit.judge.evidence import Evidence, Observed
-from alignkit.record import BaselineFacts, DriftFacts, MatrixEntry
+from alignkit.record import BaselineFacts, Drift, MatrixEntry
 
 
 def applies(rule: Rule, entry: MatrixEntry) -> bool:
@@ -64,7 +64,7 @@ def _at(where: tuple[str, str, str, str], found: Observed) -> Observed:
     )
 
 
-def _of_drift(rule: Rule, drift: DriftFacts, seeds: int) -> Observed:
+def _of_drift(rule: Rule, drift: Drift, seeds: int) -> Observed:
     """What paired predictions say of a metric, placed nowhere yet."""
     metric, n = rule.measured, drift.n // seeds
     if metric.field.startswith("logits."):
@@ -97,7 +97,7 @@ def _of_drift(rule: Rule, drift: DriftFacts, seeds: int) -> Observed:
     )
 
 
-def _unseen(metric: RuleMetric, drift: DriftFacts, images: int) -> float:
+def _unseen(metric: RuleMetric, drift: Drift, images: int) -> float:
     """What a class, or the images as a whole, may change by without one of ``images`` showing it.
 
     A macro average moves most if it is the smallest class. Of precision, a class is taken to be

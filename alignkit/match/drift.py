@@ -12,13 +12,14 @@ import numpy as np
 
 from alignkit.compare.bootstrap import RESAMPLES, resample_weights
 from alignkit.compare.metrics import predicted_classes
-from alignkit.compare.statistics import Estimate, percentile_interval
+from alignkit.compare.statistics import percentile_interval
 from alignkit.errors import NothingCompared
 from alignkit.match import Match
+from alignkit.record import Estimate
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, FloatArray, Pixels
-    from alignkit.attribute.mixtures import Predicts
+    from alignkit.backends import Session
     from alignkit.match.target import Target
     from alignkit.preprocess import Preprocess
     from alignkit.samples import Samples
@@ -27,7 +28,7 @@ BATCH = 32
 
 
 def with_churn(
-    match: Match, target: Target, samples: Samples, rows: Sequence[int], session: Predicts
+    match: Match, target: Target, samples: Samples, rows: Sequence[int], session: Session
 ) -> Match:
     """The match with every finalist's churn against the target's own pixels; ranked as before.
 
@@ -71,7 +72,7 @@ def _batches(
 
 
 @contextmanager
-def onnx_session(file: Path, size: tuple[int, int]) -> Iterator[Predicts]:
+def onnx_session(file: Path, size: tuple[int, int]) -> Iterator[Session]:
     """An ONNX file in ONNX Runtime on the CPU, fp32; ``size`` is its input's (height, width)."""
     from alignkit.backends.onnxruntime import ONNXRuntimeBackend
     from alignkit.models.checkpoint import Checkpoint

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.compare.bootstrap import resample_weights
-from alignkit.compare.statistics import Estimate, percentile_interval
+from alignkit.compare.statistics import percentile_interval
 from alignkit.errors import NothingCompared
 from alignkit.match.configurations import Configuration
 from alignkit.match.distances import Distance, distances
+from alignkit.record import Estimate
 
 if TYPE_CHECKING:
     from alignkit.arrays import FloatArray

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, astuple, fields
 from typing import Any
 
-from alignkit.compare.statistics import Estimate
 from alignkit.decoders import DECODERS
 from alignkit.match import Match, Ranked
 from alignkit.match.configurations import Configuration
 from alignkit.plugins import Plugin, name_of
 from alignkit.preprocess import Normalise, Preprocess, Resize
 from alignkit.preprocess.decode import MAX_PIXELS
+from alignkit.record import Estimate
 from alignkit.resizers import RESIZERS
 
 NAMES_SHOWN = 4

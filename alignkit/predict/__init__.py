@@ -8,13 +8,12 @@ path's last stage, not the backend's. Only a runtime that preprocesses by itself
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignkit.backends import FileSession
 from alignkit.errors import DataError, MissingDependency, NothingCompared
 from alignkit.predict.inputs import Files, Inputs, Tensors, asked, logits_of
 from alignkit.rank import ALONE, Rank
@@ -22,14 +21,13 @@ from alignkit.record.cell import BatchCheck
 from alignkit.workspace import Workspace, content_key, write_atomically
 
 if TYPE_CHECKING:
-    from alignkit.arrays import Batch, Logits
+    from alignkit.arrays import Logits
     from alignkit.backends import Session
     from alignkit.compare.predictions import Predictions
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Evaluation
     from alignkit.plan.runtime import Runtime
     from alignkit.prepare import Prepared
-    from alignkit.preprocess import Normalise
     from alignkit.samples import Samples
 
 CHECKED_ALONE = 16
@@ -52,7 +50,7 @@ class Answer:
 @contextmanager
 def open_session(
     runtime: Runtime, checkpoint: Checkpoint, onnx: Path | None = None
-) -> Iterator[Session | FileSession]:
+) -> Iterator[Session]:
     """A model loaded in a runtime, for all its paths; freed when the block ends.
 
     ``onnx`` is the file of `alignkit.predict.model_file`, for backends that need it. Raises
@@ -62,17 +60,9 @@ def open_session(
         raise MissingDependency(f"{runtime.name} {runtime.precision}: {runtime.skipped}")
     session = runtime.backend.open(checkpoint, onnx, runtime.precision)
     try:
-        yield _in_order(session, checkpoint.order)
+        yield Reordered(session, checkpoint.order) if checkpoint.order else session
     finally:
         session.close()
-
-
-def _in_order(session: Session | FileSession, order: tuple[int, ...]) -> Session | FileSession:
-    if not order:
-        return session
-    if isinstance(session, FileSession):
-        return ReorderedFiles(session, order)
-    return Reordered(session, order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +72,10 @@ class Reordered:
     inner: Session
     order: tuple[int, ...]
 
-    def predict(self, batch: Batch) -> Logits:
+    def predict(self, inputs: Any) -> Logits:
         """As the session inside, with its columns exchanged; an odd shape is left to the caller."""
-        return _reordered(self.inner.predict(batch), self.order)
+        logits = self.inner.predict(inputs)
+        return logits if logits.shape[1:] != (len(self.order),) else logits[:, list(self.order)]
 
     def effective(self) -> dict[str, str]:
         """What really ran."""
@@ -93,36 +84,12 @@ class Reordered:
     def close(self) -> None:
         """Free the runtime's memory."""
         self.inner.close()
-
-
-@dataclass(frozen=True, slots=True)
-class ReorderedFiles:
-    """`Reordered`, of a session that is handed files."""
-
-    inner: FileSession
-    order: tuple[int, ...]
-
-    def predict_files(self, files: Sequence[bytes], normalise: Normalise) -> Logits:
-        """As the session inside, with its columns exchanged."""
-        return _reordered(self.inner.predict_files(files, normalise), self.order)
-
-    def effective(self) -> dict[str, str]:
-        """What really ran."""
-        return self.inner.effective()
-
-    def close(self) -> None:
-        """Free the runtime's memory."""
-        self.inner.close()
-
-
-def _reordered(logits: Logits, order: tuple[int, ...]) -> Logits:
-    return logits if logits.shape[1:] != (len(order),) else logits[:, list(order)]
 
 
 def predict(
     evaluation: Evaluation,
     checkpoint: Checkpoint,
-    session: Session | FileSession,
+    session: Session,
     prepared: Prepared,
     samples: Samples,
     *,
@@ -133,7 +100,8 @@ def predict(
 ) -> Answer:
     """Predict on every image the path decoded, and store it; or give what is stored.
 
-    ``prepared`` is what the path made of all ``samples``; a `FileSession` is sent their bytes.
+    ``prepared`` is what the path made of all ``samples``; a backend with its ``own_path`` is
+    sent their bytes.
     ``progress`` is called with images (done, total). On rank 0 of a group `predict` is called
     inside `alignkit.predict.share.shared_session`. Raises `NothingCompared` if the path
     decoded no image, `DataError` if the labels or the input's size are not the model's.
@@ -145,8 +113,8 @@ def predict(
 
     if (stored := stored_answer(evaluation, checkpoint, workspace)) is not None:
         return stored
-    inputs = _inputs(evaluation, checkpoint, session, prepared, samples)
-    if isinstance(inputs, Tensors) and shares(rank, evaluation.runtime, session):
+    inputs = _inputs(evaluation, checkpoint, prepared, samples)
+    if isinstance(inputs, Tensors) and shares(rank, evaluation.runtime):
         logits = shared_logits(rank, session, inputs, checkpoint.classes, batch_size, progress)
     else:
         logits = logits_of(session, inputs, checkpoint.classes, batch_size, progress)
@@ -168,7 +136,6 @@ def predict(
 def _inputs(
     evaluation: Evaluation,
     checkpoint: Checkpoint,
-    session: Session | FileSession,
     prepared: Prepared,
     samples: Samples,
 ) -> Inputs:
@@ -179,7 +146,7 @@ def _inputs(
         )
     if not len(prepared.decoded):
         raise NothingCompared(f"{evaluation.preprocess.name} decoded no image to evaluate")
-    if isinstance(session, FileSession):
+    if evaluation.runtime.backend.own_path:
         return Files(samples.read, prepared.decoded, evaluation.preprocess.normalise)
     return tensors_of(prepared, evaluation, checkpoint)
 
@@ -222,9 +189,7 @@ def tensors_of(prepared: Prepared, evaluation: Evaluation, checkpoint: Checkpoin
     return Tensors(prepared, prepared.decoded, evaluation.preprocess.normalise, shape)
 
 
-def check_batches(
-    session: Session | FileSession, inputs: Inputs, logits: Logits, batch_size: int
-) -> BatchCheck:
+def check_batches(session: Session, inputs: Inputs, logits: Logits, batch_size: int) -> BatchCheck:
     """Predict the first images one at a time and compare with ``logits``, made in batches."""
     import numpy as np
 

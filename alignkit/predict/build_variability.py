@@ -17,13 +17,13 @@ from alignkit.workspace import Workspace, content_key, write_atomically
 
 if TYPE_CHECKING:
     from alignkit.arrays import Logits
-    from alignkit.backends import FileSession, Session
+    from alignkit.backends import Session
 
 
 def measure_spread(
     first: Logits,
     inputs: Inputs,
-    build: Callable[[], AbstractContextManager[Session | FileSession]],
+    build: Callable[[], AbstractContextManager[Session]],
     *,
     builds: int,
     batch_size: int,

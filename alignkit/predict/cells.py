@@ -28,7 +28,7 @@ from alignkit.record.cell import BuildSpread
 from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
-    from alignkit.backends import FileSession, Session
+    from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Evaluation, Plan
     from alignkit.plan.runtime import Runtime
@@ -147,7 +147,7 @@ class _Alike:
             file = model_file(evaluations[0], self.checkpoint, self.sets, self.workspace)
             with (
                 open_session(self.runtime, self.checkpoint, file) as session,
-                shared_session(self.rank, session, self.runtime, self.checkpoint, file),
+                shared_session(self.rank, self.runtime, self.checkpoint, file),
             ):
                 for evaluation in evaluations:
                     ended[evaluation.key] = capture(partial(self._answer, evaluation, session))
@@ -157,7 +157,7 @@ class _Alike:
             ended |= {each.key: opened for each in evaluations if each.key not in ended}
         return ended
 
-    def _answer(self, evaluation: Evaluation, session: Session | FileSession) -> Answer:
+    def _answer(self, evaluation: Evaluation, session: Session) -> Answer:
         return predict(
             evaluation,
             self.checkpoint,
@@ -182,7 +182,7 @@ class _Alike:
         inputs = tensors_of(prepared, evaluation, self.checkpoint)
 
         @contextmanager
-        def build() -> Iterator[Session | FileSession]:
+        def build() -> Iterator[Session]:
             with TemporaryDirectory(prefix="alignkit-") as folder:
                 file = model_file(evaluation, self.checkpoint, self.sets, Workspace(Path(folder)))
                 with open_session(runtime, self.checkpoint, file) as session:

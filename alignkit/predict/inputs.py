@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
+from alignkit.backends import EncodedFiles
 from alignkit.errors import BackendError, DataError
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from alignkit.arrays import Batch, Logits
-    from alignkit.backends import FileSession, Session
+    from alignkit.backends import Session
     from alignkit.prepare import Prepared
     from alignkit.preprocess import Normalise
 
@@ -27,8 +28,8 @@ class Inputs(Protocol):
 
     def __len__(self) -> int: ...
 
-    def ask(self, session: Session | FileSession, start: int, stop: int, *, count: bool) -> Logits:
-        """What the session says of the images from ``start``; ``count`` adds them to the digest."""
+    def part(self, start: int, stop: int, *, count: bool) -> Batch | EncodedFiles:
+        """Return what a session is handed of some images; ``count`` adds them to the digest."""
         ...
 
     def digest(self) -> str:
@@ -50,18 +51,8 @@ class Tensors:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def ask(self, session: Session | FileSession, start: int, stop: int, *, count: bool) -> Logits:
-        """Raises `DataError` if the images are not of the model's size."""
-        batch = self._batch(start, stop)
-        if count:
-            self._counted.update(batch.data)
-        return cast("Session", session).predict(batch)
-
-    def count(self, start: int, stop: int) -> None:
-        """Add images to the digest that another process asks for."""
-        self._counted.update(self._batch(start, stop).data)
-
-    def _batch(self, start: int, stop: int) -> Batch:
+    def part(self, start: int, stop: int, *, count: bool) -> Batch:
+        """Raise `DataError` if the images are not of the model's size."""
         import numpy as np
 
         batch: Batch = self.prepared.batch(self.indices[start:stop], self.normalise)
@@ -69,7 +60,10 @@ class Tensors:
             raise DataError(
                 f"the path gives inputs of {batch.shape[1:]}, the model takes {self.shape}"
             )
-        return np.ascontiguousarray(batch)
+        batch = np.ascontiguousarray(batch)
+        if count:
+            self._counted.update(batch.data)
+        return batch
 
     def digest(self) -> str:
         """SHA-256 hex."""
@@ -88,13 +82,13 @@ class Files:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def ask(self, session: Session | FileSession, start: int, stop: int, *, count: bool) -> Logits:
-        """The files go to the session as they are."""
+    def part(self, start: int, stop: int, *, count: bool) -> EncodedFiles:
+        """Read the files, as they are."""
         files = [self.read(index) for index in self.indices[start:stop].tolist()]
         if count:
             for each in files:
                 self._counted.update(each)
-        return cast("FileSession", session).predict_files(files, self.normalise)
+        return EncodedFiles(files, self.normalise)
 
     def digest(self) -> str:
         """``files:`` and SHA-256 hex."""
@@ -102,7 +96,7 @@ class Files:
 
 
 def logits_of(
-    session: Session | FileSession,
+    session: Session,
     inputs: Inputs,
     classes: int,
     batch_size: int,
@@ -121,7 +115,7 @@ def logits_of(
 
 
 def asked(
-    session: Session | FileSession,
+    session: Session,
     inputs: Inputs,
     start: int,
     stop: int,
@@ -130,7 +124,7 @@ def asked(
     count: bool = False,
 ) -> Logits:
     """One batch's logits; raises `BackendError` if they are not float32 (images, classes)."""
-    given = inputs.ask(session, start, stop, count=count)
+    given = session.predict(inputs.part(start, stop, count=count))
     if given.shape != (stop - start, classes) or str(given.dtype) != "float32":
         raise BackendError(
             f"the backend returned {given.dtype} {given.shape} for {stop - start} images of "

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from alignkit.backends import FileSession
 from alignkit.errors import BackendError
 from alignkit.outcome import Failed, Measured, capture
 from alignkit.predict.inputs import Tensors, asked
@@ -56,24 +55,20 @@ class Share:
         return Tensors(mapped, np.arange(len(self.rows)), self.normalise, self.shape)
 
 
-def shares(rank: Rank, runtime: Runtime, session: Session | FileSession) -> bool:
+def shares(rank: Rank, runtime: Runtime) -> bool:
     """Whether the ranks predict a cell together.
 
     Rank 0 alone reads files, and asks a live endpoint, which is one for all.
     """
-    return rank.world > 1 and not isinstance(session, FileSession) and not runtime.backend.live
+    return rank.world > 1 and not runtime.backend.own_path and not runtime.backend.live
 
 
 @contextmanager
 def shared_session(
-    rank: Rank,
-    session: Session | FileSession,
-    runtime: Runtime,
-    checkpoint: Checkpoint,
-    file: Path | None,
+    rank: Rank, runtime: Runtime, checkpoint: Checkpoint, file: Path | None
 ) -> Iterator[None]:
     """While rank 0 has a session open, every other rank has its own of the same model."""
-    if not shares(rank, runtime, session):
+    if not shares(rank, runtime):
         yield
         return
     rank.lead(serve, runtime=runtime, checkpoint=checkpoint, file=file)
@@ -96,7 +91,7 @@ def serve(rank: Rank, runtime: Runtime, checkpoint: Checkpoint, file: Path | Non
                 rank.gather(opened)
 
 
-def _served(rank: Rank, session: Session | FileSession, share: Share) -> Part:
+def _served(rank: Rank, session: Session, share: Share) -> Part:
     inputs = share.inputs()
     return [
         (start, asked(session, inputs, start, stop, share.classes))
@@ -106,7 +101,7 @@ def _served(rank: Rank, session: Session | FileSession, share: Share) -> Part:
 
 def shared_logits(
     rank: Rank,
-    session: Session | FileSession,
+    session: Session,
     inputs: Tensors,
     classes: int,
     batch_size: int,
@@ -134,7 +129,7 @@ def shared_logits(
 
 def _own_part(
     rank: Rank,
-    session: Session | FileSession,
+    session: Session,
     inputs: Tensors,
     classes: int,
     batch_size: int,
@@ -145,7 +140,7 @@ def _own_part(
         if number % rank.world == rank.number:
             part.append((start, asked(session, inputs, start, stop, classes, count=True)))
         else:
-            inputs.count(start, stop)
+            inputs.part(start, stop, count=True)
         if progress:
             progress(stop, len(inputs))
     return part

@@ -7,6 +7,7 @@ on one parser. It is read in JPEG, PNG and WebP files; an orientation in XMP doe
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,13 +17,17 @@ ORIENTATION_TAG = 0x0112
 SHORT, LONG = 3, 4
 """Types of a TIFF entry's value: 16 bits and 32 bits."""
 EXIF_IDENTIFIER = b"Exif\0\0"
+START_OF_IMAGE, START_OF_SCAN, END_OF_IMAGE = b"\xff\xd8", 0xDA, 0xD9
+APP1 = 0xE1
+_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
+"""Markers of a JPEG file without a segment."""
 
 
 def exif_orientation(encoded: bytes) -> int:
     """Read the orientation, 1..8 as in the EXIF standard; 1 if absent, invalid or unreadable."""
     try:
         value = _orientation_of_tiff(_exif_block(encoded))
-    except (IndexError, struct.error):
+    except struct.error:
         return 1  # the block is shorter than it declares
     return value if 1 <= value <= 8 else 1
 
@@ -40,8 +45,10 @@ def turn(image: Image, orientation: int) -> Image:
 
 def _exif_block(encoded: bytes) -> bytes:
     """Return the TIFF structure inside the file's EXIF block; empty if there is none."""
-    if encoded.startswith(b"\xff\xd8"):
-        return _exif_of_jpeg(encoded)
+    if encoded.startswith(START_OF_IMAGE):
+        blocks = (segment for marker, segment in jpeg_segments(encoded) if marker == APP1)
+        exif = (block for block in blocks if block.startswith(EXIF_IDENTIFIER))
+        return next(exif, b"").removeprefix(EXIF_IDENTIFIER)
     if encoded.startswith(b"\x89PNG\r\n\x1a\n"):
         return _exif_of_chunks(encoded, start=8, kind=b"eXIf", layout=">I4s", trailer=4)
     if encoded.startswith(b"RIFF") and encoded[8:12] == b"WEBP":
@@ -49,21 +56,24 @@ def _exif_block(encoded: bytes) -> bytes:
     return b""
 
 
-def _exif_of_jpeg(encoded: bytes) -> bytes:
+def jpeg_segments(encoded: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield (marker, content) of each segment before the first scan; the last may be cut off.
+
+    Segments are found as libjpeg finds them: bytes between them are skipped.
+    """
     position = 2
-    while encoded[position] == 0xFF:
+    while (position := encoded.find(b"\xff", position)) >= 0 and position + 1 < len(encoded):
         marker = encoded[position + 1]
-        if marker == 0xFF:  # a fill byte
-            position += 1
+        position += 1
+        if marker in (0x00, 0xFF) or marker in _ALONE:
             continue
-        if marker == 0xDA:  # the coded image begins
-            break
-        (length,) = struct.unpack_from(">H", encoded, position + 2)
-        segment = encoded[position + 4 : position + 2 + length]
-        if marker == 0xE1 and segment.startswith(EXIF_IDENTIFIER):
-            return segment.removeprefix(EXIF_IDENTIFIER)
-        position += 2 + length
-    return b""
+        if marker in (START_OF_SCAN, END_OF_IMAGE):
+            return
+        length = int.from_bytes(encoded[position + 1 : position + 3])
+        if length < 2:
+            return
+        yield marker, encoded[position + 3 : position + 1 + length]
+        position += 1 + length
 
 
 def _exif_of_chunks(encoded: bytes, *, start: int, kind: bytes, layout: str, trailer: int) -> bytes:

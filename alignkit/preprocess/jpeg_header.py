@@ -1,25 +1,21 @@
 """Header of a JPEG file: the segments before the coded image (ITU-T T.81, B).
 
 It is read here and not by a library, so that a file no library opens is described too, and no
-header can crash anything. Segments are found as libjpeg finds them: bytes between them are skipped.
+header can crash anything.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from alignkit.preprocess.exif import exif_orientation
+from alignkit.preprocess.exif import START_OF_IMAGE, exif_orientation, jpeg_segments
 from alignkit.preprocess.jpeg_quality import Quality, quality_of
 
 Coding = Literal["baseline", "extended", "progressive", "lossless", "hierarchical", "arithmetic"]
 ColourMode = Literal["grey", "YCbCr", "RGB", "CMYK", "YCCK", "other"]
 
-START_OF_IMAGE, START_OF_SCAN, END_OF_IMAGE = b"\xff\xd8", 0xDA, 0xD9
-_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
-"""Markers without a segment."""
 QUANTISATION, APP0, APP2, APP14 = 0xDB, 0xE0, 0xE2, 0xEE
 CODINGS: dict[int, Coding] = {
     0xC0: "baseline",
@@ -84,7 +80,7 @@ def read_jpeg_header(encoded: bytes) -> JpegHeader | None:
     tables: dict[int, tuple[int, ...]] = {}
     adobe: int | None = None
     jfif = icc = False
-    for marker, segment in _segments(encoded):
+    for marker, segment in jpeg_segments(encoded):
         if marker in CODINGS and frame is None:
             frame = marker, segment
         elif marker == QUANTISATION:
@@ -115,29 +111,11 @@ def read_jpeg_header(encoded: bytes) -> JpegHeader | None:
 def jpeg_size(encoded: bytes) -> tuple[int, int] | None:
     """Read (height, width) from the frame header, even if the rest of the file is damaged."""
     if encoded.startswith(START_OF_IMAGE):
-        for marker, segment in _segments(encoded):
+        for marker, segment in jpeg_segments(encoded):
             if marker in CODINGS and len(segment) >= 5:
                 height, width = struct.unpack_from(">HH", segment, 1)
                 return height, width
     return None
-
-
-def _segments(encoded: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield (marker, content) of each segment before the first scan; the last may be cut off."""
-    position = 2
-    while (position := encoded.find(b"\xff", position)) >= 0 and position + 1 < len(encoded):
-        marker = encoded[position + 1]
-        position += 1
-        if marker in (0x00, 0xFF) or marker in _ALONE:
-            continue
-        if marker in (START_OF_SCAN, END_OF_IMAGE):
-            return
-        length = int.from_bytes(encoded[position + 1 : position + 3])
-        # a length counts its own two bytes: less is damage
-        if length < 2:
-            return
-        yield marker, encoded[position + 3 : position + 1 + length]
-        position += 1 + length
 
 
 def _quantisation_tables(segment: bytes) -> dict[int, tuple[int, ...]]:

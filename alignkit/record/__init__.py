@@ -6,45 +6,51 @@ stored, ratios derived from them; what could not be computed is ``null`` with it
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 from alignkit.record.baseline import BaselineDrift, BaselineFacts, BaselineStage
 from alignkit.record.blame import (
     AdviceFacts,
     AttributionFacts,
+    FactorShare,
     FlippedFacts,
     MitigationFacts,
-    ShareFacts,
-    SubgroupFacts,
+    Subgroup,
 )
 from alignkit.record.cell import (
     BatchCheck,
     BuildSpread,
     Cell,
-    ChangeFacts,
+    CellPair,
     ClassCounts,
     ClassDrift,
-    DriftFacts,
-    ErrorFacts,
+    Drift,
     LogitDistance,
     MatrixEntry,
+    MixFacts,
     NoiseFloor,
     NumericDrift,
     RowPair,
+    SizeCurve,
+    SizePoint,
+    StandardError,
 )
-from alignkit.record.circumstances import DataFacts, Environment
-from alignkit.record.measured import GroupFacts, LatencyFacts
-from alignkit.record.mix import MixFacts
-from alignkit.record.path import Coverage, CoverageDiff, NotDecoded, PathFacts, StageFacts
+from alignkit.record.path import (
+    Coverage,
+    CoverageDiff,
+    DataFacts,
+    Environment,
+    NotDecoded,
+    PathFacts,
+    StageFacts,
+)
 from alignkit.record.pixels import ImageTableFacts, PixelStage, PlaneStage, WorstImage
 from alignkit.record.published import Claim, PublishedFacts, PublishedRow
 from alignkit.record.stored import Artifact, Count, Estimate, State, Stored, VerdictState
 from alignkit.record.training import Epoch, PretrainedFacts, TrainingFacts
-from alignkit.record.training_size import SizeCurve, SizePoint
-from alignkit.record.verdict import Control, RuleOutcome, Verdict
+from alignkit.record.verdict import Control, Finding, GroupFacts, LatencyFacts, RuleOutcome, Verdict
 
 __all__ = [
-    "FORMAT",
     "AdviceFacts",
     "Artifact",
     "AttributionFacts",
@@ -54,7 +60,7 @@ __all__ = [
     "BatchCheck",
     "BuildSpread",
     "Cell",
-    "ChangeFacts",
+    "CellPair",
     "Claim",
     "ClassCounts",
     "ClassDrift",
@@ -63,11 +69,12 @@ __all__ = [
     "Coverage",
     "CoverageDiff",
     "DataFacts",
-    "DriftFacts",
+    "Drift",
     "Environment",
     "Epoch",
-    "ErrorFacts",
     "Estimate",
+    "FactorShare",
+    "Finding",
     "FlippedFacts",
     "GroupFacts",
     "ImageTableFacts",
@@ -88,27 +95,25 @@ __all__ = [
     "RowPair",
     "RuleOutcome",
     "RunRecord",
-    "ShareFacts",
     "SizeCurve",
     "SizePoint",
     "StageFacts",
+    "StandardError",
     "State",
     "Stored",
-    "SubgroupFacts",
+    "Subgroup",
     "TrainingFacts",
     "Verdict",
     "VerdictState",
     "WorstImage",
 ]
 
-FORMAT: Final = 1
-# 1: 2026-11, first format.
-
 
 class RunRecord(Stored):
     """Everything a report or a gate needs of a run."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
+    # 1: 2026-11, first format.
     alignkit: str
     """Version that wrote it."""
     name: str

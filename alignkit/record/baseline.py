@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from alignkit.record.cell import DriftFacts
+from alignkit.record.cell import Drift
 from alignkit.record.path import CoverageDiff
 from alignkit.record.pixels import PixelStage
 from alignkit.record.stored import Count, Stored
@@ -36,7 +36,7 @@ class BaselineDrift(Stored):
 
     seeds: tuple[str, ...]
     """In which both sides predicted."""
-    drift: DriftFacts
+    drift: Drift
 
 
 class BaselineFacts(Stored):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
 from alignkit.record.stored import Count, Stored
-
-FORMAT: Final = 1
-# 1: 2026-11, first format.
 
 
 class LayerDrift(Stored):
@@ -40,7 +37,8 @@ class LayerDrift(Stored):
 class Bisection(Stored):
     """Layer by layer, in the order of the graph."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
+    # 1: 2026-11, first format.
     model: str
     reference: str
     candidate: str

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from alignkit.record.stored import Count, Estimate, Stored
+from alignkit.record.stored import STRICT, Count, Estimate, Stored
 
 
-class ShareFacts(Stored):
+@dataclass(frozen=True, slots=True)
+class FactorShare:
     """What one factor causes of a drift."""
 
+    __pydantic_config__ = STRICT
+
     factor: str
-    """A stage, ``resize+crop``, ``decode.chroma``, ``backend`` or ``precision``."""
+    """A stage, ``resize+crop``, ``decode.chroma``, ``backend``, ``precision`` or ``runtime``."""
     effect: Estimate
     """Its share: with the interaction beside them or within, the shares add up to the total."""
     alone: Estimate
     """Its effect with everything else as in the reference."""
 
 
-class SubgroupFacts(Stored):
+@dataclass(frozen=True, slots=True)
+class Subgroup:
     """One kind of image against all others."""
+
+    __pydantic_config__ = STRICT
 
     dimension: str
     """``subsampling``, ``quality``, ``size``, …, ``class``, ``margin of the reference`` or ``edge
@@ -31,6 +38,7 @@ class SubgroupFacts(Stored):
     elsewhere: float
     """The same of all other images."""
     difference: Estimate
+    """``churn - elsewhere``; the interval is a bootstrap of each side's images by themselves."""
     p: float
     """Fisher's exact test of "flipped with at least one seed", two-sided."""
     p_adjusted: float
@@ -51,7 +59,7 @@ class FlippedFacts(Stored):
     seeds: Count
     flipped: Count
     """Images whose prediction changed with at least one seed."""
-    subgroups: tuple[SubgroupFacts, ...] = ()
+    subgroups: tuple[Subgroup, ...] = ()
     """The least adjusted p first."""
     reason: str = ""
     """Why no kinds were compared."""
@@ -117,7 +125,7 @@ class AttributionFacts(Stored):
     images: Count
     """Images that every mixture of the paths could prepare."""
     left_out: Count = 0
-    shares: tuple[ShareFacts, ...] = ()
+    shares: tuple[FactorShare, ...] = ()
     interaction: Estimate
     """The total less what each factor does alone; divided among the shares for ``shapley``."""
     total: Estimate

@@ -1,8 +1,13 @@
-"""What is stored of evaluations: cells, their drift, the matrix, the noise floor."""
+"""What is stored of evaluations: cells, their drift, the matrix, and what follows from it."""
 
 from __future__ import annotations
 
-from alignkit.record.stored import Artifact, Count, Estimate, State, Stored
+from dataclasses import dataclass, field
+from typing import Literal
+
+from alignkit.record.stored import STRICT, Artifact, Count, Estimate, State, Stored
+
+DriftMetric = Literal["churn", "recall.macro", "precision.macro"]
 
 
 class ClassCounts(Stored):
@@ -14,22 +19,27 @@ class ClassCounts(Stored):
     false_negative: Count
 
 
-class LogitDistance(Stored):
+@dataclass(frozen=True, slots=True)
+class LogitDistance:
     """Distance of two models' outputs on the same images; |Δ| is taken logit by logit."""
+
+    __pydantic_config__ = STRICT
 
     max_abs: float | None
     mean_abs: float | None
     cosine: float | None
-    """Mean over images."""
+    """Mean over images whose logits are not all zero."""
     reason: str = ""
+    """Why a distance is ``None``."""
     p50: float | None = None
     p99: float | None = None
     p99_9: float | None = None
+    """Quantiles of |Δ|, linear between order statistics."""
     compared: Count = 0
     """Images whose outputs are finite on both sides."""
-    inside: dict[str, Count] = {}
+    inside: dict[str, Count] = field(default_factory=dict)
     """Tolerance → images none of whose logits differ by more."""
-    same_top: dict[str, Count] = {}
+    same_top: dict[str, Count] = field(default_factory=dict)
     """k → images whose k most likely classes are the same, in any order; only where k is less than
     the number of classes."""
 
@@ -74,17 +84,24 @@ class BuildSpread(Stored):
     reason: str = ""
 
 
-class ClassDrift(Stored):
-    """Drift of one class."""
+@dataclass(frozen=True, slots=True)
+class ClassDrift:
+    """Drift of one class; ``None`` with its reason where a side does not define a ratio."""
+
+    __pydantic_config__ = STRICT
 
     name: str
     support: Count
+    """Images of the class."""
     recall: Estimate
     precision: Estimate
 
 
-class ErrorFacts(Stored):
+@dataclass(frozen=True, slots=True)
+class StandardError:
     """Standard errors of an estimate, as fractions."""
+
+    __pydantic_config__ = STRICT
 
     images: float
     """Had other images been evaluated."""
@@ -92,8 +109,11 @@ class ErrorFacts(Stored):
     """Had other seeds been trained; 0 of one seed, which cannot tell."""
 
 
-class ChangeFacts(Stored):
-    """Paired differences of two cells of a row."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellPair:
+    """Paired differences of two cells of a row, candidate minus reference, joined over seeds."""
+
+    __pydantic_config__ = STRICT
 
     n: Count
     """Images both decoded, times seeds where several are joined."""
@@ -107,25 +127,29 @@ class ChangeFacts(Stored):
     """Wrong before and after, with another class."""
     detectable: float | None
     """Smallest change of top-1 that this sample would show with 80 % power at the 5 % level."""
-    p_values: dict[str, float] = {}
-    """Of ``metrics``, two-sided: that there is no change."""
+    p_values: dict[str, float] = field(default_factory=dict)
+    """Of ``metrics``, two-sided: that there is no change; not corrected for others."""
 
 
-class DriftFacts(ChangeFacts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift(CellPair):
     """Paired differences of a cell from the aligned cell of its row."""
 
     mcnemar_p: float | None
+    """Exact and two-sided. Of several seeds, an image counts once: for the direction in which it
+    flipped in more of them."""
     logits: LogitDistance
     classes: tuple[ClassDrift, ...] = ()
     non_finite: Count = 0
     """Images with a NaN or infinite output."""
-    errors: dict[str, ErrorFacts] = {}
+    errors: dict[str, StandardError] = field(default_factory=dict)
     """Of ``metrics`` and of ``churn``."""
-    holm: dict[str, float] = {}
+    holm: dict[str, float] = field(default_factory=dict)
     """``p_values`` corrected (Holm) for the comparisons of the matrix, each metric for itself."""
 
 
-class RowPair(ChangeFacts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowPair(CellPair):
     """Two cells of a row of the matrix, neither of them its aligned one: ``candidate`` minus
     ``reference``, joined over seeds, of the metrics that have a matrix.
     """
@@ -151,12 +175,12 @@ class Cell(Stored):
     traceback: str = ""
     n: Count = 0
     metrics: dict[str, float | None] = {}
-    """Absolute values of the metrics that ``DriftFacts`` compares."""
+    """Absolute values of the metrics that ``Drift`` compares."""
     counts: tuple[ClassCounts, ...] = ()
     effective: dict[str, str] = {}
     """What really ran: provider, precision, TF32, inserted casts."""
     predictions: Artifact | None = None
-    drift: DriftFacts | None = None
+    drift: Drift | None = None
     """Against the aligned cell of the same row and seed; ``None`` for that cell itself."""
     fraction: float = 1.0
     """Share of the training images its model saw; ``trained_with`` names it too."""
@@ -187,7 +211,7 @@ class MatrixEntry(Stored):
     seeds: tuple[int, ...] = ()
     metrics: dict[str, float | None] = {}
     """Mean over seeds of the absolute values."""
-    drift: DriftFacts | None = None
+    drift: Drift | None = None
     """Joined over seeds, images resampled together; ``None`` for the aligned entry."""
     fraction: float = 1.0
     numeric: NumericDrift | None = None
@@ -204,12 +228,59 @@ class MatrixEntry(Stored):
     """Of the first seed whose session says that its logits hold on this machine alone."""
 
 
-class NoiseFloor(Stored):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseFloor:
     """What changing only the seed does to a path's aligned cell."""
+
+    __pydantic_config__ = STRICT
 
     preprocess: str
     seeds: tuple[int, ...]
     metrics: dict[str, float]
-    """Metric → greatest minus least value over seeds."""
+    """Metric that every seed's model defines → greatest minus least value over seeds."""
     churn: float
     """Mean disagreement of two seeds' models on the same images."""
+
+
+class SizePoint(Stored):
+    """The drift of models trained on so many images."""
+
+    fraction: float
+    images: Count
+    seeds: Count
+    drift: Estimate
+    """The matrix entry's own."""
+
+
+class SizeCurve(Stored):
+    """One entry of the matrix over the shares of the training images."""
+
+    metric: DriftMetric
+    trained_with: str
+    """The path, without the share."""
+    evaluated_with: str
+    backend: str
+    precision: str
+    points: tuple[SizePoint, ...]
+    """By growing training set, two or more."""
+    change: Estimate
+    """Drift with the fewest images less that with the most, paired by seed and image."""
+
+
+class MixFacts(Stored):
+    """The drift of a mix's models beside that of its first path's own, served with another path."""
+
+    metric: DriftMetric
+    mix: str
+    """The row."""
+    alone: str
+    """The row of the mix's first path."""
+    evaluated_with: str
+    in_mix: bool
+    """Whether training images of the mix came from that path too."""
+    backend: str
+    precision: str
+    mixed: Estimate
+    single: Estimate
+    change: Estimate
+    """``mixed`` less ``single``, paired by seed and image."""

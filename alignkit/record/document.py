@@ -1,15 +1,19 @@
-"""Reading and writing of `record.json`."""
+"""Reading and writing of `record.json`, and reading of any stored document that has a format."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from alignkit.errors import RecordError
-from alignkit.record import FORMAT, RunRecord
+from alignkit.errors import AlignkitError, RecordError
+from alignkit.record import RunRecord
+from alignkit.record.stored import Stored
 from alignkit.workspace import write_atomically
+
+Document = TypeVar("Document", bound=Stored)
 
 
 def write_record(record: RunRecord, folder: Path) -> Path:
@@ -25,20 +29,39 @@ def read_record(folder: Path) -> RunRecord:
     Raises `RecordError` if it is missing, damaged or of a newer format.
     """
     path = folder if folder.is_file() else folder / "record.json"
+    missing = f"no record.json in {folder}; give the folder of a finished run"
+    return stored_document(path, RunRecord, missing=missing, again="run the experiment again")
+
+
+def stored_document(
+    path: Path, model: type[Document], *, missing: str, again: str = "make it again"
+) -> Document:
+    """Read a JSON file of a type whose fields ``format`` and, if any, ``kind`` tell it apart.
+
+    Raises `RecordError` if it is missing (with the words of ``missing``), unreadable (with
+    ``again`` as the next step), of another kind, of a newer format or damaged.
+    """
     try:
-        stored = json.loads(path.read_text())
+        stored: Any = json.loads(path.read_text())
     except FileNotFoundError:
-        raise RecordError(
-            f"no record.json in {folder}; give the folder of a finished run"
-        ) from None
+        raise RecordError(missing) from None
     except (ValueError, OSError) as error:
-        raise RecordError(f"{path} cannot be read ({error}); run the experiment again") from None
-    found = stored.get("format") if isinstance(stored, dict) else None
-    if isinstance(found, int) and found > FORMAT:
-        raise RecordError(
-            f"{path} has format {found}, this alignkit reads up to {FORMAT}; update alignkit"
-        )
+        raise RecordError(f"{path} cannot be read ({error}); {again}") from None
+    fields = stored if isinstance(stored, dict) else {}
+    kind = model.model_fields.get("kind")
+    if kind is not None and fields.get("kind") != kind.default:
+        raise RecordError(f"{path} is not a record of alignkit {kind.default}")
+    refuse_newer(path, fields.get("format"), model, RecordError)
     try:
-        return RunRecord.model_validate(stored)
+        return model.model_validate(stored)
     except ValidationError as error:
         raise RecordError(f"{path} is damaged: {error.errors()[0]['msg']}; run it again") from None
+
+
+def refuse_newer(
+    path: Path, found: object, model: type[Stored], error: type[AlignkitError]
+) -> None:
+    """Raise ``error`` if a format is above the one that the model is of."""
+    own = model.model_fields["format"].default
+    if isinstance(found, int) and found > own:
+        raise error(f"{path} has format {found}, this alignkit reads up to {own}; update alignkit")

@@ -7,32 +7,22 @@ which are missing, stands in the coverage, which comes first.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from alignkit.errors import RecordError
 from alignkit.record import (
+    Count,
     Coverage,
     CoverageDiff,
     Environment,
     PathFacts,
     PixelStage,
     PlaneStage,
+    Stored,
     WorstImage,
 )
 
-FORMAT: Literal[1] = 1
-# 1: 2026-11, first format.
 
-Count = Annotated[int, Field(ge=0)]
-
-
-class _Stored(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class ImageSet(_Stored):
+class ImageSet(Stored):
     """The images compared."""
 
     source: str
@@ -42,7 +32,7 @@ class ImageSet(_Stored):
     """SHA-256 hex over names and contents."""
 
 
-class Kind(_Stored):
+class Kind(Stored):
     """How many images are of a kind."""
 
     dimension: str
@@ -51,7 +41,7 @@ class Kind(_Stored):
     images: Count
 
 
-class Distance(_Stored):
+class Distance(Stored):
     """How far apart some images are at one stage; in grey levels 0..255."""
 
     images: Count
@@ -66,7 +56,7 @@ class Distance(_Stored):
     """dB; ``None`` where nothing differs, or nothing was compared."""
 
 
-class KindDrift(_Stored):
+class KindDrift(Stored):
     """One kind of image on a pair of paths."""
 
     dimension: str
@@ -78,7 +68,7 @@ class KindDrift(_Stored):
     """Of the pixels that are normalised: resized, cropped, in the model's colours."""
 
 
-class ImageDrift(_Stored):
+class ImageDrift(Stored):
     """One image on a pair of paths."""
 
     id: str
@@ -92,7 +82,7 @@ class ImageDrift(_Stored):
     """Dimension → kind."""
 
 
-class PairDiff(_Stored):
+class PairDiff(Stored):
     """A candidate path against the reference."""
 
     reference: str
@@ -116,7 +106,7 @@ class PairDiff(_Stored):
     """Greatest mean difference first."""
 
 
-class StressDiff(_Stored):
+class StressDiff(Stored):
     """The same comparison of the images encoded again."""
 
     name: str
@@ -126,10 +116,11 @@ class StressDiff(_Stored):
     pairs: tuple[PairDiff, ...]
 
 
-class DiffRecord(_Stored):
+class DiffRecord(Stored):
     """Everything a page or a script needs of a comparison."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
+    # 1: 2026-11, first format.
     kind: Literal["diff"] = "diff"
     alignkit: str
     """Version that wrote it."""
@@ -168,21 +159,7 @@ def write_diff_record(record: DiffRecord, path: Path) -> None:
 
 def read_diff_record(path: Path) -> DiffRecord:
     """Read one back; raises `RecordError` if it is missing, damaged, newer or another record."""
-    import json
+    from alignkit.record.document import stored_document
 
-    try:
-        stored: Any = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise RecordError(f"{path} does not exist; write it with --out json={path}") from None
-    except (ValueError, OSError) as error:
-        raise RecordError(f"{path} cannot be read ({error}); run the comparison again") from None
-    if not isinstance(stored, dict) or stored.get("kind") != "diff":
-        raise RecordError(f"{path} is not a record of alignkit diff")
-    if isinstance(found := stored.get("format"), int) and found > FORMAT:
-        raise RecordError(
-            f"{path} has format {found}, this alignkit reads up to {FORMAT}; update alignkit"
-        )
-    try:
-        return DiffRecord.model_validate(stored)
-    except ValidationError as error:
-        raise RecordError(f"{path} is damaged: {error.errors()[0]['msg']}; run it again") from None
+    missing = f"{path} does not exist; write it with --out json={path}"
+    return stored_document(path, DiffRecord, missing=missing, again="run the comparison again")

@@ -6,22 +6,14 @@ aligned cell of its row, in the same run and with the same seed.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-
-FORMAT: Literal[1] = 1
-# 1: 2026-11, first format.
+from alignkit.record.stored import Count, Stored
 
 Change = Literal["new", "worse", "fixed", "better", "unchanged", "not compared"]
-Count = Annotated[int, Field(ge=0)]
 
 
-class _Stored(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Side(_Stored):
+class Side(Stored):
     """One of the two runs."""
 
     folder: str
@@ -33,7 +25,7 @@ class Side(_Stored):
     sentence: str
 
 
-class Difference(_Stored):
+class Difference(Stored):
     """Something that is not the same in both runs, and may be the cause."""
 
     what: str
@@ -41,7 +33,7 @@ class Difference(_Stored):
     after: str
 
 
-class ImageChange(_Stored):
+class ImageChange(Stored):
     """An image that flips in one run and not in the other, or flips to another class."""
 
     id: str
@@ -54,7 +46,7 @@ class ImageChange(_Stored):
     after: str
 
 
-class EntryChange(_Stored):
+class EntryChange(Stored):
     """A place of the matrix in both runs."""
 
     trained_with: str
@@ -79,7 +71,7 @@ class EntryChange(_Stored):
     images: tuple[ImageChange, ...] = ()
 
 
-class StageChange(_Stored):
+class StageChange(Stored):
     """A stage's own difference between two paths, in both runs."""
 
     reference: str
@@ -92,7 +84,7 @@ class StageChange(_Stored):
     reason: str = ""
 
 
-class PixelImage(_Stored):
+class PixelImage(Stored):
     """An image whose pixels differ more, or less, between two paths than they did."""
 
     id: str
@@ -102,7 +94,7 @@ class PixelImage(_Stored):
     after: float
 
 
-class PixelChange(_Stored):
+class PixelChange(Stored):
     """The images of a pair of paths by how their last pixels' difference changed."""
 
     reference: str
@@ -120,10 +112,11 @@ class PixelChange(_Stored):
     """The greatest changes, at most 20."""
 
 
-class RunComparison(_Stored):
+class RunComparison(Stored):
     """Two runs, held against each other."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
+    # 1: 2026-11, first format.
     alignkit: str
     command: str
     before: Side

@@ -1,8 +1,14 @@
-"""What every stored type shares: strict, frozen, finite."""
+"""What every stored type shares: strict, frozen, finite.
+
+A type that only the record makes is a `Stored`. One that is computed and then stored as it is, is a
+frozen dataclass of numbers, words and tuples with `STRICT`: pydantic checks it where a `Stored`
+takes it, and not before.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,13 +17,14 @@ VerdictState = Literal["pass", "warn", "fail", "inconclusive", "error"]
 Count = Annotated[int, Field(ge=0)]
 
 
-class Stored(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+# an instance is checked too: a dataclass accepts any value when it is made
+STRICT: Final = ConfigDict(extra="forbid", allow_inf_nan=False, revalidate_instances="always")
 
-    @classmethod
-    def of(cls, found: object) -> Self:
-        """What was computed, as it is stored: of equal names, and so on inside it."""
-        return cls.model_validate(found, from_attributes=True)
+
+class Stored(BaseModel):
+    """The base of every document and of its parts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Artifact(Stored):
@@ -28,8 +35,14 @@ class Artifact(Stored):
     sha256: str
 
 
-class Estimate(Stored):
-    """A paired difference, candidate minus reference, as a fraction (0.01 is one point)."""
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A measured value, or a paired difference (candidate minus reference), with its interval.
+
+    A fraction (0.01 is one point) where the field that holds it names no unit.
+    """
+
+    __pydantic_config__ = STRICT
 
     value: float | None
     low: float | None

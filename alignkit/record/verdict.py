@@ -1,10 +1,14 @@
-"""What is stored of controls and of the gate."""
+"""What is stored of controls, of the gate, and of what only its rules ask for."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from alignkit.record.stored import Count, Stored, VerdictState
+from alignkit.record.cell import MatrixEntry
+from alignkit.record.path import CoverageDiff
+from alignkit.record.pixels import PixelStage
+from alignkit.record.stored import STRICT, Count, Stored, VerdictState
 
 
 class Control(Stored):
@@ -56,3 +60,49 @@ class Verdict(Stored):
     informational: bool
     exit_code: int
     rules: tuple[RuleOutcome, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something to say about a line of the gate's file: a mistake, or a waiver that ended."""
+
+    __pydantic_config__ = STRICT
+
+    file: str
+    line: Count
+    """From 1; 0 for the file as a whole."""
+    column: int
+    level: Literal["error", "warning"]
+    rule: str
+    """A stable name of the kind of finding."""
+    message: str
+
+
+class GroupFacts(Stored):
+    """The images of a rule's ``where``, measured by themselves."""
+
+    where: dict[str, str]
+    images: Count
+    pixels: tuple[PixelStage, ...] = ()
+    coverage: tuple[CoverageDiff, ...] = ()
+    matrix: tuple[MatrixEntry, ...] = ()
+
+
+class LatencyFacts(Stored):
+    """How long one side takes for an image, over rounds in which all sides take turns."""
+
+    part: Literal["preprocess", "inference"]
+    """Decode to normalised tensor, or a batch of one image through the model."""
+    path: str = ""
+    """Of ``preprocess``."""
+    backend: str = ""
+    """Of ``inference``."""
+    precision: str = ""
+    reference: bool
+    """What the others are compared with."""
+    images: Count = 0
+    p50: tuple[float, ...] = ()
+    """Milliseconds an image, one number a round."""
+    p95: tuple[float, ...] = ()
+    reason: str = ""
+    """Why it could not be measured."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alignkit.record import AttributionFacts, Estimate, RunRecord, ShareFacts
+from alignkit.record import AttributionFacts, Estimate, FactorShare, RunRecord
 from alignkit.report.svg import DotPlot, Interval, dot_plot
 from alignkit.report.table import Group, Notes, Row, Shown, Table, number_columns, text_columns
 from alignkit.text.names import METRICS, Names, PathName
@@ -134,7 +134,7 @@ def _shares(each: AttributionFacts, factor: str, notes: Notes) -> tuple[Shown, S
     return _pair(share, each, notes)
 
 
-def _pair(share: ShareFacts, each: AttributionFacts, notes: Notes) -> tuple[Shown, Shown]:
+def _pair(share: FactorShare, each: AttributionFacts, notes: Notes) -> tuple[Shown, Shown]:
     return _written(share.effect, each, notes), _written(share.alone, each, notes)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from alignkit.record import Cell, DriftFacts, Estimate, MatrixEntry, RunRecord
+from alignkit.record import Cell, Drift, Estimate, MatrixEntry, RunRecord
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.reproduce import cell_option
 from alignkit.report.table import Column, Notes, Row, Shown, Table, number_columns, text_columns
@@ -138,7 +138,7 @@ def _single(cell: Cell, notes: Notes) -> tuple[Shown, ...]:
     return (Shown(grouped(cell.n)), *values, *changes, Shown(ran))
 
 
-def _change(drift: DriftFacts, metric: str, notes: Notes) -> Shown:
+def _change(drift: Drift, metric: str, notes: Notes) -> Shown:
     estimate = drift.metrics.get(metric, Estimate(value=None, low=None, high=None))
     if estimate.value is None:
         return notes.missing(estimate.reason)
@@ -146,9 +146,9 @@ def _change(drift: DriftFacts, metric: str, notes: Notes) -> Shown:
     return Shown(f"{points(estimate.value)} {interval(estimate)}".strip(), mark=mark)
 
 
-def _churn(drift: DriftFacts, notes: Notes) -> Shown:
+def _churn(drift: Drift, notes: Notes) -> Shown:
     return notes.number(drift.churn.value, lambda value: percent(value, 2), drift.churn.reason)
 
 
-def _flips(drift: DriftFacts) -> tuple[Shown, Shown]:
+def _flips(drift: Drift) -> tuple[Shown, Shown]:
     return Shown(grouped(drift.right_to_wrong)), Shown(grouped(drift.wrong_to_right))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from alignkit.record import FlippedFacts, RunRecord, SubgroupFacts
+from alignkit.record import FlippedFacts, RunRecord, Subgroup
 from alignkit.report.table import Row, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, interval, p_value, percent, points
@@ -58,7 +58,7 @@ def _words(each: FlippedFacts) -> str:
     return f"{flipped}{seeds}; {count(len(each.subgroups), 'kind')} compared."
 
 
-def _shown(each: FlippedFacts) -> list[SubgroupFacts]:
+def _shown(each: FlippedFacts) -> list[Subgroup]:
     told = [kind for kind in each.subgroups if kind.sentence]
     others = [kind for kind in each.subgroups if not kind.sentence]
     return [*told, *others[:SHOWN]]
@@ -82,7 +82,7 @@ def _table(each: FlippedFacts) -> Table | None:
     )
 
 
-def _row(kind: SubgroupFacts) -> Row:
+def _row(kind: Subgroup) -> Row:
     value = kind.difference.value
     change = points(value, 1) if value is not None else ""
     return Row(

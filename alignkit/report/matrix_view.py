@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from alignkit.record import DriftFacts, Estimate, MatrixEntry, NoiseFloor, RunRecord, VerdictState
+from alignkit.record import Drift, Estimate, MatrixEntry, NoiseFloor, RunRecord, VerdictState
 from alignkit.report.table import Note, Notes
 from alignkit.report.verdict_view import SEVERITY, Icon, icon
 from alignkit.text.names import METRICS, Names, PathName
@@ -212,7 +212,7 @@ class _Builder:
         return MatrixCell("aligned", percent(value, 2), entry=row, full=full)
 
     def _measured(
-        self, entry: MatrixEntry, drift: DriftFacts, floor: float | None, row: str, full: str
+        self, entry: MatrixEntry, drift: Drift, floor: float | None, row: str, full: str
     ) -> MatrixCell:
         churn = self.metric == "churn"
         estimate = drift.churn if churn else drift.metrics.get(self.metric)
@@ -289,7 +289,7 @@ def _range(limits: list[float]) -> str:
     return f"{low} pp" if low == high else f"{low}{DASH}{high} pp"
 
 
-def _symbol(estimate: Estimate, drift: DriftFacts, metric: str) -> tuple[str, str]:
+def _symbol(estimate: Estimate, drift: Drift, metric: str) -> tuple[str, str]:
     if drift.churn.value == 0:
         return "=", "no prediction changed"
     if metric == "churn":

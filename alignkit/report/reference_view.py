@@ -6,14 +6,14 @@ A cell is offered where every interval it asks for was computed; nothing is deri
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
-from alignkit.record import ChangeFacts, DriftFacts, Estimate, LogitDistance, MatrixEntry, RunRecord
+from alignkit.record import CellPair, Drift, Estimate, LogitDistance, MatrixEntry, RunRecord
 from alignkit.report.matrix_view import ColumnKey, MatrixView, column_of, matrix_views
 from alignkit.text.names import METRICS, Names
 
 NO_LOGITS = LogitDistance(max_abs=None, mean_abs=None, cosine=None, reason="no matrix shows it")
-Known = dict[tuple[str, ColumnKey, ColumnKey], ChangeFacts]
+Known = dict[tuple[str, ColumnKey, ColumnKey], CellPair]
 """By row, reference and candidate."""
 
 
@@ -82,14 +82,13 @@ def _changes(record: RunRecord) -> Known:
     return found | turned
 
 
-def _turned(change: ChangeFacts) -> ChangeFacts:
+def _turned(change: CellPair) -> CellPair:
     """Reference minus candidate."""
-    return change.model_copy(
-        update={
-            "metrics": {name: _negated(each) for name, each in change.metrics.items()},
-            "right_to_wrong": change.wrong_to_right,
-            "wrong_to_right": change.right_to_wrong,
-        }
+    return replace(
+        change,
+        metrics={name: _negated(each) for name, each in change.metrics.items()},
+        right_to_wrong=change.wrong_to_right,
+        wrong_to_right=change.right_to_wrong,
     )
 
 
@@ -120,17 +119,17 @@ def _switched(record: RunRecord, column: ColumnKey, known: Known) -> RunRecord |
     return record.model_copy(update={"matrix": corrected(entries), "verdict": verdict})
 
 
-def _drift(change: ChangeFacts) -> DriftFacts:
+def _drift(change: CellPair) -> Drift:
     """With what a matrix shows of it."""
-    shown = {name: getattr(change, name) for name in ChangeFacts.model_fields}
-    return DriftFacts(**shown, mcnemar_p=None, logits=NO_LOGITS)
+    shown = {each.name: getattr(change, each.name) for each in fields(CellPair)}
+    return Drift(**shown, mcnemar_p=None, logits=NO_LOGITS)
 
 
-def _absent(reference: MatrixEntry | None) -> DriftFacts:
+def _absent(reference: MatrixEntry | None) -> Drift:
     """Of a row without the reference."""
     why = f"{reference.state}: {reference.reason}" if reference else "not part of this run"
     nothing = Estimate(value=None, low=None, high=None, reason=f"no reference in this row: {why}")
-    return DriftFacts(
+    return Drift(
         n=0, metrics=dict.fromkeys(METRICS, nothing), churn=nothing, right_to_wrong=0,
         wrong_to_right=0, wrong_to_wrong=0, detectable=None, mcnemar_p=None, logits=NO_LOGITS,
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from alignkit.record import DriftFacts, MatrixEntry, RunRecord
+from alignkit.record import Drift, MatrixEntry, RunRecord
 from alignkit.report.advice_view import advice_sentence
 from alignkit.report.matrix_view import ALPHA, interval_words, seeds_of, significance, warnings
 from alignkit.report.published_view import published_label, tally
@@ -77,7 +77,7 @@ def _row(entry: MatrixEntry) -> tuple[str, str, str, str, str, str]:
     )
 
 
-def _significant(drift: DriftFacts) -> bool:
+def _significant(drift: Drift) -> bool:
     return drift.holm.get("recall.macro", 1.0) < ALPHA
 
 

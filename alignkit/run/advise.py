@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from alignkit.errors import AlignkitError
 from alignkit.experiment.advise_option import ADVISED, AdviseOption
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.plan import Plan, make_plan
 from alignkit.prepare import CODE as PIXEL_CODE
-from alignkit.record import AdviceFacts, Estimate
+from alignkit.record import AdviceFacts
 from alignkit.workspace import Workspace, code_version, content_key
 
 if TYPE_CHECKING:
@@ -166,7 +166,6 @@ def _facts(
 
     name, winner = f"{ADVISED}{served.name}", found.winner
     first = winner.configurations[0]
-    distance: dict[str, Any] = asdict(winner.mean_abs)
     return AdviceFacts(
         served=served.name,
         change=option.change,
@@ -176,6 +175,6 @@ def _facts(
         tried=found.tried,
         images=found.images,
         unseen_images=found.unseen,
-        distance=Estimate(**distance),
+        distance=winner.mean_abs,
         unseen=winner.unseen,
     )

@@ -100,7 +100,7 @@ def assemble_record(
         attributions=found.attributed,
         flipped=found.flipped,
         advice=check_advice(found.advice, outcomes, resamples=resamples),
-        coverage_diffs=tuple(evidence.coverage),
+        coverage_diffs=tuple(evidence.coverage_diffs),
         images=tuple(_image_table(comparison, folder) for comparison in found.compared),
         training_sizes=curves,
         mixes=mix_facts(found.predicted, matrix, resamples=resamples),
@@ -117,7 +117,7 @@ def _evidence(found: Findings, folder: Path) -> Evidence:
         matrix=matrix_facts(found.predicted, resamples=found.resamples),
         cells=cell_facts(found.predicted, folder, resamples=found.resamples),
         pixels=[stage for comparison in found.compared for stage in comparison.stages],
-        coverage=[comparison.coverage for comparison in found.compared],
+        coverage_diffs=[comparison.coverage for comparison in found.compared],
         paths=[path_facts(path, options[path.name].preset) for path in found.plan.experiment.paths],
         attributions=found.attributed,
     )

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alignkit.findings.drift import drift_facts
+from alignkit.compare import drift
 from alignkit.findings.matrix import predictions_of
 from alignkit.preprocess.stage_mixtures import differing_stages
 from alignkit.record import (
     AdviceFacts,
     AttributionFacts,
-    DriftFacts,
+    Drift,
     Estimate,
     MatrixEntry,
     MitigationFacts,
@@ -54,7 +54,7 @@ class Outcomes:
         first = next(each.evaluation for each in self.predicted if each.evaluation.aligned)
         return first.runtime.name, first.runtime.precision
 
-    def drift(self, trained: str, served: str) -> DriftFacts | None:
+    def drift(self, trained: str, served: str) -> Drift | None:
         """Of models trained with one path and served with another; ``None`` if not measured."""
         for each in self.matrix:
             place = each.evaluated_with, each.backend, each.precision
@@ -108,7 +108,7 @@ def _checked(advice: AdviceFacts, outcomes: Outcomes, resamples: int) -> AdviceF
     return advice.model_copy(update={"drift": rows, "kept": kept, "sentence": words})
 
 
-def _of(drift: DriftFacts, metric: str) -> Estimate:
+def _of(drift: Drift, metric: str) -> Estimate:
     return drift.churn if metric == "churn" else drift.metrics[metric]
 
 
@@ -121,8 +121,8 @@ def _expected_of_training(
     if not seeds:
         return dict.fromkeys(METRICS, _unknown("no model predicted along both paths"))
     both = [near[seed] for seed in seeds], [far[seed] for seed in seeds]
-    drift = drift_facts(*both, resamples)
-    return {metric: _of(drift, metric) for metric in METRICS}
+    found = drift(*both, resamples=resamples)
+    return {metric: _of(found, metric) for metric in METRICS}
 
 
 def _expected_of_serving(advice: AdviceFacts, outcomes: Outcomes) -> dict[str, Estimate]:

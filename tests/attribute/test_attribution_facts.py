@@ -3,10 +3,9 @@
 import json
 from dataclasses import replace
 
-from alignkit.attribute import Attribution, Share, attribute
+from alignkit.attribute import Attribution, attribute
 from alignkit.attribute.facts import MINUS, amount, attribution_facts, breakdown, sentence
-from alignkit.compare.statistics import Estimate
-from alignkit.record import AttributionFacts
+from alignkit.record import AttributionFacts, Estimate, FactorShare
 from tests.attribute.test_attribute import ONE_RUNTIME
 from tests.stacks import REFERENCE, changed, turned_photos
 
@@ -18,7 +17,8 @@ def estimate(value: float) -> Estimate:
 def example(metric: str = "recall.macro", **changes: object) -> Attribution:
     effects = {"decode": -0.001, "resize": -0.019, "precision": 0.0}
     shares = tuple(
-        Share(factor, estimate(effect), estimate(effect)) for factor, effect in effects.items()
+        FactorShare(factor, estimate(effect), estimate(effect))
+        for factor, effect in effects.items()
     )
     whole = Attribution(metric, "one-at-a-time", shares, estimate(-0.001), estimate(-0.021))
     return replace(whole, **changes)
@@ -36,7 +36,7 @@ def test_an_interaction_that_is_divided_is_not_named_beside_the_shares():
 
 
 def test_what_the_digits_cannot_show_is_not_called_zero():
-    tiny = Share("decode", estimate(0.0002), estimate(0.0002))
+    tiny = FactorShare("decode", estimate(0.0002), estimate(0.0002))
     assert breakdown(example(shares=(tiny,), method="shapley")) == "decode under 0.1 pp"
 
 

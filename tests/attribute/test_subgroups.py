@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import fisher_exact
 from statsmodels.stats.multitest import multipletests
 
-from alignkit.attribute.subgroups import edge_energy, kinds_of_images, sentences, subgroups, thirds
+from alignkit.attribute.subgroups import edge_energy, kinds_of_images, subgroups, thirds
 from alignkit.compare.predictions import Predictions
 from tests.photos import make_jpegs, photo
 
@@ -35,15 +35,16 @@ def test_the_kind_that_flips_is_named_first_with_its_effect():
     found = subgroups([reference], [candidate], KINDS)
     first = found[0]
     assert first.dimension == "subsampling"
-    assert first.significant
+    assert first.sentence
     by_kind = {each.kind: each for each in found if each.dimension == "subsampling"}
     assert by_kind["4:2:0"].churn > 0.2
     assert by_kind["4:2:0"].elsewhere == 0.0
     difference = by_kind["4:2:0"].difference
     assert 0 < difference.low < difference.value < difference.high
     assert any(
-        words.startswith("subsampling (4:2:0): ") and "more than the 0.0 % elsewhere" in words
-        for words in sentences(found)
+        each.sentence.startswith("subsampling (4:2:0): ")
+        and "more than the 0.0 % elsewhere" in each.sentence
+        for each in found
     )
 
 
@@ -52,7 +53,7 @@ def test_flips_at_random_give_a_sentence_in_no_more_than_one_run_of_twenty():
     for seed in range(200):
         reference, candidate = flipped(0.1, 0.1, seed)
         found = subgroups([reference], [candidate], KINDS, resamples=10)
-        wrong += bool(sentences(found))
+        wrong += any(each.sentence for each in found)
     assert wrong <= 0.05 * 200
 
 

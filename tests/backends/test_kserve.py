@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from alignkit.backends import EncodedFiles
 from alignkit.backends.kserve import KServeBackend
 from alignkit.backends.kserve import request as kserve_request
 from alignkit.errors import BackendError, ConfigError, MissingDependency
@@ -42,7 +43,7 @@ def ask(endpoint, files=FILES, checkpoint=CHECKPOINT, **options):
     try:
         if options.get("sends") == "tensors":
             return session.predict(files), session.effective()
-        return session.predict_files(files, Normalise()), session.effective()
+        return session.predict(EncodedFiles(files, Normalise())), session.effective()
     finally:
         session.close()
 
@@ -145,6 +146,13 @@ def test_a_slow_answer_is_waited_for_as_long_as_asked(endpoint):
     released.set()
 
 
+def test_an_answer_that_trickles_in_has_the_same_deadline(endpoint):
+    endpoint.pause = 0.05  # byte by byte: no single read waits for as long as 0.3 s
+    with pytest.raises(BackendError, match=r"no answer in one try: nothing came within 0.3 s"):
+        ask(endpoint, FILES[:1], timeout=0.3, retries=0)
+    assert len(endpoint.asked) == 1
+
+
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
 def test_an_endpoint_that_accepts_and_says_nothing_is_told(endpoint, scheme):
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -168,10 +176,10 @@ def test_an_endpoint_that_dies_in_the_middle_is_told(monkeypatch):
     monkeypatch.setattr(kserve_request, "PAUSE", 0.001)
     with faulty() as dying:
         session = KServeBackend(dying.url, "m", retries=1).open(CHECKPOINT, None, "served")
-        assert session.predict_files(FILES[:2], Normalise()).shape == (2, CLASSES)
+        assert session.predict(EncodedFiles(FILES[:2], Normalise())).shape == (2, CLASSES)
         dying.fault = lambda _: None
     with pytest.raises(BackendError, match="no answer in 2 tries: no connection"):
-        session.predict_files(FILES, Normalise())
+        session.predict(EncodedFiles(FILES, Normalise()))
     session.close()
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alignkit.backends import BACKENDS, FileSession
-from alignkit.backends.torchpipe import TorchpipeBackend
-from alignkit.backends.torchpipe_session import PipeSession, pipe_options
+from alignkit.backends import BACKENDS, EncodedFiles
+from alignkit.backends.torchpipe import PipeSession, TorchpipeBackend, pipe_options
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.plugins import gpu_present
 from alignkit.preprocess import Normalise
@@ -53,8 +52,7 @@ def test_a_pipe_answers_for_files():
         pytest.skip(reason)
     model = trained_model()
     session = TorchpipeBackend().open(model.checkpoint, model.onnx, "served")
-    assert isinstance(session, FileSession)
-    logits = session.predict_files([encoded(photo())] * 3, Normalise())
+    logits = session.predict(EncodedFiles([encoded(photo())] * 3, Normalise()))
     assert logits.shape == (3, 10)
     assert np.isfinite(logits).all()
     session.close()

@@ -57,7 +57,7 @@ def test_its_drift_is_that_of_the_predictions_themselves():
             estimate.value,
             estimate.low,
         )
-    assert found.right_to_wrong == expected.flips.right_to_wrong
+    assert found.right_to_wrong == expected.right_to_wrong
     assert found.logits.max_abs is None
     assert "keeps classes, not logits" in found.logits.reason
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ class Endpoint:
     """An inference's answer → what is sent; ``None`` closes the connection half-way."""
     meet: Barrier | None = None
     """Holds every inference until as many are under way."""
+    pause: float = 0
+    """Seconds between the bytes of every answer."""
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     """Path and headers of each request."""
     inferences: int = 0
@@ -93,7 +96,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body) if claimed is None else claimed))
         self.end_headers()
-        self.wfile.write(body)
+        parts = [bytes([each]) for each in body] if self.endpoint.pause else [body]
+        for part in parts:
+            self.wfile.write(part)
+            time.sleep(self.endpoint.pause)
 
     def log_message(self, *_: object) -> None:
         """Tests read `Endpoint.asked`."""

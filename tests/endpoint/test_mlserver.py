@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from alignkit.backends import EncodedFiles
 from alignkit.backends.kserve import KServeBackend
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.decoders.pillow import PillowDecoder
@@ -82,7 +83,7 @@ def test_files_are_answered_by_the_servers_own_preprocessing(served, model, prot
     expected = model.predict(ONNXRuntimeBackend(), "fp32", batch)
     opened = backend(served, protocol, images_per_request=images)
     session = opened.open(model.checkpoint, None, "served")
-    found = session.predict_files(FILES, Normalise())
+    found = session.predict(EncodedFiles(FILES, Normalise()))
     session.close()
     # the same Pillow arithmetic in another version of it
     assert np.abs(found - expected).max() < 1e-3
@@ -119,6 +120,6 @@ def test_another_size_is_told(served, model, protocol):
 def test_a_file_the_server_cannot_decode_is_told_in_its_words(served, model, protocol):
     session = backend(served, protocol, retries=0).open(model.checkpoint, None, "served")
     with pytest.raises(BackendError, match="no image: cannot identify image file"):
-        session.predict_files([FILES[0], b"\xff\xd8 no JPEG"], Normalise())
-    assert session.predict_files(FILES[:2], Normalise()).shape == (2, 10)  # it still serves
+        session.predict(EncodedFiles([FILES[0], b"\xff\xd8 no JPEG"], Normalise()))
+    assert session.predict(EncodedFiles(FILES[:2], Normalise())).shape == (2, 10)  # it still serves
     session.close()

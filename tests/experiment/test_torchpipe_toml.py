@@ -10,8 +10,7 @@ from torch.utils.dlpack import from_dlpack
 from alignkit.errors import ConfigError
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.experiment.torchpipe_backend import BACKENDS
-from alignkit.experiment.torchpipe_chain import backends_of
-from alignkit.experiment.torchpipe_toml import stages_of_toml
+from alignkit.experiment.torchpipe_toml import backends_of, stages_of_toml
 from tests.photos import encoded, exif, make_jpegs, photo
 
 CPU = """\

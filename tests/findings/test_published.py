@@ -1,5 +1,7 @@
 """Published figures beside measured ones: rows, differences and how they are read."""
 
+from dataclasses import replace
+
 import pytest
 
 from alignkit.experiment.published_option import Published
@@ -116,8 +118,9 @@ def shares(few, full):
                 "torch",
                 "fp32",
             ):
-                drift = entry.drift and entry.drift.model_copy(
-                    update={"metrics": {"recall.macro": around(value, 0.001)}})  # fmt: skip
+                drift = entry.drift and replace(
+                    entry.drift, metrics={"recall.macro": around(value, 0.001)}
+                )
                 matrix.append(entry.model_copy(update={
                     "trained_with": name, "fraction": fraction, "drift": drift}))  # fmt: skip
     points = tuple(SizePoint(fraction=fraction, images=10, seeds=3, drift=around(value, 0.001))

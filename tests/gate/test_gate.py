@@ -1,6 +1,7 @@
 """Rules applied to evidence: states, exit codes, waivers, intervals."""
 
 import math
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -15,13 +16,13 @@ from alignkit.record import (
     Cell,
     Control,
     CoverageDiff,
-    DriftFacts,
-    ErrorFacts,
+    Drift,
     Estimate,
     LogitDistance,
     MatrixEntry,
     PathFacts,
     PixelStage,
+    StandardError,
 )
 
 HELD = Control(name="A/A", expected="0", observed="0", passed=True)
@@ -35,11 +36,9 @@ def stage(name: str = "decode", mode: str = "isolated", **values: object) -> Pix
     return PixelStage(reference="a", candidate="b", stage=name, mode=mode, **{**numbers, **values})
 
 
-def drift(
-    value: float | None, low: float, high: float, n: int = 100_000, **more: object
-) -> DriftFacts:
+def drift(value: float | None, low: float, high: float, n: int = 100_000, **more: object) -> Drift:
     estimate = Estimate(value=value, low=low, high=high, reason="" if value is not None else "none")
-    return DriftFacts(
+    return Drift(
         n=n, metrics={"recall.macro": estimate, "top1": estimate}, churn=estimate,
         right_to_wrong=0, wrong_to_right=0, wrong_to_wrong=0, mcnemar_p=None, detectable=None,
         logits=LogitDistance(max_abs=1.0, mean_abs=0.1, cosine=0.9), **more,
@@ -53,7 +52,7 @@ def entry(aligned: bool = False, **values: object) -> MatrixEntry:
     )  # fmt: skip
 
 
-def matrix(*found: DriftFacts) -> tuple[MatrixEntry, ...]:
+def matrix(*found: Drift) -> tuple[MatrixEntry, ...]:
     return (entry(aligned=True, metrics={"top1": 0.5}), *(entry(drift=each) for each in found))
 
 
@@ -63,7 +62,10 @@ def judged(gate: Gate, *, controls=(), today=None, **facts):
 
 def pixel_verdict(*rules: Rule, pixels=None, coverage=(COVERED,), controls=(HELD,), **gate):
     return judged(
-        Gate(rules=rules, **gate), pixels=pixels or (stage(),), coverage=coverage, controls=controls
+        Gate(rules=rules, **gate),
+        pixels=pixels or (stage(),),
+        coverage_diffs=coverage,
+        controls=controls,
     )
 
 
@@ -183,7 +185,9 @@ def test_a_waiver_holds_until_its_day_and_for_its_path():
             {"rule": "decode.max_abs", "until": "2027-03-01", "reason": "codec bug", "path": path}
         ]
         gate = Gate(rules=(Rule(metric="decode.max_abs", fail=1),), waive=waive)
-        return judged(gate, pixels=(stage(),), coverage=(COVERED,), controls=(HELD,), today=today)
+        return judged(
+            gate, pixels=(stage(),), coverage_diffs=(COVERED,), controls=(HELD,), today=today
+        )
 
     held = state(date(2027, 3, 1))
     assert (held.state, held.exit_code) == ("warn", 0)
@@ -238,8 +242,8 @@ def test_inconclusive_says_how_many_images_would_settle_it():
 def test_inconclusive_says_how_many_seeds_would_settle_it():
     rule = Rule(metric="recall.macro", margin=0.01)
     facts = drift(0.002, -0.015, 0.019, n=1_200_000)
-    errors = {"recall.macro": ErrorFacts(images=0.002, seeds=0.004)}
-    found = entry(drift=facts.model_copy(update={"errors": errors}), seeds=(0, 1, 2))
+    errors = {"recall.macro": StandardError(images=0.002, seeds=0.004)}
+    found = entry(drift=replace(facts, errors=errors), seeds=(0, 1, 2))
     outcome = judged(Gate(rules=(rule,)), matrix=[found], controls=()).rules[0]
     # of 400,000 images, each seen by 3 seeds; more of them leave the two degrees of freedom of seeds
     assert (outcome.state, outcome.needed) == ("inconclusive", None)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from alignkit.compare import drift
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.statistics import rule_of_three
 from alignkit.experiment.rule import Gate, Rule
-from alignkit.findings.drift import drift_facts
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.record import MatrixEntry, RuleOutcome
@@ -26,7 +26,7 @@ def outcome(rule: Rule, images: int, share: float, seed: int = 0) -> RuleOutcome
     sides = predictions(labels, labels), predictions((labels + lost) % 3, labels)
     entry = MatrixEntry(
         trained_with="a", evaluated_with="b", backend="torch", precision="fp32", state="measured",
-        aligned=False, drift=drift_facts([sides[0]], [sides[1]], 300), seeds=(0,),
+        aligned=False, drift=drift([sides[0]], [sides[1]], resamples=300), seeds=(0,),
     )  # fmt: skip
     return judge(Gate(rules=(rule,)), Evidence(matrix=[entry]), controls=()).rules[0]
 

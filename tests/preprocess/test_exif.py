@@ -71,6 +71,16 @@ def test_finds_the_block_behind_other_segments():
     assert exif_orientation(file) == 8
 
 
+@pytest.mark.parametrize("between", [b"junk", b"\xff", b"\xff\x01", b"\xff\xd0\0"])
+def test_bytes_between_segments_are_skipped_as_opencv_skips_them(between):
+    whole = encoded(photo(), exif=exif(6))
+    file = whole[:20] + between + whole[20:]  # behind the first segment, JFIF
+    data = np.frombuffer(file, np.uint8)
+    flat = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
+    assert exif_orientation(file) == 6
+    assert np.array_equal(turn(flat, 6), cv2.imdecode(data, cv2.IMREAD_COLOR))
+
+
 @pytest.mark.parametrize("folder", ["odd-jpegs", "hostile-jpegs", "photos"])
 def test_agrees_with_opencv_on_every_file_it_decodes(shared_data, folder):
     for path in (shared_data / folder).rglob("*.jp*g"):

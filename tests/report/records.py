@@ -18,10 +18,11 @@ from alignkit.record import (
     Control,
     Coverage,
     DataFacts,
-    DriftFacts,
+    Drift,
     Environment,
     Epoch,
     Estimate,
+    FactorShare,
     FlippedFacts,
     LogitDistance,
     MatrixEntry,
@@ -32,9 +33,8 @@ from alignkit.record import (
     PixelStage,
     RuleOutcome,
     RunRecord,
-    ShareFacts,
     StageFacts,
-    SubgroupFacts,
+    Subgroup,
     TrainingFacts,
     Verdict,
     WorstImage,
@@ -164,7 +164,7 @@ def drift(reference, candidate, *, distance):
         )
         for a, b in zip(before, after, strict=True)
     )
-    return DriftFacts(
+    return Drift(
         n=n,
         metrics=changes,
         churn=Estimate(value=churn, low=max(0.0, churn - half), high=churn + half),
@@ -446,7 +446,7 @@ def attributions():
     def shares(*values, half):
         factors = ("decode", "resize", "precision")
         return tuple(
-            ShareFacts(factor=factor, effect=around(value, half), alone=around(value * 0.9, half))
+            FactorShare(factor=factor, effect=around(value, half), alone=around(value * 0.9, half))
             for factor, value in zip(factors, values, strict=True)
         )
 
@@ -481,7 +481,7 @@ def flipped():
     def subgroup(kind, images, churn, elsewhere, p):
         difference = churn - elsewhere
         words = f"subsampling {kind}: {100 * churn:.1f} % of predictions change"
-        return SubgroupFacts(
+        return Subgroup(
             dimension="subsampling", kind=kind, images=images, churn=churn, elsewhere=elsewhere,
             difference=Estimate(value=difference, low=difference - 0.02, high=difference + 0.02),
             p=p / 2, p_adjusted=p, sentence=words if p < 0.05 else "",

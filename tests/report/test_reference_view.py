@@ -3,6 +3,7 @@
 import base64
 import json
 import zlib
+from dataclasses import replace
 
 import pytest
 
@@ -83,7 +84,7 @@ def test_aligned_column_of_every_row_is_not_offered_twice():
 
 def test_significance_is_corrected_for_the_comparisons_shown():
     record = small()
-    old = record.matrix[1].drift.model_copy(update={"p_values": {"recall.macro": 0.04}})
+    old = replace(record.matrix[1].drift, p_values={"recall.macro": 0.04})
     entry = record.matrix[1].model_copy(update={"drift": old})
     changed = record.model_copy(update={"matrix": (record.matrix[0], entry, record.matrix[2])})
     assert max(holm([0.04, 0.03])) > 0.05

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from itertools import combinations
 
 import html5lib
@@ -166,9 +167,7 @@ def test_a_number_that_could_not_be_computed_is_a_dash_with_its_reason(record, r
             return entry
         gap = Estimate(value=None, low=None, high=None, reason="class 7 has no image")
         metrics = {**entry.drift.metrics, "recall.macro": gap}
-        return entry.model_copy(
-            update={"drift": entry.drift.model_copy(update={"metrics": metrics})}
-        )
+        return entry.model_copy(update={"drift": replace(entry.drift, metrics=metrics)})
 
     changed = record.model_copy(update={"matrix": tuple(map(blank, record.matrix))})
     folder = rendered(changed)
@@ -204,7 +203,7 @@ def test_kinds_of_flipped_images_are_told_in_words_only_where_significant(page, 
     said = [text_of(item) for item in section.iter(f"{XHTML}li")]
     assert said == ["subsampling 4:2:0: 6.0 % of predictions change"]
     assert "no prediction changed" in text_of(section)
-    quiet = [kind.model_copy(update={"sentence": ""}) for kind in record.flipped[0].subgroups]
+    quiet = [replace(kind, sentence="") for kind in record.flipped[0].subgroups]
     silent = record.flipped[0].model_copy(update={"subgroups": tuple(quiet)})
     folder = rendered(record.model_copy(update={"flipped": (silent,)}))
     for name in ("index.html", "summary.md"):
@@ -214,7 +213,7 @@ def test_kinds_of_flipped_images_are_told_in_words_only_where_significant(page, 
 def test_many_kinds_are_cut_to_those_that_matter(record, rendered):
     first = record.flipped[0]
     dull = first.subgroups[1]
-    many = [dull.model_copy(update={"kind": f"kind {n}"}) for n in range(100)]
+    many = [replace(dull, kind=f"kind {n}") for n in range(100)]
     cut = first.model_copy(update={"subgroups": (first.subgroups[0], *many)})
     page = (rendered(record.model_copy(update={"flipped": (cut,)})) / "index.html").read_text()
     assert "76\u00a0more kinds, not significant, in record.json." in page

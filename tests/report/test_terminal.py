@@ -1,5 +1,6 @@
 """The few lines a terminal shows of a run."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ def test_a_failed_control_is_told(record):
 def test_a_single_comparison_is_not_counted_among_others(record):
     measured = next(each for each in record.matrix if each.drift)
     for corrected, told in ((0.5, "is not"), (0.001, "is")):
-        drift = measured.drift.model_copy(update={"holm": {"recall.macro": corrected}})
+        drift = replace(measured.drift, holm={"recall.macro": corrected})
         alone = (measured.model_copy(update={"drift": drift}),)
         text = summary(record.model_copy(update={"matrix": alone}), PAGE)
         assert f"* The change of macro recall {told} significant at the 5 % level." in text

@@ -21,7 +21,8 @@ from alignkit.errors import MissingDependency
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from alignkit.backends import FileSession, Precision, Session
+    from alignkit.backends import Precision
+    from alignkit.backends.kserve.session import EndpointSession
     from alignkit.models.checkpoint import Checkpoint
 
 
@@ -90,7 +91,7 @@ class KServeBackend:
         checkpoint: Checkpoint,
         onnx: Path | None,  # noqa: ARG002 - the endpoint has its own
         precision: Precision,
-    ) -> Session | FileSession:
+    ) -> EndpointSession:
         """Ask the endpoint what it holds; raises `BackendError` unless the data fits it."""
         from alignkit.backends.kserve.session import opened
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from alignkit.backends import EncodedFiles
 from alignkit.backends.kserve.client import Client, connect, files_as
 from alignkit.backends.kserve.model import (
     ANSWERS,
@@ -20,33 +21,28 @@ from alignkit.backends.kserve.request import Asking, Loop, secrets_of, together
 from alignkit.errors import BackendError
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from alignkit.arrays import Batch, Logits
-    from alignkit.backends import FileSession, Session
     from alignkit.backends.kserve import KServeBackend
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.preprocess import Normalise
 
 NEGLIGIBLE = 1e-3
 """How far the sum of float16 probabilities may be from 1."""
 
 
-def opened(backend: KServeBackend, checkpoint: Checkpoint) -> Session | FileSession:
+def opened(backend: KServeBackend, checkpoint: Checkpoint) -> EndpointSession:
     """Ask the endpoint what it is; raises `BackendError` if it is down or the data does not fit."""
     headers, loop = backend.address().headers(), Loop()
     asking = Asking(backend.timeout, backend.retries, secrets_of(headers))
     try:
         client = loop.run(_connected(backend.address().resolved(), headers))
         try:
-            endpoint = loop.run(_described(backend, client, asking, checkpoint, loop))
+            return loop.run(_described(backend, client, asking, checkpoint, loop))
         except BaseException:
             loop.run(client.close())
             raise
     except BaseException:
         loop.close()
         raise
-    return FilesToEndpoint(endpoint) if backend.sends == "files" else TensorsToEndpoint(endpoint)
 
 
 async def _connected(url: str, headers: dict[str, str]) -> Client:
@@ -55,7 +51,7 @@ async def _connected(url: str, headers: dict[str, str]) -> Client:
 
 async def _described(
     backend: KServeBackend, client: Client, asking: Asking, checkpoint: Checkpoint, loop: Loop
-) -> Endpoint:
+) -> EndpointSession:
     server = await asking.ask(client.server)
     found = await asking.ask(lambda: client.model(backend.model, backend.model_version))
     given, wanted = chosen(found, "input", backend.input), chosen(found, "output", backend.output)
@@ -70,12 +66,14 @@ async def _described(
         "sent": f"{backend.sends}, {given.name}, {'bytes' if client.extended else 'JSON'}",
         "compared": f"{wanted.name}, {backend.answers}",
     }
-    return Endpoint(backend, client, asking, loop, given, wanted, checkpoint.classes, observed)
+    return EndpointSession(
+        backend, client, asking, loop, given, wanted, checkpoint.classes, observed
+    )
 
 
 @dataclass(slots=True, eq=False)
-class Endpoint:
-    """What both sessions share: the connection, and the way from arrays to logits."""
+class EndpointSession:
+    """A connection to a model that is sent files or tensors, as the backend says."""
 
     backend: KServeBackend
     client: Client
@@ -86,25 +84,29 @@ class Endpoint:
     classes: int
     observed: dict[str, str]
 
-    def logits(self, count: int, part: Callable[[slice], npt.NDArray[Any]]) -> Logits:
-        """(images, classes) float32; ``part`` gives the array for some of the images."""
+    def predict(self, inputs: Batch | EncodedFiles) -> Logits:
+        """Return (images, classes) float32 for encoded files, or (images, 3, height, width)."""
         import numpy as np
 
+        images = inputs.files if isinstance(inputs, EncodedFiles) else inputs
         step = self.backend.images_per_request
-        slices = [slice(start, min(start + step, count)) for start in range(0, count, step)]
-        works = [partial(self._answer, each, part) for each in slices]
+        parts = (images[start : start + step] for start in range(0, len(images), step))
+        works = [partial(self._answer, part) for part in parts]
         answers = np.concatenate(self.loop.run(together(works, self.backend.concurrency)))
         return logits_of(answers, self.backend.answers)
 
-    async def _answer(self, chosen: slice, part: Callable[[slice], npt.NDArray[Any]]) -> Logits:
+    async def _answer(self, images: Batch | Sequence[bytes]) -> Logits:
         import numpy as np
 
         target = (self.backend.model, self.backend.model_version)
-        tensor = (self.given.name, part(chosen), KINDS[self.backend.sends])
+        array = (
+            images if isinstance(images, np.ndarray) else files_as(self.given, images, self.client)
+        )
+        tensor = (self.given.name, array, KINDS[self.backend.sends])
         kind, found = await self.asking.ask(
             lambda: self.client.infer(target, tensor, self.wanted.name)
         )
-        shape = (chosen.stop - chosen.start, self.classes)
+        shape = (len(images), self.classes)
         if found is None:
             raise BackendError(f"the endpoint's answer holds no output {self.wanted.name!r}")
         if found.shape != shape or kind not in ANSWERS:
@@ -137,45 +139,3 @@ def logits_of(answers: Logits, declared: str) -> Logits:
         told, meant = ("look like", "probabilities") if likely else ("are no", "logits")
         raise BackendError(f"the endpoint's answers {told} probabilities: set 'answers: {meant}'")
     return np.log(np.maximum(answers, np.finfo(np.float32).tiny)) if likely else answers
-
-
-@dataclass(frozen=True, slots=True)
-class FilesToEndpoint:
-    """A `FileSession`: the endpoint decodes and preprocesses."""
-
-    endpoint: Endpoint
-
-    def predict_files(self, files: Sequence[bytes], normalise: Normalise) -> Logits:  # noqa: ARG002 - the endpoint has its own
-        """Encoded images → (images, classes) float32."""
-
-        def part(chosen: slice) -> npt.NDArray[Any]:
-            return files_as(self.endpoint.given, files[chosen], self.endpoint.client)
-
-        return self.endpoint.logits(len(files), part)
-
-    def effective(self) -> dict[str, str]:
-        """What really ran."""
-        return self.endpoint.effective()
-
-    def close(self) -> None:
-        """Give the connections back."""
-        self.endpoint.close()
-
-
-@dataclass(frozen=True, slots=True)
-class TensorsToEndpoint:
-    """A `Session`: the endpoint only computes."""
-
-    endpoint: Endpoint
-
-    def predict(self, batch: Batch) -> Logits:
-        """(samples, 3, height, width) float32 → (samples, classes) float32."""
-        return self.endpoint.logits(len(batch), lambda chosen: batch[chosen])
-
-    def effective(self) -> dict[str, str]:
-        """What really ran."""
-        return self.endpoint.effective()
-
-    def close(self) -> None:
-        """Give the connections back."""
-        self.endpoint.close()

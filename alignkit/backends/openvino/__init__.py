@@ -16,7 +16,7 @@ from pydantic import Field
 
 from alignkit.backends import CalibrationSet, Choice
 from alignkit.backends.openvino.precision import HINTS, NEEDS
-from alignkit.backends.openvino.quantise import NNCF
+from alignkit.backends.openvino.session import NNCF, OpenVINOSession, compiled_session, quantise
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.machine import processor_flags
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alignkit.backends import Precision
-    from alignkit.backends.openvino.session import OpenVINOSession
     from alignkit.models.checkpoint import Checkpoint, EngineSource
 
 
@@ -62,7 +61,6 @@ class OpenVINOBackend:
 
         Raises `BackendError` if the plugin cannot compile it, or chose another precision.
         """
-        from alignkit.backends.openvino.session import compiled_session
         from alignkit.models.checkpoint import read_calibration
 
         if reason := self.impossible(precision):
@@ -87,8 +85,6 @@ class OpenVINOBackend:
 
     def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:  # noqa: ARG002 - int8 alone is built
         """Quantise the graph; raises `BackendError` if it cannot be."""
-        from alignkit.backends.openvino.quantise import quantise
-
         assert source.calibration is not None
         quantise(source.onnx, source.calibration.images(), folder)
 

@@ -65,8 +65,7 @@ class TorchBackend:
         """Load the weights and verify the precision; raises `BackendError` if it differs."""
         import torch
 
-        from alignkit.backends.torch.pools import round_pools_up
-        from alignkit.backends.torch.session import NARROW, TorchSession
+        from alignkit.backends.torch.session import NARROW, TorchSession, round_pools_up
         from alignkit.models.architectures import load_model
         from alignkit.torch_settings import available_threads, require_device
 

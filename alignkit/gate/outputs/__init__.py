@@ -12,28 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from alignkit.plugins import Plugin
 
 if TYPE_CHECKING:
     from alignkit.baseline import Baseline
     from alignkit.gate.shard import Part
-    from alignkit.record import RunRecord, Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something to say about a line of the file: a mistake, or a waiver that ended."""
-
-    file: str
-    line: int
-    """From 1; 0 for the file as a whole."""
-    column: int
-    level: Literal["error", "warning"]
-    rule: str
-    """A stable name of the kind of finding."""
-    message: str
+    from alignkit.record import Finding, RunRecord, Verdict
 
 
 @dataclass(frozen=True, slots=True)

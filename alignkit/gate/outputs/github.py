@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from alignkit.gate.outputs import Finding, GateResult
+from alignkit.gate.outputs import GateResult
 from alignkit.gate.outputs.places import explained, place, worst_first
-from alignkit.record import RuleOutcome
+from alignkit.record import Finding, RuleOutcome
 
 SHOWN = 9
 """Of a kind; the tenth says how many more there are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.gate.outputs import GateResult
-from alignkit.report.results import FindingFacts, Results, _measured
+from alignkit.report.results import Results, ResultsHead, measured_fields, results_text
 from alignkit.version import __version__
 
 
@@ -15,12 +15,10 @@ class Json:
 
     def render(self, result: GateResult) -> str:
         """One document; what could not be computed is ``null`` with its reason beside it."""
-        from alignkit.report.results import results_text
-
         return results_text(results_from_gate(result))
 
 
-def results_from_gate(result: GateResult) -> Results:
+def results_from_gate(result: GateResult) -> ResultsHead:
     """What ``alignkit gate --format json`` prints."""
     return Results(
         alignkit=__version__,
@@ -29,10 +27,8 @@ def results_from_gate(result: GateResult) -> Results:
         file=str(result.file),
         exit_code=result.exit_code,
         verdict=result.verdict,
-        findings=tuple(
-            FindingFacts.model_validate(each, from_attributes=True) for each in result.findings
-        ),
+        findings=result.findings,
         pending=result.pending.count if result.pending else 0,
         report=str(result.page) if result.page else None,
-        **(_measured(result.record) if result.record else {}),
+        **measured_fields(result.record),
     )

@@ -9,7 +9,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from alignkit.gate.outputs import Finding, GateResult
+from alignkit.gate.outputs import GateResult
+from alignkit.record import Finding
 from alignkit.version import __version__
 
 MOST = 5_000

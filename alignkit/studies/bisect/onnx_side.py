@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import Builder
 from alignkit.engines.build import build_engine
@@ -99,4 +99,4 @@ class ONNXSide:
                 self.runtime.backend, source, self.runtime.precision, Workspace(Path(folder))
             )
             with open_session(self.runtime, checkpoint, engine) as session:
-                yield cast("Session", session)
+                yield session

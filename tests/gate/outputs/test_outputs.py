@@ -10,9 +10,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from alignkit.gate.deliver import output
-from alignkit.gate.outputs import OUTPUTS, Finding, GateResult
+from alignkit.gate.outputs import OUTPUTS, GateResult
 from alignkit.gate.outputs.github import step_outputs
-from alignkit.record import Control, RuleOutcome, Verdict
+from alignkit.record import Control, Finding, RuleOutcome, Verdict
 from tests.report.records import quickstart
 
 STATES = ("pass", "warn", "inconclusive", "fail", "error")
