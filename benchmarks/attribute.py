@@ -103,7 +103,9 @@ def main() -> None:
         seconds * expected[stage] * len(files) / clock.runs[stage]
         for stage, seconds in clock.seconds.items()
     )
-    print(f"all mixtures {whole:.2f} s, distinct computations {once:.2f} s: cost {whole / once:.2f}")
+    print(
+        f"all mixtures {whole:.2f} s, distinct computations {once:.2f} s, cost {whole / once:.2f}"
+    )
 
 
 def counted(mixed: StageMixtures, files: list[bytes]) -> Clock:

@@ -67,7 +67,7 @@ def drift(
 
 
 def change_fields(pairs: Sequence[tuple[Predictions, Predictions]]) -> dict[str, Any]:
-    """Fields of `alignkit.record.CellPair` that no resampling decides, over all seeds."""
+    """Compute the fields of `alignkit.record.CellPair` that need no resampling, over all seeds."""
     flipped = reduce(add, (flips(a.labels, a.predicted, b.predicted) for a, b in pairs))
     images = len(pairs[0][0])
     return {
