@@ -56,7 +56,7 @@ that drifted must not hide one that did not run."""
 
 
 def worst(codes: Iterable[ExitCode]) -> ExitCode:
-    """Return the gravest of several exit codes; `ExitCode.PASS` if there is none.
+    """Return the most severe of several exit codes; `ExitCode.PASS` if there is none.
 
     >>> worst([ExitCode.DRIFT, ExitCode.USAGE, ExitCode.PASS]).name
     'USAGE'
