@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alignkit.datasets.cache import content_hashes
 from alignkit.datasets.files import read_image
-from alignkit.datasets.hashes import content_hashes
 from alignkit.datasets.layout import (
     Labelled,
     divide,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
+from alignkit.datasets.cache import content_hashes
 from alignkit.datasets.files import choose, image_files, read_image
-from alignkit.datasets.hashes import content_hashes
 from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.workspace import content_key
 
