@@ -1,3 +1,43 @@
-"""The version of this package."""
+"""The version of this package, and of the source code of its layers.
+
+A stored result is read only while the code that made it is unchanged: its key has the
+`code_version` of the layers that decide it. Each list below holds every room that the ones in it
+import and that decides numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
 
 __version__ = "0.1.0"
+
+GROUND = ("arrays.py", "machine.py", "rank.py", "samples.py", "torch_settings.py")
+"""The modules of the ground that decide numbers."""
+DATA_LAYERS = ("samples.py", "datasets")
+"""Made images."""
+PIXEL_LAYERS = (*GROUND, "decoders", "resizers", "preprocess", "isolation", "prepare")
+WEIGHT_LAYERS = (*PIXEL_LAYERS, "models", "train")
+ENGINE_LAYERS = (*PIXEL_LAYERS, "models", "backends", "engines")
+"""Exported graphs, and the engines that backends build of them."""
+LOGIT_LAYERS = (*ENGINE_LAYERS, "compare", "predict")
+SHARE_LAYERS = (*LOGIT_LAYERS, "attribute")
+"""The share of each stage in a drift."""
+# `run` imports nearly every room; of its modules these two decide what is stored
+DIFFERENCE_LAYERS = (*PIXEL_LAYERS, "compare", "run/pixel_comparison.py")
+ADVICE_LAYERS = (*PIXEL_LAYERS, "compare", "models", "backends", "match", "run/advise.py")
+ALL_LAYERS = (".",)
+"""All: for a result that is quick to compute again."""
+
+
+@cache
+def code_version(layers: tuple[str, ...]) -> str:
+    """Hash the source of modules and folders of this package: SHA-256, in hex."""
+    root = Path(__file__).parent
+    digest = hashlib.sha256()
+    for name in layers:
+        source = root / name
+        for file in sorted(source.rglob("*.py")) if source.is_dir() else [source]:
+            digest.update(file.read_bytes())
+    return digest.hexdigest()

@@ -19,12 +19,12 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from alignkit.errors import WorkspaceError
 
@@ -32,28 +32,18 @@ Kind = Literal["prepared", "trainings", "exports", "engines", "cells", "spreads"
 HASHED: tuple[Kind, ...] = ("exports", "engines")
 """Read as they were written or not at all: a runtime loads them without a check of its own."""
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
+
+
+class DamagedError(Exception):
+    """Stored work that is not what was written."""
 
 
 def content_key(parts: Any) -> str:
     """SHA-256 hex of the canonical JSON of ``parts``."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-@cache
-def code_version(*names: str) -> str:
-    """SHA-256 hex over the source of modules and folders of this package.
-
-    A cached result is reused only while the code that made it is unchanged.
-    """
-    root = Path(__file__).parent
-    digest = hashlib.sha256()
-    for name in names:
-        source = root / name
-        for file in sorted(source.rglob("*.py")) if source.is_dir() else [source]:
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
 
 
 def file_sha256(path: Path) -> str:
@@ -98,6 +88,38 @@ def write_atomically(path: Path, content: bytes | str) -> None:
             raise
 
 
+class PlannedWork(ABC):
+    """A unit of work before it is done, known by everything that its result depends on."""
+
+    __slots__ = ()
+    kind: ClassVar[Kind]
+
+    @property
+    @abstractmethod
+    def parts(self) -> dict[str, Any]:
+        """Everything that the result depends on."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """The work in words, the same whatever the options are."""
+
+    @property
+    @abstractmethod
+    def skipped(self) -> str:
+        """The reason why it cannot be done here; empty if it can."""
+
+    @property
+    def key(self) -> str:
+        """Content hash of ``parts``."""
+        return content_key(self.parts)
+
+    @property
+    def live(self) -> bool:
+        """Whether its result may differ tomorrow, so that every run does it."""
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """A stored artefact, as its ``key.json`` describes it."""
@@ -109,6 +131,8 @@ class Finished:
     """What its key was made of."""
     seconds: float | None
     """How long `Workspace.store` was held open for it; ``None`` where that was not noted."""
+    files: dict[str, str] | None
+    """SHA-256 of each file as it was written, for the kinds of `HASHED`."""
     stored: float
     """When, as a POSIX time."""
 
@@ -116,16 +140,10 @@ class Finished:
         """Size on disk."""
         return sum(file.stat().st_size for file in self.folder.rglob("*"))
 
-
-def changed_parts(finished: Sequence[Finished], parts: dict[str, Any], label: str) -> str:
-    """Which parts differ from the most similar work of this label; empty if there is none."""
-    changes: list[list[str]] = []
-    for each in finished:
-        names = parts.keys() | each.parts.keys()
-        if each.label == label:
-            changes.append(sorted(n for n in names if parts.get(n) != each.parts.get(n)))
-    changes.sort(key=len)
-    return ", ".join(changes[0]) if changes else ""
+    def verify(self) -> None:
+        """Raise `DamagedError` if its files are not those that were written."""
+        if _hashes(self.folder) != self.files:
+            raise DamagedError("its files are not those that were written")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +157,48 @@ class Workspace:
         folder = self._folder(kind, key)
         return folder if (folder / "key.json").exists() else None
 
-    def intact(self, kind: Kind, key: str) -> Path | None:
-        """As `stored`, for a kind of `HASHED`; one that is not what was written is discarded."""
+    def recall(self, kind: Kind, key: str, read: Callable[[Path], T]) -> T | None:
+        """Read a finished artefact from its folder; return ``None`` if there is none.
+
+        One that is damaged is discarded: ``read`` raises `DamagedError`, or the files of a kind of
+        `HASHED` are not those that were written.
+        """
         folder = self.stored(kind, key)
         if folder is None:
             return None
-        written = json.loads((folder / "key.json").read_text()).get("files")
-        if _hashes(folder) == written:
-            return folder
-        logger.warning("%s is damaged and is made again", folder)
-        self.discard(kind, key)
-        return None
+        label = ""
+        try:
+            finished = _finished(folder)
+            label = finished.label
+            if kind in HASHED:
+                finished.verify()
+            return read(folder)
+        except DamagedError as damage:
+            logger.warning("%s: %s is damaged and is made again (%s)", label, folder, damage)
+            self.discard(kind, key)
+            return None
+
+    def keep(
+        self,
+        kind: Kind,
+        parts: dict[str, Any],
+        label: str,
+        make: Callable[[Path], None],
+        read: Callable[[Path], T],
+    ) -> T:
+        """Read the artefact that ``parts`` is the key of; ``make`` fills its folder if need be.
+
+        Work that was just made is read from its folder too, so that a repeated run sees the same.
+        """
+        key = content_key(parts)
+        known = self.recall(kind, key, read)
+        if known is None:
+            with self.store(kind, key, parts, label) as filling:
+                make(filling)
+            known = self.recall(kind, key, read)
+            if known is None:
+                raise WorkspaceError(f"{label}: it is damaged right after it was written")
+        return known
 
     def run_folder(self, experiment: str, run: str) -> Path:
         """Where a run's record and report lie."""
@@ -192,8 +241,10 @@ class Workspace:
         shutil.rmtree(self.root / ".cache" / "unfinished" / f"{kind}-{key}", ignore_errors=True)
 
     def discard(self, kind: Kind, key: str) -> None:
-        """Forget an artefact, whole or damaged; it is gone at once for every reader to come."""
+        """Forget an artefact, if there is one; it is gone at once for every reader to come."""
         folder = self._folder(kind, key)
+        if not folder.exists():
+            return
         with explained(folder):
             doomed = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".discarded-"))
             with suppress(FileNotFoundError):  # another process discarded it first
@@ -205,11 +256,9 @@ class Workspace:
         found = []
         for file in (self.root / ".cache" / kind).glob("[!.]*/key.json"):
             try:
-                stored = json.loads(file.read_text())
-                facts = stored["label"], stored["parts"], stored.get("seconds")
-            except (ValueError, KeyError) as error:
+                found.append(_finished(file.parent))
+            except DamagedError as error:
                 raise WorkspaceError(f"{file} is damaged; delete {file.parent}") from error
-            found.append(Finished(file.parent, *facts, file.stat().st_mtime))
         return sorted(found, key=lambda each: each.stored)
 
     @contextmanager
@@ -232,6 +281,16 @@ class Workspace:
 
     def _folder(self, kind: Kind, key: str) -> Path:
         return self.root / ".cache" / kind / key
+
+
+def _finished(folder: Path) -> Finished:
+    file = folder / "key.json"
+    try:
+        written = json.loads(file.read_text())
+        facts = written["label"], written["parts"], written.get("seconds"), written.get("files")
+    except (ValueError, KeyError) as error:
+        raise DamagedError(f"key.json: {type(error).__name__}: {error}") from error
+    return Finished(folder, *facts, file.stat().st_mtime)
 
 
 def _hashes(folder: Path) -> dict[str, str]:

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from alignkit.errors import WorkspaceError
+from alignkit.plan.forecast import changed_parts
+from alignkit.version import code_version
 from alignkit.workspace import (
+    DamagedError,
     Workspace,
-    changed_parts,
-    code_version,
     content_key,
     explained,
     file_sha256,
@@ -115,8 +116,8 @@ def test_equal_content_has_one_key_whatever_its_order():
 
 
 def test_code_version_follows_the_source_of_files_and_folders():
-    assert code_version("errors.py") != code_version("workspace.py")
-    assert len(code_version("decoders", "errors.py")) == 64
+    assert code_version(("errors.py",)) != code_version(("workspace.py",))
+    assert len(code_version(("decoders", "errors.py"))) == 64
 
 
 def test_sha256_of_a_file(tmp_path):
@@ -247,3 +248,41 @@ def test_key_files_are_readable_by_people(workspace):
     fill(workspace)
     stored = json.loads((workspace.stored("trainings", "k1") / "key.json").read_text())
     assert stored["label"] == "train a"
+
+
+def read_weights(folder: Path) -> bytes:
+    content = (folder / "weights").read_bytes()
+    if content == b"spoilt":
+        raise DamagedError("spoilt")
+    return content
+
+
+@pytest.mark.parametrize("kind", ["trainings", "exports"])
+def test_work_is_made_once_and_again_where_it_is_damaged(workspace, kind, caplog):
+    made = []
+
+    def make(folder: Path) -> None:
+        made.append(folder)
+        (folder / "weights").write_bytes(b"12345")
+
+    def kept() -> bytes:
+        return workspace.keep(kind, PARTS, "train a", make, read_weights)
+
+    assert kept() == kept() == b"12345"
+    assert len(made) == 1
+    (workspace.stored(kind, content_key(PARTS)) / "weights").write_bytes(b"spoilt")
+    assert kept() == b"12345"
+    assert len(made) == 2
+    assert "train a: " in caplog.text
+    assert "is damaged and is made again" in caplog.text
+    (workspace.stored(kind, content_key(PARTS)) / "key.json").write_text("{")
+    assert workspace.recall(kind, content_key(PARTS), read_weights) is None
+    assert workspace.finished(kind) == []
+
+
+def test_work_that_cannot_be_read_back_is_no_result(workspace):
+    def make(folder: Path) -> None:
+        (folder / "weights").write_bytes(b"spoilt")
+
+    with pytest.raises(WorkspaceError, match="train a: it is damaged right after it was written"):
+        workspace.keep("trainings", PARTS, "train a", make, read_weights)

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from alignkit.attribute import Attribution, MixtureValues, PathAttribution, attribute, measure
@@ -63,15 +64,17 @@ def attribute_stored(
 
     if planned.live:
         return attributed()
-    folder = workspace.stored("comparisons", planned.key)
-    if folder is not None:
-        stored = json.loads((folder / "attributions.json").read_text())
-        return tuple(AttributionFacts.model_validate(each) for each in stored)
-    with workspace.store("comparisons", planned.key, planned.parts, planned.label) as filling:
-        facts = attributed()
-        content = json.dumps([each.model_dump(mode="json") for each in facts])
-        (filling / "attributions.json").write_text(content)
-    return facts
+
+    def write(folder: Path) -> None:
+        content = json.dumps([each.model_dump(mode="json") for each in attributed()])
+        (folder / "attributions.json").write_text(content)
+
+    return workspace.keep(planned.kind, planned.parts, planned.label, write, _read)
+
+
+def _read(folder: Path) -> tuple[AttributionFacts, ...]:
+    stored = json.loads((folder / "attributions.json").read_text())
+    return tuple(AttributionFacts.model_validate(each) for each in stored)
 
 
 def attribute_runs(

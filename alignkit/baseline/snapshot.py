@@ -146,9 +146,7 @@ def _add(snapshot: Snapshot, tapped: _Tapped) -> None:
 def head_now(name: str, paths: Sequence[Preprocess], samples: Samples) -> Head:
     """The head of a baseline recorded now; raises `MissingDependency` if a path cannot run here."""
     from alignkit.errors import MissingDependency
-    from alignkit.prepare import CODE
-    from alignkit.version import __version__
-    from alignkit.workspace import code_version
+    from alignkit.version import PIXEL_LAYERS, __version__, code_version
 
     for path in paths:
         if reason := path.missing():
@@ -166,7 +164,7 @@ def head_now(name: str, paths: Sequence[Preprocess], samples: Samples) -> Head:
         },
         paths={path.name: path.identity() for path in paths},
         data=samples.fingerprint,
-        code=code_version(*CODE),
+        code=code_version(PIXEL_LAYERS),
         lines=0,
     )
 

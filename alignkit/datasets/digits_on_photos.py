@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from alignkit.datasets.cache import cache_root, explained_cache, made_once
 from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin
-from alignkit.workspace import code_version, content_key, file_sha256
+from alignkit.version import DATA_LAYERS, code_version
+from alignkit.workspace import content_key, file_sha256
 
 if TYPE_CHECKING:
     from alignkit.datasets import Split
@@ -65,7 +66,7 @@ class DigitsOnPhotos:
                 "split": split,
                 "count": self._count(split),
                 "seed": self.seed,
-                "code": code_version("datasets"),
+                "code": code_version(DATA_LAYERS),
                 "libraries": self.version(),
             }
         )

@@ -15,17 +15,14 @@ from alignkit.backends import Backend, Builder, CalibrationSet, Precision
 from alignkit.errors import NothingCompared
 from alignkit.machine import vector_extensions
 from alignkit.models.checkpoint import CALIBRATION, Calibration, EngineSource
-from alignkit.prepare import prepare, prepare_parts
+from alignkit.prepare import Preparation, prepare
 from alignkit.preprocess import Preprocess, stage_identity
-from alignkit.workspace import Workspace, code_version, content_key, file_sha256
+from alignkit.version import ENGINE_LAYERS, code_version
+from alignkit.workspace import Workspace, content_key, file_sha256
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch
     from alignkit.samples import Samples
-
-CODE = ("engines", "backends", "torch_settings.py")
-"""The modules, besides those that exported the model, that decide an engine."""
-
 
 SEED = 0
 """Of the draw of calibration images."""
@@ -43,7 +40,7 @@ def calibration_of(
         prepared = prepare(chosen, path, workspace, split="calibration")
         return prepared.batch(prepared.decoded, path.normalise)
 
-    parts = prepare_parts(chosen.fingerprint, path)
+    parts = Preparation(path, "calibration", chosen.fingerprint).parts
     key = content_key([parts, stage_identity(path.normalise)])
     described = f"{len(chosen)} of {len(training)} training images, {wanted.choice}, own path"
     return Calibration(key, images, described)
@@ -81,18 +78,15 @@ def build_engine(
     parts = engine_parts(backend, source, precision)
     if parts is None:
         return source.onnx
-    assert isinstance(backend, Builder)
-    key = content_key(parts)
-    stored = workspace.intact("engines", key)
-    if stored is None:
-        label = f"build {source.checkpoint.model} for {type(backend).__name__} {precision}"
-        with workspace.store("engines", key, parts, label) as folder:
-            backend.build(source, precision, folder)
-            if source.calibration and backend.calibration(precision):
-                (folder / CALIBRATION).write_text(source.calibration.described)
-        stored = workspace.intact("engines", key)
-    assert stored is not None
-    return stored
+
+    def build(folder: Path) -> None:
+        assert isinstance(backend, Builder)
+        backend.build(source, precision, folder)
+        if source.calibration and backend.calibration(precision):
+            (folder / CALIBRATION).write_text(source.calibration.described)
+
+    label = f"build {source.checkpoint.model} for {type(backend).__name__} {precision}"
+    return workspace.keep("engines", parts, label, build, Path)
 
 
 def engine_parts(
@@ -111,7 +105,7 @@ def engine_parts(
         "shape": [3, checkpoint.height, checkpoint.width, checkpoint.classes],
         "backend": stage_identity(backend),
         "precision": precision,
-        "code": code_version(*CODE),
+        "code": code_version(ENGINE_LAYERS),
         **own,
     }
     if backend.on_cpu:  # it decides whether weights are quantised to 7 or to 8 bits

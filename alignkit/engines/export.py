@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import BackendError
+from alignkit.models.onnx_file import graph_in
 from alignkit.plugins import Plugin
-from alignkit.workspace import Workspace, code_version, content_key, write_atomically
+from alignkit.version import ENGINE_LAYERS, code_version
+from alignkit.workspace import Workspace, write_atomically
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Logits
@@ -32,17 +34,15 @@ def export_onnx(checkpoint: Checkpoint, workspace: Workspace, check_batch: Batch
     ``check_batch`` holds some real, normalised images. Raises `BackendError` if ONNX Runtime's
     logits for them differ from torch's by more than 1e-3 of the largest.
     """
-    parts = export_parts(checkpoint)
-    key = content_key(parts)
-    if (stored := workspace.intact("exports", key)) is None:
-        with workspace.store("exports", key, parts, f"export {checkpoint.model}") as folder:
-            graph = folder / "model.onnx"
-            _write_graph(checkpoint, graph)
-            found = _check(checkpoint, graph, check_batch)
-            write_atomically(folder / "check.json", json.dumps(found, indent=1, allow_nan=False))
-        stored = workspace.intact("exports", key)
-    assert stored is not None
-    return stored / "model.onnx"
+
+    def export(folder: Path) -> None:
+        graph = graph_in(folder)
+        _write_graph(checkpoint, graph)
+        found = _check(checkpoint, graph, check_batch)
+        write_atomically(folder / "check.json", json.dumps(found, indent=1, allow_nan=False))
+
+    label = f"export {checkpoint.model}"
+    return workspace.keep("exports", export_parts(checkpoint), label, export, graph_in)
 
 
 def export_parts(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def export_parts(checkpoint: Checkpoint) -> dict[str, Any]:
         "model": checkpoint.model,
         "shape": [3, checkpoint.height, checkpoint.width, checkpoint.classes],
         **exporter_parts(),
-        "code": code_version("engines", "models"),
+        "code": code_version(ENGINE_LAYERS),
     }
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from alignkit.experiment.experiment import Experiment
 from alignkit.progress import Progress, advancing
 from alignkit.record import Control, DataFacts, RunRecord, Verdict
-from alignkit.version import __version__
-from alignkit.workspace import Workspace, code_version, content_key
+from alignkit.version import ALL_LAYERS, __version__, code_version
+from alignkit.workspace import Workspace, content_key
 
 if TYPE_CHECKING:
     from alignkit.gate.shard import PairSums
@@ -134,7 +134,7 @@ def _parts(experiment: Experiment, samples: Samples) -> dict[str, Any]:
         "data": samples.fingerprint,
         "paths": [[path.name, path.identity(), path.versions()] for path in experiment.paths],
         "gate": experiment.content.gate.model_dump(mode="json"),
-        "code": code_version("gate", "compare", "record"),
+        "code": code_version(ALL_LAYERS),
     }
 
 

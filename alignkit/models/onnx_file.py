@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.errors import BackendError, DataError
-from alignkit.workspace import Workspace, content_key, file_sha256
+from alignkit.workspace import Workspace, file_sha256
 
 _LARGEST = 2**31
 """Bytes of weights in one file: protobuf's limit for a message."""
@@ -57,17 +57,21 @@ def in_one_file(file: Path, workspace: Workspace) -> Path:
             f"{file} has {size / 2**30:.1f} GiB of weights; backends take graphs of one file, "
             f"which holds at most {_LARGEST / 2**30:g} GiB"
         )
+
+    def put_together(folder: Path) -> None:
+        try:
+            onnx.save(onnx.load(file), graph_in(folder))
+        except Exception as error:
+            raise DataError(f"{file}: its weights cannot be read ({error})") from error
+
     parts = {"graph": file_sha256(file), "weights": beside}
-    key = content_key(parts)
-    if (stored := workspace.intact("exports", key)) is None:
-        with workspace.store("exports", key, parts, f"put {file.name} together") as folder:
-            try:
-                onnx.save(onnx.load(file), folder / "model.onnx")
-            except Exception as error:
-                raise DataError(f"{file}: its weights cannot be read ({error})") from error
-        stored = workspace.intact("exports", key)
-    assert stored is not None
-    return stored / "model.onnx"
+    label = f"put {file.name} together"
+    return workspace.keep("exports", parts, label, put_together, graph_in)
+
+
+def graph_in(folder: Path) -> Path:
+    """Return the file of a stored graph."""
+    return folder / "model.onnx"
 
 
 def require_shapes(file: Path, *, classes: int, height: int, width: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from alignkit.backends import Builder
@@ -15,37 +15,21 @@ from alignkit.plan.runtime import Runtime, runtimes_of
 from alignkit.prepare import pixel_identity
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.record.place import FULL, cell_name, row_name
-from alignkit.workspace import code_version, content_key
+from alignkit.version import ALL_LAYERS, LOGIT_LAYERS, WEIGHT_LAYERS, code_version
+from alignkit.workspace import PlannedWork, content_key
 
-TRAINING_CODE = (
-    "train",
-    "models",
-    "torch_settings.py",
-    "rank.py",
-)
-"""The modules, besides `PIXEL_CODE`, that decide the weights."""
 NOT_IN_KEYS = {"seeds", "fractions", "mix", "pretrained"}
 """Of a recipe: each training's key has its own share of these."""
-PREDICTION_CODE = (
-    "predict",
-    "compare",
-    "engines",
-    "models",
-    "torch_settings.py",
-    "rank.py",
-    "machine.py",
-    "backends",
-)
-"""The modules, besides `PIXEL_CODE`, that decide the logits of given weights."""
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class Training(PlannedWork):
     """One model to train: a path and a seed; everything else is the recipe's."""
 
+    kind = "trainings"
     preprocess: Preprocess
     seed: int
-    parts: dict[str, Any]
+    parts: dict[str, Any] = field()  # without it the property of the base would be the default
     """What the weights depend on, besides the data both sides of a pair share."""
     skipped: str = ""
     """Why it cannot run here; empty if it can."""
@@ -55,11 +39,6 @@ class Training:
     """Where images come from several paths: these, ``preprocess`` first; otherwise empty."""
     given: UserModel | None = None
     """The user's own model, trained elsewhere with ``preprocess``; there is nothing to train."""
-
-    @property
-    def key(self) -> str:
-        """Content hash of ``parts``."""
-        return content_key(self.parts)
 
     @property
     def paths(self) -> tuple[Preprocess, ...]:
@@ -96,13 +75,14 @@ class MatchedPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(PlannedWork):
     """One entry of the matrix, before it ran."""
 
+    kind = "cells"
     training: Training
     preprocess: Preprocess
     runtime: Runtime
-    parts: dict[str, Any]
+    parts: dict[str, Any] = field()
     skipped: str = ""
     unsuited: bool = False
     """Skipped on every machine: the backend does not run this kind of model."""
@@ -118,11 +98,6 @@ class Evaluation:
     def live(self) -> bool:
         """Whether the runtime may answer differently tomorrow."""
         return self.runtime.backend.live
-
-    @property
-    def key(self) -> str:
-        """Content hash of ``parts``."""
-        return content_key(self.parts)
 
     @property
     def cell(self) -> str:
@@ -170,9 +145,8 @@ class Plan:
                 "report": content.report.worst,
                 "published": content.published and content.published.model_dump(mode="json"),
                 "advise": content.advise and content.advise.model_dump(mode="json"),
-                "code": code_version(
-                    "."
-                ),  # comparing again is quick; a stale record is not worth it
+                # comparing again is quick; a stale record is not worth it
+                "code": code_version(ALL_LAYERS),
             }
         )
 
@@ -258,7 +232,7 @@ def _training(
         "recipe": recipe.model_dump(mode="json", exclude=NOT_IN_KEYS),
         "seed": seed,
         "library": model_version(recipe.model),
-        "code": code_version(*TRAINING_CODE),
+        "code": code_version(WEIGHT_LAYERS),
     }
     if fraction != FULL:
         parts["fraction"] = fraction
@@ -313,7 +287,7 @@ def _evaluation(
         "normalise": stage_identity(path.normalise),
         **runtime.parts,
         "batch_size": experiment.content.evaluate.batch_size,
-        "code": code_version(*PREDICTION_CODE),
+        "code": code_version(LOGIT_LAYERS),
     }
     if training.given is not None:  # a training's own key has the data's fingerprint
         parts["data"] = fingerprint

@@ -6,33 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from alignkit.plan import PREDICTION_CODE
-from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.preprocess.stage_mixtures import mix_stages, mixtures
 from alignkit.record.place import is_row_of
-from alignkit.workspace import code_version, content_key
+from alignkit.version import SHARE_LAYERS, code_version
+from alignkit.workspace import PlannedWork
 
 if TYPE_CHECKING:
     from alignkit.plan import Evaluation, Plan
     from alignkit.plan.runtime import Runtime
     from alignkit.preprocess import Preprocess
 
-CODE = (
-    "attribute",
-    "plan",
-    "compare",
-    "preprocess",
-    "predict",
-    *PIXEL_CODE,
-    *PREDICTION_CODE,
-)
-"""The modules that decide the shares."""
-
 
 @dataclass(frozen=True, slots=True)
-class PlannedAttribution:
+class PlannedAttribution(PlannedWork):
     """The models of one row, served along a path and in the runtimes that all of them run in."""
 
+    kind = "comparisons"
     reference: Preprocess
     candidate: Preprocess
     data: str
@@ -56,13 +45,8 @@ class PlannedAttribution:
             "models": list(self.models),
             "runtimes": [[each.name, each.precision, each.parts] for each in self.runtimes],
             "resamples": self.resamples,
-            "code": code_version(*CODE),
+            "code": code_version(SHARE_LAYERS),
         }
-
-    @property
-    def key(self) -> str:
-        """Content hash of ``parts``."""
-        return content_key(self.parts)
 
     @property
     def live(self) -> bool:

@@ -8,23 +8,22 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
-from alignkit.plan import Evaluation, Plan, Training
+from alignkit.plan import Evaluation, Plan
 from alignkit.plan.attribution import PlannedAttribution, planned_attributions
 from alignkit.plan.pixel_comparison import PixelComparison
-from alignkit.plan.preparation import Preparation, preparations
+from alignkit.plan.preparation import preparations
 from alignkit.plan.rekey import settle_stored
 from alignkit.record.place import FULL
-from alignkit.workspace import Finished, Workspace, changed_parts
+from alignkit.workspace import Finished, PlannedWork, Workspace
 
 State = Literal["cached", "to run", "impossible"]
-Work = Training | Evaluation | PlannedAttribution | PixelComparison | Preparation
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """One piece of work, and what a run would do about it."""
 
-    work: Work
+    work: PlannedWork
     state: State
     reason: str = ""
     """Why it is impossible, or what differs from what is stored under its name."""
@@ -84,18 +83,28 @@ def forecast(plan: Plan, workspace: Workspace) -> Forecast:
     return Forecast(trainings, cells, attributions, estimate, comparisons, comparing, prepared)
 
 
-def _outlooks(works: Sequence[Work], finished: Sequence[Finished]) -> tuple[Outlook, ...]:
+def _outlooks(works: Sequence[PlannedWork], finished: Sequence[Finished]) -> tuple[Outlook, ...]:
     stored = {each.folder.name for each in finished}
     return tuple(_outlook(work, work.key in stored, finished) for work in works)
 
 
-def _outlook(work: Work, stored: bool, finished: Sequence[Finished]) -> Outlook:
-    live = isinstance(work, Evaluation | PlannedAttribution) and work.live
-    if stored and not live:
+def _outlook(work: PlannedWork, stored: bool, finished: Sequence[Finished]) -> Outlook:
+    if stored and not work.live:
         return Outlook(work, "cached")
     if work.skipped:
         return Outlook(work, "impossible", work.skipped)
     return Outlook(work, "to run", changed_parts(finished, work.parts, work.label))
+
+
+def changed_parts(finished: Sequence[Finished], parts: dict[str, Any], label: str) -> str:
+    """Which parts differ from the most similar work of this label; empty if there is none."""
+    changes: list[list[str]] = []
+    for each in finished:
+        names = parts.keys() | each.parts.keys()
+        if each.label == label:
+            changes.append(sorted(n for n in names if parts.get(n) != each.parts.get(n)))
+    changes.sort(key=len)
+    return ", ".join(changes[0]) if changes else ""
 
 
 def _to_run(outlooks: Sequence[Outlook]) -> list[Any]:

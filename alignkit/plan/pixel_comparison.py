@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from alignkit.preprocess import Preprocess, stage_identity
-from alignkit.workspace import code_version, content_key
-
-CODE = ("compare", "preprocess", "decoders", "resizers")
-"""The modules that decide how far two paths' pixels are apart."""
+from alignkit.version import DIFFERENCE_LAYERS, code_version
+from alignkit.workspace import PlannedWork
 
 
 @dataclass(frozen=True, slots=True)
-class PixelComparison:
+class PixelComparison(PlannedWork):
     """The reference path and another, stage by stage over the evaluation images."""
 
+    kind = "comparisons"
     reference: Preprocess
     candidate: Preprocess
     images: str
@@ -28,13 +27,8 @@ class PixelComparison:
             "samples": self.images,
             "reference": _identity(self.reference),
             "candidate": _identity(self.candidate),
-            "code": code_version(*CODE),
+            "code": code_version(DIFFERENCE_LAYERS),
         }
-
-    @property
-    def key(self) -> str:
-        """Content hash of ``parts``."""
-        return content_key(self.parts)
 
     @property
     def label(self) -> str:

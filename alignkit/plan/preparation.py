@@ -1,47 +1,14 @@
-"""`Preparation`: a split to be decoded and resized along a path, before it is done."""
+"""The preparations of a plan."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 from alignkit.datasets import Split
-from alignkit.prepare import prepare_label, prepare_parts
-from alignkit.preprocess import Preprocess
-from alignkit.workspace import content_key
+from alignkit.prepare import Preparation
 
 if TYPE_CHECKING:
     from alignkit.plan import Plan
-
-
-@dataclass(frozen=True, slots=True)
-class Preparation:
-    """One path over one split."""
-
-    path: Preprocess
-    split: Split
-    images: str
-    """Fingerprint of the split."""
-
-    @property
-    def parts(self) -> dict[str, Any]:
-        """What the prepared pixels depend on."""
-        return prepare_parts(self.images, self.path)
-
-    @property
-    def key(self) -> str:
-        """Content hash of ``parts``."""
-        return content_key(self.parts)
-
-    @property
-    def label(self) -> str:
-        """In words, the same whatever the options are."""
-        return prepare_label(self.split, self.path)
-
-    @property
-    def skipped(self) -> str:
-        """Why it cannot be done here; empty if it can."""
-        return self.path.missing()
 
 
 def preparations(plan: Plan) -> tuple[Preparation, ...]:

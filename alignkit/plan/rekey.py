@@ -52,8 +52,8 @@ def settle_stored(plan: Plan, workspace: Workspace) -> Plan:
     if not any("images" in each.parts for each in workspace.finished("trainings")):
         return plan  # no image was ever left out
     train = [each for each in preparations(plan) if each.split == "train" and not each.skipped]
-    folders = [workspace.stored("prepared", each.key) for each in train]
-    rows = [stored_rows(each) for each in folders if each is not None]
+    known = [workspace.recall(each.kind, each.key, stored_rows) for each in train]
+    rows = [each for each in known if each is not None]
     if not rows or len(rows) < len(train):
         return plan
     used = [sample for sample in rows[0] if all(each[sample] >= 0 for each in rows)]

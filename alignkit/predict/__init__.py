@@ -111,26 +111,33 @@ def predict(
     from alignkit.compare.predictions import Predictions
     from alignkit.predict.share import shared_logits, shares
 
-    if (stored := stored_answer(evaluation, checkpoint, workspace)) is not None:
-        return stored
-    inputs = _inputs(evaluation, checkpoint, prepared, samples)
-    if isinstance(inputs, Tensors) and shares(rank, evaluation.runtime):
-        logits = shared_logits(rank, session, inputs, checkpoint.classes, batch_size, progress)
-    else:
-        logits = logits_of(session, inputs, checkpoint.classes, batch_size, progress)
-    predictions = Predictions(
-        ids=prepared.decoded_ids,
-        labels=np.asarray(samples.labels, np.int64)[prepared.decoded],
-        logits=logits,
-        classes=samples.classes,
-    )
-    batch = check_batches(session, inputs, logits, batch_size)
-    answer = Answer(predictions, session.effective(), inputs.digest(), batch)
+    def fill(folder: Path) -> None:
+        inputs = _inputs(evaluation, checkpoint, prepared, samples)
+        if isinstance(inputs, Tensors) and shares(rank, evaluation.runtime):
+            logits = shared_logits(rank, session, inputs, checkpoint.classes, batch_size, progress)
+        else:
+            logits = logits_of(session, inputs, checkpoint.classes, batch_size, progress)
+        Predictions(
+            ids=prepared.decoded_ids,
+            labels=np.asarray(samples.labels, np.int64)[prepared.decoded],
+            logits=logits,
+            classes=samples.classes,
+        ).to_parquet(folder / "predictions.parquet")
+        batch = check_batches(session, inputs, logits, batch_size).model_dump(mode="json")
+        told = {"effective": session.effective(), "inputs": inputs.digest(), "batch": batch}
+        write_atomically(folder / "session.json", json.dumps(told, indent=1))
+
     parts = cell_parts(evaluation, checkpoint)
-    with workspace.store("cells", content_key(parts), parts, evaluation.label) as folder:
-        predictions.to_parquet(folder / "predictions.parquet")
-        write_atomically(folder / "session.json", json.dumps(_told(answer), indent=1))
-    return answer
+    return workspace.keep(evaluation.kind, parts, evaluation.label, fill, _read)
+
+
+def _read(folder: Path) -> Answer:
+    from alignkit.compare.predictions import Predictions
+
+    told = json.loads((folder / "session.json").read_text())
+    predictions = Predictions.from_parquet(folder / "predictions.parquet")
+    batch = BatchCheck.model_validate(told["batch"])
+    return Answer(predictions, told["effective"], told["inputs"], batch)
 
 
 def _inputs(
@@ -151,31 +158,16 @@ def _inputs(
     return tensors_of(prepared, evaluation, checkpoint)
 
 
-def _told(answer: Answer) -> dict[str, Any]:
-    batch = answer.batch.model_dump(mode="json")
-    return {"effective": answer.effective, "inputs": answer.inputs, "batch": batch}
-
-
 def stored_answer(
     evaluation: Evaluation, checkpoint: Checkpoint, workspace: Workspace
 ) -> Answer | None:
     """What `predict` stored; ``None`` if it has not run. No session is needed to read it."""
-    from alignkit.compare.predictions import Predictions
-
-    folder = workspace.stored("cells", content_key(cell_parts(evaluation, checkpoint)))
-    if folder is None:
-        return None
-    told = json.loads((folder / "session.json").read_text())
-    predictions = Predictions.from_parquet(folder / "predictions.parquet")
-    batch = BatchCheck.model_validate(told["batch"])
-    return Answer(predictions, told["effective"], told["inputs"], batch)
+    return workspace.recall(evaluation.kind, cell_key(evaluation, checkpoint), _read)
 
 
-def forget_answer(evaluation: Evaluation, checkpoint: Checkpoint, workspace: Workspace) -> None:
-    """Discard what `predict` stored, if it did."""
-    key = content_key(cell_parts(evaluation, checkpoint))
-    if workspace.stored("cells", key):
-        workspace.discard("cells", key)
+def cell_key(evaluation: Evaluation, checkpoint: Checkpoint) -> str:
+    """Content hash of `cell_parts`."""
+    return content_key(cell_parts(evaluation, checkpoint))
 
 
 def cell_parts(evaluation: Evaluation, checkpoint: Checkpoint) -> dict[str, Any]:

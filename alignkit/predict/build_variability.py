@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,10 +69,14 @@ def spread_stored(
     """``measure``, or what is stored for the parts of a cell; a failed build is tried again."""
     parts = {**cell, "builds": builds}
     key = content_key(parts)
-    if (folder := workspace.stored("spreads", key)) is not None:
-        return BuildSpread.model_validate_json((folder / "spread.json").read_text())
+    if (stored := workspace.recall("spreads", key, _read)) is not None:
+        return stored
     spread = measure()
     if spread.builds == builds:
         with workspace.store("spreads", key, parts, f"{builds} builds") as filling:
             write_atomically(filling / "spread.json", json.dumps(spread.model_dump(mode="json")))
     return spread
+
+
+def _read(folder: Path) -> BuildSpread:
+    return BuildSpread.model_validate_json((folder / "spread.json").read_text())

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from alignkit.outcome import Failed, Measured, Outcome, Skipped, capture
 from alignkit.predict import (
     Answer,
+    cell_key,
     cell_parts,
-    forget_answer,
     open_session,
     predict,
     stored_answer,
@@ -135,7 +135,7 @@ class _Alike:
         if not isinstance(prepared, Measured):
             return prepared
         if self.runtime.backend.live:
-            forget_answer(evaluation, self.checkpoint, self.workspace)
+            self.workspace.discard(evaluation.kind, cell_key(evaluation, self.checkpoint))
         stored = stored_answer(evaluation, self.checkpoint, self.workspace)
         return None if stored is None else Measured(stored)
 

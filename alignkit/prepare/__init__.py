@@ -8,7 +8,6 @@ images there are. Threads, not processes: the decoders release the GIL, and arra
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,8 @@ from alignkit.errors import AlignkitError, MissingDependency, NothingCompared
 from alignkit.preprocess import Normalise, Preprocess
 from alignkit.samples import Samples
 from alignkit.torch_settings import usable_cpus
-from alignkit.workspace import Workspace, code_version, content_key
+from alignkit.version import PIXEL_LAYERS, code_version
+from alignkit.workspace import DamagedError, PlannedWork, Workspace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,21 +29,11 @@ if TYPE_CHECKING:
 
     from alignkit.arrays import Batch, Pixels
 
-logger = logging.getLogger(__name__)
-
 CHUNK = 16
 """Images a thread takes at a time: a task costs about 50 µs to hand over, a small image 200 µs."""
 AHEAD = 2
 """Chunks a thread may be ahead of the file."""
 FORMAT = 1
-CODE = (
-    "prepare",
-    "preprocess",
-    "torch_settings.py",
-    "decoders",
-    "resizers",
-)
-"""The modules that decide the pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +92,33 @@ def coverage(prepared: Prepared) -> dict[DecodeOutcome, int]:
     return {outcome: counted[outcome] for outcome in get_args(DecodeOutcome)}
 
 
-def prepare_parts(samples_fingerprint: str, preprocess: Preprocess) -> dict[str, Any]:
-    """What the prepared pixels depend on; computed without reading an image or importing a library.
+@dataclass(frozen=True, slots=True)
+class Preparation(PlannedWork):
+    """One path over one split, before it is done; two paths whose pixels are equal share its key.
 
-    The content key of these parts names the artefact: two paths that differ only in name or in
-    ``normalise`` share it.
+    No image is read and no library imported.
     """
-    stages = {name: stage for name, stage in preprocess.identity().items() if name != "normalise"}
-    return {
-        "samples": samples_fingerprint,
-        "stages": stages,
-        "versions": preprocess.versions(),
-        "code": code_version(*CODE),
-    }
 
+    kind = "prepared"
+    preprocess: Preprocess
+    split: str
+    images: str
+    """Fingerprint of the split."""
 
-def prepare_label(split: str, preprocess: Preprocess) -> str:
-    """What is done, in words, the same whatever the options are."""
-    return f"prepare {split} on {preprocess.name}"
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Everything that the prepared pixels depend on: not the name, and not ``normalise``."""
+        return {"samples": self.images, **pixel_identity(self.preprocess)}
+
+    @property
+    def label(self) -> str:
+        """The work in words, the same whatever the options are."""
+        return f"prepare {self.split} on {self.preprocess.name}"
+
+    @property
+    def skipped(self) -> str:
+        """The reason why it cannot be done here; empty if it can."""
+        return self.preprocess.missing()
 
 
 def prepare(
@@ -137,30 +136,18 @@ def prepare(
     it. ``progress`` is called with (done, total). Raises `NothingCompared` if no image has pixels,
     `MissingDependency` if the path cannot run here, `DataError` if a file cannot be read.
     """
-    parts = prepare_parts(samples.fingerprint, preprocess)
-    key = content_key(parts)
-    label = prepare_label(split, preprocess)
-    if (folder := workspace.stored("prepared", key)) is not None:
-        try:
-            return load_prepared(folder, samples)
-        except DamagedError as damage:
-            logger.warning("%s: %s is damaged (%s) and is made again", label, folder, damage)
-            workspace.discard("prepared", key)
-    if reason := preprocess.missing():
-        raise MissingDependency(f"preprocess.{preprocess.name}: {reason}")
-    with workspace.store("prepared", key, parts, label) as filling:
-        _fill(filling, samples, preprocess, threads or usable_cpus(), progress)
-    finished = workspace.stored("prepared", key)
-    assert finished is not None
-    return load_prepared(finished, samples)
+
+    def fill(folder: Path) -> None:
+        if reason := preprocess.missing():
+            raise MissingDependency(f"preprocess.{preprocess.name}: {reason}")
+        _fill(folder, samples, preprocess, threads or usable_cpus(), progress)
+
+    work = Preparation(preprocess, split, samples.fingerprint)
+    return workspace.keep(work.kind, work.parts, work.label, fill, partial(_load, samples=samples))
 
 
-class DamagedError(Exception):
-    """A stored artefact is not what was written."""
-
-
-def load_prepared(folder: Path, samples: Samples) -> Prepared:
-    """Map what is stored; raises `DamagedError` if it is not whole."""
+def _load(folder: Path, samples: Samples) -> Prepared:
+    """Map the stored pixels; raises `DamagedError` if they are not whole."""
     import numpy as np
 
     try:
@@ -262,4 +249,4 @@ def prepare_one(
 def pixel_identity(preprocess: Preprocess) -> dict[str, Any]:
     """What the pixels before normalisation depend on: stages, options, libraries, our code."""
     stages = {k: v for k, v in preprocess.identity().items() if k != "normalise"}
-    return {"stages": stages, "versions": preprocess.versions(), "code": code_version(*CODE)}
+    return {"stages": stages, "versions": preprocess.versions(), "code": code_version(PIXEL_LAYERS)}

@@ -32,7 +32,7 @@ from alignkit.run.advise import advise, advised_plan
 from alignkit.run.assemble import Findings, assemble_record
 from alignkit.run.pixel_comparison import compare_paths
 from alignkit.train.trainings import train_models
-from alignkit.workspace import Kind, Workspace
+from alignkit.workspace import PlannedWork, Workspace
 
 
 def run_experiment(
@@ -121,11 +121,6 @@ def finished_record(plan: Plan, folder: Path) -> RunRecord | None:
 def forget(plan: Plan, workspace: Workspace) -> None:
     """Discard what is stored of all that `alignkit plan` lists, so that it is done again."""
     plan = settle_stored(plan, workspace)
-    doomed: list[tuple[Kind, str]] = [("prepared", each.key) for each in preparations(plan)]
-    doomed += [("trainings", each.key) for each in plan.trainings]
-    doomed += [("cells", each.key) for each in plan.evaluations]
-    doomed += [("comparisons", each.key) for each in plan.comparisons]
-    doomed += [("comparisons", each.key) for each in planned_attributions(plan)]
-    for kind, key in doomed:
-        if workspace.stored(kind, key):
-            workspace.discard(kind, key)
+    doomed: list[PlannedWork] = [*preparations(plan), *plan.trainings, *plan.evaluations]
+    for each in (*doomed, *plan.comparisons, *planned_attributions(plan)):
+        workspace.discard(each.kind, each.key)

@@ -8,18 +8,18 @@ is confirmed on evaluation images that the search never saw.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignkit.errors import AlignkitError
+from alignkit.errors import AlignkitError, WorkspaceError
 from alignkit.experiment.advise_option import ADVISED, AdviseOption
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.plan import Plan, make_plan
-from alignkit.prepare import CODE as PIXEL_CODE
 from alignkit.record import AdviceFacts
-from alignkit.workspace import Workspace, code_version, content_key
+from alignkit.version import ADVICE_LAYERS, code_version
+from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
     from alignkit.match import Match
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from alignkit.progress import Progress
     from alignkit.samples import Samples
 
-CODE = ("run", "match", "compare", "preprocess", *PIXEL_CODE)
-"""The modules that decide what is advised."""
 ALREADY = "what the models are trained with comes nearest already"
 
 
@@ -100,19 +98,24 @@ def _advice(
         "paths": [[path.identity(), path.versions()] for path in (reference, served)],
         "served": served.name,
         "option": option.model_dump(mode="json", exclude={"served_by"}),
-        "code": code_version(*CODE),
+        "code": code_version(ADVICE_LAYERS),
     }
-    key = content_key(parts)
-    folder = workspace.stored("comparisons", key)
-    if folder is not None:
-        return AdviceFacts.model_validate(json.loads((folder / "advice.json").read_text()))
-    try:
+
+    def search(folder: Path) -> None:
         facts = _search(served, reference, samples, option, progress)
-    except AlignkitError as error:
+        (folder / "advice.json").write_text(facts.model_dump_json())
+
+    label = f"advise for {served.name}"
+    try:
+        return workspace.keep("comparisons", parts, label, search, _read)
+    except WorkspaceError:
+        raise
+    except AlignkitError as error:  # another run may find more: this is not stored
         return AdviceFacts(served=served.name, change=option.change, reason=str(error))
-    with workspace.store("comparisons", key, parts, f"advise for {served.name}") as filling:
-        (filling / "advice.json").write_text(facts.model_dump_json())
-    return facts
+
+
+def _read(folder: Path) -> AdviceFacts:
+    return AdviceFacts.model_validate_json((folder / "advice.json").read_text())
 
 
 def _search(

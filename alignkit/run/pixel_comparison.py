@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,17 +52,15 @@ def compare_stored(
     progress: Callable[[int, int], None],
 ) -> Comparison:
     """Compare two paths over ``samples``, or give what is stored."""
+
+    def compare(folder: Path) -> None:
+        diffs = compare_preprocess(reference, candidate, samples, progress=progress)
+        write_image_table(diffs.rows, folder / IMAGES)
+        (folder / "comparison.json").write_text(json.dumps(_content(diffs)))
+
     planned = PixelComparison(reference, candidate, samples.fingerprint)
-    key = planned.key
-    folder = workspace.stored("comparisons", key)
-    if folder is None:
-        with workspace.store("comparisons", key, planned.parts, planned.label) as filling:
-            diffs = compare_preprocess(reference, candidate, samples, progress=progress)
-            write_image_table(diffs.rows, filling / IMAGES)
-            (filling / "comparison.json").write_text(json.dumps(_content(diffs)))
-        folder = workspace.stored("comparisons", key)
-        assert folder is not None
-    return _comparison(folder, reference.name, candidate.name)
+    read = partial(_comparison, reference=reference.name, candidate=candidate.name)
+    return workspace.keep(planned.kind, planned.parts, planned.label, compare, read)
 
 
 def _content(diffs: StageDiffs) -> dict[str, Any]:

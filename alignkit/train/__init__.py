@@ -55,22 +55,23 @@ def train(
     Raise `TrainingError` if the loss or a weight is not finite or there are fewer than two images,
     `MissingDependency` if the recipe's device is not here.
     """
-    used = [ids[index] for index in indices]
-    parts = training_parts(training, used, len(ids))
+    parts = training_parts(training, [ids[index] for index in indices], len(ids))
     key = content_key(parts)
-    # torch is imported only where a training is run
-    if workspace.stored("trainings", key) is None:
+
+    def fill(folder: Path) -> None:
+        # torch is imported only where a training is run
         from alignkit.train.fit import fit
 
         images, held = _images(training, recipe, [prepared, *others], indices, labels, ids)
-        state = workspace.unfinished("trainings", key) / "state.pt"
+        state = workspace.unfinished(training.kind, key) / "state.pt"
         fitted = fit(training, recipe, images, classes, state, progress, held_out=held, rank=rank)
-        with workspace.store("trainings", key, parts, training.label) as folder:
-            _write(fitted, recipe, folder)
-    stored = workspace.stored("trainings", key)
-    assert stored is not None
-    height, width = training.preprocess.size
-    return Checkpoint(recipe.model, len(classes), height, width, stored / "weights.pt", key)
+        _write(fitted, recipe, folder)
+
+    def read(folder: Path) -> Checkpoint:
+        height, width = training.preprocess.size
+        return Checkpoint(recipe.model, len(classes), height, width, folder / "weights.pt", key)
+
+    return workspace.keep(training.kind, parts, training.label, fill, read)
 
 
 def _images(

@@ -18,7 +18,8 @@ from alignkit.predict import cell_parts
 from alignkit.predict.build_variability import spread_stored
 from alignkit.progress import NoProgress
 from alignkit.run.advise import advise
-from alignkit.workspace import code_version
+from alignkit.version import code_version
+from alignkit.workspace import Workspace
 
 YAML = """\
 name: keys
@@ -42,13 +43,14 @@ class AskedError(Exception):
     """The key that a stage looks up."""
 
 
-class Asked:
-    """A workspace that holds nothing and tells which key it was asked for."""
+class Asked(Workspace):
+    """A workspace that tells which key it was asked for."""
 
     def stored(self, kind: str, key: str) -> None:
         raise AskedError(key)
 
-    intact = stored
+
+ASKED = Asked(Path("unused"))
 
 
 def asked(work, *arguments) -> str:
@@ -66,14 +68,14 @@ def keys_of(plan: Plan, folder: Path) -> dict[str, str]:
         for n in ("torch", "onnxruntime")
     )  # fmt: skip
     checkpoint = Checkpoint("small-cnn", 10, 48, 48, Path("weights.pt"), training.key)
-    exported = asked(export.export_onnx, checkpoint, Asked(), None)
+    exported = asked(export.export_onnx, checkpoint, ASKED, None)
     graph = folder / "model.onnx"
     graph.write_text(exported)  # another exporter writes other bytes
     runtime = cell.runtime
     calibration = None
     if wanted := runtime.backend.calibration(runtime.precision):
         images = plan.experiment.content.data.training()
-        calibration = calibration_of(wanted, training.preprocess, images, Asked())
+        calibration = calibration_of(wanted, training.preprocess, images, ASKED)
     source = EngineSource(checkpoint, graph, calibration)
     (attribution,) = planned_attributions(plan)
     return {
@@ -83,14 +85,14 @@ def keys_of(plan: Plan, folder: Path) -> dict[str, str]:
         "cell": cell.key,
         "comparison": plan.comparisons[0].key,
         "attribution": attribution.key,
-        "advice": asked(advise, plan, Asked(), NoProgress()),
+        "advice": asked(advise, plan, ASKED, NoProgress()),
         "export": exported,
-        "engine": asked(build_engine, runtime.backend, source, runtime.precision, Asked())
+        "engine": asked(build_engine, runtime.backend, source, runtime.precision, ASKED)
         if calibration
         else "nothing is built",
         "calibration": calibration.key if calibration else "none",
         "spread": asked(
-            spread_stored, cell_parts(cell, checkpoint), runtime.builds, Asked(), lambda: None
+            spread_stored, cell_parts(cell, checkpoint), runtime.builds, ASKED, lambda: None
         ),
     }
 
@@ -178,23 +180,28 @@ def test_another_opset_makes_new_what_was_exported(keys, monkeypatch):
 @pytest.mark.parametrize(
     ("source", "kinds"),
     [
+        ("torch_settings.py", PREPARED),
+        ("machine.py", PREPARED),
         ("decoders/opencv.py", PREPARED),
-        ("nv12.py", PREPARED),
-        ("prepare.py", PREPARED),
+        ("preprocess/nv12.py", PREPARED),
+        ("preprocess/stage_mixtures.py", PREPARED),
+        ("isolation/worker.py", PREPARED),
+        ("prepare/pixel_file.py", PREPARED),
         ("datasets/digit_photo.py", PREPARED),
+        ("models/onnx_file.py", TRAINED | {"advice"}),
         ("train/fit.py", TRAINED),
-        ("backends/onnxruntime_quantise.py", RUN | {"engine"}),
-        ("build.py", RUN | {"engine"}),
-        ("export.py", RUN | {"export", "engine"}),
-        ("given/onnx_file.py", RUN | {"export", "engine"}),
-        ("inputs.py", RUN),
-        ("predict.py", RUN),
-        ("compare/image_table.py", {"comparison"}),
+        ("backends/onnxruntime/quantise.py", RUN | {"export", "engine", "advice"}),
+        ("engines/build.py", RUN | {"export", "engine"}),
+        ("engines/export.py", RUN | {"export", "engine"}),
+        ("predict/inputs.py", RUN),
+        ("predict/share.py", RUN),
+        ("compare/image_table.py", RUN | {"comparison", "advice"}),
+        ("compare/statistics.py", RUN | {"comparison", "advice"}),
         ("attribute/shapley.py", {"attribution"}),
-        ("hybrid.py", {"attribution"}),
         ("match/search.py", {"advice"}),
-        ("statistics.py", {"attribution", "advice"}),
-        ("compare/bootstrap.py", {"comparison", "attribution", "advice"}),
+        ("run/pixel_comparison.py", {"comparison"}),
+        ("run/advise.py", {"advice"}),
+        ("plan/forecast.py", set()),
         ("report/table.py", set()),
     ],
 )

@@ -22,11 +22,11 @@ from alignkit.decoders import Decoded
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
 from alignkit.errors import ConfigError, DataError, MissingDependency, NothingCompared
-from alignkit.prepare import coverage, prepare, prepare_one, prepare_parts
+from alignkit.prepare import Preparation, coverage, prepare, prepare_one
 from alignkit.prepare.pixel_file import PixelFile
 from alignkit.preprocess import Crop, Normalise, Resize
 from alignkit.resizers.opencv import OpenCVResizer
-from alignkit.workspace import Workspace, content_key
+from alignkit.workspace import Workspace
 from tests.stacks import REFERENCE, changed, opencv, samples_of, turned_photos
 
 PATHS = {
@@ -86,8 +86,12 @@ def scripted(*words: str):
     return samples_of([f"{word} {index}".encode() for index, word in enumerate(words)])
 
 
+def parts_of(images: str, preprocess) -> dict:
+    return Preparation(preprocess, "train", images).parts
+
+
 def artefact(samples, preprocess, workspace) -> Path:
-    return workspace.stored("prepared", content_key(prepare_parts(samples.fingerprint, preprocess)))
+    return workspace.stored("prepared", Preparation(preprocess, "train", samples.fingerprint).key)
 
 
 @pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
@@ -182,18 +186,18 @@ def test_paths_that_differ_in_name_or_normalise_share_the_pixels(workspace):
 
 @pytest.mark.parametrize("stage", ["decode", "orient", "resize", "quantise", "colour"])
 def test_a_changed_stage_is_other_work(stage):
-    assert prepare_parts("x", changed(stage)) != prepare_parts("x", changed())
+    assert parts_of("x", changed(stage)) != parts_of("x", changed())
 
 
 def test_parts_name_samples_versions_and_code_and_need_no_library():
-    parts = prepare_parts("x", opencv())
+    parts = parts_of("x", opencv())
     assert parts["samples"] == "x"
     assert parts["versions"]["decode"].startswith("opencv-python")
     assert len(parts["code"]) == 64
-    assert prepare_parts("y", opencv()) != parts
+    assert parts_of("y", opencv()) != parts
     program = (
-        f"{PATH_SOURCE}; import sys; from alignkit.prepare import prepare_parts;"
-        "prepare_parts('x', path); print({'numpy', 'cv2', 'torch'} & set(sys.modules))"
+        f"{PATH_SOURCE}; import sys; from alignkit.prepare import Preparation;"
+        "Preparation(path, 'train', 'x').key; print({'numpy', 'cv2', 'torch'} & set(sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -269,9 +273,8 @@ def test_a_killed_run_leaves_nothing_that_counts_as_finished(tmp_path):
             assert worker.stdout.readline()
         os.kill(worker.pid, signal.SIGKILL)
     workspace = Workspace(tmp_path / "reports")
-    parts = prepare_parts("f", opencv())
     assert list((workspace.root / ".cache" / "prepared").iterdir())
-    assert workspace.stored("prepared", content_key(parts)) is None
+    assert workspace.stored("prepared", Preparation(opencv(), "train", "f").key) is None
 
 
 def test_several_processes_may_prepare_the_same_at_once(workspace):

@@ -1,0 +1,77 @@
+"""The layers of a key hold everything that decides the result."""
+
+from pathlib import Path
+
+import grimp
+import pytest
+
+import alignkit
+from alignkit import version
+
+PACKAGE = Path(alignkit.__file__).parent
+LAYERS = {name: value for name, value in vars(version).items() if name.endswith("_LAYERS")}
+NO_NUMBERS = {
+    "errors": "types of exceptions",
+    "outcome": "how work ended",
+    "plugins": "finds classes and versions, which are parts of keys",
+    "progress": "shows how far work is",
+    "version": "the version of the code itself",
+    "workspace": "stores and finds what others compute",
+    "record": "types that are stored",
+    "datasets": "its fingerprint is a part of every key",
+    "experiment": "options, which are parts of keys",
+    "plan": "makes the keys",
+}
+"""Rooms and modules that decide no number, with the reason. A key names what they hold."""
+
+
+@pytest.fixture(scope="module")
+def imports():
+    """Give the graph of all imports: late ones are in it, those for type checkers are not."""
+    return grimp.build_graph("alignkit", exclude_type_checking_imports=True, cache_dir=None)
+
+
+def module_of(layer: str) -> str:
+    return ".".join(["alignkit", *Path(layer).with_suffix("").parts])
+
+
+def reached(imports: grimp.ImportGraph, layers: tuple[str, ...]) -> set[str]:
+    """List the modules that a list of layers imports, on and on; not through `NO_NUMBERS`."""
+    todo = {module_of(layer) for layer in layers}
+    todo |= {each for module in todo for each in imports.find_descendants(module)}
+    seen: set[str] = set()
+    while todo:
+        module = todo.pop()
+        seen.add(module)
+        if module.split(".")[1] not in NO_NUMBERS:
+            todo |= imports.find_modules_directly_imported_by(module) - seen
+    return seen
+
+
+def lacking(imports: grimp.ImportGraph, layers: tuple[str, ...]) -> set[str]:
+    """List the modules that decide numbers and are in no layer of the list."""
+    named = {module_of(layer) for layer in layers}
+    return {
+        module
+        for module in reached(imports, layers)
+        if not any(f"{module}.".startswith(f"{each}.") for each in named)
+        and module.split(".")[1] not in NO_NUMBERS
+    }
+
+
+@pytest.mark.parametrize("name", sorted(set(LAYERS) - {"ALL_LAYERS"}))
+def test_layers_hold_all_below_them_that_decides_numbers(imports, name):
+    assert all((PACKAGE / layer).exists() for layer in LAYERS[name])
+    assert not lacking(imports, LAYERS[name])
+
+
+def test_a_layer_that_is_left_out_is_noticed(imports):
+    without = tuple(each for each in version.LOGIT_LAYERS if each != "engines")
+    assert lacking(imports, without) >= {"alignkit.engines.build", "alignkit.engines.export"}
+    without = tuple(each for each in version.PIXEL_LAYERS if each != "torch_settings.py")
+    assert lacking(imports, without) == {"alignkit.torch_settings"}
+
+
+def test_a_room_that_decides_no_number_is_in_no_list_but_that_of_the_data():
+    numbers = {each for name in LAYERS if name != "DATA_LAYERS" for each in LAYERS[name]}
+    assert not {module_of(each).split(".")[1] for each in numbers - {"."}} & set(NO_NUMBERS)
