@@ -131,7 +131,7 @@ class _PlainStage:
         left = (now - self.began) / max(1, self.done) * (self.total - self.done)
         doing = f", {self.doing}" if self.doing else ""
         self.progress.note(
-            f"{self.title}: {self.done} of {self.total}, about {seconds_in_words(left)} left{doing}"
+            f"{self.title}: {self.done} of {self.total}, about {duration(left)} left{doing}"
         )
 
     def note(self, text: str) -> None:
@@ -208,16 +208,16 @@ class _LiveStage:
 
 def _ending(done: int, total: int, began: float) -> str:
     # fewer than the total: the rest was stored before or failed; the caller knows which
-    return f"{done} of {total} in {seconds_in_words(time.monotonic() - began)}"
+    return f"{done} of {total} in {duration(time.monotonic() - began)}"
 
 
-def seconds_in_words(seconds: float) -> str:
-    """Return ``0.4 s``, ``12 s``, ``3 min 5 s`` or ``2 h 10 min``."""
+def duration(seconds: float) -> str:
+    """Write ``0.4 s``, ``12 s``, ``3 min 05 s`` or ``2 h 10 min``."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"

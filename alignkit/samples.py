@@ -6,8 +6,11 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from alignkit.errors import DataError
+
+Split = Literal["train", "eval"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from alignkit.errors import WorkspaceError
+from alignkit.progress import Progress
+from alignkit.rank import ALONE, Rank
 
 Kind = Literal["prepared", "trainings", "exports", "engines", "cells", "spreads", "comparisons"]
 HASHED: tuple[Kind, ...] = ("exports", "engines")
@@ -281,6 +283,15 @@ class Workspace:
 
     def _folder(self, kind: Kind, key: str) -> Path:
         return self.root / ".cache" / kind / key
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The tools that every stage of a run shares; it holds no configuration."""
+
+    workspace: Workspace
+    progress: Progress
+    rank: Rank = ALONE
 
 
 def _finished(folder: Path) -> Finished:

@@ -24,7 +24,7 @@ from prepare import bundled_photos
 
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.preprocess import Colour, Preprocess, Quantise, Resize
-from alignkit.preprocess.stage_mixtures import StageMixtures, all_mixtures, mix_stages
+from alignkit.preprocess.stage_mixtures import StageMixtures, all_mixtures, make_stage_mixtures
 from alignkit.resizers.torch import TorchResizer
 
 
@@ -84,7 +84,7 @@ def main() -> None:
         files = [path.read_bytes() for path in sorted(given.folder.rglob("*.jpg"))[: given.images]]
     else:
         files = bundled_photos(given.images)
-    mixed = mix_stages(*stacks(given.side))
+    mixed = make_stage_mixtures(*stacks(given.side))
     wanted = all_mixtures(mixed.factors)
     for file in files:
         mixed.tensors(file, wanted)  # warms up

@@ -27,15 +27,13 @@ import cv2
 from compare import OPENCV, PAIRS, bare_loop, naive_loop
 from prepare import bundled_photos, seconds
 
-from alignkit.isolation import Isolation
 from alignkit.isolation.shared_images import Encoded
 from alignkit.preprocess import Preprocess
-from alignkit.studies.diff import COUNTING, EXTENTS
+from alignkit.preprocess.isolated import run_isolated
+from alignkit.studies.diff import EXTENTS
 from alignkit.studies.diff.images import DiffImages
 from alignkit.studies.diff.tally import DiffTally
 from alignkit.torch_settings import available_threads
-
-LIBRARIES = ("simplejpeg", "torch")
 
 
 def images_of(files: list[bytes], count: int) -> Iterator[Encoded]:
@@ -46,14 +44,15 @@ def images_of(files: list[bytes], count: int) -> Iterator[Encoded]:
 def comparison(
     candidate: Preprocess,
     files: list[bytes],
-    isolation: Isolation,
+    threads: int,
     *,
     ssim: str,
     planes: str = "none",
 ) -> DiffTally:
     tally = DiffTally((OPENCV, candidate))
     work = DiffImages(tally.paths, ssim=EXTENTS[ssim], planes=EXTENTS[planes])
-    for part in isolation.run(work, images_of(files, len(files))):
+    images = images_of(files, len(files))
+    for part in run_isolated(work, tally.paths, images, processes=threads):
         tally.add(part)
     assert tally.of_pair[0].compared == len(files)
     return tally
@@ -65,13 +64,11 @@ def naive_in_processes(files: list[bytes], processes: int) -> None:
         list(pool.map(partial(naive_loop, OPENCV, threads=1), parts))
 
 
-def report(
-    name: str, candidate: Preprocess, files: list[bytes], isolation: Isolation, given
-) -> None:
+def report(name: str, candidate: Preprocess, files: list[bytes], given) -> None:
     """Print one line: the median (range) of the ratios over the rounds."""
     bare = partial(bare_loop, candidate, files, given.threads)
     kinds = {
-        label: partial(comparison, candidate, files, isolation, ssim=ssim, planes=planes)
+        label: partial(comparison, candidate, files, given.threads, ssim=ssim, planes=planes)
         for label, ssim, planes in (
             ("statistics", "none", "none"),
             ("SSIM", "size", "none"),
@@ -104,11 +101,13 @@ def mebibytes(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
-def report_memory(files: list[bytes], isolation: Isolation, most: int) -> None:
+def report_memory(files: list[bytes], threads: int, most: int) -> None:
     tally = DiffTally((OPENCV, PAIRS["both"]))
     marks = iter([1000, most])
     mark = next(marks)
-    for part in isolation.run(DiffImages(tally.paths), images_of(files, most)):
+    images = images_of(files, most)
+    work = DiffImages(tally.paths)
+    for part in run_isolated(work, tally.paths, images, processes=threads):
         tally.add(part)
         if tally.images >= mark:
             mark = next(marks, most + 1)
@@ -131,19 +130,18 @@ def main() -> None:
     found = sorted(given.images.rglob("*.jp*g")) if given.images else []
     photos = [file.read_bytes() for file in found] or bundled_photos(61)
     files = [photos[index % len(photos)] for index in range(given.count)]
-    with Isolation(given.threads, modules=(*COUNTING, *LIBRARIES)) as isolation:
-        comparison(PAIRS["both"], files[:16], isolation, ssim="size")
-        if given.memory:
-            report_memory(photos, isolation, given.memory)
-            return
-        print(f"{len(files)} images, {given.threads} threads; as a share of decode + resize alone")
-        for name, candidate in PAIRS.items():
-            report(name, candidate, files, isolation, given)
-        part = files[: max(8, len(files) // 10)]
-        slow = seconds(partial(naive_in_processes, part, given.threads)) / len(part)
-        fast = partial(comparison, PAIRS["both"], files, isolation, ssim="size")
-        took = seconds(fast) / len(files)
-        print(f"naive loop {1 / slow:.0f} images/s, this {1 / took:.0f}: {slow / took:.1f} times")
+    comparison(PAIRS["both"], files[:16], given.threads, ssim="size")
+    if given.memory:
+        report_memory(photos, given.threads, given.memory)
+        return
+    print(f"{len(files)} images, {given.threads} threads; as a share of decode + resize alone")
+    for name, candidate in PAIRS.items():
+        report(name, candidate, files, given)
+    part = files[: max(8, len(files) // 10)]
+    slow = seconds(partial(naive_in_processes, part, given.threads)) / len(part)
+    fast = partial(comparison, PAIRS["both"], files, given.threads, ssim="size")
+    took = seconds(fast) / len(files)
+    print(f"naive loop {1 / slow:.0f} images/s, this {1 / took:.0f}: {slow / took:.1f} times")
 
 
 if __name__ == "__main__":

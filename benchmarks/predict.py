@@ -25,12 +25,12 @@ from alignkit.experiment import load_experiment
 from alignkit.models.architectures import build_model
 from alignkit.outcome import Measured
 from alignkit.plan import make_plan
-from alignkit.plan.sets import prepare_sets
 from alignkit.predict import open_session, predict
 from alignkit.predict.model_file import model_source
+from alignkit.prepare.sets import prepare_sets
 from alignkit.progress import NoProgress
 from alignkit.train.trainings import train_models
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 
 MODEL = "resnet18"
 EXPERIMENT = """
@@ -83,9 +83,11 @@ def main() -> None:
 def measure(root: Path, options: argparse.Namespace) -> None:
     """Measure both alternately on one session."""
     plan = make_plan(load_experiment(write_experiment(root, options)))
-    workspace, silent = Workspace(root / "reports"), NoProgress()
-    sets = prepare_sets(plan, workspace, silent)
-    [trained] = train_models(plan, sets, workspace, silent)
+    workspace = Workspace(root / "reports")
+    context = Context(workspace, NoProgress())
+    train, evaluation = plan.data.training(), plan.data.evaluation()
+    sets = prepare_sets(plan.preprocesses, train, evaluation, context, trains=True)
+    [trained] = train_models(plan, sets, context)
     assert isinstance(trained.ended, Measured)
     checkpoint = trained.ended.value
     cell = plan.evaluations[0]

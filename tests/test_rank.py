@@ -26,7 +26,7 @@ from alignkit.record.document import read_record
 from alignkit.run import run_experiment
 from alignkit.run.advise import advised_plan
 from alignkit.train.images import PixelSource, TrainingImages, batch_bounds
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 from tests.run.test_run import differences, settled
 from tests.training_case import RECIPE, digits_case
 
@@ -113,7 +113,7 @@ def run_alone(folder: Path, weights: Path) -> Path:
     file = folder / "alone.yaml"
     file.write_text("\n".join(mine if line.startswith("train:") else line for line in lines))
     experiment = load_experiment(file)
-    return run_experiment(experiment, Workspace(folder / "alone"), progress=NoProgress())[1]
+    return run_experiment(experiment, Context(Workspace(folder / "alone"), NoProgress()))[1]
 
 
 def images(count: int = 47) -> TrainingImages:

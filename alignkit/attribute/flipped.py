@@ -15,10 +15,11 @@ from alignkit.record import FlippedFacts
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
     from alignkit.plan import Plan
-    from alignkit.plan.sets import Sets
     from alignkit.predict.cells import Predicted
     from alignkit.prepare import Prepared
+    from alignkit.prepare.sets import Sets
     from alignkit.progress import Progress
+    from alignkit.record.place import Column
     from alignkit.samples import Samples
 
 NONE_FLIPPED = "no prediction changed"
@@ -33,7 +34,7 @@ def flipped_kinds(
 
     Empty where none of those ran.
     """
-    names = {path.name for path in plan.experiment.paths}
+    names = {each.name for each in plan.preprocesses}
     pairs = _pairs([each for each in predicted if each.evaluation.preprocess.name in names])
     if not pairs:
         return ()
@@ -41,22 +42,22 @@ def flipped_kinds(
         own = next(iter(pairs))[0]
         kinds = _kinds(sets.evaluated(own), sets.evaluation)
         found = []
-        for (reference, candidate, *runtime), both in pairs.items():
-            found.append(_facts(reference, candidate, runtime, both, kinds, plan))
+        for (reference, column), both in pairs.items():
+            found.append(_facts(reference, column, both, kinds, plan.resamples))
             stage.advance()
     return tuple(found)
 
 
-_Entry = tuple[str, str, str, str]
-_Sides = list[tuple["Predictions", "Predictions"]]
+_Both = list[tuple["Predictions", "Predictions"]]
+"""What one model predicted on its own path and on another; one a seed."""
 
 
-def _pairs(predicted: Sequence[Predicted]) -> dict[_Entry, _Sides]:
-    """(path, other path, backend, precision) → both predictions of each seed."""
+def _pairs(predicted: Sequence[Predicted]) -> dict[tuple[str, Column], _Both]:
+    """The models' own path and where else they were served → both predictions of each seed."""
     own = [each for each in predicted if each.evaluation.aligned]
     row = own[0].evaluation.training.row
     first = {each.evaluation.training.key: each for each in own}
-    pairs: dict[_Entry, _Sides] = {}
+    pairs: dict[tuple[str, Column], _Both] = {}
     for each in (each for each in predicted if each.evaluation.training.row == row):
         evaluation = each.evaluation
         before = first[evaluation.training.key]
@@ -66,10 +67,9 @@ def _pairs(predicted: Sequence[Predicted]) -> dict[_Entry, _Sides]:
             and isinstance(before.ended, Measured)
             and isinstance(each.ended, Measured)
         ):
-            paths = before.evaluation.preprocess.name, evaluation.preprocess.name
-            entry = (*paths, evaluation.runtime.name, evaluation.runtime.precision)
-            sides = aligned(before.ended.value.predictions, each.ended.value.predictions)
-            pairs.setdefault(entry, []).append(sides)
+            both = aligned(before.ended.value.predictions, each.ended.value.predictions)
+            entry = before.evaluation.preprocess.name, evaluation.place.column
+            pairs.setdefault(entry, []).append(both)
     return pairs
 
 
@@ -86,23 +86,21 @@ def _kinds(prepared: Prepared, samples: Samples) -> Mapping[str, Mapping[str, st
 
 def _facts(
     reference: str,
-    candidate: str,
-    runtime: Sequence[str],
-    both: _Sides,
+    column: Column,
+    both: _Both,
     kinds: Mapping[str, Mapping[str, str]],
-    plan: Plan,
+    resamples: int,
 ) -> FlippedFacts:
     before, after = [a for a, _ in both], [b for _, b in both]
     flips = np.stack([a.predicted != b.predicted for a, b in both], axis=1)
     images, flipped = len(flips), int(flips.any(axis=1).sum())
     listed = {name: [values[each] for each in before[0].ids] for name, values in kinds.items()}
-    resamples = plan.experiment.content.evaluate.resamples
     found = subgroups(before, after, listed, resamples=resamples)
     return FlippedFacts(
         reference=reference,
-        candidate=candidate,
-        backend=runtime[0],
-        precision=runtime[1],
+        candidate=column.preprocess,
+        backend=column.backend,
+        precision=column.precision,
         images=images,
         seeds=len(both),
         flipped=flipped,

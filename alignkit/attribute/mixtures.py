@@ -6,9 +6,9 @@ and of each only its distances, its predicted class and its logit distance are k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -18,13 +18,17 @@ from alignkit.arrays import FloatArray
 from alignkit.backends import Session
 from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import NothingCompared
+from alignkit.isolation.shared_images import EVERYTHING, Encoded
+from alignkit.preprocess.isolated import encoded_images, run_isolated, warm_up
 from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, StageMixtures
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Labels, Logits
+    from alignkit.isolation.worker import Begin
     from alignkit.preprocess import Normalise
     from alignkit.samples import Samples
 
+Mixed: TypeAlias = "dict[FromCandidate, Batch] | LeftOut"
 IMAGES = 16
 """Images whose mixtures are in memory together."""
 
@@ -73,7 +77,11 @@ def observe(
     parts: list[_Part] = []
     left_out: list[tuple[str, str]] = []
     kept: list[int] = []
-    for made in _prepared(samples, mixed, {taken & stages for taken in wanted}, threads):
+    all_made = mix_stages(
+        mixed, {taken & stages for taken in wanted}, encoded_images(samples), threads
+    )
+    for start in range(0, len(samples), IMAGES):
+        made = dict(enumerate(islice(all_made, IMAGES), start))
         whole = {index: each for index, each in made.items() if not isinstance(each, LeftOut)}
         if whole:
             parts.append(_reduced(list(whole.values()), wanted, stages, models, levels))
@@ -96,15 +104,39 @@ def observe(
     )
 
 
-def _prepared(
-    samples: Samples, mixed: StageMixtures, pixels: Collection[FromCandidate], threads: int
-) -> Iterator[dict[int, dict[FromCandidate, Batch] | LeftOut]]:
-    """`IMAGES` at a time: index of the sample → its tensor of every mixture."""
-    with ThreadPoolExecutor(threads, "attribute") as pool:
-        for start in range(0, len(samples), IMAGES):
-            chunk = range(start, min(start + IMAGES, len(samples)))
-            made = pool.map(lambda index: mixed.tensors(samples.read(index), pixels), chunk)
-            yield dict(zip(chunk, made, strict=True))
+@dataclass(frozen=True, slots=True)
+class MixStages:
+    """Make the wanted mixtures of each image; a `Work` of `alignkit.isolation`."""
+
+    mixtures: StageMixtures
+    wanted: frozenset[FromCandidate]
+
+    def warm_up(self, begin: Begin) -> None:
+        """Run both paths once."""
+        warm_up(self.mixtures.paths, begin)
+
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> list[Mixed]:
+        """For each image, the tensor of every mixture, or why some mixture has none."""
+        made: list[Mixed] = []
+        for position, image in enumerate(images):
+            begin(position, EVERYTHING)
+            lost = [LeftOut(reason) for _, reason in image.lost]
+            made.append(lost[0] if lost else self.mixtures.tensors(image.data, self.wanted))
+        return made
+
+
+def mix_stages(
+    mixtures: StageMixtures,
+    wanted: Iterable[FromCandidate],
+    images: Iterable[Encoded],
+    threads: int | None = None,
+) -> Iterator[Mixed]:
+    """Yield each image's tensors by mixture, or why it is left out."""
+    work = MixStages(mixtures, frozenset(wanted))
+    # one image a task: its tensors may take ten megabytes
+    parts = run_isolated(work, mixtures.paths, images, processes=threads, images_a_task=1)
+    for (mixed,) in parts:
+        yield mixed
 
 
 _Part: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64], FloatArray]

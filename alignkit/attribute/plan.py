@@ -14,7 +14,7 @@ from alignkit.outcome import Measured
 from alignkit.plan.attribution import PlannedAttribution, planned_attributions
 from alignkit.predict import open_session
 from alignkit.predict.model_file import model_file
-from alignkit.progress import Progress, advancing
+from alignkit.progress import advancing
 from alignkit.record import AttributionFacts
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Evaluation, Plan
     from alignkit.plan.runtime import Runtime
-    from alignkit.plan.sets import Sets
     from alignkit.predict.cells import Predicted
-    from alignkit.workspace import Workspace
+    from alignkit.prepare.sets import Sets
+    from alignkit.workspace import Context, Workspace
 
 
 def attribute_paths(
@@ -32,8 +32,7 @@ def attribute_paths(
     checkpoints: Mapping[str, Checkpoint],
     predicted: Sequence[Predicted],
     sets: Sets,
-    workspace: Workspace,
-    progress: Progress,
+    context: Context,
 ) -> tuple[AttributionFacts, ...]:
     """The reference path's models, served along every other path and in every runtime that ran.
 
@@ -45,11 +44,15 @@ def attribute_paths(
         names = planned.reference.name, planned.candidate.name
         if planned.skipped or not sets.usable(names[1], "eval"):
             continue
-        opened = partial(_opened, planned, ran, checkpoints, sets, workspace)
-        with progress.stage("attribute", len(sets.evaluation), " to ".join(names)) as stage:
+        opened = partial(_opened, planned, ran, checkpoints, sets, context.workspace)
+        with context.progress.stage("attribute", len(sets.evaluation), " to ".join(names)) as stage:
             try:
                 found += attribute_stored(
-                    planned, sets.evaluation, opened, workspace, progress=advancing(stage)
+                    planned,
+                    sets.evaluation,
+                    opened,
+                    context.workspace,
+                    progress=advancing(stage),
                 )
             except NothingCompared as error:
                 found += (not_attributed(*names, str(error)),)
@@ -68,7 +71,7 @@ def _opened(
     cells = {
         (each.training.key, each.runtime): each
         for each in ran
-        if each.evaluated_with == planned.reference.name
+        if each.place.column.preprocess == planned.reference.name
     }
 
     def session(model: str, runtime: Runtime) -> Session:

@@ -24,7 +24,7 @@ from alignkit.plan.attribution import PlannedAttribution
 from alignkit.preprocess.stage_mixtures import (
     FromCandidate,
     StageMixtures,
-    mix_stages,
+    make_stage_mixtures,
     mixtures,
 )
 from alignkit.record import AttributionFacts
@@ -94,7 +94,7 @@ def attribute_runs(
     are all there is. A runtime's rows say what swapping the path and the runtime does together.
     Raises as `alignkit.attribute.attribute` does.
     """
-    mixed = mix_stages(reference, candidate)
+    mixed = make_stage_mixtures(reference, candidate)
     runtimes = list(models[0]) if models else []
     if not mixed.factors and len(runtimes) < 2:
         return attribution_facts(attribute(reference, candidate, samples))

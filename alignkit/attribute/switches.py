@@ -12,10 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from alignkit.attribute import PathAttribution, attribute
+from alignkit.attribute.mixtures import mix_stages
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.outcome import Skipped
-from alignkit.preprocess.stage_mixtures import LeftOut, mix_stages
+from alignkit.preprocess.isolated import encoded_images
+from alignkit.preprocess.stage_mixtures import LeftOut, make_stage_mixtures
 
 if TYPE_CHECKING:
     from alignkit.decoders import Decoder
@@ -98,11 +100,11 @@ def _equal(
     """
     if decoder == setting:
         return frozenset(range(len(samples)))
-    mixed = mix_stages(replace(path, decode=decoder), replace(path, decode=setting))
+    mixed = make_stage_mixtures(replace(path, decode=decoder), replace(path, decode=setting))
     both = (frozenset[str](), frozenset({"decode"}))
     equal = set()
-    for index, sample in enumerate(samples.ids):
-        made = mixed.tensors(samples.read(index), both)
+    all_made = mix_stages(mixed, both, encoded_images(samples))
+    for index, (sample, made) in enumerate(zip(samples.ids, all_made, strict=True)):
         if isinstance(made, LeftOut):
             continue
         if made[both[0]] is not made[both[1]]:

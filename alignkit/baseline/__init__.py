@@ -28,6 +28,7 @@ from alignkit.errors import BaselineError
 from alignkit.preprocess import Preprocess, StageName
 from alignkit.record import Count, Stored
 from alignkit.record.document import refuse_newer
+from alignkit.record.place import Place, Placed
 from alignkit.workspace import write_atomically
 
 FOLDER = "alignkit.baseline"
@@ -68,21 +69,12 @@ class StageLine(Stored):
         return self.path, self.image, self.stage
 
 
-class MetricLine(Stored):
+class MetricLine(Placed):
     """A metric of one entry of a matrix."""
 
-    trained_with: str
-    evaluated_with: str
-    backend: str
-    precision: str
     metrics: dict[str, float | None]
     predictions: dict[str, str] = {}  # noqa: RUF012 - pydantic copies defaults
     """Seed → predicted class of every image; see `alignkit.baseline.answers`."""
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """What the line is found by."""
-        return self.trained_with, self.evaluated_with, self.backend, self.precision
 
 
 class Head(Stored):
@@ -112,7 +104,7 @@ class Baseline:
 
     head: Head
     lines: dict[LineKey, StageLine] = field(default_factory=dict)
-    metrics: dict[tuple[str, str, str, str], MetricLine] = field(default_factory=dict)
+    metrics: dict[Place, MetricLine] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -222,8 +214,8 @@ def parse_baseline(content: str, path: Path) -> Baseline:
             stored = json.loads(text)
             if "metrics" in stored:
                 metric = MetricLine.model_validate(stored)
-                known, key = metric.key in baseline.metrics, str(metric.key)
-                baseline.metrics[metric.key] = metric
+                known, key = metric.place in baseline.metrics, str(metric.place)
+                baseline.metrics[metric.place] = metric
             else:
                 line = StageLine.model_validate(stored)
                 known, key = line.key in baseline.lines, str(line.key)

@@ -136,9 +136,9 @@ def metric_changes(approved: Baseline | None, now: Baseline) -> tuple[MetricChan
     """Every matrix entry that is new or has other metrics."""
     known = approved.metrics if approved else {}
     return tuple(
-        MetricChange(old=known.get(key), new=line)
-        for key, line in sorted(now.metrics.items())
-        if known.get(key) != line
+        MetricChange(old=known.get(place), new=line)
+        for place, line in sorted(now.metrics.items())
+        if known.get(place) != line
     )
 
 
@@ -207,15 +207,15 @@ def _merged(
                 "meanwhile; run the gate again and review what is left"
             )
     for measured in metrics:
-        if before.metrics.get(measured.new.key) != measured.old:
+        if before.metrics.get(measured.new.place) != measured.old:
             raise BaselineError(
-                f"the metrics of {' '.join(measured.new.key)} were changed by another approval "
-                "meanwhile; run the gate again and review what is left"
+                f"the metrics of {' '.join(measured.new.place.names)} were changed by another "
+                "approval meanwhile; run the gate again and review what is left"
             )
     return Baseline(
         _merged_head(before, now, lines),
         before.lines | {change.key: change.new for change in lines},
-        before.metrics | {change.new.key: change.new for change in metrics},
+        before.metrics | {change.new.place: change.new for change in metrics},
     )
 
 

@@ -62,7 +62,7 @@ def compare_with_baseline(
         coverage=_coverage(known, current),
         unchanged=unchanged,
         begins={path: begin for path, begin in begins.items() if begin and begin != STAGES[0]},
-        metrics={"|".join(key): line.metrics for key, line in approved.metrics.items()},
+        metrics={place.json_key: line.metrics for place, line in approved.metrics.items()},
         drifts=_drifts(approved, now),
     )
 
@@ -72,14 +72,14 @@ def _drifts(approved: Baseline, now: Snapshot) -> dict[str, BaselineDrift]:
     from alignkit.baseline.answers import drift_since
 
     found = {}
-    for key, line in now.metrics.items():
-        before = approved.metrics[key].predictions if key in approved.metrics else {}
+    for place, line in now.metrics.items():
+        before = approved.metrics[place].predictions if place in approved.metrics else {}
         seeds = sorted(before.keys() & line.predictions.keys())
         if seeds:
             drift = drift_since(
                 [before[seed] for seed in seeds], [line.predictions[seed] for seed in seeds]
             )
-            found["|".join(key)] = BaselineDrift(seeds=tuple(seeds), drift=drift)
+            found[place.json_key] = BaselineDrift(seeds=tuple(seeds), drift=drift)
     return found
 
 

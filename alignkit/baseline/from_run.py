@@ -9,6 +9,7 @@ from alignkit.baseline.answers import pack
 from alignkit.errors import BaselineError, RecordError
 from alignkit.record import MatrixEntry, RunRecord
 from alignkit.record.document import read_record
+from alignkit.record.place import Place
 
 STAGES_FILE = "stages.jsonl"
 """Beside the record: what the run's stages made of every image, as a baseline holds it."""
@@ -41,27 +42,18 @@ def baseline_of_run(folder: Path, environment: dict[str, str]) -> Baseline:
     return Baseline(kept.head, kept.lines, metrics)
 
 
-def metric_lines(record: RunRecord, folder: Path) -> dict[tuple[str, str, str, str], MetricLine]:
+def metric_lines(record: RunRecord, folder: Path) -> dict[Place, MetricLine]:
     """Metrics and packed predictions of every entry of a matrix that was measured."""
     lines = (_line(entry, record, folder) for entry in record.matrix if entry.state == "measured")
-    return {line.key: line for line in lines}
+    return {line.place: line for line in lines}
 
 
 def _line(entry: MatrixEntry, record: RunRecord, folder: Path) -> MetricLine:
     from alignkit.compare.predictions import Predictions
 
-    place = (entry.trained_with, entry.evaluated_with, entry.backend, entry.precision)
     packed = {
         str(cell.seed): pack(Predictions.from_parquet(folder / cell.predictions.path))
         for cell in record.cells
-        if cell.predictions is not None
-        and (cell.trained_with, cell.evaluated_with, cell.backend, cell.precision) == place
+        if cell.predictions is not None and cell.place == entry.place
     }
-    return MetricLine(
-        trained_with=entry.trained_with,
-        evaluated_with=entry.evaluated_with,
-        backend=entry.backend,
-        precision=entry.precision,
-        metrics=entry.metrics,
-        predictions=packed,
-    )
+    return MetricLine(**entry.place.fields, metrics=entry.metrics, predictions=packed)

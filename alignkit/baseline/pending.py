@@ -14,6 +14,7 @@ from alignkit.baseline import Baseline, LineKey, baseline_text, read_baseline
 from alignkit.baseline.approval import LineChange, MetricChange, changes, metric_changes
 from alignkit.errors import ConfigError
 from alignkit.preprocess import STAGES, StageName
+from alignkit.record.place import Place
 from alignkit.workspace import Workspace, write_atomically
 
 
@@ -46,7 +47,7 @@ def pending_file(workspace: Workspace, name: str, fingerprint: str) -> Path:
 def pending_changes(approved: Baseline | None, now: Baseline) -> Baseline:
     """The lines of ``now`` that are not approved, and no others."""
     lines = {change.key: change.new for change in changes(approved, now)}
-    metrics = {change.new.key: change.new for change in metric_changes(approved, now)}
+    metrics = {change.new.place: change.new for change in metric_changes(approved, now)}
     return Baseline(now.head, lines, metrics)
 
 
@@ -65,9 +66,7 @@ def read_pending(path: Path) -> Baseline:
     return read_baseline(path)
 
 
-def without(
-    pending: Baseline, lines: Collection[LineKey], metrics: Collection[tuple[str, str, str, str]]
-) -> Baseline:
+def without(pending: Baseline, lines: Collection[LineKey], metrics: Collection[Place]) -> Baseline:
     """What is still pending once these lines are decided."""
     return Baseline(
         pending.head,

@@ -120,10 +120,8 @@ def model_lines(metrics: Sequence[MetricChange], file: Path) -> Iterator[str]:
             f"{name} {_share(old.get(name))} → {_share(new.get(name))}"
             for name in ("top1", "recall.macro")
         ]
-        trained_with, evaluated_with, backend, precision = change.new.key
-        where = (
-            f"trained with {trained_with}, served with {evaluated_with} in {backend} {precision}"
-        )
+        row, preprocess, backend, precision = change.new.place.names
+        where = f"trained with {row}, served with {preprocess} in {backend} {precision}"
         yield f"# {where}: predictions changed; {', '.join(told)}"
     if metrics:
         words = ["alignkit", "baseline", "approve", str(file), "--models", "--reason", "…"]

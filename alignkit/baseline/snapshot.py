@@ -1,8 +1,8 @@
 """`Preprocess`, `Samples` → `Snapshot`: what every stage makes of every image, as baseline lines.
 
 A stage that leaves an image as it was has no line: its array is that of the stage before, and so
-is its golden tensor. Images are tapped in threads; where a golden tensor of the approved array is
-kept, the distance to it is measured on the way.
+is its golden tensor. Images are tapped in worker processes; where a golden tensor of the approved
+array is kept, the distance to it is measured on the way.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,16 +26,24 @@ from alignkit.baseline import (
 )
 from alignkit.baseline.golden import GoldenStore, array_sha256
 from alignkit.decoders import Decoded, DecodeOutcome
-from alignkit.errors import AlignkitError
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
+from alignkit.preprocess.isolated import (
+    Started,
+    encoded_images,
+    run_isolated,
+    taps_of,
+    warm_up,
+)
 from alignkit.progress import advancing
+from alignkit.record.place import Place
 from alignkit.samples import Samples
-from alignkit.torch_settings import usable_cpus
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Pixels
     from alignkit.compare.pixel_sums import PixelSums
     from alignkit.experiment.experiment import Experiment
+    from alignkit.isolation.shared_images import Encoded
+    from alignkit.isolation.worker import Begin
     from alignkit.progress import Progress
     from alignkit.record import RunRecord
 
@@ -49,7 +58,7 @@ class Snapshot:
     """(path, stage) → distance of changed arrays to the golden tensors of the approved ones."""
     measured: set[LineKey] = field(default_factory=set)
     """The arrays that ``golden`` is over, those of stages without a line included."""
-    metrics: dict[tuple[str, str, str, str], MetricLine] = field(default_factory=dict)
+    metrics: dict[Place, MetricLine] = field(default_factory=dict)
 
     def as_baseline(self) -> Baseline:
         """The baseline this snapshot would make."""
@@ -74,19 +83,16 @@ def take_snapshot(
     decode, the stages before keep their approved lines. Raises `MissingDependency` if a path cannot
     run here, `DataError` if a file cannot be read.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     snapshot = Snapshot(head_now(name, paths, samples))
-
-    def tap(index: int) -> list[_Tapped]:
-        return list(_tap_image(paths, samples, index, approved, golden, keep, begins or {}))
-
-    with ThreadPoolExecutor(threads or usable_cpus(), "snapshot") as pool:
-        for done, found in enumerate(pool.map(tap, range(len(samples))), 1):
+    work = _TapImages(tuple(paths), approved, golden, tuple(keep), begins or {})
+    done = 0
+    for part in run_isolated(work, paths, encoded_images(samples), processes=threads):
+        for found in part:
             for tapped in found:
                 _add(snapshot, tapped)
-            if progress:
-                progress(done, len(samples))
+        done += len(part)
+        if progress:
+            progress(done, len(samples))
     return snapshot
 
 
@@ -107,7 +113,7 @@ def snapshot_of(
     ``folder`` is that of its baselines; ``record``, which lies in ``run``, gives the metrics and
     predictions of a matrix; ``begins`` tells from where a path must be tapped, if at all.
     """
-    samples = experiment.content.data.evaluation() if samples is None else samples
+    samples = experiment.data.evaluation() if samples is None else samples
     begins = begins or {}
     usable = [
         path
@@ -183,48 +189,39 @@ class _Tapped:
     distance: PixelSums | None = None
 
 
-def _tap_image(
-    paths: Sequence[Preprocess],
-    samples: Samples,
-    index: int,
-    approved: Baseline | None,
-    golden: GoldenStore | None,
-    keep: Collection[StageName],
-    begins: Begins,
-) -> Iterator[_Tapped]:
-    encoded, image = samples.read(index), samples.ids[index]
-    source = hashlib.sha256(encoded).hexdigest()[:16]
-    for path in paths:
-        begin = begins.get(path.name) or STAGES[0]
-        before = None
-        for tapped in _lines(path, image, encoded, source, approved, begin):
-            if golden and tapped.array is not None and tapped.stage in keep:
-                golden.put(tapped.array)
-            distance = _distance(tapped, before, golden) if golden else None
-            before = replace(tapped, distance=distance)
-            yield replace(before, array=None)
+@dataclass(frozen=True, slots=True)
+class _TapImages:
+    """Tap every path on each image; a `Work` of `alignkit.isolation`."""
 
+    paths: tuple[Preprocess, ...]
+    approved: Baseline | None
+    golden: GoldenStore | None
+    keep: tuple[StageName, ...]
+    begins: Begins
 
-def _lines(
-    path: Preprocess,
-    image: str,
-    encoded: bytes,
-    source: str,
-    approved: Baseline | None,
-    begin: StageName,
-) -> Iterator[_Tapped]:
-    try:
-        taps = path.taps(encoded)
-    except (AlignkitError, ImportError):
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever a library raises on one image is its outcome
-        raised = Decoded("failed", reason=f"{type(error).__name__}: {error}")
-        yield _Tapped("decode", _undecoded(path.name, image, raised, source))
-        return
-    if taps.last is None:
-        yield _Tapped("decode", _undecoded(path.name, image, taps.decoded, source))
-        return
-    yield from _stage_lines(path, image, taps, source, approved, begin)
+    def warm_up(self, begin: Begin) -> None:
+        warm_up(self.paths, begin)
+
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> list[list[_Tapped]]:
+        return [
+            list(self._image(image, partial(begin, position)))
+            for position, image in enumerate(images)
+        ]
+
+    def _image(self, image: Encoded, begin: Started) -> Iterator[_Tapped]:
+        source = hashlib.sha256(image.data).hexdigest()[:16]
+        for number, path in enumerate(self.paths):
+            taps = taps_of(path, image, number, begin)
+            if taps.last is None:
+                yield _Tapped("decode", _undecoded(path.name, image.id, taps.decoded, source))
+                continue
+            first, before = self.begins.get(path.name) or STAGES[0], None
+            for tapped in _stage_lines(path, image.id, taps, source, self.approved, first):
+                if self.golden and tapped.array is not None and tapped.stage in self.keep:
+                    self.golden.put(tapped.array)
+                distance = _distance(tapped, before, self.golden) if self.golden else None
+                before = replace(tapped, distance=distance)
+                yield replace(before, array=None)
 
 
 def _stage_lines(

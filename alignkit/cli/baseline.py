@@ -14,7 +14,7 @@ from alignkit.plugins import did_you_mean
 from alignkit.preprocess import STAGES, StageName
 from alignkit.progress import progress_for
 from alignkit.text.columns import columns
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 
 app = typer.Typer(
     name="baseline",
@@ -47,11 +47,10 @@ def record(
     experiment = load_experiment(file, overrides)
     done = record_baseline(
         experiment,
-        Workspace(reports),
+        Context(Workspace(reports), progress_for("auto")),
         baselines=baselines,
         golden=[_stage(name) for name in golden],
         reason=reason,
-        progress=progress_for("auto"),
     )
     print(f"{done.file}: {done.added} lines added, {done.known} known")
     if done.pending:

@@ -14,7 +14,7 @@ from alignkit.errors import ConfigError
 from alignkit.progress import Progress, ProgressMode, advancing, progress_for
 
 if TYPE_CHECKING:
-    from alignkit.studies.bisect.cell import Sides
+    from alignkit.studies.bisect.cell import BisectInputs
 
 
 def bisect(
@@ -118,7 +118,7 @@ def bisect(
             command=shlex.join(["alignkit", *sys.argv[1:]]),
             progress=advancing(stage),
         )
-    document = found.model_dump_json(indent=1)
+    document = found.model_dump_json(indent=1, by_alias=True)  # keys as in format 1
     print(document if as_json else as_text(found))
     for path in files:
         write_atomically(path, document + "\n")
@@ -132,19 +132,18 @@ def _of_cell(
     count: int,
     reports: Path,
     display: Progress,
-) -> Sides:
+) -> BisectInputs:
     from alignkit.experiment import load_experiment
-    from alignkit.studies.bisect.cell import sides_of_cell
+    from alignkit.studies.bisect.cell import inputs_from_cell
     from alignkit.studies.bisect.runtime import runtime_named
-    from alignkit.workspace import Workspace
+    from alignkit.workspace import Context, Workspace
 
-    return sides_of_cell(
+    return inputs_from_cell(
         load_experiment(file, overrides),
         cell,
         reference=runtime_named(reference) if reference else None,
         count=count,
-        workspace=Workspace(reports),
-        progress=display,
+        context=Context(Workspace(reports), display),
     )
 
 
@@ -157,8 +156,8 @@ def _of_files(
     candidate: str,
     count: int,
     size: int | None,
-) -> Sides:
-    from alignkit.studies.bisect.files import sides_of_files
+) -> BisectInputs:
+    from alignkit.studies.bisect.files import inputs_from_files
     from alignkit.studies.bisect.runtime import runtime_named
 
     if not images:
@@ -166,7 +165,7 @@ def _of_files(
     for each in filter(None, (model, against)):
         if not each.is_file():
             raise ConfigError(f"{each} is not a file; give an exported model, FILE.onnx")
-    return sides_of_files(
+    return inputs_from_files(
         model,
         against,
         images,

@@ -110,7 +110,7 @@ def diff(
     if config is None and images and [path.suffix for path in images] in YAML:
         config, images = images[0], None
     experiment = _experiment(config, overrides)
-    entries = experiment.content.preprocess if experiment else {}
+    entries = experiment.entries if experiment else {}
     samples, source = samples_of(images or [], experiment, limit, only)
     request = DiffRequest(
         paths=named_paths(preprocess, size=size, entries=entries, max_pixels=max_pixels),
@@ -123,9 +123,8 @@ def diff(
         threads=threads,
         limits=Limits(timeout, int(max_memory * 2**30)),
     )
-    with request.isolation() as isolation:
-        record = compare(request, isolation, progress_for("none" if quiet else progress))
-        written = write_outputs(outputs, record, request, isolation)
+    record = compare(request, progress_for("none" if quiet else progress))
+    written = write_outputs(outputs, record, request)
     print(diff_summary(record))
     for path in written:
         print(f"written {path}", file=sys.stderr)

@@ -9,7 +9,7 @@ import typer
 
 from alignkit.cli.arguments import Overrides, Quiet, Reports
 from alignkit.progress import progress_for
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 
 
 def calibrate(
@@ -29,6 +29,6 @@ def calibrate(
     experiment = load_experiment(file, overrides)
     display = progress_for("none" if quiet else "auto")
     record = None
-    if experiment.content.labelled:
-        record, _ = run_experiment(experiment, Workspace(reports), progress=display)
+    if experiment.labelled:
+        record, _ = run_experiment(experiment, Context(Workspace(reports), display))
     print(proposal_text(propose(experiment, record, repeats=repeats, progress=display)))

@@ -136,7 +136,7 @@ def _target(
 
     if Path(given).is_dir():
         return recorded_target(Path(given), samples, decoders=decoders, resizers=resizers)
-    return path_target(path_of(given, size), samples), range(len(samples))
+    return path_target(path_of(given, size)), range(len(samples))
 
 
 def _endpoint(

@@ -14,13 +14,14 @@ import typer
 from alignkit.cli.arguments import Cells, Files, Json, Overrides, Reports
 from alignkit.cli.tell import tell
 from alignkit.errors import AlignkitError, worst
-from alignkit.progress import seconds_in_words
+from alignkit.progress import duration
 from alignkit.text.columns import columns
 
 if TYPE_CHECKING:
     from alignkit.plan import Plan
     from alignkit.plan.forecast import Estimate, Forecast, Outlook
     from alignkit.plan.memory import Memory
+    from alignkit.record.place import Place
 
 NOT_MEASURED = "not measured yet on this machine"
 
@@ -38,17 +39,17 @@ def plan(
     why) or impossible (and why).
     """
     from alignkit.experiment import load_experiment
-    from alignkit.plan import make_plan
     from alignkit.plan.forecast import forecast
-    from alignkit.plan.narrow import choose_cells
+    from alignkit.plan.rekey import keyed_plan
     from alignkit.workspace import Workspace
 
     codes = []
     planned_files = []
     for file in files:
         try:
-            planned = choose_cells(make_plan(load_experiment(file, overrides)), cells)
-            planned_files.append((planned, forecast(planned, Workspace(reports))))
+            workspace = Workspace(reports)
+            planned = keyed_plan(load_experiment(file, overrides), workspace, cells=cells)
+            planned_files.append((planned, forecast(planned, workspace)))
         except AlignkitError as error:
             codes.append(tell(error, file))
     if as_json:
@@ -75,9 +76,8 @@ def _pixels(planned: Plan, expected: Forecast) -> list[str]:
     """Format the plan of a gate without models."""
     from alignkit.experiment.rule import PIXEL_RULES
 
-    content = planned.experiment.content
-    _, images = content.data.counts()
-    rules = sum(len(rule.expanded()) for rule in content.gate.rules or PIXEL_RULES)
+    _, images = planned.data.counts()
+    rules = sum(len(rule.expanded()) for rule in planned.gate.rules or PIXEL_RULES)
     return [
         "",
         f"images     {images}",
@@ -128,17 +128,24 @@ def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
     """Format one row for cells that differ only in their seed."""
     from alignkit.plan import Evaluation
 
-    grouped: dict[tuple[str, str, str], list[Outlook]] = {}
+    grouped: dict[Place, list[Outlook]] = {}
     for outlook in outlooks:
         cell = outlook.work
         assert isinstance(cell, Evaluation)
-        runtime = f"{cell.runtime.name} {cell.runtime.precision}"
-        key = (cell.training.row, cell.evaluated_with, runtime)
-        grouped.setdefault(key, []).append(outlook)
+        grouped.setdefault(cell.place, []).append(outlook)
     rows: list[tuple[str, ...]] = [("trained with", "evaluated with", "in", "cells", "")]
-    for key, same in grouped.items():
+    for place, same in grouped.items():
+        row, preprocess, backend, precision = place.names
         reasons = {_reason(outlook): None for outlook in same}
-        rows.append((*key, _counted(same), "; ".join(filter(None, reasons))))
+        rows.append(
+            (
+                row,
+                preprocess,
+                f"{backend} {precision}",
+                _counted(same),
+                "; ".join(filter(None, reasons)),
+            )
+        )
     return rows
 
 
@@ -146,7 +153,7 @@ def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
     """Format the stages and the number of mixtures of each attribution; empty if there is none."""
     from alignkit.plan.attribution import PlannedAttribution
 
-    _, images = planned.experiment.content.data.counts()
+    _, images = planned.data.counts()
     rows: list[tuple[str, ...]] = [("attribution", "state", "mixtures", "images", "swapped", "")]
     for outlook in expected.attributions:
         work = outlook.work
@@ -165,10 +172,10 @@ def _counted_attributions(expected: Forecast) -> list[str]:
 
 def _advice(planned: Plan) -> list[str]:
     """Describe the work ``advise`` adds; its path is not known before the run."""
-    advise = planned.experiment.content.advise
+    advise = planned.advise
     if advise is None:
         return []
-    paths = ", ".join(advise.served_by or [each.name for each in planned.experiment.paths[1:]])
+    paths = ", ".join(advise.served_by or [each.name for each in planned.preprocesses[1:]])
     trains = " trainings and" if advise.change == "training" else ""
     return [f"advice     a search for {paths}; each advised path adds{trains} cells"]
 
@@ -181,7 +188,7 @@ def _counted(outlooks: Sequence[Outlook]) -> str:
 def _time(estimate: Estimate, work: str) -> str:
     if estimate.seconds is None:
         return NOT_MEASURED
-    return f"about {seconds_in_words(estimate.seconds)} for {work}" if estimate.seconds else "none"
+    return f"about {duration(estimate.seconds)} for {work}" if estimate.seconds else "none"
 
 
 def _disk(estimate: Estimate, work: str) -> str:

@@ -27,7 +27,8 @@ from alignkit.cli.arguments import (
 from alignkit.cli.report import tell_left_out
 from alignkit.cli.tell import tell
 from alignkit.errors import AlignkitError, ExitCode, RankError, worst
-from alignkit.progress import Progress, ProgressMode, progress_for
+from alignkit.progress import ProgressMode, progress_for
+from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -71,7 +72,8 @@ def run(
             raise typer.Exit(_follow(rank))
         experiments, codes = _loaded(files, overrides)
         display = progress_for("none" if quiet else progress)
-        job = _Job(Path(reports), display, fresh, cells, wanted, open_, rank)
+        context = Context(Workspace(reports), display, rank)
+        job = _Job(context, fresh, cells, wanted, open_)
         for experiment in experiments:
             codes.append(_run_one(experiment, job))
             if codes[-1] == ExitCode.INTERRUPTED:
@@ -84,13 +86,11 @@ def run(
 class _Job:
     """Options of the command line that apply to every experiment."""
 
-    reports: Path
-    progress: Progress
+    context: Context
     fresh: bool
     cells: list[str]
     wanted: Form
     open: bool | None
-    rank: Rank
 
 
 def _follow(rank: Rank) -> ExitCode:
@@ -118,16 +118,13 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
     from alignkit.gate.check import run_or_check
     from alignkit.report.terminal import summary
     from alignkit.report.write import write_report
-    from alignkit.workspace import Workspace
 
     try:
         record, folder = run_or_check(
             experiment,
-            Workspace(job.reports),
-            progress=job.progress,
+            job.context,
             fresh=job.fresh,
             cells=job.cells,
-            rank=job.rank,
         )
         written = write_report(folder, job.wanted)
     except RankError:
@@ -135,7 +132,8 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
     except AlignkitError as error:
         return tell(error, experiment.file)
     except KeyboardInterrupt:
-        message = f"interrupted; finished work is kept. Continue with:\n  {_command(job.rank)}"
+        again = _command(job.context.rank)
+        message = f"interrupted; finished work is kept. Continue with:\n  {again}"
         print(message, file=sys.stderr)
         return ExitCode.INTERRUPTED
     except Exception:  # noqa: BLE001 - a bug in one experiment must not stop the others

@@ -48,18 +48,6 @@ class ImageDiff:
         return bool(self.sums)
 
 
-def diff_image(
-    reference: Preprocess,
-    candidate: Preprocess,
-    encoded: bytes,
-    *,
-    ssim: Collection[StageName] = (),
-) -> ImageDiff:
-    """Compare every stage of two paths on one image; SSIM of the stages named."""
-    taps = reference.taps(encoded), candidate.taps(encoded)
-    return diff_taps(reference, candidate, encoded, *taps, ssim=ssim)
-
-
 def diff_taps(
     reference: Preprocess,
     candidate: Preprocess,
@@ -69,9 +57,9 @@ def diff_taps(
     *,
     ssim: Collection[StageName] = (),
 ) -> ImageDiff:
-    """Compare the taps of two paths on one image: ``left`` of the reference, ``right`` the other's.
+    """Compare every stage of two paths on one image; SSIM of the stages named.
 
-    SSIM is computed for the stages named.
+    ``left`` holds the reference's taps of the image, ``right`` the candidate's.
     """
     outcomes = left.decoded.outcome, right.decoded.outcome
     if not left.pixels or not right.pixels:

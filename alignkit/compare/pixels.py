@@ -1,25 +1,56 @@
-"""Comparison of two paths over many images, in threads: `Samples` → `StageDiffs`."""
+"""Comparison of two paths over many images: `Samples` → `StageDiffs`."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from alignkit.compare.image_diff import diff_image
+from alignkit.compare.image_diff import ImageDiff, diff_taps
 from alignkit.compare.pixel_diff import ImageRow, PixelDiff, StageDiffs, diffs_of, joined, row_of
 from alignkit.errors import NothingCompared
-from alignkit.torch_settings import usable_cpus
+from alignkit.preprocess.isolated import (
+    Started,
+    encoded_images,
+    result_or_reason,
+    run_isolated,
+    taps_of,
+    warm_up,
+)
 
 if TYPE_CHECKING:
+    from alignkit.isolation.shared_images import Encoded
+    from alignkit.isolation.worker import Begin
     from alignkit.preprocess import Preprocess, StageName
     from alignkit.samples import Samples
 
 _Part: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow]]
-_Compare: TypeAlias = Callable[[range], _Part]
 
-_IMAGES_A_TASK = 8  # fixed, so that float sums are added in one order for any number of threads
+
+@dataclass(frozen=True, slots=True)
+class CompareStages:
+    """`Work` of `alignkit.isolation` that compares two paths on each image."""
+
+    paths: tuple[Preprocess, Preprocess]
+    ssim: tuple[StageName, ...]
+
+    def warm_up(self, begin: Begin) -> None:
+        """Run both paths once."""
+        warm_up(self.paths, begin)
+
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> _Part:
+        """Add up the differences of some images, with a row for each."""
+        diffs = [self._image(image, partial(begin, place)) for place, image in enumerate(images)]
+        rows = [row_of(image.id, diff) for image, diff in zip(images, diffs, strict=True)]
+        return joined(map(diffs_of, diffs)), rows
+
+    def _image(self, image: Encoded, begin: Started) -> ImageDiff:
+        left, right = (taps_of(path, image, n, begin) for n, path in enumerate(self.paths))
+        diff = result_or_reason(
+            lambda: diff_taps(*self.paths, image.data, left, right, ssim=self.ssim)
+        )
+        return ImageDiff(left.decoded.outcome, "failed") if isinstance(diff, str) else diff
 
 
 def compare_preprocess(
@@ -33,22 +64,15 @@ def compare_preprocess(
 ) -> StageDiffs:
     """Compare every stage of two paths over all samples; results do not depend on ``threads``.
 
-    ``threads`` are by default all CPUs this process may use. ``ssim`` is measured on the pixels
-    that the normalise stage receives. ``progress`` is called with (images done, images). Memory is
-    constant except for one `ImageRow` per image. Raise `NothingCompared` if there is no image that
-    both paths decode.
+    ``threads`` are worker processes, by default one for each CPU this process may use. ``ssim`` is
+    measured on the pixels that the normalise stage receives. ``progress`` is called with (images
+    done, images). Memory is constant except for one `ImageRow` per image. Raise `NothingCompared`
+    if there is no image that both paths decode.
     """
-    of: tuple[StageName, ...] = ("colour",) if ssim else ()
-
-    def compare(indices: range) -> _Part:
-        images = [diff_image(reference, candidate, samples.read(each), ssim=of) for each in indices]
-        rows = [
-            row_of(samples.ids[each], image) for each, image in zip(indices, images, strict=True)
-        ]
-        return joined(map(diffs_of, images)), rows
-
+    work = CompareStages((reference, candidate), ("colour",) if ssim else ())
     diffs, rows = joined(()), list[ImageRow]()
-    for part, some in _in_order(compare, len(samples), threads or usable_cpus()):
+    parts = run_isolated(work, work.paths, encoded_images(samples), processes=threads)
+    for part, some in parts:
         diffs = joined((diffs, part))
         rows += some
         if progress:
@@ -61,21 +85,3 @@ def compare_preprocess(
             f"{candidate.name!r}; check that the folder holds images that both decoders support"
         )
     return compared
-
-
-def _in_order(compare: _Compare, total: int, threads: int) -> Iterator[_Part]:
-    """Yield parts in the order of the samples; few run at a time, so that memory is bounded."""
-    waiting: deque[Future[_Part]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for start in range(0, total, _IMAGES_A_TASK):
-                indices = range(start, min(start + _IMAGES_A_TASK, total))
-                waiting.append(pool.submit(compare, indices))
-                if len(waiting) > 2 * threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            # after an error, or when the caller stops early
-            for future in waiting:
-                future.cancel()

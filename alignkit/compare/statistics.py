@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.arrays import FloatArray
+from alignkit.record.cell import ALPHA
 
-ALPHA = 0.05
 POWER = 0.80
 _LEVEL = 0.95
 NORMAL = 1.959963984540054  # the 97.5 % quantile of the normal distribution

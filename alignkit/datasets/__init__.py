@@ -13,15 +13,12 @@ The contract that every data set keeps and the conformance tests check:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from alignkit.plugins import Plugin
 
 if TYPE_CHECKING:
-    from alignkit.samples import Samples
-
-
-Split = Literal["train", "eval"]
+    from alignkit.samples import Samples, Split
 
 
 class Dataset(Protocol):

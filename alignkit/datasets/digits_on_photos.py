@@ -20,8 +20,7 @@ from alignkit.version import DATA_LAYERS, code_version
 from alignkit.workspace import content_key, file_sha256
 
 if TYPE_CHECKING:
-    from alignkit.datasets import Split
-    from alignkit.samples import Samples
+    from alignkit.samples import Samples, Split
 
 _CLASSES = tuple("0123456789")
 _LIBRARIES = ("scikit-learn", "numpy", "pillow")

@@ -13,8 +13,7 @@ from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
-    from alignkit.datasets import Split
-    from alignkit.samples import Samples
+    from alignkit.samples import Samples, Split
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from alignkit.datasets.files import check_name, choose, image_files, is_image
 from alignkit.errors import DataError
 
 if TYPE_CHECKING:
-    from alignkit.datasets import Split
+    from alignkit.samples import Split
 
 _EVAL_DIRS = ("eval", "val", "validation", "test")
 Labelled: TypeAlias = dict[str, list[str]]

@@ -24,7 +24,7 @@ class ModelOption(BaseModel):
     model_config = STRICT
     name: Name
     preprocess: Name
-    """The path it was trained with: what its row is compared with."""
+    """The path it was trained with, which its row is compared with."""
     weights: Path | None = None
     """A ``state_dict`` saved by ``torch.save``, for ``model``; nothing in it is executed."""
     model: str | None = None
@@ -53,24 +53,24 @@ class ModelOption(BaseModel):
 
     @property
     def format(self) -> CheckpointFormat:
-        """Which kind of file it is."""
+        """The format of the file."""
         return next(each for each in FORMATS if getattr(self, each) is not None)
 
     @property
     def file(self) -> Path:
-        """The one that is given."""
+        """The path of the file."""
         path: Path = getattr(self, self.format)
         return path.expanduser()
 
     def build(self) -> UserModel:
-        """The model this entry describes."""
+        """Build the model this entry describes."""
         return UserModel(self.name, self.format, self.file, self.model or "", self.classes or ())
 
 
 def mismatched(
     models: tuple[ModelOption, ...], paths: dict[str, object], *, trains: bool
 ) -> list[InitErrorDetails]:
-    """One line for each model that does not fit the rest of the file."""
+    """Return one line for each model that does not fit the rest of the file."""
     lines = []
     if models and trains:
         lines.append(wrong("models", "stands in place of 'train'; remove one", "models"))

@@ -47,12 +47,11 @@ def _sides(
     aligned: dict[int, Predictions] = {}
     served: dict[int, Predictions] = {}
     for each in predicted:
-        cell, runtime = each.evaluation, each.evaluation.runtime
-        if cell.training.row != entry.trained_with or not isinstance(each.ended, Measured):
+        place = each.evaluation.place
+        if place.row != entry.row or not isinstance(each.ended, Measured):
             continue
-        if cell.aligned:
+        if each.evaluation.aligned:
             aligned[each.seed] = each.ended.value.predictions
-        place = (cell.evaluated_with, runtime.name, runtime.precision)
-        if place == (entry.evaluated_with, entry.backend, entry.precision):
+        if place.column == entry.column:
             served[each.seed] = each.ended.value.predictions
     return [aligned[seed] for seed in seeds], [served[seed] for seed in seeds]

@@ -32,6 +32,7 @@ from alignkit.workspace import file_sha256
 
 if TYPE_CHECKING:
     from alignkit.predict.cells import Predicted
+    from alignkit.record.place import Place, Row
 
 
 Checked = TypeVar("Checked", BatchCheck, BuildSpread)
@@ -53,9 +54,9 @@ def cell_facts(predicted: Sequence[Predicted], folder: Path, *, resamples: int) 
 
 def matrix_facts(predicted: Sequence[Predicted], *, resamples: int) -> tuple[MatrixEntry, ...]:
     """One entry for all seeds of a cell; seeds and images are resampled together."""
-    groups: dict[tuple[str, str, str, str], list[Predicted]] = {}
+    groups: dict[Place, list[Predicted]] = {}
     for each in predicted:
-        groups.setdefault(entry_place(each), []).append(each)
+        groups.setdefault(each.evaluation.place, []).append(each)
     references, bases = _aligned_cells(predicted), _reference_runtimes(predicted)
     return corrected(
         [
@@ -92,27 +93,27 @@ def corrected(entries: Sequence[MatrixEntry]) -> tuple[MatrixEntry, ...]:
 
 def floor_facts(predicted: Sequence[Predicted]) -> tuple[NoiseFloor, ...]:
     """What another seed alone does to each row's aligned cell; needs two seeds."""
-    rows: dict[str, dict[int, Predictions]] = {}
+    rows: dict[Row, dict[int, Predictions]] = {}
     for each in predicted:
         if each.evaluation.aligned and (made := predictions_of(each)) is not None:
             rows.setdefault(_row(each), {})[each.seed] = made
-    return tuple(noise_floor(name, seeds) for name, seeds in rows.items() if len(seeds) > 1)
+    return tuple(noise_floor(str(row), seeds) for row, seeds in rows.items() if len(seeds) > 1)
 
 
-def _row(predicted: Predicted) -> str:
+def _row(predicted: Predicted) -> Row:
     return predicted.evaluation.training.row
 
 
-def _aligned_cells(predicted: Sequence[Predicted]) -> dict[tuple[str, int], Predicted]:
+def _aligned_cells(predicted: Sequence[Predicted]) -> dict[tuple[Row, int], Predicted]:
     return {(_row(each), each.seed): each for each in predicted if each.evaluation.aligned}
 
 
-def _on(predicted: Predicted) -> tuple[str, int, str]:
+def _on(predicted: Predicted) -> tuple[Row, int, str]:
     """Row, seed and path: what a model is handed the same tensors for."""
     return _row(predicted), predicted.seed, predicted.evaluation.preprocess.name
 
 
-def _reference_runtimes(predicted: Sequence[Predicted]) -> dict[tuple[str, int, str], Predicted]:
+def _reference_runtimes(predicted: Sequence[Predicted]) -> dict[tuple[Row, int, str], Predicted]:
     """The cell of each model and path in the runtime that its row's aligned cell ran in."""
     aligned = _aligned_cells(predicted)
     return {
@@ -120,17 +121,6 @@ def _reference_runtimes(predicted: Sequence[Predicted]) -> dict[tuple[str, int, 
         for each in predicted
         if each.evaluation.runtime == aligned[_row(each), each.seed].evaluation.runtime
     }
-
-
-def entry_place(predicted: Predicted) -> tuple[str, str, str, str]:
-    """Trained with, evaluated with, backend, precision."""
-    evaluation = predicted.evaluation
-    return (
-        evaluation.training.row,
-        evaluation.evaluated_with,
-        evaluation.runtime.name,
-        evaluation.runtime.precision,
-    )
 
 
 def _cell(
@@ -160,13 +150,9 @@ def _cell(
 
 def _of_any_end(predicted: Predicted) -> dict[str, Any]:
     """What a `Cell` holds whether or not it ran."""
-    trained_with, evaluated_with, backend, precision = entry_place(predicted)
     state, reason, trace = state_of(predicted.ended)
     return {
-        "trained_with": trained_with,
-        "evaluated_with": evaluated_with,
-        "backend": backend,
-        "precision": precision,
+        **predicted.evaluation.place.fields,
         "seed": predicted.seed,
         "aligned": predicted.evaluation.aligned,
         "key": predicted.evaluation.key,
@@ -183,7 +169,7 @@ def _artifact(
 ) -> Artifact:
     """The predictions, and beside each image its greatest |Δlogit| from the reference runtime."""
     # a row's name has spaces and a percent sign, which links do not take
-    entry = re.sub(r"[^\w.+=-]+", "_", "-".join(entry_place(predicted)))
+    entry = re.sub(r"[^\w.+=-]+", "_", "-".join(predicted.evaluation.place.names))
     name = f"predictions/{entry}-seed{predicted.seed}.parquet"
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     besides = {}
@@ -247,7 +233,6 @@ def _matrix_entry(
     bases: Sequence[Predicted | None],
     resamples: int,
 ) -> MatrixEntry:
-    trained_with, evaluated_with, backend, precision = entry_place(members[0])
     pairs = [
         (reference, each)
         for reference, each in zip(references, members, strict=True)
@@ -259,10 +244,7 @@ def _matrix_entry(
     sides = _sides(pairs)
     answers = [each.ended.value for each in ran if isinstance(each.ended, Measured)]
     return MatrixEntry(
-        trained_with=trained_with,
-        evaluated_with=evaluated_with,
-        backend=backend,
-        precision=precision,
+        **members[0].evaluation.place.fields,
         aligned=is_aligned,
         state=state,
         reason=reason,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from alignkit.findings.entry_change import drift_of, entry_change
 from alignkit.record import MatrixEntry, MixFacts
-from alignkit.record.place import paths_of, row_name
+from alignkit.record.cell import DRIFT_METRICS
+from alignkit.record.place import Place, Row
 
 if TYPE_CHECKING:
     from alignkit.predict.cells import Predicted
-
-METRICS = get_args(MixFacts.model_fields["metric"].annotation)
 
 
 def mix_facts(
@@ -22,34 +21,31 @@ def mix_facts(
 
     Beside it the models of the first path alone, trained on as many images.
     """
-    by_place = {_place(entry, entry.trained_with): entry for entry in matrix}
+    by_place = {entry.place: entry for entry in matrix}
     runtimes = {(entry.backend, entry.precision) for entry in matrix if entry.aligned}
     found = []
     for mixed in matrix:
-        paths = paths_of(mixed.trained_with)
-        single = by_place.get(_place(mixed, row_name(paths[:1], mixed.fraction)))
-        if len(paths) == 1 or (mixed.backend, mixed.precision) not in runtimes:
+        row = mixed.row
+        alone = Row(row.preprocesses[:1], row.fraction)
+        single = by_place.get(Place(alone, mixed.column))
+        if len(row.preprocesses) == 1 or (mixed.backend, mixed.precision) not in runtimes:
             continue
         if single is None or single.drift is None or mixed.drift is None:
             continue
-        changes = entry_change(predicted, single, mixed, METRICS, resamples=resamples)
+        changes = entry_change(predicted, single, mixed, DRIFT_METRICS, resamples=resamples)
         found += [
             MixFacts(
                 metric=metric,
                 mix=mixed.trained_with,
                 alone=single.trained_with,
                 evaluated_with=mixed.evaluated_with,
-                in_mix=mixed.evaluated_with in paths,
+                in_mix=mixed.evaluated_with in row.preprocesses,
                 backend=mixed.backend,
                 precision=mixed.precision,
                 mixed=drift_of(mixed, metric),
                 single=drift_of(single, metric),
                 change=changes[metric],
             )
-            for metric in METRICS
+            for metric in DRIFT_METRICS
         ]
     return tuple(found)
-
-
-def _place(entry: MatrixEntry, row: str) -> tuple[str, str, str, str]:
-    return row, entry.evaluated_with, entry.backend, entry.precision

@@ -20,11 +20,12 @@ from alignkit.record import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from alignkit.outcome import Outcome
     from alignkit.plan import Plan
-    from alignkit.plan.sets import Sets
+    from alignkit.prepare.sets import Sets
     from alignkit.train.trainings import Trained
 
 EXAMPLES = 50
@@ -98,14 +99,14 @@ def _numbers(values: list[float]) -> str:
     return "/".join(f"{value:g}" for value in values)
 
 
-def coverage_facts(plan: Plan, sets: Sets) -> tuple[Coverage, ...]:
-    """How every decode of both splits ended, path by path."""
+def coverage_facts(preprocesses: Sequence[Preprocess], sets: Sets) -> tuple[Coverage, ...]:
+    """How every decode of both splits ended, preprocess by preprocess."""
     from alignkit.prepare import coverage
 
     rows = []
-    for path in plan.experiment.paths:
+    for preprocess in preprocesses:
         for split in ("train", "eval"):
-            prepared = sets.usable(path.name, split)
+            prepared = sets.usable(preprocess.name, split)
             if prepared is None:
                 continue
             examples = tuple(
@@ -115,7 +116,12 @@ def coverage_facts(plan: Plan, sets: Sets) -> tuple[Coverage, ...]:
             )
             counts = {str(outcome): count for outcome, count in coverage(prepared).items()}
             rows.append(
-                Coverage(preprocess=path.name, split=split, examples=examples[:EXAMPLES], **counts)
+                Coverage(
+                    preprocess=preprocess.name,
+                    split=split,
+                    examples=examples[:EXAMPLES],
+                    **counts,
+                )
             )
     return tuple(rows)
 
@@ -135,7 +141,7 @@ def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
         logged["epochs"] = epochs = tuple(Epoch(**epoch) for epoch in log["epochs"])
         logged["files"] = write_logs(checkpoint, trained.training, epochs, folder)
     return TrainingFacts(
-        preprocess=trained.training.row,
+        preprocess=str(trained.training.row),
         seed=trained.training.seed,
         state=state,
         reason=reason,
@@ -146,7 +152,7 @@ def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
 
 def data_facts(plan: Plan, sets: Sets) -> DataFacts:
     """The data set as it was used."""
-    data = plan.experiment.content.data
+    data = plan.data
     options = stage_identity(data)
     return DataFacts(
         name=name_of(data, DATASETS),

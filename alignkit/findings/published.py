@@ -17,7 +17,7 @@ from alignkit.record import (
     PublishedRow,
     SizeCurve,
 )
-from alignkit.record.place import row_name
+from alignkit.record.place import Column, Place, Row
 
 NO_ENTRY = "not part of this run"
 
@@ -62,12 +62,12 @@ def published_facts(
     )
 
 
-def _name(row: PublishedRowOption) -> str:
-    return row_name([row.trained_with], row.fraction)
+def _trained(row: PublishedRowOption) -> Row:
+    return Row((row.trained_with,), row.fraction)
 
 
 def _entry(row: PublishedRowOption, matrix: Sequence[MatrixEntry]) -> MatrixEntry | None:
-    of_row = [each for each in matrix if each.trained_with == _name(row)]
+    of_row = [each for each in matrix if each.row == _trained(row)]
     served = [each for each in of_row if each.evaluated_with == row.evaluated_with]
     if row.backend is None:
         runtimes = [(each.backend, each.precision) for each in of_row if each.aligned]
@@ -79,13 +79,11 @@ def _entry(row: PublishedRowOption, matrix: Sequence[MatrixEntry]) -> MatrixEntr
 
 def _row(row: PublishedRowOption, entry: MatrixEntry | None) -> PublishedRow:
     ran = entry is not None and entry.state == "measured"
+    column = Column(row.evaluated_with, row.backend or "", row.precision or "")
     return PublishedRow(
         training=row.training,
         inference=row.inference,
-        trained_with=_name(row),
-        evaluated_with=row.evaluated_with,
-        backend=entry.backend if entry else row.backend or "",
-        precision=entry.precision if entry else row.precision or "",
+        **(entry.place if entry else Place(_trained(row), column)).fields,
         metrics=dict(row.metrics),
         measured={each: entry.metrics.get(each) if entry else None for each in row.metrics},
         reason="" if ran else _why_not(entry),
@@ -100,12 +98,12 @@ def _changes(
     entries: Sequence[tuple[PublishedRowOption, MatrixEntry | None]],
 ) -> Iterator[_Change]:
     """Every row against the first of the same training that was served as it was trained."""
-    bases: dict[str, PublishedRowOption] = {}
+    bases: dict[Row, PublishedRowOption] = {}
     for row, _ in entries:
         if row.evaluated_with == row.trained_with and row.backend is row.precision is None:
-            bases.setdefault(_name(row), row)
+            bases.setdefault(_trained(row), row)
     for row, entry in entries:
-        base = bases.get(_name(row))
+        base = bases.get(_trained(row))
         if base is not None and base is not row:
             yield _Change(row, base, entry)
 
@@ -114,7 +112,7 @@ def _drifts(changes: Sequence[_Change], floors: Sequence[NoiseFloor]) -> Iterato
     for change in changes:
         words = f"{change.row.training}: {change.words}"
         for metric in change.metrics():
-            floor = _floor([_name(change.row)], metric, floors)
+            floor = _floor([_trained(change.row)], metric, floors)
             measured = _drift(change.entry, metric)
             yield read_claim(words, metric, change.published(metric), measured, floor)
 
@@ -138,7 +136,7 @@ def _amplifications(
         words = f"{few.words}: its effect after {few.row.training}, less after {many.row.training}"
         for metric in few.metrics():
             before, after = many.published(metric), few.published(metric)
-            floor = _floor([_name(few.row), _name(many.row)], metric, floors)
+            floor = _floor([_trained(few.row), _trained(many.row)], metric, floors)
             curve = _curve(curves, few.entry, many.entry, metric)
             if curve is None:
                 missing = unmeasured("models were not trained on these shares of the data")
@@ -159,12 +157,11 @@ def _curve(
     """The curve whose ends the two entries are."""
     if few is None or many is None:
         return None
+    place = Place(Row(many.row.preprocesses), few.column)
     for each in curves:
-        place = (each.evaluated_with, each.backend, each.precision)
         if (
             each.metric == metric
-            and each.trained_with == many.trained_with.partition(" (")[0]
-            and place == (few.evaluated_with, few.backend, few.precision)
+            and each.place == place
             and (each.points[0].fraction, each.points[-1].fraction) == (few.fraction, many.fraction)
         ):
             return each
@@ -175,10 +172,10 @@ def _size(curve: SizeCurve, end: int) -> float:
     return abs(curve.points[end].drift.value or 0.0)
 
 
-def _floor(rows: Sequence[str], metric: str, floors: Sequence[NoiseFloor]) -> float | None:
+def _floor(rows: Sequence[Row], metric: str, floors: Sequence[NoiseFloor]) -> float | None:
     known = [
         each.metrics[metric]
         for each in floors
-        if each.preprocess in rows and metric in each.metrics
+        if Row.parse(each.preprocess) in rows and metric in each.metrics
     ]
     return max(known) if len(known) == len(rows) else None

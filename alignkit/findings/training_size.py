@@ -8,19 +8,15 @@ own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from alignkit.findings.entry_change import drift_of, entry_change
 from alignkit.record import Estimate, MatrixEntry, TrainingFacts
-from alignkit.record.cell import DriftMetric, SizeCurve, SizePoint
-from alignkit.record.place import paths_of, row_name
+from alignkit.record.cell import DRIFT_METRICS, DriftMetric, SizeCurve, SizePoint
+from alignkit.record.place import Place, Row
 
 if TYPE_CHECKING:
     from alignkit.predict.cells import Predicted
-
-Place = tuple[str, str, str, str]
-"""Row, evaluation path, backend, precision."""
-METRICS: tuple[DriftMetric, ...] = get_args(DriftMetric)
 
 
 def size_curves(
@@ -43,17 +39,16 @@ def size_curves(
     groups: dict[Place, list[MatrixEntry]] = {}
     for entry in matrix:
         if entry.drift is not None and entry.trained_with in images:
-            path = row_name(paths_of(entry.trained_with))
-            place = (path, entry.evaluated_with, entry.backend, entry.precision)
+            place = Place(Row(entry.row.preprocesses), entry.column)
             groups.setdefault(place, []).append(entry)
     curves = []
     for place, entries in groups.items():
         entries.sort(key=lambda entry: entry.fraction)
         if len(entries) > 1:
             most, least = entries[-1], entries[0]
-            changes = entry_change(predicted, most, least, METRICS, resamples=resamples)
+            changes = entry_change(predicted, most, least, DRIFT_METRICS, resamples=resamples)
             curves += [_curve(metric, place, entries, images, changes[metric])
-                       for metric in METRICS]  # fmt: skip
+                       for metric in DRIFT_METRICS]  # fmt: skip
     return tuple(curves)
 
 
@@ -64,13 +59,9 @@ def _curve(
     images: Mapping[str, int],
     change: Estimate,
 ) -> SizeCurve:
-    trained_with, evaluated_with, backend, precision = place
     return SizeCurve(
         metric=metric,
-        trained_with=trained_with,
-        evaluated_with=evaluated_with,
-        backend=backend,
-        precision=precision,
+        **place.fields,
         points=tuple(
             SizePoint(
                 fraction=entry.fraction,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -144,12 +144,12 @@ def _of_results(
     from alignkit.compare.pixel_facts import pixel_stage
     from alignkit.compare.pixel_sums import pixel_sums
 
-    tensors = any(_result(side, samples.read(0), tensor=True).shape[0] == 3
+    tensors = any(_called(side, samples.read(0)).shape[0] == 3
                   for side in (a, b) if not isinstance(side, Preprocess))  # fmt: skip
     stage: StageName = "normalise" if tensors else "colour"
     total = PixelDiff(stage, "isolated")
-    for index in range(len(samples)):
-        left, right = (_result(side, samples.read(index), tensor=tensors) for side in (a, b))
+    both = (_results(side, samples, tensor=tensors) for side in (a, b))
+    for left, right in zip(*both, strict=True):
         if left.shape != right.shape:
             total += PixelDiff(stage, "isolated", None, 1)
         else:
@@ -162,15 +162,25 @@ def _of_results(
     return judge(_gate(own), Evidence(pixels=(facts,), coverage_diffs=(covered,)), controls=())
 
 
-def _result(side: Preprocess | Function, encoded: bytes, *, tensor: bool) -> npt.NDArray[Any]:
-    """What a stack makes of one image: (h, w, 3), or (3, h, w) of a tensor."""
+def _results(
+    side: Preprocess | Function, samples: Samples, *, tensor: bool
+) -> Iterator[npt.NDArray[Any]]:
+    """Yield what a stack makes of each image: (h, w, 3), or (3, h, w) of a tensor."""
+    from alignkit.preprocess.isolated import encoded_images, take_pixels
+
+    if not isinstance(side, Preprocess):
+        yield from (_called(side, samples.read(index)) for index in range(len(samples)))
+        return
+    for (found,) in take_pixels([side], encoded_images(samples)):
+        if found.pixels is None:
+            raise NothingCompared(f"{side.name} cannot decode an image: {found.reason}")
+        yield side.normalise(found.pixels) if tensor else found.pixels
+
+
+def _called(side: Function, encoded: bytes) -> npt.NDArray[Any]:
+    """What a function makes of one image: (h, w, 3), or (3, h, w) of a tensor."""
     import numpy as np
 
-    if isinstance(side, Preprocess):
-        taps = side.taps(encoded)
-        if taps.last is None:
-            raise NothingCompared(f"{side.name} cannot decode an image: {taps.decoded.reason}")
-        return side.normalise(taps.last) if tensor else taps.last
     given: npt.NDArray[np.generic] = np.asarray(side(encoded))
     if given.ndim == 4 and given.shape[0] == 1:
         given = given[0]

@@ -29,13 +29,12 @@ from alignkit.gate.fail_fast import first_failure
 from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
 from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
-from alignkit.plan import make_plan
+from alignkit.plan.rekey import keyed_plan
 from alignkit.progress import Progress
-from alignkit.rank import ALONE, Rank
 from alignkit.record import BaselineFacts, RunRecord
 from alignkit.record.document import write_record
 from alignkit.run import forget, run_experiment
-from alignkit.workspace import Workspace, write_atomically
+from alignkit.workspace import Context, write_atomically
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +52,13 @@ class Checked:
 
 def check(
     experiment: Experiment,
-    workspace: Workspace,
+    context: Context,
     *,
     baselines: Path | None,
     changed_only: bool = False,
     against: Path | None = None,
     as_run: bool = False,
     fail_fast: bool = False,
-    progress: Progress,
 ) -> Checked:
     """Measure what the rules ask for, with the self-test, and judge it.
 
@@ -76,26 +74,26 @@ def check(
     # before any work: what is missing costs seconds
     approved = None if as_run else approved_baseline(experiment, folder, against)
     if fail_fast:
-        early = first_failure(experiment, workspace, rule_lines(experiment), progress)
+        early = first_failure(experiment, rule_lines(experiment), context)
         if early is not None:
             write_record(*early)
             return Checked(*early)
-    measure = _measured_run if experiment.content.labelled else _measured_pixels
-    record, run = measure(experiment, workspace, progress)
+    measure = run_experiment if experiment.labelled else _measured_pixels
+    record, run = measure(experiment, context)
     if against is not None and run.resolve() == against.resolve():
         raise BaselineError(
             f"{against} is this very run: nothing it depends on has changed since, and it would be "
             "compared with itself; give another run's folder"
         )
-    record = _with_measured(experiment, record, run, workspace, progress)
+    record = _with_measured(experiment, record, run, context)
     now = None
     facts: BaselineFacts | None = None
     if approved is not None:
         begins = _begins(experiment, approved) if changed_only else {}
-        now = _snapshot(experiment, folder, record, run, approved, begins, progress)
+        now = _snapshot(experiment, folder, record, run, approved, begins, context.progress)
         facts = compare_with_baseline(approved, now, begins=begins)
     elif as_run and rules_against_baseline(experiment):
-        now = snapshot_of(experiment, folder, progress=progress)
+        now = snapshot_of(experiment, folder, progress=context.progress)
         write_atomically(run / STAGES_FILE, baseline_text(now.as_baseline()))
     record = judged(experiment, record, facts)
     write_record(record, run)
@@ -131,8 +129,7 @@ def baseline_folder(experiment: Experiment, baselines: Path | None) -> Path:
 
 def rules_against_baseline(experiment: Experiment) -> list[Rule]:
     """Presets spelt out."""
-    rules = [each for rule in experiment.content.gate.rules or () for each in rule.expanded()]
-    return [rule for rule in rules if rule.against == BASELINE]
+    return [rule for rule in experiment.gate.expanded if rule.against == BASELINE]
 
 
 def approved_baseline(
@@ -144,7 +141,7 @@ def approved_baseline(
         return _of_run(experiment, against, rules)
     if not rules:
         return None
-    environment = experiment.content.gate.environment
+    environment = experiment.gate.environment
     if environment is not None:
         return named_baseline(folder, environment)
     return find_baseline(folder, baseline_environment(experiment.paths))
@@ -162,11 +159,7 @@ def _of_run(experiment: Experiment, against: Path, rules: Sequence[Rule]) -> Bas
 
 
 def _with_measured(
-    experiment: Experiment,
-    record: RunRecord,
-    run: Path,
-    workspace: Workspace,
-    progress: Progress,
+    experiment: Experiment, record: RunRecord, run: Path, context: Context
 ) -> RunRecord:
     """The record with what only a gate measures: subgroups and latency."""
     from alignkit.gate.latency import measure_latency
@@ -174,15 +167,15 @@ def _with_measured(
 
     return record.model_copy(
         update={
-            "groups": measure_groups(experiment, record, run, workspace, progress),
-            "latencies": measure_latency(experiment, workspace, progress),
+            "groups": measure_groups(experiment, record, run, context),
+            "latencies": measure_latency(experiment, context),
         }
     )
 
 
 def _begins(experiment: Experiment, approved: Baseline) -> Begins:
     usable = [path for path in experiment.paths if not path.missing()]
-    now = head_now(experiment.name, usable, experiment.content.data.evaluation())
+    now = head_now(experiment.name, usable, experiment.data.evaluation())
     return first_changes(approved.head, now)
 
 
@@ -191,7 +184,7 @@ def rule_lines(experiment: Experiment) -> tuple[int, ...]:
     from alignkit.experiment.source import parse
 
     source = parse(experiment.text, str(experiment.file))
-    rules = experiment.content.gate.rules or ()
+    rules = experiment.gate.rules or ()
     known = [("gate", "rules", index) in source.values for index in range(len(rules))]
     places = [source.place(("gate", "rules", index), of_key=False) for index in range(len(rules))]
     overridden = any(each.startswith("gate.rules") for each in experiment.overrides)
@@ -201,30 +194,21 @@ def rule_lines(experiment: Experiment) -> tuple[int, ...]:
     )
 
 
-def _measured_run(
-    experiment: Experiment, workspace: Workspace, progress: Progress
-) -> tuple[RunRecord, Path]:
-
-    return run_experiment(experiment, workspace, progress=progress)
-
-
-def _measured_pixels(
-    experiment: Experiment, workspace: Workspace, progress: Progress
-) -> tuple[RunRecord, Path]:
-    samples = experiment.content.data.evaluation()
-    comparisons = compare_pixels(experiment, samples, workspace, progress)
+def _measured_pixels(experiment: Experiment, context: Context) -> tuple[RunRecord, Path]:
+    samples = experiment.data.evaluation()
+    comparisons = compare_pixels(experiment.paths, samples, context)
     controls = self_test_controls(experiment.reference, samples)
     pixels = tuple(stage for each in comparisons for stage in each.stages)
     coverage = tuple(each.coverage for each in comparisons)
     record = pixel_record(experiment, samples, pixels, coverage, controls)
-    return record, workspace.run_folder(experiment.name, record.key)
+    return record, context.workspace.run_folder(experiment.name, record.key)
 
 
 def judged(experiment: Experiment, record: RunRecord, baseline: BaselineFacts | None) -> RunRecord:
     """The record with the verdict of the file's rules."""
     compared = record.model_copy(update={"baseline": baseline})
     verdict = judge(
-        experiment.content.gate,
+        experiment.gate,
         Evidence.of_record(compared),
         controls=record.controls,
         lines=rule_lines(experiment),
@@ -234,24 +218,20 @@ def judged(experiment: Experiment, record: RunRecord, baseline: BaselineFacts | 
 
 def run_or_check(
     experiment: Experiment,
-    workspace: Workspace,
+    context: Context,
     *,
-    progress: Progress,
     fresh: bool = False,
     cells: Sequence[str] = (),
-    rank: Rank = ALONE,
 ) -> tuple[RunRecord, Path]:
     """Run an experiment; images without labels are compared and judged as a gate does it.
 
     Returns the record and its folder. Raises what `alignkit.run.run_experiment` and `check` raise.
     """
-    if experiment.content.labelled:
-        return run_experiment(
-            experiment, workspace, progress=progress, fresh=fresh, cells=cells, rank=rank
-        )
+    if experiment.labelled:
+        return run_experiment(experiment, context, fresh=fresh, cells=cells)
     if cells:
         raise ConfigError("--cell: images without labels make no cells; leave it out")
     if fresh:
-        forget(make_plan(experiment), workspace)
-    checked = check(experiment, workspace, baselines=None, as_run=True, progress=progress)
+        forget(keyed_plan(experiment, context.workspace), context.workspace)
+    checked = check(experiment, context, baselines=None, as_run=True)
     return checked.record, checked.folder

@@ -128,6 +128,6 @@ def _approved(
 ) -> Approval:
     approval = approve(waiting.folder, waiting.pending, lines, metrics, reason=reason)
     gone = {line.key for line in lines}
-    left = without(waiting.pending, gone, {change.new.key for change in metrics})
+    left = without(waiting.pending, gone, {change.new.place for change in metrics})
     write_pending(waiting.source, left)
     return approval

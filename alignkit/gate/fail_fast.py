@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from alignkit.experiment.experiment import Experiment
@@ -10,25 +9,24 @@ from alignkit.experiment.rule import PIXEL_RULES, Rule
 from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
-from alignkit.progress import Progress
 from alignkit.record import RunRecord
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context
 
 
 def first_failure(
-    experiment: Experiment, workspace: Workspace, rule_lines: tuple[int, ...], progress: Progress
+    experiment: Experiment, rule_lines: tuple[int, ...], context: Context
 ) -> tuple[RunRecord, Path] | None:
     """The record of the reference and the first path whose pixels fail a rule, and where it goes.
 
     ``None`` if no path does. What was compared is kept, so that the whole gate does not compare it
     again.
     """
-    samples = experiment.content.data.evaluation()
+    samples = experiment.data.evaluation()
     for candidate in experiment.paths[1:]:
         pair, lines = _pair(experiment, candidate.name, rule_lines)
         if not lines:
             continue
-        compared = compare_pixels(pair, samples, workspace, progress)
+        compared = compare_pixels(pair.paths, samples, context)
         record = pixel_record(
             pair,
             samples,
@@ -37,7 +35,7 @@ def first_failure(
             self_test_controls(experiment.reference, samples),
         )
         verdict = judge(
-            pair.content.gate,
+            pair.gate,
             Evidence(
                 pixels=record.pixels, coverage_diffs=record.coverage_diffs, paths=record.paths
             ),
@@ -47,7 +45,7 @@ def first_failure(
         if verdict.state == "fail":
             told = f"{verdict.sentence} {_left_out(experiment, candidate.name, len(lines))}"
             judged = verdict.model_copy(update={"sentence": told})
-            folder = workspace.run_folder(experiment.name, record.key)
+            folder = context.workspace.run_folder(experiment.name, record.key)
             return record.model_copy(update={"verdict": judged}), folder
     return None
 
@@ -56,20 +54,16 @@ def _pair(
     experiment: Experiment, candidate: str, rule_lines: tuple[int, ...]
 ) -> tuple[Experiment, tuple[int, ...]]:
     """The experiment with one candidate and the rules that its pixels alone decide, with lines."""
-    content = experiment.content
     rules = _rules(experiment)
     placed = zip(rules, rule_lines or [0] * len(rules), strict=True)
     kept = [(rule, line) for rule, line in placed if _decided(rule, candidate)]
     names = (experiment.reference.name, candidate)
-    gate = content.gate.model_copy(update={"rules": tuple(rule for rule, _ in kept)})
-    paths = {name: content.preprocess[name] for name in names}
-    alone = content.model_copy(update={"preprocess": paths, "gate": gate})
-    return replace(experiment, content=alone), tuple(line for _, line in kept)
+    pair = experiment.narrowed(names, [rule for rule, _ in kept])
+    return pair, tuple(line for _, line in kept)
 
 
 def _rules(experiment: Experiment) -> tuple[Rule, ...]:
-    content = experiment.content
-    return content.gate.rules or (() if content.labelled else PIXEL_RULES)
+    return experiment.gate.rules or (() if experiment.labelled else PIXEL_RULES)
 
 
 def _decided(rule: Rule, candidate: str) -> bool:

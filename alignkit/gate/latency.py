@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 from alignkit.experiment.experiment import Experiment
 from alignkit.progress import Progress
 from alignkit.record import LatencyFacts
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.backends import Session
     from alignkit.plan import Evaluation, Plan
-    from alignkit.plan.sets import Sets
+    from alignkit.prepare.sets import Sets
+    from alignkit.preprocess import Preprocess
 
 ROUNDS = 9
 IMAGES = 32
@@ -38,54 +39,54 @@ class _Side:
     once: Callable[[int], object]
 
 
-def measure_latency(
-    experiment: Experiment, workspace: Workspace, progress: Progress
-) -> tuple[LatencyFacts, ...]:
+def measure_latency(experiment: Experiment, context: Context) -> tuple[LatencyFacts, ...]:
     """The parts that rules ask for; nothing is timed where none does."""
-    rules = [each for rule in experiment.content.gate.rules or () for each in rule.expanded()]
-    parts = {rule.measured.field.split(".")[0] for rule in rules if rule.measured.kind == "latency"}
+    measured = [rule.measured for rule in experiment.gate.expanded]
+    parts = {each.field.split(".")[0] for each in measured if each.kind == "latency"}
     found: tuple[LatencyFacts, ...] = ()
     if "preprocess" in parts:
-        found += _of_paths(experiment, progress)
+        found += _of_paths(experiment, context.progress)
     if "inference" in parts:
-        found += _of_runtimes(experiment, workspace, progress)
+        found += _of_runtimes(experiment, context)
     return found
 
 
 def _of_paths(experiment: Experiment, progress: Progress) -> tuple[LatencyFacts, ...]:
-    samples = experiment.content.data.evaluation()
+    samples = experiment.data.evaluation()
     encoded = [samples.read(index) for index in range(min(IMAGES, len(samples)))]
     reference = experiment.reference.name
 
-    def once(path: Any) -> Callable[[int], object]:
+    def once(preprocess: Preprocess) -> Callable[[int], object]:
         def prepare(index: int) -> object:
-            last = path.taps(encoded[index]).last
-            return None if last is None else path.normalise(last)
+            last = preprocess.taps(encoded[index]).last
+            return None if last is None else preprocess.normalise(last)
 
         return prepare
 
     sides, absent = [], []
-    for path in experiment.paths:
-        facts = LatencyFacts(part="preprocess", path=path.name, reference=path.name == reference)
-        if reason := path.missing():
+    for preprocess in experiment.paths:
+        name = preprocess.name
+        facts = LatencyFacts(part="preprocess", path=name, reference=name == reference)
+        if reason := preprocess.missing():
             absent.append(facts.model_copy(update={"reason": reason}))
         else:
-            sides.append(_Side(facts, once(path)))
+            sides.append(_Side(facts, once(preprocess)))
     return (*_timed(sides, len(encoded), progress), *absent)
 
 
-def _of_runtimes(
-    experiment: Experiment, workspace: Workspace, progress: Progress
-) -> tuple[LatencyFacts, ...]:
+def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts, ...]:
     """The first model that was trained or given, in every runtime, on the reference path."""
-    from alignkit.plan import make_plan
-    from alignkit.plan.sets import prepare_sets
+    from alignkit.plan.rekey import keyed_plan
     from alignkit.predict import open_session
+    from alignkit.prepare.sets import prepare_sets
     from alignkit.train.trainings import train_models
 
-    plan = make_plan(experiment)
-    sets = prepare_sets(plan, workspace, progress)
-    model = train_models(_first_only(plan), sets, workspace, progress)[0]
+    plan = keyed_plan(experiment, context.workspace)
+    data = plan.data
+    sets = prepare_sets(
+        plan.preprocesses, data.training(), data.evaluation(), context, trains=plan.trains
+    )
+    model = train_models(_first_only(plan), sets, context)[0]
     sides: list[_Side] = []
     absent: list[LatencyFacts] = []
     with ExitStack() as opened:
@@ -101,10 +102,12 @@ def _of_runtimes(
             if reason:
                 absent.append(facts.model_copy(update={"reason": reason}))
                 continue
-            session, batches = _opened(opened, evaluation, model, sets, workspace, open_session)
+            session, batches = _opened(
+                opened, evaluation, model, sets, context.workspace, open_session
+            )
             sides.append(_Side(facts, lambda index, s=session, b=batches: s.predict(b[index])))  # type: ignore[misc]  # bound at once
         images = len(batches) if sides else 0
-        return (*_timed(sides, images, progress), *absent)
+        return (*_timed(sides, images, context.progress), *absent)
 
 
 def _first_only(plan: Plan) -> Plan:

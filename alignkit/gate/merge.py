@@ -15,28 +15,26 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.gate.check import Checked, approved_baseline, baseline_folder, judged
 from alignkit.gate.pixel_check import compare_sums, pixel_record, self_test_controls, stages_of
 from alignkit.gate.shard import PairSums, Part, Shard
-from alignkit.progress import Progress
 from alignkit.record import BaselineFacts, CoverageDiff, RunRecord
 from alignkit.record.document import write_record
-from alignkit.workspace import Workspace, content_key
+from alignkit.workspace import Context, Workspace, content_key
 
 
 def check_shard(
     experiment: Experiment,
-    workspace: Workspace,
+    context: Context,
     shard: Shard,
     *,
     baselines: Path | None,
-    progress: Progress,
 ) -> tuple[Checked, Part]:
     """Measure one shard and judge it by itself, as far as its images go.
 
     Raises `ConfigError` for an experiment that trains, `NothingCompared` for a shard without an
     image.
     """
-    if experiment.content.labelled:
+    if experiment.labelled:
         raise ConfigError("--shard is for pixel gates; the cells of an experiment are not divided")
-    whole = experiment.content.data.evaluation()
+    whole = experiment.data.evaluation()
     samples = shard.take(whole)
     if not len(samples):
         raise NothingCompared(
@@ -44,16 +42,18 @@ def check_shard(
         )
     folder = baseline_folder(experiment, baselines)
     approved = approved_baseline(experiment, folder)
-    pairs = compare_sums(experiment, samples, progress)
+    pairs = compare_sums(experiment.paths, samples, context.progress)
     controls = self_test_controls(experiment.reference, samples)
     coverage = tuple(pair.coverage for pair in pairs)
     record = pixel_record(experiment, samples, stages_of(pairs), coverage, controls)
     now, facts = None, None
     if approved is not None:
-        now = snapshot_of(experiment, folder, approved=approved, samples=samples, progress=progress)
+        now = snapshot_of(
+            experiment, folder, approved=approved, samples=samples, progress=context.progress
+        )
         # the images of the other shards are not gone
         facts = compare_with_baseline(approved, now).model_copy(update={"gone": 0})
-    run = workspace.run_folder(experiment.name, record.key)
+    run = context.workspace.run_folder(experiment.name, record.key)
     done = judged(experiment, record, facts)
     write_record(done, run)
     checked = Checked(done, run, approved, now.as_baseline() if now else None)

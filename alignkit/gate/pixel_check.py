@@ -12,7 +12,7 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.progress import Progress, advancing
 from alignkit.record import Control, DataFacts, RunRecord, Verdict
 from alignkit.version import ALL_LAYERS, __version__, code_version
-from alignkit.workspace import Workspace, content_key
+from alignkit.workspace import Context, content_key
 
 if TYPE_CHECKING:
     from alignkit.gate.shard import PairSums
@@ -23,34 +23,34 @@ if TYPE_CHECKING:
 
 
 def compare_pixels(
-    experiment: Experiment, samples: Samples, workspace: Workspace, progress: Progress
+    preprocesses: Sequence[Preprocess], samples: Samples, context: Context
 ) -> tuple[Comparison, ...]:
     """Every path that can run here against the reference; what was compared before is taken."""
     from alignkit.run.pixel_comparison import compare_stored
 
-    reference, *others = experiment.paths
+    reference, *others = preprocesses
     if reference.missing():
         return ()
     compared = []
     for candidate in others:
         if candidate.missing():
             continue
-        with progress.stage("compare", len(samples), candidate.name) as stage:
+        with context.progress.stage("compare", len(samples), candidate.name) as stage:
             compared.append(
-                compare_stored(reference, candidate, samples, workspace, advancing(stage))
+                compare_stored(reference, candidate, samples, context.workspace, advancing(stage))
             )
     return tuple(compared)
 
 
 def compare_sums(
-    experiment: Experiment, samples: Samples, progress: Progress
+    preprocesses: Sequence[Preprocess], samples: Samples, progress: Progress
 ) -> tuple[PairSums, ...]:
     """As `compare_pixels`, but as sums that can be added to those of other images."""
     from alignkit.compare.pixel_facts import coverage_diff
     from alignkit.compare.pixels import compare_preprocess
     from alignkit.gate.shard import PairSums
 
-    reference, *others = experiment.paths
+    reference, *others = preprocesses
     if reference.missing():
         return ()
     found = []
@@ -94,7 +94,7 @@ def pixel_record(
     from alignkit.findings.provenance import path_facts
     from alignkit.plugins import name_of
 
-    options = experiment.content.preprocess
+    entries = experiment.entries
     unjudged = Verdict(state="error", sentence="not judged", informational=False, exit_code=3)
     return RunRecord(
         alignkit=__version__,
@@ -107,9 +107,9 @@ def pixel_record(
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         seconds=round(time.process_time(), 1),
         partial=False,
-        environment=environment({name_of(path.decode, DECODERS) for path in experiment.paths}),
+        environment=environment({name_of(each.decode, DECODERS) for each in experiment.paths}),
         data=_data_facts(experiment, samples),
-        paths=tuple(path_facts(path, options[path.name].preset) for path in experiment.paths),
+        paths=tuple(path_facts(each, entries[each.name].preset) for each in experiment.paths),
         coverage=(),
         trainings=(),
         cells=(),
@@ -132,8 +132,8 @@ def gate_command(experiment: Experiment, verb: str = "gate") -> str:
 def _parts(experiment: Experiment, samples: Samples) -> dict[str, Any]:
     return {
         "data": samples.fingerprint,
-        "paths": [[path.name, path.identity(), path.versions()] for path in experiment.paths],
-        "gate": experiment.content.gate.model_dump(mode="json"),
+        "paths": [[each.name, each.identity(), each.versions()] for each in experiment.paths],
+        "gate": experiment.gate.model_dump(mode="json"),
         "code": code_version(ALL_LAYERS),
     }
 
@@ -143,7 +143,7 @@ def _data_facts(experiment: Experiment, samples: Samples) -> DataFacts:
     from alignkit.plugins import name_of
     from alignkit.preprocess import stage_identity
 
-    data = experiment.content.data
+    data = experiment.data
     options = {key: str(value) for key, value in stage_identity(data).items() if key != "stage"}
     return DataFacts(
         name=name_of(data, DATASETS),

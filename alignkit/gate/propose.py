@@ -51,7 +51,7 @@ def propose(
     usable = [path for path in experiment.paths if not path.missing()]
     if len(usable) < 2:
         raise NothingCompared("fewer than two paths can run here; there is nothing to calibrate")
-    samples = experiment.content.data.evaluation()
+    samples = experiment.data.evaluation()
     total = len(usable) * repeats + len(usable) - 1
     noise, drift = [], []
     with progress.stage("calibrate", total, f"{repeats} times each") as stage:

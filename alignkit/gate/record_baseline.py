@@ -14,8 +14,7 @@ from alignkit.errors import MissingDependency, NothingCompared
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.check import baseline_folder
 from alignkit.preprocess import StageName
-from alignkit.progress import Progress
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +31,11 @@ class Recorded:
 
 def record_baseline(
     experiment: Experiment,
-    workspace: Workspace,
+    context: Context,
     *,
     baselines: Path | None,
     golden: Collection[StageName],
     reason: str,
-    progress: Progress,
 ) -> Recorded:
     """Tap every path and add the lines of images and paths that have none.
 
@@ -45,13 +43,13 @@ def record_baseline(
     it would compare nothing.
     """
     refuse_in_ci("recording a baseline")
-    for path in experiment.paths:
-        if reason_missing := path.missing():
-            raise MissingDependency(f"preprocess.{path.name}: {reason_missing}")
+    for preprocess in experiment.paths:
+        if reason_missing := preprocess.missing():
+            raise MissingDependency(f"preprocess.{preprocess.name}: {reason_missing}")
     folder = baseline_folder(experiment, baselines)
     file = baseline_file(folder, baseline_environment(experiment.paths))
     approved = read_baseline(file) if file.exists() else None
-    now = _now(experiment, workspace, folder, approved, golden, progress)
+    now = _now(experiment, context, folder, approved, golden)
     if not any(line.sha256 for line in now.lines.values()):
         first = next(iter(now.lines.values()), None)
         why = f": {first.image}: {first.reason}" if first else ""
@@ -63,24 +61,23 @@ def record_baseline(
     if new or metrics:
         approve(folder, now, new, metrics, reason=reason)
     left = pending_changes(read_baseline(file), now)
-    write_pending(pending_file(workspace, experiment.name, now.fingerprint), left)
+    write_pending(pending_file(context.workspace, experiment.name, now.fingerprint), left)
     known = len(approved.lines) if approved else 0
     return Recorded(file, len(new), known, len(left.lines))
 
 
 def _now(
     experiment: Experiment,
-    workspace: Workspace,
+    context: Context,
     folder: Path,
     approved: Baseline | None,
     golden: Collection[StageName],
-    progress: Progress,
 ) -> Baseline:
     record, run = None, None
-    if experiment.content.labelled:
+    if experiment.labelled:
         from alignkit.run import run_experiment
 
-        record, run = run_experiment(experiment, workspace, progress=progress)
+        record, run = run_experiment(experiment, context)
     return snapshot_of(
         experiment,
         folder,
@@ -88,7 +85,7 @@ def _now(
         run=run,
         approved=approved,
         keep=golden,
-        progress=progress,
+        progress=context.progress,
     ).as_baseline()
 
 

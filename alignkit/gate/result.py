@@ -21,7 +21,7 @@ from alignkit.gate.shard import Part, Shard, read_part
 from alignkit.judge import pardoned
 from alignkit.progress import Progress
 from alignkit.record import Finding, Verdict
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 
 PROBLEM = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$")
 """How `alignkit.experiment.source.Problem` is written."""
@@ -61,6 +61,7 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
 
     Outside CI, changes against a baseline become pending.
     """
+    context = Context(run.workspace, progress)
 
     def measure(experiment: Experiment) -> tuple[Checked, Part | None]:
         if run.shard is not None:
@@ -72,17 +73,14 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
                 raise ConfigError(
                     "--shard measures all of its images; leave --fail-fast and --changed-only out"
                 )
-            return check_shard(
-                experiment, run.workspace, run.shard, baselines=run.baselines, progress=progress
-            )
+            return check_shard(experiment, context, run.shard, baselines=run.baselines)
         checked = check(
             experiment,
-            run.workspace,
+            context,
             baselines=run.baselines,
             changed_only=run.changed_only,
             against=run.against,
             fail_fast=run.fail_fast,
-            progress=progress,
         )
         return checked, None
 
@@ -122,7 +120,7 @@ def _result(
 ) -> GateResult:
     code = checked.record.verdict.exit_code
     pending = None
-    own = experiment.content.gate.environment is None and run.against is None
+    own = experiment.gate.environment is None and run.against is None
     if checked.now is not None and own:
         pending = pending_changes(checked.approved, checked.now)
     if pending is not None and part is None and not in_ci():
@@ -176,7 +174,7 @@ def ended_waivers(experiment: Experiment, today: date) -> tuple[Finding, ...]:
 
     source = parse(experiment.text, str(experiment.file))
     found = []
-    for index, waiver in enumerate(experiment.content.gate.waive):
+    for index, waiver in enumerate(experiment.gate.waive):
         if waiver.until < today:
             place = source.place(("gate", "waive", index), of_key=False)
             message = f"the waiver of {waiver.rule} ended on {waiver.until} and excuses nothing"

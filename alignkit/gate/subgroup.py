@@ -5,45 +5,41 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.pixel_check import compare_pixels
-from alignkit.progress import Progress
-from alignkit.record import Cell, GroupFacts, MatrixEntry, RunRecord
+from alignkit.record import GroupFacts, MatrixEntry, RunRecord
 from alignkit.samples import Samples
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
-
-Entry: TypeAlias = tuple[str, str, str, str]
-"""(trained with, evaluated with, backend, precision)."""
+    from alignkit.record.place import Place
 
 
 def measure_groups(
     experiment: Experiment,
     record: RunRecord,
     folder: Path,
-    workspace: Workspace,
-    progress: Progress,
+    context: Context,
 ) -> tuple[GroupFacts, ...]:
     """Every distinct ``where`` of the rules; ``folder`` holds the record's predictions."""
-    wanted = [rule.group for rule in experiment.content.gate.rules or () if rule.group]
+    wanted = [rule.group for rule in experiment.gate.rules or () if rule.group]
     if not wanted:
         return ()
-    samples = experiment.content.data.evaluation()
+    samples = experiment.data.evaluation()
     found = []
     for where in {tuple(sorted(each.items())): each for each in wanted}.values():
         chosen = samples.take(members(where, samples))
-        compared = compare_pixels(experiment, chosen, workspace, progress) if len(chosen) else ()
+        compared = compare_pixels(experiment.paths, chosen, context) if len(chosen) else ()
         found.append(
             GroupFacts(
                 where=where,
                 images=len(chosen),
                 pixels=tuple(stage for each in compared for stage in each.stages),
                 coverage=tuple(each.coverage for each in compared),
-                matrix=_matrix(experiment, record, folder, frozenset(chosen.ids)),
+                matrix=_matrix(record, folder, frozenset(chosen.ids), experiment.resamples),
             )
         )
     return tuple(found)
@@ -78,38 +74,36 @@ def _kinds(encoded: bytes) -> dict[str, str]:
     return kinds_of(encoded, read_jpeg_header(encoded), declared_size(encoded))._asdict()
 
 
-def entry_of(each: Cell | MatrixEntry) -> Entry:
-    """What a cell shares with those of other seeds."""
-    return each.trained_with, each.evaluated_with, each.backend, each.precision
-
-
-def kept_predictions(record: RunRecord, folder: Path) -> dict[Entry, dict[int, Predictions]]:
-    """Entry → seed → predictions, of every cell that was measured."""
+def kept_predictions(record: RunRecord, folder: Path) -> dict[Place, dict[int, Predictions]]:
+    """Place → seed → predictions, of every cell that was measured."""
     from alignkit.compare.predictions import Predictions
 
-    found: dict[Entry, dict[int, Predictions]] = {}
+    found: dict[Place, dict[int, Predictions]] = {}
     for cell in record.cells:
         if cell.predictions is not None:
             read = Predictions.from_parquet(folder / cell.predictions.path)
-            found.setdefault(entry_of(cell), {})[cell.seed] = read
+            found.setdefault(cell.place, {})[cell.seed] = read
     return found
 
 
 def _matrix(
-    experiment: Experiment, record: RunRecord, folder: Path, ids: frozenset[str]
+    record: RunRecord, folder: Path, ids: frozenset[str], resamples: int
 ) -> tuple[MatrixEntry, ...]:
     """The matrix over these images alone."""
     kept = {
-        entry: {seed: _of(each, ids) for seed, each in seeds.items()}
-        for entry, seeds in (kept_predictions(record, folder) if record.matrix else {}).items()
+        place: {seed: _of(each, ids) for seed, each in seeds.items()}
+        for place, seeds in (kept_predictions(record, folder) if record.matrix else {}).items()
     }
-    aligned = {each.trained_with: entry_of(each) for each in record.matrix if each.aligned}
-    resamples = experiment.content.evaluate.resamples
+    aligned = {each.row: each.place for each in record.matrix if each.aligned}
     return tuple(
-        _entry(each, kept.get(aligned.get(each.trained_with, entry_of(each)), {}),
-               kept.get(entry_of(each), {}), resamples)
+        _entry(
+            each,
+            kept.get(aligned.get(each.row, each.place), {}),
+            kept.get(each.place, {}),
+            resamples,
+        )
         for each in record.matrix
-    )  # fmt: skip
+    )
 
 
 def _of(predictions: Predictions, ids: frozenset[str]) -> Predictions:

@@ -6,12 +6,16 @@ that does it again, as the first image of its worker, is to blame, with the path
 is tried no more on that path. Every other image, and every other path of that one, still gets its
 result.
 
-Results come in the order of the images, however many workers there are, and must be small: pixels
-stay in the workers.
+Results come in the order of the images, however many workers there are. Arrays in them travel
+through shared memory.
 """
 
 from __future__ import annotations
 
+import atexit
+import os
+import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +31,8 @@ from alignkit.isolation.worker_process import AHEAD, WorkerProcess, Zygote
 Result = TypeVar("Result")
 
 IMAGES_A_TASK = 8  # fixed, so that float sums are added in one order however many workers there are
+TASKS_A_WORKER = 4
+"""Tasks for each worker whose results are held at a time, so that memory is bounded."""
 TICK = 0.05
 """Seconds between two looks at what the workers take."""
 WARM_UP_SECONDS = 600.0
@@ -55,32 +61,65 @@ class WorkFailed(RuntimeError):  # noqa: N818
 
 
 class Isolation:
-    """Processes to work in; a context manager that leaves none behind."""
+    """Processes to work in; a context manager that leaves none behind. May be used from threads."""
 
-    def __init__(
-        self, processes: int, *, limits: Limits = Limits(), modules: Sequence[str] = ()
-    ) -> None:
-        """``modules`` are imported once, before any worker is forked."""
-        self._processes, self._limits = processes, limits
-        self._zygote = Zygote(modules)
+    def __init__(self) -> None:
+        self._zygote: Zygote | None = None
+        self._starting = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._zygote.close()
+        self.close()
 
-    def run(self, work: Work[Result], images: Iterable[Encoded]) -> Iterator[Result]:
+    def close(self) -> None:
+        """End every process."""
+        if self._zygote:
+            self._zygote.close()
+            self._zygote = None
+
+    def run(
+        self,
+        work: Work[Result],
+        images: Iterable[Encoded],
+        *,
+        processes: int,
+        limits: Limits = Limits(),
+        modules: Sequence[str] = (),
+        images_a_task: int = IMAGES_A_TASK,
+    ) -> Iterator[Result]:
         """``work`` on all ``images``; a result for each few, in order.
 
-        Raises `WarmUpDied` or `WorkFailed` for what is no image's fault, and whatever
-        `AlignkitError` or `ImportError` the work raises.
+        ``modules`` are imported once, before any worker is forked. Raises `WarmUpDied` or
+        `WorkFailed` for what is no image's fault, `BackendError` if a module cannot be imported,
+        and whatever `AlignkitError` or `ImportError` the work raises.
         """
-        crew = _Crew(work, self._processes, self._limits, self._zygote)
+        crew = _Crew(work, processes, limits, self._started(), modules, images_a_task)
         try:
             yield from crew.results(iter(images))
         finally:
             crew.dismiss()
+
+    def _started(self) -> Zygote:
+        with self._starting:
+            if self._zygote and self._zygote.ended:
+                self.close()
+            self._zygote = self._zygote or Zygote()
+            return self._zygote
+
+
+def process_wide() -> Isolation:
+    """Give the one `Isolation` of this process, which ends with it: libraries are imported once."""
+    known = _KNOWN.get(os.getpid())
+    if known is None:
+        known = _KNOWN[os.getpid()] = Isolation()
+        atexit.register(known.close)
+    return known
+
+
+_KNOWN: dict[int, Isolation] = {}
+"""By process: after a fork, the child must not talk to the processes of its parent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,14 +152,20 @@ class _Crew(Generic[Result]):
     size: int
     limits: Limits
     zygote: Zygote
+    modules: Sequence[str] = ()
+    images_a_task: int = IMAGES_A_TASK
     workers: list[_Worker[Result]] = field(default_factory=list)
     waiting: deque[_Task[Result]] = field(default_factory=deque)
+    looked: float = 0.0
+    """When it last looked at what the workers take."""
 
     def results(self, images: Iterator[Encoded]) -> Iterator[Result]:
         """Few tasks are under way at a time, so that memory is bounded."""
         under_way: deque[list[Result | None]] = deque()
         while True:
-            while len(under_way) < 4 * self.size and (some := tuple(islice(images, IMAGES_A_TASK))):
+            while len(under_way) < TASKS_A_WORKER * self.size and (
+                some := tuple(islice(images, self.images_a_task))
+            ):
                 task: _Task[Result] = _Task(some, [None])
                 self.waiting.append(task)
                 under_way.append(task.results)
@@ -154,7 +199,7 @@ class _Crew(Generic[Result]):
         if idle and len(self.workers) == self.size:
             self._retire(idle[0])  # it is used, and all that waits needs a worker that is not
         if len(self.workers) < self.size:
-            started: _Worker[Result] = _Worker(self.zygote.fork())
+            started: _Worker[Result] = _Worker(self.zygote.fork(self.modules))
             self.workers.append(started)
             started.process.send(self.work)
 
@@ -174,18 +219,24 @@ class _Crew(Generic[Result]):
         for source in wait([*by_channel, self.zygote.fileno()], TICK):
             if worker := by_channel.get(source):  # type: ignore[call-overload]
                 self._receive(worker)
-        for pid, status in self.zygote.deaths():
-            for worker in [each for each in self.workers if each.process.pid == pid]:
+            else:
+                self.looked = 0.0  # a worker died
+        if time.monotonic() - self.looked < TICK:
+            return
+        self.looked = time.monotonic()
+        for worker in tuple(self.workers):
+            if (status := self.zygote.death(worker.process.pid)) is not None:
                 self.workers.remove(worker)
                 self._bury(worker, status)
-        for worker in self.workers:
-            self._watch(worker)
+            else:
+                self._watch(worker)
 
     def _receive(self, worker: _Worker[Result]) -> None:
         try:
-            message: Any = worker.process.channel.recv()
+            message: Any = worker.process.receive()
         except (EOFError, OSError):
-            return  # it died; the zygote tells how
+            self.looked = 0.0  # it died; the zygote tells how
+            return
         if isinstance(message, Failure):
             if isinstance(message.error, AlignkitError | ImportError):
                 raise message.error

@@ -1,4 +1,4 @@
-"""Encoded images in memory that two processes share, so that handing them over waits for nobody.
+"""Images and results in memory that two processes share: handing them over waits for nobody.
 
 Sent through a socket, they would stop both processes for as long as it takes to copy them.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import mmap
 import os
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import accumulate, pairwise
+from typing import Any, TypeAlias
 
 Lost: TypeAlias = tuple[tuple[int, str], ...]
 
@@ -23,37 +25,42 @@ class Encoded:
     lost: Lost = ()
     """Paths, by index, that are not to be tried on this image, and how each failed: a worker died
     of it. `EVERYTHING` stands for the whole image."""
+    given: Any = None
+    """Whatever else the work needs to know of this image; can be pickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # bytes alone would travel in the pickle, which goes through the socket
+        return Encoded, (self.id, pickle.PickleBuffer(self.data), self.lost, self.given)
 
 
 EVERYTHING = -1
-Entry: TypeAlias = tuple[str, int, Lost]
-"""What is sent of an image: its id, its length in bytes, and its lost paths."""
+Stored: TypeAlias = tuple[bytes, list[int]]
+"""What is sent of a value: its pickle, and the length in bytes of each of its arrays."""
 
 
-class SharedImages:
-    """A file in memory that one side writes images into and the other reads them from."""
+class SharedMemory:
+    """A file in memory for one value at a time, written by either side and read by the other."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._memory: mmap.mmap | None = None
 
-    def write(self, images: Sequence[Encoded]) -> list[Entry]:
-        """Put images in, over what was there."""
-        memory = self._mapped(sum(len(image.data) for image in images), grow=True)
-        position = 0
-        for image in images:
-            memory[position : position + len(image.data)] = image.data
-            position += len(image.data)
-        return [(image.id, len(image.data), image.lost) for image in images]
+    def write(self, value: object) -> Stored:
+        """Put the arrays and the encoded images of a value in, over what was there."""
+        buffers: list[pickle.PickleBuffer] = []
+        pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+        views = [buffer.raw() for buffer in buffers]
+        lengths = [view.nbytes for view in views]
+        memory = self._mapped(sum(lengths))
+        for (start, stop), view in zip(_places(lengths), views, strict=True):
+            memory[start:stop] = view
+        return pickled, lengths
 
-    def read(self, entries: Sequence[Entry]) -> tuple[Encoded, ...]:
-        """Take out what was put in; bytes of one's own."""
-        memory = self._mapped(sum(length for _, length, _ in entries), grow=False)
-        images, position = [], 0
-        for name, length, lost in entries:
-            images.append(Encoded(name, memory[position : position + length], lost))
-            position += length
-        return tuple(images)
+    def read(self, pickled: bytes, lengths: list[int]) -> Any:
+        """Take out what was put in: copies, which cannot be written to."""
+        memory = self._mapped(sum(lengths))
+        copies = [memory[start:stop] for start, stop in _places(lengths)]
+        return pickle.loads(pickled, buffers=copies)  # noqa: S301 - our own
 
     def close(self) -> None:
         """Let go of the memory."""
@@ -61,11 +68,16 @@ class SharedImages:
             self._memory.close()
         os.close(self._descriptor)
 
-    def _mapped(self, size: int, *, grow: bool) -> mmap.mmap:
+    def _mapped(self, size: int) -> mmap.mmap:
         if self._memory is None or len(self._memory) < size:
-            if grow:
+            if os.fstat(self._descriptor).st_size < max(size, mmap.PAGESIZE):
                 os.ftruncate(self._descriptor, max(size, mmap.PAGESIZE))
             if self._memory is not None:
                 self._memory.close()
             self._memory = mmap.mmap(self._descriptor, 0)
         return self._memory
+
+
+def _places(lengths: Sequence[int]) -> list[tuple[int, int]]:
+    """(start, stop) of parts that lie one behind the other."""
+    return list(pairwise(accumulate(lengths, initial=0)))

@@ -17,7 +17,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, TypeVar
 
-from alignkit.isolation.shared_images import EVERYTHING, Encoded, SharedImages
+from alignkit.isolation.shared_images import EVERYTHING, Encoded, SharedMemory
 
 Result_co = TypeVar("Result_co", covariant=True)
 
@@ -41,7 +41,7 @@ class Work(Protocol[Result_co]):
         ...
 
     def __call__(self, images: Sequence[Encoded], begin: Begin) -> Result_co:
-        """The result for some images, small: it travels between processes."""
+        """The result for some images; it travels between processes, its arrays in shared memory."""
         ...
 
 
@@ -74,24 +74,22 @@ class Heartbeat:
         return image, path, began
 
 
-def _warmed_up(task: Work[Any], begin: _Beginner) -> Any:
-    task.warm_up(begin)
-    return READY
-
-
 def work(channel: int, heartbeat: int, slots: Sequence[int]) -> None:
-    """Serve until the other end of the channel is closed; images come in one of the ``slots``."""
+    """Serve until the other end of the channel is closed.
+
+    Images come in one of the ``slots``, and their result goes back in the same.
+    """
     beat = Heartbeat(heartbeat)
-    shared = [SharedImages(slot) for slot in slots]
+    shared = [SharedMemory(slot) for slot in slots]
     with Connection(channel) as parent:
         try:
             task: Work[Any] = parent.recv()
             parent.send(_outcome(partial(_warm_up, task, beat)))
             while True:
                 beat.rest()
-                slot, entries = parent.recv()
-                images = shared[slot].read(entries)
-                parent.send(_outcome(partial(task, images, _Beginner(beat))))
+                slot, stored = parent.recv()
+                images = shared[slot].read(*stored)
+                parent.send(shared[slot].write(_outcome(partial(task, images, _Beginner(beat)))))
         except (EOFError, ConnectionResetError, BrokenPipeError):
             return  # the parent has all it wants
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pickle
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from alignkit.errors import BackendError
-from alignkit.isolation.shared_images import Encoded, SharedImages
+from alignkit.isolation.shared_images import Encoded, SharedMemory
 from alignkit.isolation.worker import LAYOUT, Heartbeat
-from alignkit.isolation.zygote import BORN, DIED, FORK, LONGEST
+from alignkit.isolation.zygote import BORN, DIED, LONGEST
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """There are as many workers as threads were asked for; and forking is safe without threads."""
@@ -31,14 +34,14 @@ LAST_WORDS = 300
 
 
 class Zygote:
-    """A process with libraries imported, of which workers are forked."""
+    """A process with libraries imported, of which workers are forked; may be used from threads."""
 
-    def __init__(self, modules: Sequence[str]) -> None:
+    def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._output = _scratch("zygote")
         program = (
             f"import sys; sys.path[:] = {sys.path!r}; from alignkit.isolation.zygote import serve; "
-            f"serve({theirs.fileno()}, {tuple(modules)!r})"
+            f"serve({theirs.fileno()})"
         )
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - this Python, this program
@@ -49,14 +52,20 @@ class Zygote:
                 stdout=self._output,
                 stderr=self._output,
             )
-        self._deaths: list[tuple[int, int]] = []
+        self._deaths: dict[int, int] = {}
+        self._one_at_a_time = threading.Lock()
 
     def fileno(self) -> int:
-        """Readable when there may be deaths to be told."""
+        """Readable when a worker may have died."""
         return self._socket.fileno()
 
-    def fork(self) -> WorkerProcess:
-        """A new worker; the first waits for the libraries to be imported.
+    @property
+    def ended(self) -> bool:
+        """Whether importing a library ended it."""
+        return self._process.poll() is not None
+
+    def fork(self, modules: Sequence[str]) -> WorkerProcess:
+        """A new worker, which waits until ``modules`` are imported.
 
         Raises `BackendError` if importing them ends the zygote.
         """
@@ -64,26 +73,24 @@ class Zygote:
         heartbeat, output, *slots = map(_scratch, ("heartbeat", "output", *AHEAD * ("images",)))
         os.ftruncate(heartbeat, LAYOUT.size)
         with theirs, ours:
-            pid = self._born([theirs.fileno(), heartbeat, output, *slots])
+            pid = self._born(modules, [theirs.fileno(), heartbeat, output, *slots])
             channel = Connection(ours.detach())
         beat = Heartbeat(heartbeat)
         os.close(heartbeat)
-        return WorkerProcess(pid, channel, beat, output, tuple(map(SharedImages, slots)))
+        return WorkerProcess(pid, channel, beat, output, tuple(map(SharedMemory, slots)))
 
-    def deaths(self) -> list[tuple[int, int]]:
-        """(pid, exit status) of workers that ended since the last call; see `how_died`."""
-        self._socket.setblocking(False)
-        try:
-            while True:
-                message = self._receive()
-                assert message[0] == DIED
-                self._deaths.append((int(message[1]), int(message[2])))
-        except BlockingIOError:
-            pass
-        finally:
-            self._socket.setblocking(True)
-        told, self._deaths = self._deaths, []
-        return told
+    def death(self, pid: int) -> int | None:
+        """Exit status of a worker, see `how_died`; ``None`` while it lives."""
+        with self._one_at_a_time:
+            self._socket.setblocking(False)
+            try:
+                while pid not in self._deaths:
+                    self._note_death(self._receive())
+            except BlockingIOError:
+                return None
+            finally:
+                self._socket.setblocking(True)
+            return self._deaths.pop(pid)
 
     def close(self) -> None:
         """End the zygote, and with it every worker."""
@@ -91,14 +98,22 @@ class Zygote:
         self._process.wait()
         os.close(self._output)
 
-    def _born(self, descriptors: list[int]) -> int:
-        try:
-            socket.send_fds(self._socket, [FORK], descriptors)
-        except (BrokenPipeError, ConnectionResetError):
-            raise self._ended() from None
-        while (message := self._receive())[0] != BORN:
-            self._deaths.append((int(message[1]), int(message[2])))
-        return int(message[1])
+    def _born(self, modules: Sequence[str], descriptors: list[int]) -> int:
+        request = pickle.dumps((sys.path, tuple(modules)))
+        with self._one_at_a_time:
+            try:
+                socket.send_fds(self._socket, [request], descriptors)
+            except (BrokenPipeError, ConnectionResetError):
+                raise self._ended() from None
+            while (message := self._receive())[0] != BORN:
+                self._note_death(message)
+            self._deaths.pop(int(message[1]), None)  # of an earlier process with this number
+            return int(message[1])
+
+    def _note_death(self, message: list[bytes]) -> None:
+        kind, pid, status = message
+        assert kind == DIED
+        self._deaths[int(pid)] = int(status)
 
     def _receive(self) -> list[bytes]:
         try:
@@ -123,14 +138,14 @@ class WorkerProcess:
         channel: Connection,
         beat: Heartbeat,
         output: int,
-        slots: tuple[SharedImages, ...],
+        slots: tuple[SharedMemory, ...],
     ) -> None:
         self.pid = pid
         self.channel = channel
         self.beat = beat
         self._output = output
         self._slots = slots
-        self._given = 0
+        self._given = self._received = 0
         self.resident_at_rest = self.resident()
 
     def send(self, message: object) -> None:
@@ -143,6 +158,15 @@ class WorkerProcess:
         slot = self._given % AHEAD
         self._given += 1
         self.send((slot, self._slots[slot].write(images)))
+
+    def receive(self) -> Any:
+        """The next message: that it is ready, a failure, or the result for the first lot."""
+        message = self.channel.recv()
+        if not isinstance(message, tuple):
+            return message
+        slot = self._received % AHEAD
+        self._received += 1
+        return self._slots[slot].read(*message)
 
     def resident(self) -> int:
         """Bytes of memory in use; 0 once it has ended."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
+import pickle
 import resource
 import select
 import signal
@@ -18,24 +19,21 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-FORK = b"fork"
 BORN, DIED = b"born", b"died"
 DESCRIPTORS = 5
-LONGEST = 256
-"""Bytes of a message."""
+LONGEST = 1 << 16
+"""Bytes of a message; a request holds the caller's ``sys.path``."""
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def serve(control: int, modules: Sequence[str]) -> NoReturn:
-    """Import ``modules``, then fork workers until the other end of the socket is closed.
+def serve(control: int) -> NoReturn:
+    """Fork workers until the other end of the socket is closed.
 
-    Each ``fork`` comes with `DESCRIPTORS` for the worker: its channel, its heartbeat, what takes
-    its output, and the slots that images come in. ``born PID`` and, at last, ``died PID STATUS``
-    are told in return.
+    Each request is a pickled (``sys.path``, modules to import first) with `DESCRIPTORS` for the
+    worker: its channel, its heartbeat, what takes its output, and the slots that images come in.
+    ``born PID`` and, at last, ``died PID STATUS`` are told in return.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to handle
-    for module in modules:
-        importlib.import_module(module)
     with socket.socket(fileno=control) as caller:
         children: set[int] = set()
         deaths = _told_of_deaths()
@@ -69,9 +67,12 @@ def _handle(caller: socket.socket, deaths: int, children: set[int]) -> bool:
             children.remove(pid)
             caller.send(b"%s %d %d" % (DIED, pid, status))
     if caller in readable:
-        message, descriptors, _, _ = socket.recv_fds(caller, LONGEST, DESCRIPTORS)
-        if message != FORK:
+        request, descriptors, _, _ = socket.recv_fds(caller, LONGEST, DESCRIPTORS)
+        if not request:
             return False
+        sys.path[:], modules = pickle.loads(request)  # noqa: S301 - our own
+        for module in modules:
+            importlib.import_module(module)
         pid = os.fork()
         if pid == 0:
             _become_worker(caller, deaths, descriptors)

@@ -18,7 +18,6 @@ from alignkit.record import (
     PixelStage,
     RunRecord,
 )
-from alignkit.record.place import paths_of
 
 BASELINE = "baseline"
 
@@ -75,7 +74,7 @@ class Evidence:
         left_out = set(advised)
 
         def kept(each: Cell | MatrixEntry) -> bool:
-            return not left_out & {each.evaluated_with, *paths_of(each.trained_with)}
+            return not left_out & {each.evaluated_with, *each.row.preprocesses}
 
         return replace(
             self,

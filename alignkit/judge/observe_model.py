@@ -24,68 +24,56 @@ def applies(rule: Rule, entry: MatrixEntry) -> bool:
 
 def since(rule: Rule, entry: MatrixEntry, baseline: BaselineFacts) -> Observed:
     """An entry against the predictions that a baseline keeps of it."""
-    where = (entry.trained_with, entry.evaluated_with, entry.backend, entry.precision)
+    at = entry.place.names
     if entry.state != "measured":
         missing = ExitCode.MISSING if entry.state == "skipped" else ExitCode.CRASHED
-        return Observed(*where, reason=entry.reason or "not measured", missing=missing)
-    key, field_ = "|".join(where), rule.measured.field
+        return Observed(*at, reason=entry.reason or "not measured", missing=missing)
+    key, field_ = entry.place.json_key, rule.measured.field
     if key not in baseline.metrics:
-        return Observed(*where, reason="the baseline has no such entry", missing=ExitCode.BASELINE)
+        return Observed(*at, reason="the baseline has no such entry", missing=ExitCode.BASELINE)
     paired = baseline.drifts.get(key)
     if paired is None:
         reason = "the baseline keeps no predictions of this entry's seeds to pair with"
-        return Observed(*where, reason=reason, missing=ExitCode.BASELINE)
-    found = _of_drift(rule, paired.drift, len(paired.seeds))
+        return Observed(*at, reason=reason, missing=ExitCode.BASELINE)
+    found = _of_drift(rule, paired.drift, len(paired.seeds), at)
     if rule.relative and found.value is not None:
         found = _relative(found, baseline.metrics[key].get(field_))
-    return _at(where, found)
+    return found
 
 
 def of_entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
     """An entry against the aligned one of its row."""
-    where = (entry.trained_with, entry.evaluated_with, entry.backend, entry.precision)
+    at = entry.place.names
     if entry.drift is None:
         missing = ExitCode.MISSING if entry.state == "skipped" else ExitCode.CRASHED
-        return Observed(*where, reason=entry.reason or "not measured", missing=missing)
-    found = _of_drift(rule, entry.drift, max(1, len(entry.seeds)))
+        return Observed(*at, reason=entry.reason or "not measured", missing=missing)
+    found = _of_drift(rule, entry.drift, max(1, len(entry.seeds)), at)
     if rule.relative and found.value is not None:
         found = _relative(found, _aligned_value(entry, rule.measured.field, evidence))
-    return _at(where, found)
+    return found
 
 
-def _at(where: tuple[str, str, str, str], found: Observed) -> Observed:
-    trained_with, evaluated_with, backend, precision = where
-    return replace(
-        found,
-        trained_with=trained_with,
-        evaluated_with=evaluated_with,
-        backend=backend,
-        precision=precision,
-    )
-
-
-def _of_drift(rule: Rule, drift: Drift, seeds: int) -> Observed:
-    """What paired predictions say of a metric, placed nowhere yet."""
+def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str]) -> Observed:
+    """Return what paired predictions say of a metric."""
     metric, n = rule.measured, drift.n // seeds
     if metric.field.startswith("logits."):
         value = getattr(drift.logits, metric.field.removeprefix("logits."))
-        return Observed("", "", value=value, n=n, reason=drift.logits.reason)
+        return Observed(*at, value=value, n=n, reason=drift.logits.reason)
     if metric.kind == "class":
         chosen = [each for each in drift.classes if each.name == metric.of_class]
         if not chosen:
             known = ", ".join(each.name for each in drift.classes[:8])
             reason = f"there is no class {metric.of_class!r}; there are {known}"
-            return Observed("", "", reason=reason, missing=ExitCode.USAGE)
+            return Observed(*at, reason=reason, missing=ExitCode.USAGE)
         estimate, n = getattr(chosen[0], metric.field), chosen[0].support
     else:
         estimate = drift.churn if metric.field == "churn" else drift.metrics.get(metric.field)
     if estimate is None or estimate.value is None:
         reason = estimate.reason if estimate else "not measured"
-        return Observed("", "", n=n, reason=reason, missing=ExitCode.NOTHING_COMPARED)
+        return Observed(*at, n=n, reason=reason, missing=ExitCode.NOTHING_COMPARED)
     errors = drift.errors.get(metric.field) if metric.kind != "class" else None
     return Observed(
-        "",
-        "",
+        *at,
         value=estimate.value,
         low=estimate.low,
         high=estimate.high,
@@ -115,7 +103,8 @@ def _relative(found: Observed, whole: float | None) -> Observed:
     """The same as a share of the value that it is a change of."""
     if not whole:
         reason = "the value before is zero or unknown, so that nothing is relative to it"
-        return Observed("", "", n=found.n, reason=reason)
+        at = (found.trained_with, found.evaluated_with, found.backend, found.precision)
+        return Observed(*at, n=found.n, reason=reason)
     assert found.value is not None
     return replace(
         found,
@@ -130,6 +119,6 @@ def _relative(found: Observed, whole: float | None) -> Observed:
 
 def _aligned_value(entry: MatrixEntry, metric: str, evidence: Evidence) -> float | None:
     for each in evidence.matrix:
-        if each.aligned and each.trained_with == entry.trained_with:
+        if each.aligned and each.row == entry.row:
             return each.metrics.get(metric)
     return None

@@ -8,18 +8,22 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.errors import AlignkitError
 from alignkit.match.colour_matrix import misread
 from alignkit.preprocess.decode import decode
+from alignkit.preprocess.isolated import Started, result_or_reason, taps_of, warm_up
 
 if TYPE_CHECKING:
+    from alignkit.isolation.shared_images import Encoded
+    from alignkit.isolation.worker import Begin
     from alignkit.match.configurations import Configuration
     from alignkit.match.target import Target
+    from alignkit.preprocess import Preprocess
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +37,72 @@ class Distance:
     """Checksum: with the two distances, equal for configurations with equal pixels."""
 
 
+NOT_RUN = "a worker died of it"
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureDistances:
+    """Measure configurations on each image; a `Work` of `alignkit.isolation`.
+
+    Each image is given the places of the configurations to measure and, unless the target is a
+    path, the target's pixels.
+    """
+
+    configurations: tuple[Configuration, ...]
+    target: Target
+    """Without ``levels``, which belong to the caller."""
+
+    @property
+    def paths(self) -> tuple[Preprocess, ...]:
+        """One a configuration; then the target's, if it is a path."""
+        given = self.target.geometry, self.target.normalise
+        own = () if self.target.path is None else (self.target.path,)
+        return (*(each.path(*given) for each in self.configurations), *own)
+
+    def warm_up(self, begin: Begin) -> None:
+        """Run every path once."""
+        warm_up(self.paths, begin)
+
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> list[dict[int, Distance] | str]:
+        """For each image, the distance by the configuration's place, or why there is none."""
+        return [self._image(image, partial(begin, place)) for place, image in enumerate(images)]
+
+    def _image(self, image: Encoded, begin: Started) -> dict[int, Distance] | str:
+        places, wanted = image.given
+        if self.target.path is not None:
+            taps = taps_of(self.target.path, image, len(self.configurations), begin)
+            if taps.last is None:
+                return f"{taps.decoded.outcome}: {taps.decoded.reason}"
+            wanted = np.ascontiguousarray(taps.last, np.float32)
+        place_of = {self.configurations[place]: place for place in places}
+        # configurations share a decode, and so what a decoder died of is not tried again
+        fatal = {self.configurations[number].decode for number, _ in image.lost}
+
+        def may_run(configuration: Configuration) -> bool:
+            begin(place_of[configuration])
+            return configuration.decode not in fatal
+
+        found = distances(image.data, wanted, tuple(place_of), self.target, may_run=may_run)
+        return {place_of[each]: distance for each, distance in found.items()}
+
+
 def distances(
     encoded: bytes,
     wanted: npt.NDArray[np.float32],
     configurations: Sequence[Configuration],
     target: Target,
+    *,
+    may_run: Callable[[Configuration], bool] = lambda _: True,
 ) -> dict[Configuration, Distance]:
-    """How far each configuration's pixels of one image are from ``wanted``."""
+    """How far each configuration's pixels of one image are from ``wanted``.
+
+    ``may_run`` is asked before each configuration; one that may not has no comparable pixels.
+    """
     shared = _Shared(encoded, target)
     known: dict[int, Distance] = {}
     found = {}
     for each in configurations:
-        pixels = shared.pixels(each)
+        pixels = shared.pixels(each) if may_run(each) else NOT_RUN
         if id(pixels) not in known:
             known[id(pixels)] = _distance(pixels, wanted)
         found[each] = known[id(pixels)]
@@ -102,10 +160,6 @@ class _Shared:
 
     def _once(self, key: Any, stage: Callable[[Any], Any], source: Any) -> Any:
         if key not in self.kept:
-            try:
-                self.kept[key] = stage(source)
-            except (AlignkitError, ImportError):
-                raise
-            except Exception as error:  # noqa: BLE001 - what a library refuses is out of the race
-                self.kept[key] = f"{type(error).__name__}: {error}"
+            # what a library refuses is out of the race
+            self.kept[key] = result_or_reason(partial(stage, source))
         return self.kept[key]

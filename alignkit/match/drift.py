@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,11 @@ from alignkit.compare.metrics import predicted_classes
 from alignkit.compare.statistics import percentile_interval
 from alignkit.errors import NothingCompared
 from alignkit.match import Match
+from alignkit.preprocess.isolated import encoded_images, take_pixels
 from alignkit.record import Estimate
 
 if TYPE_CHECKING:
-    from alignkit.arrays import Batch, FloatArray, Pixels
+    from alignkit.arrays import FloatArray, Pixels
     from alignkit.backends import Session
     from alignkit.match.target import Target
     from alignkit.preprocess import Preprocess
@@ -35,9 +37,11 @@ def with_churn(
     Raises `NothingCompared` if no image has pixels on all sides.
     """
     blocks = []
-    for start in range(0, len(rows), BATCH):
-        batches = _batches(match.paths, target, samples, rows[start : start + BATCH])
-        if batches is not None:
+    images = _images(match.paths, target, samples, rows)
+    for _ in range(0, len(rows), BATCH):
+        some = [each for each in islice(images, BATCH) if each is not None]
+        if some:
+            batches = [target.normalise(np.stack(side)) for side in zip(*some, strict=True)]
             reference, *candidates = (predicted_classes(session.predict(each)) for each in batches)
             blocks.append(np.stack([each != reference for each in candidates], axis=1))
     if not blocks:
@@ -56,19 +60,20 @@ def _churn(changed: FloatArray, weights: FloatArray) -> Estimate:
     return Estimate(float(changed.mean()), float(low), float(high))
 
 
-def _batches(
+def _images(
     paths: Sequence[Preprocess], target: Target, samples: Samples, rows: Sequence[int]
-) -> list[Batch] | None:
-    """The target's batch and each path's, of the images that all have; ``None`` without any."""
-    images: list[list[Pixels]] = []
-    for row in rows:
-        wanted = target.levels(row)
-        taps = [path.taps(samples.read(row)).last for path in paths]
-        last = [each for each in taps if each is not None]
-        if not isinstance(wanted, str) and len(last) == len(paths):
-            images.append([wanted, *last])
-    sides = zip(*images, strict=True)
-    return [target.normalise(np.stack(side)) for side in sides] if images else None
+) -> Iterator[list[Pixels] | None]:
+    """Each row's pixels, the target's first; ``None`` unless all sides have some."""
+    own = () if target.path is None else (target.path,)
+    taken = take_pixels((*own, *paths), encoded_images(samples, rows))
+    for row, found in zip(rows, taken, strict=True):
+        pixels = [each.pixels for each in found if each.pixels is not None]
+        whole = len(pixels) == len(found)
+        if target.levels:
+            wanted = target.levels(row)
+            yield None if isinstance(wanted, str) or not whole else [wanted, *pixels]
+        else:
+            yield pixels if whole else None
 
 
 @contextmanager

@@ -26,8 +26,10 @@ from alignkit.match.tensor_guess import (
     normalise_of,
 )
 from alignkit.preprocess import Colour, Normalise
+from alignkit.preprocess.isolated import encoded_images, take_pixels
 
 if TYPE_CHECKING:
+    from alignkit.arrays import FloatArray
     from alignkit.samples import Samples
 
 SETTLE = 8
@@ -57,10 +59,7 @@ def recorded_target(
         nearest = search.nearest(list(among), rows)
         before = Colouring(found.geometry.colour, found.misreading)
         plain = Colour("bgr") if before.colour.space == "bgr" else Colour()
-        fits = {
-            each: _fitted(recorded, _coloured(found, each), nearest, samples, rows)
-            for each in colourings(plain)
-        }
+        fits = _fitted(recorded, found, colourings(plain), nearest, samples, rows)
         best = min(fits, key=lambda each: fits[each][2])
         scale, offset, _ = fits[best]
         found = replace(_coloured(found, best), scale=scale, offset=offset)
@@ -115,22 +114,29 @@ def _target(
 def _fitted(
     recorded: Recorded,
     found: Guess,
+    coloured: Sequence[Colouring],
     nearest: Configuration,
     samples: Samples,
     rows: tuple[int, ...],
-) -> Fit:
-    """The fit of the tensors to the nearest pixels, in the tensors' channel order."""
-    decoder = misread(nearest.decode, found.misreading)
-    path = Configuration(decoder, nearest.resizer, nearest.rounding).path(
-        found.geometry, Normalise()
-    )
-    ours, tensors = [], []
-    for row in rows:
-        last = path.taps(samples.read(row)).last
-        if last is not None:
-            ours.append(last.reshape(-1, 3).astype(np.float64))
+) -> dict[Colouring, Fit]:
+    """For each colouring, the fit of the tensors to the nearest pixels, in the tensors' order."""
+    paths = []
+    for each in coloured:
+        decoder = misread(nearest.decode, each.misreading)
+        path = Configuration(decoder, nearest.resizer, nearest.rounding).path
+        paths.append(path(_coloured(found, each).geometry, Normalise()))
+    ours: list[list[FloatArray]] = [[] for _ in paths]
+    tensors = []
+    taken = take_pixels(paths, encoded_images(samples, rows))
+    for row, images in zip(rows, taken, strict=True):
+        pixels = [each.pixels for each in images if each.pixels is not None]
+        if len(pixels) == len(paths):
             tensors.append(arranged(recorded, row, found.layout).reshape(-1, 3).astype(np.float64))
-    return fit(np.concatenate(ours), np.concatenate(tensors))
+            for column, image in zip(ours, pixels, strict=True):
+                column.append(image.reshape(-1, 3).astype(np.float64))
+    whole = np.concatenate(tensors)
+    fits = (fit(np.concatenate(column), whole) for column in ours)
+    return dict(zip(coloured, fits, strict=True))
 
 
 def _facts(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +12,10 @@ import numpy.typing as npt
 from alignkit.compare.bootstrap import resample_weights
 from alignkit.compare.statistics import percentile_interval
 from alignkit.errors import NothingCompared
+from alignkit.isolation.shared_images import Encoded
 from alignkit.match.configurations import Configuration
-from alignkit.match.distances import Distance, distances
+from alignkit.match.distances import Distance, MeasureDistances
+from alignkit.preprocess.isolated import run_isolated
 from alignkit.record import Estimate
 
 if TYPE_CHECKING:
@@ -73,35 +74,44 @@ class Search:
 
     def measure(self, alive: Sequence[Configuration], rows: Sequence[int]) -> list[int]:
         """Make all distances known; gives the rows that could be compared."""
-        with ThreadPoolExecutor(self.threads, "match") as pool:
-            for row, found in zip(rows, pool.map(self._one(alive), rows), strict=True):
-                if isinstance(found, str):
-                    self.left_out[row] = found
-                else:
-                    self.known.setdefault(row, {}).update(found)
-                if self.progress:
-                    self.progress(len(self.known) + len(self.left_out), self.total)
+        asked: list[int] = []
+        work = MeasureDistances(tuple(alive), replace(self.target, levels=None))
+        parts = run_isolated(
+            work, work.paths, self._images(alive, rows, asked), processes=self.threads,
+            images_a_task=1,
+        )  # fmt: skip
+        for number, (found,) in enumerate(parts):
+            row = asked[number]
+            if isinstance(found, str):
+                self.left_out[row] = found
+            else:
+                by_place = {alive[place]: each for place, each in found.items()}
+                self.known.setdefault(row, {}).update(by_place)
+            if self.progress:
+                self.progress(len(self.known) + len(self.left_out), self.total)
         kept = [row for row in rows if row not in self.left_out]
         if not kept:
             reason = next(iter(self.left_out.values()), "there are no images")
             raise NothingCompared(f"{self.target.name} gives no pixels for any image: {reason}")
         return kept
 
-    def _one(
-        self, alive: Sequence[Configuration]
-    ) -> Callable[[int], dict[Configuration, Distance] | str]:
-        def one(row: int) -> dict[Configuration, Distance] | str:
-            if row in self.left_out:
-                return self.left_out[row]
-            missing = [each for each in alive if each not in self.known.get(row, {})]
-            if not missing:
-                return {}
-            wanted = self.target.levels(row)
+    def _images(
+        self, alive: Sequence[Configuration], rows: Sequence[int], asked: list[int]
+    ) -> Iterator[Encoded]:
+        """The images on which a distance is missing; their rows are added to ``asked``."""
+        for row in rows:
+            known, wanted = self.known.get(row, {}), None
+            missing = [place for place, each in enumerate(alive) if each not in known]
+            if not missing or row in self.left_out:
+                continue
+            if self.target.levels:
+                wanted = self.target.levels(row)
             if isinstance(wanted, str):
-                return wanted
-            return distances(self.samples.read(row), wanted, missing, self.target)
-
-        return one
+                self.left_out[row] = wanted
+                continue
+            asked.append(row)
+            data = self.samples.read(row)
+            yield Encoded(self.samples.ids[row], data, given=(missing, wanted))
 
     def means(self, alive: Sequence[Configuration], rows: Sequence[int]) -> FloatArray:
         """(configurations, images): mean |Δ|."""

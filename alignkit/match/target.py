@@ -24,17 +24,15 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from alignkit.samples import Samples
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
     """A stack to come near to."""
 
     name: str
-    levels: Callable[[int], npt.NDArray[np.float32] | str]
+    levels: Callable[[int], npt.NDArray[np.float32] | str] | None
     """Index of a sample → (height, width, 3) in grey levels 0..255, channels as the stack orders
-    them; or why there are none. May be called from threads."""
+    them; or why there are none. ``None`` where ``path`` gives them."""
     geometry: Geometry
     normalise: Normalise
     facts: tuple[str, ...] = ()
@@ -44,28 +42,21 @@ class Target:
     misreading: Misreading | None = None
     """A conversion of colours that no configuration can make; made of ours too before they are
     compared, so that all else can still be matched."""
+    path: Preprocess | None = None
+    """The stack itself, where it can run here."""
 
 
-def path_target(path: Preprocess, samples: Samples) -> Target:
+def path_target(path: Preprocess) -> Target:
     """A path that can run here. Raises `MissingDependency` if it cannot."""
     from alignkit.errors import MissingDependency
 
     if reason := path.missing():
         raise MissingDependency(f"target {path.name}: {reason}")
-
-    def levels(index: int) -> npt.NDArray[np.float32] | str:
-        import numpy as np
-
-        taps = path.taps(samples.read(index))
-        if taps.last is None:
-            return f"{taps.decoded.outcome}: {taps.decoded.reason}"
-        return np.ascontiguousarray(taps.last, np.float32)
-
     facts: tuple[str, ...] = ()
     if path.surrogate_of:
         known = calibration(path.name) if path.name in PRESETS else "not yet calibrated"
         facts = (f"{path.name} is a surrogate of {path.surrogate_of}, {known}",)
-    return Target(path.name, levels, Geometry.of(path), path.normalise, facts=facts)
+    return Target(path.name, None, Geometry.of(path), path.normalise, facts=facts, path=path)
 
 
 def path_of(given: str, size: int | None) -> Preprocess:

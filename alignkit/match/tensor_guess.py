@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
+from alignkit.isolation.shared_images import Encoded
 from alignkit.match.colour_matrix import MISREADINGS, Misreading, misread
 from alignkit.match.configurations import RGB, Configuration, Geometry
 from alignkit.preprocess import (
@@ -31,6 +33,7 @@ from alignkit.preprocess import (
     Resize,
 )
 from alignkit.preprocess.exif import exif_orientation
+from alignkit.preprocess.isolated import take_pixels
 from alignkit.resizers import Resizer
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
@@ -159,19 +162,16 @@ def _tried(
     """Every geometry in both channel orders; stranger colours only with the best of these."""
     turned = any(exif_orientation(each) != 1 for each in encoded)
     orders = [Colouring(Colour("rgb")), Colouring(Colour("bgr"))]
-    plain = [
-        each
-        for geometry in _geometries(size, turned=turned)
-        for each in _fits(layout, geometry, orders, encoded, tensors)
-    ]
+    fits = partial(_fits, layout, encoded=encoded, tensors=tensors)
+    plain = list(fits(list(_geometries(size, turned=turned)), orders))
     if not plain:
         return []
     best = _best(plain)
-    for geometry in _roundings(best.geometry) if best.geometry.crop.size else ():
-        plain += _fits(layout, geometry, [Colouring(best.geometry.colour)], encoded, tensors)
+    if best.geometry.crop.size:
+        plain += fits(list(_roundings(best.geometry)), [Colouring(best.geometry.colour)])
     best = _best(plain)
     strange = colourings(best.geometry.colour)[1:]
-    return plain + list(_fits(layout, best.geometry, strange, encoded, tensors))
+    return plain + list(fits([best.geometry], strange))
 
 
 def colourings(order: Colour) -> tuple[Colouring, ...]:
@@ -191,18 +191,22 @@ def _best(tried: Sequence[Guess]) -> Guess:
 
 def _fits(
     layout: Layout,
-    geometry: Geometry,
+    geometries: Sequence[Geometry],
     coloured: Sequence[Colouring],
     encoded: Sequence[bytes],
     tensors: FloatArray,
 ) -> Iterator[Guess]:
-    for resizer, misreading in product(
-        RESIZERS, dict.fromkeys(each.misreading for each in coloured)
-    ):
+    misreadings = dict.fromkeys(each.misreading for each in coloured)
+    cases = list(product(geometries, RESIZERS, misreadings))
+    paths = []
+    for geometry, resizer, misreading in cases:
         configuration = Configuration(misread(OpenCVDecoder(), misreading), resizer)
-        path = configuration.path(replace(geometry, colour=RGB), Normalise())
-        taps = [path.taps(each).last for each in encoded]
-        pixels = [each for each in taps if each is not None and each.shape[:2] == geometry.size]
+        paths.append(configuration.path(replace(geometry, colour=RGB), Normalise()))
+    images = [Encoded(str(number), data) for number, data in enumerate(encoded)]
+    by_path = zip(*take_pixels(paths, images), strict=True)
+    for (geometry, _, misreading), found in zip(cases, by_path, strict=True):
+        taken = [each.pixels for each in found]
+        pixels = [each for each in taken if each is not None and each.shape[:2] == geometry.size]
         if len(pixels) < len(encoded):
             continue
         for colouring in coloured:

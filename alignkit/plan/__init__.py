@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from alignkit.backends import Builder
+from alignkit.datasets import Dataset
+from alignkit.experiment.advise_option import AdviseOption
 from alignkit.experiment.experiment import Experiment
+from alignkit.experiment.published_option import Published
 from alignkit.experiment.recipe import Recipe
+from alignkit.experiment.rule import Gate
 from alignkit.models.user_model import UserModel
-from alignkit.plan.endpoint_row import not_served
 from alignkit.plan.pixel_comparison import PixelComparison
-from alignkit.plan.runtime import Runtime, runtimes_of
+from alignkit.plan.runtime import Runtime, not_served, runtimes_of
 from alignkit.prepare import pixel_identity
 from alignkit.preprocess import Preprocess, stage_identity
-from alignkit.record.place import FULL, cell_name, row_name
+from alignkit.record.place import FULL, Column, Place, Row
 from alignkit.version import ALL_LAYERS, LOGIT_LAYERS, WEIGHT_LAYERS, code_version
 from alignkit.workspace import PlannedWork, content_key
 
@@ -46,15 +50,15 @@ class Training(PlannedWork):
         return self.mix or (self.preprocess,)
 
     @property
-    def row(self) -> str:
-        """Name of the matrix row: the trainings that differ in their seed alone."""
+    def row(self) -> Row:
+        """Of the matrix: the trainings that differ in their seed alone."""
         model = self.given.name if self.given else ""
-        return row_name([path.name for path in self.paths], self.fraction, model)
+        return Row(tuple(path.name for path in self.paths), self.fraction, model)
 
     @property
     def label(self) -> str:
         """In words, the same whatever the options are."""
-        return self.row if self.given else f"train {self.row} seed {self.seed}"
+        return str(self.row) if self.given else f"train {self.row} seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +94,11 @@ class Evaluation(PlannedWork):
     """Evaluated as it was trained, in the reference runtime: what its row is compared with."""
 
     @property
-    def evaluated_with(self) -> str:
-        """Whose preprocessing the images go through: a path's, or the runtime's own."""
-        return self.runtime.backend.own_path or self.preprocess.name
+    def place(self) -> Place:
+        """In the matrix, where it stands with those of other seeds."""
+        runtime = self.runtime
+        preprocess = runtime.backend.own_path or self.preprocess.name
+        return Place(self.training.row, Column(preprocess, runtime.name, runtime.precision))
 
     @property
     def live(self) -> bool:
@@ -100,17 +106,11 @@ class Evaluation(PlannedWork):
         return self.runtime.backend.live
 
     @property
-    def cell(self) -> str:
-        """What ``--cell`` calls it, and every seed's of its place in the matrix."""
-        runtime = self.runtime
-        return cell_name(self.training.row, self.evaluated_with, runtime.name, runtime.precision)
-
-    @property
     def label(self) -> str:
         """In words, the same whatever the options are."""
+        column = self.place.column
         return (
-            f"{self.training.label} on {self.evaluated_with} "
-            f"in {self.runtime.name} {self.runtime.precision}"
+            f"{self.training.label} on {column.preprocess} in {column.backend} {column.precision}"
         )
 
 
@@ -119,8 +119,24 @@ class Plan:
     """All that a run will do, in order."""
 
     experiment: Experiment
+    key: str
+    """Content hash of everything the run's record depends on, as first planned: what is prepared
+    later changes the keys of trainings and cells and not this one."""
+    preprocesses: tuple[Preprocess, ...]
+    """Reference first."""
+    data: Dataset
     fingerprint: str
     """Of the data set."""
+    recipe: Recipe
+    batch_size: int
+    """Images of a batch that a model predicts."""
+    resamples: int
+    """Bootstrap resamples behind each interval."""
+    gate: Gate
+    worst: int
+    """Images shown for each candidate path."""
+    published: Published | None
+    advise: AdviseOption | None
     trainings: tuple[Training, ...]
     """Seed by seed, reference path first."""
     evaluations: tuple[Evaluation, ...]
@@ -132,23 +148,14 @@ class Plan:
     """The cells it was narrowed to; empty if it is whole."""
 
     @property
-    def key(self) -> str:
-        """Content hash of everything the run's record depends on."""
-        content = self.experiment.content
-        return content_key(
-            {
-                "evaluations": [evaluation.key for evaluation in self.evaluations],
-                "names": [path.name for path in self.experiment.paths],
-                "gate": content.gate.model_dump(mode="json"),
-                "evaluate": content.evaluate.resamples,
-                "builds": [evaluation.runtime.builds for evaluation in self.evaluations],
-                "report": content.report.worst,
-                "published": content.published and content.published.model_dump(mode="json"),
-                "advise": content.advise and content.advise.model_dump(mode="json"),
-                # comparing again is quick; a stale record is not worth it
-                "code": code_version(ALL_LAYERS),
-            }
-        )
+    def reference(self) -> Preprocess:
+        """The preprocess the others are compared with."""
+        return self.preprocesses[0]
+
+    @property
+    def trains(self) -> bool:
+        """Whether models are trained; otherwise they are given, or only pixels are compared."""
+        return any(each.given is None for each in self.trainings)
 
 
 def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
@@ -159,18 +166,55 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     """
     content = experiment.content
     fingerprint = content.data.fingerprint()
-    comparisons = _comparisons(experiment)
-    if not content.labelled:  # a pixel gate
-        return Plan(experiment, fingerprint, (), (), (), comparisons)
-    trainings = _given(experiment) if content.models else _trainings(experiment, fingerprint, ranks)
-    runtimes = runtimes_of(experiment, trainings)
-    evaluations = tuple(
-        evaluation
-        for training in trainings
-        for evaluation in _row_evaluations(training, runtimes, experiment, fingerprint)
+    trainings: tuple[Training, ...] = ()
+    evaluations: tuple[Evaluation, ...] = ()
+    if content.labelled:  # otherwise a pixel gate
+        given = bool(content.models)
+        trainings = _given(experiment) if given else _trainings(experiment, fingerprint, ranks)
+        runtimes = runtimes_of(content.evaluate, trainings)
+        evaluations = tuple(
+            evaluation
+            for training in trainings
+            for evaluation in _row_evaluations(training, runtimes, experiment, fingerprint)
+        )
+    return Plan(
+        experiment,
+        run_key(experiment, evaluations),
+        preprocesses=experiment.paths,
+        data=content.data,
+        fingerprint=fingerprint,
+        recipe=content.train,
+        batch_size=content.evaluate.batch_size,
+        resamples=content.evaluate.resamples,
+        gate=content.gate,
+        worst=content.report.worst,
+        published=content.published,
+        advise=content.advise,
+        trainings=trainings,
+        evaluations=evaluations,
+        pairs=_pairs(trainings),
+        comparisons=_comparisons(experiment),
+        ranks=ranks,
     )
-    pairs = _pairs(trainings)
-    return Plan(experiment, fingerprint, trainings, evaluations, pairs, comparisons, ranks)
+
+
+def run_key(experiment: Experiment, evaluations: Sequence[Evaluation]) -> str:
+    """Content hash of everything the record of a run depends on."""
+    content = experiment.content
+    return content_key(
+        {
+            "evaluations": [evaluation.key for evaluation in evaluations],
+            "names": [path.name for path in experiment.paths],
+            "gate": content.gate.model_dump(mode="json"),
+            "evaluate": content.evaluate.resamples,
+            "builds": [evaluation.runtime.builds for evaluation in evaluations],
+            "report": content.report.worst,
+            "published": content.published and content.published.model_dump(mode="json"),
+            "advise": content.advise and content.advise.model_dump(mode="json"),
+            # comparing again is quick; a stale record is not worth it
+            "code": code_version(ALL_LAYERS),
+        }
+    )
 
 
 def _comparisons(experiment: Experiment) -> tuple[PixelComparison, ...]:

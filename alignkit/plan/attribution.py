@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from alignkit.preprocess.stage_mixtures import mix_stages, mixtures
-from alignkit.record.place import is_row_of
+from alignkit.preprocess.stage_mixtures import make_stage_mixtures, mixtures
 from alignkit.version import SHARE_LAYERS, code_version
 from alignkit.workspace import PlannedWork
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from alignkit.plan import Evaluation, Plan
     from alignkit.plan.runtime import Runtime
     from alignkit.preprocess import Preprocess
+    from alignkit.record.place import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class PlannedAttribution(PlannedWork):
     @property
     def factors(self) -> tuple[str, ...]:
         """The stages that are swapped; a runtime besides the first is one factor more."""
-        return mix_stages(self.reference, self.candidate).factors
+        return make_stage_mixtures(self.reference, self.candidate).factors
 
     @property
     def wanted(self) -> int:
@@ -77,32 +77,31 @@ def planned_attributions(
     ``ran`` holds the evaluations that were measured; by default it is all that can run. A model is
     attributed if its aligned cell is among them, in every runtime that all such models ran in.
     """
-    experiment = plan.experiment
-    rows = [each.row for each in plan.trainings if is_row_of(each.row, experiment.reference.name)]
+    rows = [each.row for each in plan.trainings if each.row.is_only(plan.reference.name)]
     if not rows:  # none of the given models was trained with it
         return ()
     if ran is None:
         ran = [each for each in plan.evaluations if not each.skipped]
-    models = _models(ran, rows[0], experiment.reference.name)
+    models = _models(ran, rows[0], plan.reference.name)
     first = next(iter(models.values()), [])
     shared = tuple(each for each in first if all(each in ran_in for ran_in in models.values()))
     return tuple(
         PlannedAttribution(
-            experiment.reference,
+            plan.reference,
             candidate,
             plan.fingerprint,
             tuple(models),
             shared,
-            resamples=experiment.content.evaluate.resamples,
+            resamples=plan.resamples,
             skipped=candidate.missing() if models else "no cell that it begins from can run",
         )
-        for candidate in experiment.paths[1:]
+        for candidate in plan.preprocesses[1:]
     )
 
 
-def _models(ran: Sequence[Evaluation], row: str, reference: str) -> dict[str, list[Runtime]]:
+def _models(ran: Sequence[Evaluation], row: Row, reference: str) -> dict[str, list[Runtime]]:
     """Map each of the row's models that ran aligned to its runtimes on the reference path."""
-    own = [e for e in ran if e.training.row == row and e.evaluated_with == reference]
+    own = [e for e in ran if (e.place.row, e.place.column.preprocess) == (row, reference)]
     models: dict[str, list[Runtime]] = {e.training.key: [] for e in own if e.aligned}
     for each in own:
         if each.training.key in models:

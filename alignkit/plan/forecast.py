@@ -12,9 +12,8 @@ from alignkit.plan import Evaluation, Plan
 from alignkit.plan.attribution import PlannedAttribution, planned_attributions
 from alignkit.plan.pixel_comparison import PixelComparison
 from alignkit.plan.preparation import preparations
-from alignkit.plan.rekey import settle_stored
 from alignkit.record.place import FULL
-from alignkit.workspace import Finished, PlannedWork, Workspace
+from alignkit.workspace import Finished, Kind, PlannedWork, Workspace
 
 State = Literal["cached", "to run", "impossible"]
 
@@ -59,28 +58,38 @@ class Forecast:
     """Of each path and split."""
 
 
+def planned_work(plan: Plan) -> dict[str, Sequence[PlannedWork]]:
+    """List every piece of work of a plan, by the field of `Forecast` it is told in."""
+    return {
+        "prepared": preparations(plan),
+        "trainings": [each for each in plan.trainings if each.given is None],
+        "cells": plan.evaluations,
+        "comparisons": plan.comparisons,
+        "attributions": planned_attributions(plan),
+    }
+
+
 def forecast(plan: Plan, workspace: Workspace) -> Forecast:
-    """Look up all work of a plan; nothing is made and no image is read."""
-    plan = settle_stored(plan, workspace)
-    trained, predicted = workspace.finished("trainings"), workspace.finished("cells")
-    trainings = _outlooks([each for each in plan.trainings if each.given is None], trained)
-    cells = _outlooks(plan.evaluations, predicted)
-    compared = workspace.finished("comparisons")
-    attributions = _outlooks(planned_attributions(plan), compared)
-    comparisons = _outlooks(plan.comparisons, compared)
-    images, _ = plan.experiment.content.data.counts()
+    """Look up all work of a plan from `keyed_plan`; nothing is made and no image is read."""
+    kinds: tuple[Kind, ...] = ("prepared", "trainings", "cells", "comparisons")
+    finished = {kind: workspace.finished(kind) for kind in kinds}
+    found = {
+        name: _outlooks(works, finished[works[0].kind] if works else [])
+        for name, works in planned_work(plan).items()
+    }
+    trained, compared = finished["trainings"], finished["comparisons"]
+    images, _ = plan.data.counts()
     estimate = Estimate(0.0, 0)
-    for training in _to_run(trainings):
+    for training in _to_run(found["trainings"]):
         estimate += _training_estimate(training.parts, images, trained)
-    for cell in _to_run(cells):
-        estimate += _cell_estimate(cell, predicted, trained)
-    for attribution in _to_run(attributions):
+    for cell in _to_run(found["cells"]):
+        estimate += _cell_estimate(cell, finished["cells"], trained)
+    for attribution in _to_run(found["attributions"]):
         estimate += _attribution_estimate(attribution, compared)
     comparing = Estimate(0.0, 0)
-    for comparison in _to_run(comparisons):
+    for comparison in _to_run(found["comparisons"]):
         comparing += _comparison_estimate(comparison, compared)
-    prepared = _outlooks(preparations(plan), workspace.finished("prepared"))
-    return Forecast(trainings, cells, attributions, estimate, comparisons, comparing, prepared)
+    return Forecast(**found, estimate=estimate, comparing=comparing)
 
 
 def _outlooks(works: Sequence[PlannedWork], finished: Sequence[Finished]) -> tuple[Outlook, ...]:

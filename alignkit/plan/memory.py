@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignkit.prepare import AHEAD, CHUNK
+from alignkit.isolation import IMAGES_A_TASK, TASKS_A_WORKER
 from alignkit.torch_settings import usable_cpus
 from alignkit.workspace import content_key
 
@@ -22,7 +22,7 @@ class Memory:
     """Upper bounds, in bytes."""
 
     workers: int
-    """Images that threads have prepared and nobody has written yet."""
+    """Images that workers have prepared and nobody has written yet."""
     caches: int
     """Prepared pixels of every path and split: files, mapped; what does not fit is read again."""
     batch: int
@@ -42,14 +42,15 @@ def memory(plan: Plan) -> Memory:
     """Of a run of the whole plan; nothing is read or made."""
     from alignkit.prepare import pixel_identity
 
-    experiment = plan.experiment
-    height, width = experiment.reference.size
+    height, width = plan.reference.size
     image = height * width * 3 * WIDEST
-    distinct = {content_key(pixel_identity(path)) for path in experiment.paths}
-    images = sum(experiment.content.data.counts())
-    sizes = (experiment.content.train.batch_size, experiment.content.evaluate.batch_size)
+    distinct = {content_key(pixel_identity(each)) for each in plan.preprocesses}
+    images = sum(plan.data.counts())
+    sizes = (plan.recipe.batch_size, plan.batch_size)
     return Memory(
-        workers=worker_bytes(image, batch=CHUNK, workers=usable_cpus(), prefetch=AHEAD),
+        workers=worker_bytes(
+            image, batch=IMAGES_A_TASK, workers=usable_cpus(), prefetch=TASKS_A_WORKER
+        ),
         caches=images * len(distinct) * image,
         batch=max(sizes) * image,
         available=available_bytes(),

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from alignkit.backends import BACKENDS, Backend, Builder, Compiler, Precision
+from alignkit.backends import BACKENDS, Backend, Builder, Compiler, Endpoint, Precision
 from alignkit.engines.export import exporter_parts
 from alignkit.errors import ConfigError
 from alignkit.machine import vector_extensions
-from alignkit.plan.endpoint_row import served_training
-from alignkit.plugins import UNPROVEN, find_plugin
+from alignkit.plugins import UNPROVEN, did_you_mean, find_plugin
 from alignkit.preprocess import stage_identity
 
 if TYPE_CHECKING:
-    from alignkit.experiment.experiment import Experiment
+    from alignkit.experiment.experiment import Evaluate
     from alignkit.plan import Training
 
 
@@ -51,14 +50,13 @@ class Runtime:
         return parts
 
 
-def runtimes_of(experiment: Experiment, trainings: tuple[Training, ...]) -> list[Runtime]:
-    """Every backend of the experiment in every precision, with why it cannot run here.
+def runtimes_of(evaluate: Evaluate, trainings: tuple[Training, ...]) -> list[Runtime]:
+    """Every backend of ``evaluate`` in every precision, with why it cannot run here.
 
     Raises `ConfigError` if all of them preprocess by themselves, or an endpoint does not say which
     of ``trainings`` it serves.
     """
     runtimes = []
-    evaluate = experiment.content.evaluate
     for name, option in zip(evaluate.titles(), evaluate.backends, strict=True):
         plugin = find_plugin("backends", BACKENDS, option.name)
         backend = option.build()
@@ -74,3 +72,28 @@ def runtimes_of(experiment: Experiment, trainings: tuple[Training, ...]) -> list
             "compare with; put one first that receives the paths' images, e.g. torch"
         )
     return runtimes
+
+
+def served_training(backend: Backend, trainings: tuple[Training, ...]) -> Training | None:
+    """The model that an endpoint serves, of several seeds the first; ``None`` for other backends.
+
+    Raises `ConfigError` if the endpoint does not say which of several rows it is.
+    """
+    if not isinstance(backend, Endpoint):
+        return None
+    rows = {str(each.row): each for each in reversed(trainings)}
+    rows |= {each.given.name: each for each in trainings if each.given}
+    if not backend.serves and len({each.row for each in trainings}) == 1:
+        return trainings[0]
+    if backend.serves not in rows:
+        raise ConfigError(
+            f"evaluate.backends: an endpoint serves one model; name its row as 'serves'"
+            f"{did_you_mean(backend.serves, rows)}"
+        )
+    return rows[backend.serves]
+
+
+def not_served(held: Training) -> str:
+    """Why another model cannot be asked of the endpoint that serves this one."""
+    seed = "" if held.given else f" of seed {held.seed}"
+    return f"the endpoint serves the model of {held.row}{seed}, not this one"

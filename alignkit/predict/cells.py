@@ -23,17 +23,15 @@ from alignkit.predict import (
 from alignkit.predict.build_variability import measure_spread, spread_stored
 from alignkit.predict.model_file import model_file
 from alignkit.predict.share import shared_session
-from alignkit.rank import ALONE, Rank
 from alignkit.record.cell import BuildSpread
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Evaluation, Plan
     from alignkit.plan.runtime import Runtime
-    from alignkit.plan.sets import Sets
-    from alignkit.progress import Progress
+    from alignkit.prepare.sets import Sets
     from alignkit.train.trainings import Trained
 
 
@@ -56,23 +54,20 @@ def predict_cells(
     plan: Plan,
     trained: Sequence[Trained],
     sets: Sets,
-    workspace: Workspace,
-    progress: Progress,
-    rank: Rank = ALONE,
+    context: Context,
 ) -> tuple[Predicted, ...]:
     """Every evaluation of the plan, in its order; one session is open at a time.
 
     Paths that prepare the same pixels share a key: they are predicted once.
     """
     models = {each.training.key: each.ended for each in trained}
-    batch_size = plan.experiment.content.evaluate.batch_size
     done: dict[str, Predicted] = {}
-    with progress.stage("predict", len(plan.evaluations), "every cell") as stage:
+    with context.progress.stage("predict", len(plan.evaluations), "every cell") as stage:
         for group in _by_session(plan.evaluations):
             stage.note(group[0].label)
             model = models[group[0].training.key]
             if isinstance(model, Measured):
-                alike = _Alike(group, model.value, sets, batch_size, workspace, rank)
+                alike = _Alike(group, model.value, sets, plan.batch_size, context)
                 done |= {each.evaluation.key: each for each in alike.predict()}
             else:
                 done |= {each.key: Predicted(each, _skipped(each) or model) for each in group}
@@ -103,8 +98,7 @@ class _Alike:
     checkpoint: Checkpoint
     sets: Sets
     batch_size: int
-    workspace: Workspace
-    rank: Rank
+    context: Context
 
     @property
     def runtime(self) -> Runtime:
@@ -135,8 +129,9 @@ class _Alike:
         if not isinstance(prepared, Measured):
             return prepared
         if self.runtime.backend.live:
-            self.workspace.discard(evaluation.kind, cell_key(evaluation, self.checkpoint))
-        stored = stored_answer(evaluation, self.checkpoint, self.workspace)
+            key = cell_key(evaluation, self.checkpoint)
+            self.context.workspace.discard(evaluation.kind, key)
+        stored = stored_answer(evaluation, self.checkpoint, self.context.workspace)
         return None if stored is None else Measured(stored)
 
     def _run(self, evaluations: Sequence[Evaluation]) -> dict[str, Outcome[Answer]]:
@@ -144,10 +139,10 @@ class _Alike:
         ended: dict[str, Outcome[Answer]] = {}
 
         def work() -> None:
-            file = model_file(evaluations[0], self.checkpoint, self.sets, self.workspace)
+            file = model_file(evaluations[0], self.checkpoint, self.sets, self.context.workspace)
             with (
                 open_session(self.runtime, self.checkpoint, file) as session,
-                shared_session(self.rank, self.runtime, self.checkpoint, file),
+                shared_session(self.context.rank, self.runtime, self.checkpoint, file),
             ):
                 for evaluation in evaluations:
                     ended[evaluation.key] = capture(partial(self._answer, evaluation, session))
@@ -165,8 +160,8 @@ class _Alike:
             self.sets.evaluated(evaluation.preprocess.name),
             self.sets.evaluation,
             batch_size=self.batch_size,
-            workspace=self.workspace,
-            rank=self.rank,
+            workspace=self.context.workspace,
+            rank=self.context.rank,
         )
 
     def _spread(self, evaluation: Evaluation, ended: Outcome[Answer]) -> BuildSpread | None:
@@ -191,7 +186,7 @@ class _Alike:
         return spread_stored(
             cell_parts(evaluation, self.checkpoint),
             runtime.builds,
-            self.workspace,
+            self.context.workspace,
             lambda: measure_spread(
                 first, inputs, build, builds=runtime.builds, batch_size=self.batch_size
             ),

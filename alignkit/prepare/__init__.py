@@ -2,7 +2,7 @@
 cells.
 
 The pixels lie in one ``.npy`` file that is mapped, not loaded; memory is constant however many
-images there are. Threads, not processes: the decoders release the GIL, and arrays are not pickled.
+images there are. Processes, not threads: an image that ends its process is one failed image.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from alignkit.decoders import DecodeOutcome
-from alignkit.errors import AlignkitError, MissingDependency, NothingCompared
+from alignkit.errors import MissingDependency, NothingCompared
 from alignkit.preprocess import Normalise, Preprocess
 from alignkit.samples import Samples
-from alignkit.torch_settings import usable_cpus
 from alignkit.version import PIXEL_LAYERS, code_version
 from alignkit.workspace import DamagedError, PlannedWork, Workspace
 
@@ -29,10 +28,8 @@ if TYPE_CHECKING:
 
     from alignkit.arrays import Batch, Pixels
 
-CHUNK = 16
-"""Images a thread takes at a time: a task costs about 50 µs to hand over, a small image 200 µs."""
-AHEAD = 2
-"""Chunks a thread may be ahead of the file."""
+STEP = 16
+"""Images between two reports of progress."""
 FORMAT = 1
 
 
@@ -132,15 +129,16 @@ def prepare(
 ) -> Prepared:
     """Decode and resize every sample, or give what is stored already.
 
-    ``threads`` is by default the number of CPUs this process may use; the result does not depend on
-    it. ``progress`` is called with (done, total). Raises `NothingCompared` if no image has pixels,
-    `MissingDependency` if the path cannot run here, `DataError` if a file cannot be read.
+    ``threads`` are worker processes, by default one for each CPU this process may use; the result
+    does not depend on them. ``progress`` is called with (done, total). Raises `NothingCompared` if
+    no image has pixels, `MissingDependency` if the path cannot run here, `DataError` if a file
+    cannot be read.
     """
 
     def fill(folder: Path) -> None:
         if reason := preprocess.missing():
             raise MissingDependency(f"preprocess.{preprocess.name}: {reason}")
-        _fill(folder, samples, preprocess, threads or usable_cpus(), progress)
+        _fill(folder, samples, preprocess, threads, progress)
 
     work = Preparation(preprocess, split, samples.fingerprint)
     return workspace.keep(work.kind, work.parts, work.label, fill, partial(_load, samples=samples))
@@ -175,21 +173,20 @@ def _fill(
     folder: Path,
     samples: Samples,
     preprocess: Preprocess,
-    threads: int,
+    threads: int | None,
     progress: Callable[[int, int], None] | None,
 ) -> None:
     from alignkit.prepare.pixel_file import PixelFile
+    from alignkit.preprocess.isolated import encoded_images, take_pixels
 
     total = len(samples)
     outcomes: list[tuple[str, DecodeOutcome, str, int]] = []
-    work = partial(_prepare_chunk, samples, preprocess)
-    chunks = [range(start, min(start + CHUNK, total)) for start in range(0, total, CHUNK)]
+    taken = take_pixels([preprocess], encoded_images(samples), processes=threads)
     with PixelFile(folder / "pixels.npy", preprocess.size) as file:
-        for chunk in _in_order(work, chunks, threads):
-            for sample, pixels in chunk:
-                row = -1 if pixels is None else file.append(pixels)
-                outcomes.append((sample.id, sample.outcome, sample.reason, row))
-            if progress:
+        for name, ((outcome, reason, pixels),) in zip(samples.ids, taken, strict=True):
+            row = -1 if pixels is None else file.append(pixels)
+            outcomes.append((name, outcome, reason, row))
+            if progress and (len(outcomes) % STEP == 0 or len(outcomes) == total):
                 progress(len(outcomes), total)
     if file.rows == 0:
         raise NothingCompared(_nothing(preprocess, outcomes))
@@ -208,41 +205,15 @@ def _nothing(preprocess: Preprocess, outcomes: list[tuple[str, DecodeOutcome, st
     )
 
 
-def _in_order(
-    work: Callable[[range], list[tuple[SampleOutcome, Pixels | None]]],
-    chunks: list[range],
-    threads: int,
-) -> Any:
-    """The results of all chunks in order, with few of them in memory at a time."""
-    from collections import deque
-    from concurrent.futures import Future, ThreadPoolExecutor
-
-    pending: deque[Future[list[tuple[SampleOutcome, Pixels | None]]]] = deque()
-    with ThreadPoolExecutor(threads, "prepare") as pool:
-        for chunk in chunks:
-            pending.append(pool.submit(work, chunk))
-            if len(pending) > AHEAD * threads:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-
-
-def _prepare_chunk(
-    samples: Samples, preprocess: Preprocess, indices: range
-) -> list[tuple[SampleOutcome, Pixels | None]]:
-    return [prepare_one(samples.ids[index], samples.read(index), preprocess) for index in indices]
-
-
 def prepare_one(
     sample: str, encoded: bytes, preprocess: Preprocess
 ) -> tuple[SampleOutcome, Pixels | None]:
     """One image's outcome, and its pixels if it has any."""
-    try:
-        taps = preprocess.taps(encoded)
-    except (AlignkitError, ImportError):
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever a library raises on one image is its outcome
-        return SampleOutcome(sample, "failed", f"{type(error).__name__}: {error}"), None
+    from alignkit.preprocess.isolated import failed_taps, result_or_reason
+
+    taps = result_or_reason(lambda: preprocess.taps(encoded))
+    if isinstance(taps, str):
+        taps = failed_taps(taps)
     return SampleOutcome(sample, taps.decoded.outcome, taps.decoded.reason), taps.last
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from alignkit.errors import AlignkitError, ConfigError
 from alignkit.preprocess import STAGES, Crop, Orient, Preprocess, Resize, StageName
 from alignkit.preprocess.decode import MAX_PIXELS, decode
+from alignkit.preprocess.isolated import result_or_reason
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,6 +55,8 @@ class StageMixtures:
     """Reasons why some stages are not swapped by themselves, a sentence each."""
     max_pixels: int = MAX_PIXELS
     """The lower limit of the two paths."""
+    paths: tuple[Preprocess, ...] = ()
+    """The two, reference first."""
 
     def tensors(
         self, encoded: bytes, wanted: Iterable[FromCandidate]
@@ -64,13 +67,10 @@ class StageMixtures:
         pixels are equal share one array. Return `LeftOut` if any of them fails on the image.
         """
         try:
-            return self._tensors(encoded, frozenset(wanted))
+            made = result_or_reason(lambda: self._tensors(encoded, frozenset(wanted)))
         except _NotDecodedError as undecoded:
             return LeftOut(str(undecoded))
-        except (AlignkitError, ImportError):
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever a library raises on one image
-            return LeftOut(f"{type(error).__name__}: {error}")
+        return LeftOut(made) if isinstance(made, str) else made
 
     def _tensors(
         self, encoded: bytes, wanted: Collection[FromCandidate]
@@ -105,7 +105,7 @@ class LeftOut:
     reason: str
 
 
-class _NotDecodedError(Exception):
+class _NotDecodedError(AlignkitError):
     """A decoder gave no pixels."""
 
 
@@ -115,7 +115,7 @@ def differing_stages(reference: Preprocess, candidate: Preprocess) -> tuple[Stag
     return tuple(stage for stage in STAGES if left[stage] != right[stage])
 
 
-def mix_stages(
+def make_stage_mixtures(
     reference: Preprocess, candidate: Preprocess, *, decoder_switches: bool = False
 ) -> StageMixtures:
     """Find the stages by which two paths can be mixed.
@@ -141,7 +141,7 @@ def mix_stages(
     factors = dict.fromkeys(factor for mixed in stages for factor in sorted(mixed.factors))
     # a mixture must not decode what one of the paths refuses
     limit = min(reference.max_pixels, candidate.max_pixels)
-    return StageMixtures(tuple(factors), tuple(stages), notes, limit)
+    return StageMixtures(tuple(factors), tuple(stages), notes, limit, (reference, candidate))
 
 
 def all_mixtures(factors: Iterable[str]) -> tuple[FromCandidate, ...]:

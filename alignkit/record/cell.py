@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
+from alignkit.record.place import Placed
 from alignkit.record.stored import STRICT, Artifact, Count, Estimate, State, Stored
 
 DriftMetric = Literal["churn", "recall.macro", "precision.macro"]
+DRIFT_METRICS: tuple[DriftMetric, ...] = get_args(DriftMetric)
+ALPHA = 0.05
+"""A corrected p-value below it is significant."""
 
 
 class ClassCounts(Stored):
@@ -147,6 +151,10 @@ class Drift(CellPair):
     holm: dict[str, float] = field(default_factory=dict)
     """``p_values`` corrected (Holm) for the comparisons of the matrix, each metric for itself."""
 
+    def is_significant(self, metric: str) -> bool | None:
+        """Return whether its change is more than chance explains; ``None`` if it was not tested."""
+        return self.holm[metric] < ALPHA if metric in self.holm else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowPair(CellPair):
@@ -160,14 +168,10 @@ class RowPair(CellPair):
     candidate: tuple[str, str, str]
 
 
-class Cell(Stored):
+class Cell(Placed):
     """One evaluation: a training's model under a path, a backend and a precision."""
 
-    trained_with: str
     seed: int
-    evaluated_with: str
-    backend: str
-    precision: str
     aligned: bool
     key: str
     state: State
@@ -198,13 +202,9 @@ class Cell(Stored):
     another. Nothing is missing, and no rule applies."""
 
 
-class MatrixEntry(Stored):
+class MatrixEntry(Placed):
     """The cells of all seeds joined."""
 
-    trained_with: str
-    evaluated_with: str
-    backend: str
-    precision: str
     aligned: bool
     state: State
     reason: str = ""
@@ -226,6 +226,11 @@ class MatrixEntry(Stored):
     """As `Cell.unsuited`, in every seed."""
     warning: str = ""
     """Of the first seed whose session says that its logits hold on this machine alone."""
+
+    @property
+    def churn(self) -> float:
+        """Share of predictions that change; 0 where none were compared."""
+        return (self.drift and self.drift.churn.value) or 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,15 +257,10 @@ class SizePoint(Stored):
     """The matrix entry's own."""
 
 
-class SizeCurve(Stored):
-    """One entry of the matrix over the shares of the training images."""
+class SizeCurve(Placed):
+    """One entry of the matrix over the shares of the training images; its row has all of them."""
 
     metric: DriftMetric
-    trained_with: str
-    """The path, without the share."""
-    evaluated_with: str
-    backend: str
-    precision: str
     points: tuple[SizePoint, ...]
     """By growing training set, two or more."""
     change: Estimate

@@ -1,52 +1,161 @@
-"""The names of a matrix row, what its models were trained with besides the seed, and of a cell."""
+"""Places of the matrix: `Row`, what its models were trained with; `Column`, how they are served.
+
+A record stores the names flat, as `Placed` declares them; `Row.parse` alone reads a name back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from dataclasses import astuple, dataclass
+from decimal import Decimal
+from functools import cache
+from typing import Self
+
+from alignkit.record.stored import Stored
 
 FULL = 1.0
+_NAME = re.compile(
+    r"(?P<preprocesses>.+?) \((?:mix)?(?:, )?(?:model (?P<model>.+?))?(?:, )?"
+    r"(?:(?P<percent>\d+(?:\.\d+)?) %)?\)"
+)
 
 
-def row_name(paths: Sequence[str], fraction: float = FULL, model: str = "") -> str:
-    """The path; with what sets the row apart in brackets.
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What models were trained with besides the seed.
 
-    >>> row_name(["opencv"], 0.05)
-    'opencv (5 %)'
-    >>> row_name(["opencv", "pillow"])
-    'opencv+pillow (mix)'
-    >>> row_name(["opencv"], model="mine")
-    'opencv (model mine)'
+    Raises `ValueError` for parts whose name would be read back as another row, for instance a mix
+    with a preprocess called ``a+b``: cells are stored, and asked for, by the name.
     """
-    notes = ["mix"] if len(paths) > 1 else []
+
+    preprocesses: tuple[str, ...]
+    """Names; more than one of a mix."""
+    fraction: float = FULL
+    """Share of the training images."""
+    model: str = ""
+    """Name of the user's own model; empty for one that is trained here."""
+
+    def __post_init__(self) -> None:
+        if _parts(str(self)) != astuple(self):
+            raise ValueError(f"the row {str(self)!r} cannot be told apart from another by its name")
+
+    def __str__(self) -> str:
+        """Return the preprocesses, with everything else that sets the row apart in brackets.
+
+        >>> str(Row(("opencv",), 0.05)), str(Row(("opencv", "pillow"))), str(Row(("a",), model="b"))
+        ('opencv (5 %)', 'opencv+pillow (mix)', 'a (model b)')
+        """
+        return _name(self.preprocesses, self.fraction, self.model)
+
+    def __lt__(self, other: Row) -> bool:
+        """Order rows as their names are ordered."""
+        return str(self) < str(other)
+
+    @classmethod
+    @cache
+    def parse(cls, name: str) -> Self:
+        """Read a row's name; any other text is the name of a single preprocess.
+
+        >>> Row.parse("opencv+pillow (mix, 5 %)").preprocesses
+        ('opencv', 'pillow')
+        """
+        return cls(*_parts(name))
+
+    def is_only(self, preprocess: str) -> bool:
+        """Return whether its models were trained with this preprocess alone, on all images."""
+        return self.preprocesses == (preprocess,) and self.fraction == FULL
+
+
+def _name(preprocesses: tuple[str, ...], fraction: float, model: str) -> str:
+    notes = ["mix"] if len(preprocesses) > 1 else []
     if model:
         notes.append(f"model {model}")
     if fraction != FULL:
-        notes.append(f"{100 * fraction:g} %")
-    return "+".join(paths) + (f" ({', '.join(notes)})" if notes else "")
+        # exact: two shares never have one name
+        notes.append(f"{Decimal(str(fraction)).scaleb(2).normalize():f} %")
+    return "+".join(preprocesses) + (f" ({', '.join(notes)})" if notes else "")
 
 
-def cell_name(trained_with: str, evaluated_with: str, backend: str, precision: str) -> str:
-    """A place in the matrix, on the command line and in the report.
+def _parts(name: str) -> tuple[tuple[str, ...], float, str]:
+    if found := _NAME.fullmatch(name):
+        percent = found["percent"]
+        fraction = float(Decimal(percent).scaleb(-2)) if percent else FULL
+        parts = tuple(found["preprocesses"].split("+")), fraction, found["model"] or ""
+        if _name(*parts) == name:
+            return parts
+    return (name,), FULL, ""
 
-    >>> cell_name("opencv (5 %)", "pillow", "torch", "bf16")
+
+@dataclass(frozen=True, slots=True, order=True)
+class Column:
+    """What the models of every row are served with."""
+
+    preprocess: str
+    """Of the images: a path's name, or the one a runtime has of its own."""
+    backend: str
+    """With the options that the experiment gives it."""
+    precision: str
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """Preprocess, backend, precision."""
+        return self.preprocess, self.backend, self.precision
+
+    def __str__(self) -> str:
+        return "/".join(self.names)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A row and a column: where the cells that differ in their seed alone stand.
+
+    >>> str(Place(Row(("opencv",), 0.05), Column("pillow", "torch", "bf16")))
     'opencv (5 %)/pillow/torch/bf16'
     """
-    return f"{trained_with}/{evaluated_with}/{backend}/{precision}"
+
+    row: Row
+    column: Column
+
+    @property
+    def names(self) -> tuple[str, str, str, str]:
+        """Row, preprocess, backend, precision."""
+        return str(self.row), *self.column.names
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The names as `Placed` stores them."""
+        return dict(zip(Placed.model_fields, self.names, strict=True))
+
+    @property
+    def json_key(self) -> str:
+        """The names as one key of a JSON object."""
+        return "|".join(self.names)
+
+    def __str__(self) -> str:
+        return "/".join(self.names)
 
 
-def is_row_of(row: str, path: str) -> bool:
-    """Whether a row's models were trained with this path alone, on all images.
+class Placed(Stored):
+    """What is stored with the place it was found at."""
 
-    >>> is_row_of("opencv (model mine)", "opencv"), is_row_of("opencv (5 %)", "opencv")
-    (True, False)
-    """
-    return row == path or row.startswith(f"{path} (model ")
+    trained_with: str
+    """Name of the row."""
+    evaluated_with: str
+    """Name of the preprocess."""
+    backend: str
+    precision: str
 
+    @property
+    def row(self) -> Row:
+        """What its models were trained with."""
+        return Row.parse(self.trained_with)
 
-def paths_of(row: str) -> tuple[str, ...]:
-    """The paths in a row's name; a path's own name holds neither ``+`` nor a bracket.
+    @property
+    def column(self) -> Column:
+        """What they were served with."""
+        return Column(self.evaluated_with, self.backend, self.precision)
 
-    >>> paths_of("opencv+pillow (mix, 5 %)")
-    ('opencv', 'pillow')
-    """
-    return tuple(row.partition(" (")[0].split("+"))
+    @property
+    def place(self) -> Place:
+        """Both."""
+        return Place(self.row, self.column)

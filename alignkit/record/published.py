@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from alignkit.record.place import Placed
 from alignkit.record.stored import Estimate, Stored
 
 Reading = Literal[
@@ -11,19 +12,16 @@ Reading = Literal[
 ]
 
 
-class PublishedRow(Stored):
-    """One published row, and the entry of the matrix it corresponds to."""
+class PublishedRow(Placed):
+    """One published row, and the entry of the matrix it corresponds to.
+
+    ``backend`` and ``precision`` are empty where it was not part of this run and names none.
+    """
 
     training: str
     """As published."""
     inference: str
     """As published."""
-    trained_with: str
-    """As the matrix names its row: with the share of the data."""
-    evaluated_with: str
-    backend: str
-    """Empty where the row was not part of this run and names none."""
-    precision: str
     metrics: dict[str, float]
     """Published; fractions."""
     measured: dict[str, float | None]

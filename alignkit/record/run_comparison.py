@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from alignkit.record.place import Placed
 from alignkit.record.stored import Count, Stored
 
 Change = Literal["new", "worse", "fixed", "better", "unchanged", "not compared"]
@@ -46,13 +47,9 @@ class ImageChange(Stored):
     after: str
 
 
-class EntryChange(Stored):
+class EntryChange(Placed):
     """A place of the matrix in both runs."""
 
-    trained_with: str
-    evaluated_with: str
-    backend: str
-    precision: str
     aligned: bool
     change: Change
     reason: str = ""

@@ -8,6 +8,7 @@ from typing import Literal
 from alignkit.record.cell import MatrixEntry
 from alignkit.record.path import CoverageDiff
 from alignkit.record.pixels import PixelStage
+from alignkit.record.place import Placed
 from alignkit.record.stored import STRICT, Count, Stored, VerdictState
 
 
@@ -24,16 +25,12 @@ class Control(Stored):
     """Of the defect that kept the check from being made."""
 
 
-class RuleOutcome(Stored):
-    """A gate rule applied to one matrix entry."""
+class RuleOutcome(Placed):
+    """A gate rule applied to one matrix entry, or to two paths: these have no backend."""
 
     metric: str
     limit: str
     """The rule in words."""
-    trained_with: str
-    evaluated_with: str
-    backend: str
-    precision: str
     state: VerdictState
     observed: str
     """The measured value, with its interval."""

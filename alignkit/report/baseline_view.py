@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import BaselineFacts, BaselineStage, RunRecord
-from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped, listed, plain, significant
 
@@ -53,7 +53,7 @@ def _table(baseline: BaselineFacts, names: Names) -> Table | None:
         *text_columns("What else changed", "Examples"),
     )
     rows = tuple(
-        Row((Shown(names.short(stage.path)), Shown(stage.stage), *_cells(stage, notes)))
+        TableRow((Shown(names.short(stage.path)), Shown(stage.stage), *_cells(stage, notes)))
         for stage in baseline.stages
     )
     return Table("Arrays against those approved", columns, rows, notes=notes.all())

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import ClassDrift, Estimate, MatrixEntry, RunRecord
-from alignkit.record.place import paths_of
 from alignkit.report.svg import DotPlot, Interval, dot_plot
-from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, grouped, interval, points
 
@@ -31,7 +30,7 @@ class ClassSection:
 def class_sections(record: RunRecord, names: Names) -> tuple[ClassSection, ...]:
     """Comparisons across paths in the reference runtime, the one with the largest churn first."""
     entries = [entry for entry in record.matrix if _is_across_paths(entry, record)]
-    entries.sort(key=lambda entry: -_churn(entry))
+    entries.sort(key=lambda entry: -entry.churn)
     return tuple(
         _section(index, entry, names) for index, entry in enumerate(entries[:MOST_COMPARISONS])
     )
@@ -42,13 +41,9 @@ def _is_across_paths(entry: MatrixEntry, record: RunRecord) -> bool:
     return (
         entry.drift is not None
         and bool(entry.drift.classes)
-        and entry.evaluated_with not in paths_of(entry.trained_with)
+        and entry.evaluated_with not in entry.row.preprocesses
         and (not runtimes or (entry.backend, entry.precision) in runtimes)
     )
-
-
-def _churn(entry: MatrixEntry) -> float:
-    return (entry.drift.churn.value if entry.drift else None) or 0.0
 
 
 def _size(drift: ClassDrift) -> float:
@@ -93,7 +88,7 @@ def _interval(estimate: Estimate) -> Interval | None:
 def _table(kept: list[ClassDrift], title: str) -> Table:
     notes = Notes()
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(each.name),
                 Shown(grouped(each.support)),

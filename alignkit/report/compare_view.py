@@ -15,7 +15,7 @@ from alignkit.record.run_comparison import (
     Side,
     StageChange,
 )
-from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.numbers import DASH, count, grouped, listed, p_value, percent, significant
 
 WORDS: dict[Change, str] = {
@@ -134,7 +134,7 @@ def _differences(made: RunComparison) -> Table | None:
 
 
 def _three(caption: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    shown = tuple(Row(tuple(Shown(text) for text in row)) for row in rows)
+    shown = tuple(TableRow(tuple(Shown(text) for text in row)) for row in rows)
     return Table(caption, text_columns(*heads), shown)
 
 
@@ -143,7 +143,7 @@ def _entries(caption: str, entries: Sequence[EntryChange], what: str) -> Table |
         return None
     notes = Notes()
     ordered = sorted(entries, key=lambda each: ORDER.index(each.change))
-    rows = tuple(Row((*_where(each), *_numbers(each, notes))) for each in ordered)
+    rows = tuple(TableRow((*_where(each), *_numbers(each, notes))) for each in ordered)
     columns = (
         *text_columns("Trained with", "Evaluated with", "Runtime", "Change"),
         *number_columns("Predictions", f"{what} before", f"{what} after", "Appeared", "Gone", "p"),
@@ -188,8 +188,8 @@ def _images(each: EntryChange) -> ImagesSection:
     return ImagesSection(title, words, Table(f"Images of {title}", columns, rows))
 
 
-def _image_row(image: ImageChange) -> Row:
-    return Row(
+def _image_row(image: ImageChange) -> TableRow:
+    return TableRow(
         (
             Shown(image.id),
             Shown(image.label),
@@ -206,7 +206,7 @@ def _stages(stages: Sequence[StageChange]) -> Table | None:
         return None
     notes = Notes()
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(f"{each.candidate} against {each.reference}"),
                 Shown(each.stage),
@@ -225,7 +225,7 @@ def _stages(stages: Sequence[StageChange]) -> Table | None:
 
 def _pixels(pixels: Sequence[PixelChange]) -> Table | None:
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(f"{each.candidate} against {each.reference}"),
                 *(Shown(grouped(number)) for number in (
@@ -246,7 +246,7 @@ def _pixels(pixels: Sequence[PixelChange]) -> Table | None:
 def _pixel_images(each: PixelChange) -> ImagesSection:
     title = f"{each.candidate} against {each.reference}"
     rows = tuple(
-        Row((Shown(image.id), _change(image.change), Shown(significant(image.before)),
+        TableRow((Shown(image.id), _change(image.change), Shown(significant(image.before)),
              Shown(significant(image.after))))
         for image in each.greatest
     )  # fmt: skip

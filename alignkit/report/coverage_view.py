@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from alignkit.record import Coverage, CoverageDiff, NotDecoded
-from alignkit.report.table import Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped
 
@@ -29,9 +29,9 @@ def coverage_tables(
     return tuple(tables)
 
 
-def _coverage_row(each: Coverage, names: Names) -> Row:
+def _coverage_row(each: Coverage, names: Names) -> TableRow:
     bad = (each.corrupt, each.failed, each.unsupported)
-    return Row(
+    return TableRow(
         (
             Shown(names.short(each.preprocess)),
             Shown(each.split),
@@ -43,7 +43,7 @@ def _coverage_row(each: Coverage, names: Names) -> Row:
 
 def _differences(diffs: Sequence[CoverageDiff], names: Names) -> Table:
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(f"{names.short(each.reference)} and {names.short(each.candidate)}"),
                 Shown(grouped(each.images)),
@@ -64,9 +64,9 @@ def _differences(diffs: Sequence[CoverageDiff], names: Names) -> Table:
     return Table("Images that only one of two decodes", columns, rows)
 
 
-def _bad_row(image: NotDecoded, each: Coverage, names: Names) -> Row:
+def _bad_row(image: NotDecoded, each: Coverage, names: Names) -> TableRow:
     path = names.short(each.preprocess)
-    return Row(tuple(map(Shown, (image.id, path, each.split, image.outcome, image.reason))))
+    return TableRow(tuple(map(Shown, (image.id, path, each.split, image.outcome, image.reason))))
 
 
 def coverage_words(coverage: Sequence[Coverage], names: Names) -> str:

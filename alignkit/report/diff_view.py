@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from alignkit.progress import duration
 from alignkit.record.pixel_diff import DiffRecord, Distance, Kind, KindDrift, PairDiff
 from alignkit.report.coverage_view import coverage_tables, coverage_words
 from alignkit.report.planes_view import planes_table
@@ -13,16 +14,16 @@ from alignkit.report.stage_view import ZERO, StageSection, stage_sections
 from alignkit.report.table import (
     Group,
     Notes,
-    Row,
     Shown,
     Table,
+    TableRow,
     facts,
     number_columns,
     text_columns,
 )
 from alignkit.report.worst_view import WorstGroup, worst_groups
 from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import count, duration, grouped, percent, plain
+from alignkit.text.numbers import count, grouped, percent, plain
 
 TITLES = {
     "subsampling": "Chroma subsampling",
@@ -137,7 +138,7 @@ def _stages(pairs: Sequence[PairDiff], names: Names) -> tuple[StageSection, ...]
 
 def _census(census: Sequence[Kind]) -> Table:
     rows = tuple(
-        Row((Shown(TITLES[each.dimension]), Shown(each.kind), Shown(grouped(each.images))))
+        TableRow((Shown(TITLES[each.dimension]), Shown(each.kind), Shown(grouped(each.images))))
         for each in census
     )
     columns = (*text_columns("What", "Kind"), *number_columns("Images"))
@@ -158,7 +159,7 @@ def _kinds(pair: PairDiff) -> tuple[Table, ...]:
 def _kind_table(dimension: str, kinds: Sequence[KindDrift]) -> Table:
     notes = Notes()
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(each.kind),
                 Shown(grouped(each.images)),

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from alignkit.compare.image_table import LAST
 from alignkit.record import Cell, RunRecord
+from alignkit.record.place import Column, Place
 from alignkit.report.scatter import Scatter, Steps, scatter, steps
-from alignkit.report.table import Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import grouped, percent, significant
 
@@ -93,11 +94,10 @@ def _cells(record: RunRecord, pair: tuple[str, str]) -> tuple[Cell, Cell] | None
     for home in record.cells:
         if not (home.aligned and home.trained_with == pair[0] and home.predictions):
             continue
+        column = Column(pair[1], home.backend, home.precision)
         for cell in record.cells:
-            same = (cell.seed, cell.backend, cell.precision, cell.trained_with) == (
-                home.seed, home.backend, home.precision, home.trained_with,
-            )  # fmt: skip
-            if same and cell.evaluated_with == pair[1] and cell.predictions:
+            same = (cell.seed, cell.place) == (home.seed, Place(home.row, column))
+            if same and cell.predictions:
                 return home, cell
     return None
 
@@ -139,11 +139,11 @@ def _quantiles(known: npt.NDArray[np.float32], title: str) -> Table:
     import numpy as np
 
     rows = tuple(
-        Row((Shown(percent(at, 0)), Shown(significant(float(np.quantile(known, at))))))
+        TableRow((Shown(percent(at, 0)), Shown(significant(float(np.quantile(known, at))))))
         for at in QUANTILES
     )
     columns = (*text_columns("Images"), *number_columns("Mean |Δ| at most, grey levels"))
-    equal = Row((Shown("equal in every value"), Shown(grouped(int((known == 0).sum())))))
+    equal = TableRow((Shown("equal in every value"), Shown(grouped(int((known == 0).sum())))))
     return Table(f"Per-image pixel difference, {title}", columns, (*rows, equal))
 
 
@@ -167,7 +167,7 @@ def _by_margin(
         lost = part[flipped[part]]
         kept = part[~flipped[part]]
         rows.append(
-            Row(
+            TableRow(
                 (
                     Shown(f"{name} quarter"),
                     Shown(f"{margin[part].min():.2f} … {margin[part].max():.2f}"),

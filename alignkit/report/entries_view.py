@@ -7,21 +7,26 @@ from dataclasses import dataclass
 from alignkit.record import Cell, Drift, Estimate, MatrixEntry, RunRecord
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.reproduce import cell_option
-from alignkit.report.table import Column, Notes, Row, Shown, Table, number_columns, text_columns
-from alignkit.text.names import Names
+from alignkit.report.table import (
+    Header,
+    Notes,
+    Shown,
+    Table,
+    TableRow,
+    number_columns,
+    text_columns,
+)
+from alignkit.text.names import ACCURACIES, Names
 from alignkit.text.numbers import (
     grouped,
-    interval,
     listed,
     p_value,
     percent,
     plain,
-    points,
     significant,
 )
 
 PLACE = text_columns("Trained with", "Evaluated with", "Runtime")
-DELTAS = ("recall.macro", "precision.macro", "top1")
 OWN = "the aligned cell of its row: the others are compared with it"
 
 
@@ -38,7 +43,7 @@ def entries_table(record: RunRecord, names: Names) -> Table:
     """Each matrix entry with all of its numbers."""
     notes = Notes()
     rows = tuple(
-        Row(
+        TableRow(
             (*_place(entry, names), *_joined(entry, notes), Shown(cell_option(entry))),
             id=entry_id(index),
         )
@@ -51,7 +56,7 @@ def entries_table(record: RunRecord, names: Names) -> Table:
             "Right → wrong", "Wrong → right", "Wrong → wrong", "McNemar p", "Holm p, macro recall",
             "Detectable Δ top-1", "Logits max |Δ|", "Logits mean |Δ|", "Cosine", "Non-finite",
         ),
-        Column("To run it alone"),
+        Header("To run it alone"),
     )  # fmt: skip
     return Table("All comparisons, seeds joined", columns, rows, notes=notes.all())
 
@@ -60,15 +65,15 @@ def per_seed_table(record: RunRecord, names: Names) -> Table:
     """Each cell of each seed."""
     notes = Notes()
     rows = tuple(
-        Row((*_place(cell, names), Shown(str(cell.seed)), *_single(cell, notes)))
+        TableRow((*_place(cell, names), Shown(str(cell.seed)), *_single(cell, notes)))
         for cell in record.cells
     )
     columns = (
         *PLACE,
-        Column("Seed", numeric=True),
+        Header("Seed", numeric=True),
         *number_columns("Images", "Macro recall", "Macro precision", "Top-1"),
         *number_columns("Δ macro recall, pp", "Churn", "Right → wrong", "Wrong → right"),
-        Column("What ran"),
+        Header("What ran"),
     )
     return Table("Every cell, seed by seed", columns, rows, notes=notes.all())
 
@@ -106,7 +111,7 @@ def _joined(entry: MatrixEntry, notes: Notes) -> tuple[Shown, ...]:
     drift, logits = entry.drift, entry.drift.logits
     return (
         Shown(grouped(drift.n)),
-        *(_change(drift, metric, notes) for metric in DELTAS),
+        *(_change(drift, metric, notes) for metric in ACCURACIES),
         _churn(drift, notes),
         *_flips(drift),
         Shown(grouped(drift.wrong_to_wrong)),
@@ -126,7 +131,7 @@ def _single(cell: Cell, notes: Notes) -> tuple[Shown, ...]:
         return (*(gap,) * 8, Shown(cell.state))
     values = tuple(
         notes.number(cell.metrics.get(metric), lambda value: percent(value, 2), "not computed")
-        for metric in DELTAS
+        for metric in ACCURACIES
     )
     drift = cell.drift
     changes = (
@@ -139,11 +144,7 @@ def _single(cell: Cell, notes: Notes) -> tuple[Shown, ...]:
 
 
 def _change(drift: Drift, metric: str, notes: Notes) -> Shown:
-    estimate = drift.metrics.get(metric, Estimate(value=None, low=None, high=None))
-    if estimate.value is None:
-        return notes.missing(estimate.reason)
-    mark = "" if estimate.low is not None else notes.mark(estimate.reason or "no interval")
-    return Shown(f"{points(estimate.value)} {interval(estimate)}".strip(), mark=mark)
+    return notes.estimated(drift.metrics.get(metric, Estimate(None, None, None)))
 
 
 def _churn(drift: Drift, notes: Notes) -> Shown:

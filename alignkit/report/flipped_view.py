@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import FlippedFacts, RunRecord, Subgroup
-from alignkit.report.table import Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import count, interval, p_value, percent, points
+from alignkit.text.numbers import count, estimated, p_value, percent
 
 SHOWN = 24
 """Kinds a table shows, besides those that are significant."""
@@ -82,17 +82,15 @@ def _table(each: FlippedFacts) -> Table | None:
     )
 
 
-def _row(kind: Subgroup) -> Row:
-    value = kind.difference.value
-    change = points(value, 1) if value is not None else ""
-    return Row(
+def _row(kind: Subgroup) -> TableRow:
+    return TableRow(
         (
             Shown(kind.dimension),
             Shown(kind.kind, tag="significant" if kind.sentence else ""),
             Shown(str(kind.images)),
             Shown(percent(kind.churn)),
             Shown(percent(kind.elsewhere)),
-            Shown(f"{change} {interval(kind.difference, 1)}".strip()),
+            Shown(estimated(kind.difference, 1)),
             Shown(p_value(kind.p_adjusted)),
         )
     )

@@ -7,17 +7,15 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from alignkit.record import Drift, Estimate, MatrixEntry, NoiseFloor, RunRecord, VerdictState
+from alignkit.record.place import Place, Row
 from alignkit.report.table import Note, Notes
 from alignkit.report.verdict_view import SEVERITY, Icon, icon
-from alignkit.text.names import METRICS, Names, PathName
-from alignkit.text.numbers import DASH, count, grouped, interval, percent, points
+from alignkit.text.names import LABELS, MATRIX_METRICS, Names, PathName
+from alignkit.text.numbers import DASH, count, grouped, interval, percent, points, unsigned
 
 ALIGNED = "the aligned cell"
-ALPHA = 0.05
-"""Corrected p-values below it are significant."""
 EDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Percentage points at which the colour deepens; fixed, so that two reports can be compared."""
-ColumnKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,27 +92,27 @@ def entry_id(index: int) -> str:
 
 
 def matrix_views(record: RunRecord, names: Names, against: str = ALIGNED) -> tuple[MatrixView, ...]:
-    """A matrix for each metric of `METRICS`; ``against`` names the cells without a drift.
+    """A matrix for each metric of `MATRIX_METRICS`; ``against`` names the cells without a drift.
 
     None of a run without a model.
     """
     if not record.matrix:
         return ()
-    return tuple(_Builder(record, names, metric, against).view() for metric in METRICS)
+    return tuple(_Builder(record, names, metric, against).view() for metric in MATRIX_METRICS)
 
 
 def significance(entries: Iterable[MatrixEntry], metric: str) -> str:
     """``2 of 14 changes are significant at the 5 % level …``; empty where nothing was tested."""
-    found = [entry.drift.holm[metric] for entry in entries
-             if entry.drift and metric in entry.drift.holm]  # fmt: skip
+    tested = [entry.drift.is_significant(metric) for entry in entries if entry.drift]
+    found = [each for each in tested if each is not None]
     if not found:
         return ""
-    number = sum(p < ALPHA for p in found)
+    number = sum(found)
     if len(found) == 1:
         is_it = "is" if number else "is not"
-        return f"The change of {METRICS[metric].lower()} {is_it} significant at the 5 % level."
+        return f"The change of {LABELS[metric].lower()} {is_it} significant at the 5 % level."
     return (
-        f"{number or 'None'} of {count(len(found), 'change')} of {METRICS[metric].lower()} "
+        f"{number or 'None'} of {count(len(found), 'change')} of {LABELS[metric].lower()} "
         f"{'is' if number == 1 else 'are'} significant at the 5 % level after Holm’s correction "
         "for their number."
     )
@@ -135,57 +133,56 @@ def warnings(entries: Iterable[MatrixEntry]) -> list[str]:
 class _Builder:
     def __init__(self, record: RunRecord, names: Names, metric: str, against: str) -> None:
         self.names, self.metric, self.against, self.notes = names, metric, against, Notes()
-        self.entries = {
-            (entry.trained_with, column_of(entry)): (index, entry)
-            for index, entry in enumerate(record.matrix)
-        }
-        self.rows = list(dict.fromkeys(entry.trained_with for entry in record.matrix))
-        self.columns = list(dict.fromkeys(column_of(entry) for entry in record.matrix))
-        self.floors = {floor.preprocess: floor for floor in record.noise_floor}
+        self.entries = {entry.place: (index, entry) for index, entry in enumerate(record.matrix)}
+        self.rows = list(dict.fromkeys(entry.row for entry in record.matrix))
+        self.columns = list(dict.fromkeys(entry.column for entry in record.matrix))
+        self.floors = {Row.parse(floor.preprocess): floor for floor in record.noise_floor}
         self.rules = [rule for rule in record.verdict.rules if rule.metric == metric]
 
     def view(self) -> MatrixView:
-        rows = tuple(self._row(trained) for trained in self.rows)
+        rows = tuple(self._row(row) for row in self.rows)
         caption = CAPTIONS.get(self.metric, CAPTIONS[""])
         return MatrixView(
             id=self.metric.split(".")[0],
-            title=METRICS[self.metric],
-            caption=f"{METRICS[self.metric]}: {caption.format(cell=self.against)}.",
+            title=LABELS[self.metric],
+            caption=f"{LABELS[self.metric]}: {caption.format(cell=self.against)}.",
             reference="aligned" if self.against == ALIGNED else "reference",
             paths=tuple(
                 Head(name, span, self.names.of(name).note)
-                for name, span in _runs([column[:1] for column in self.columns])
+                for name, span in _runs([column.names[:1] for column in self.columns])
             ),
             backends=tuple(
-                Head(name, span) for name, span in _runs([column[:2] for column in self.columns])
+                Head(name, span)
+                for name, span in _runs([column.names[:2] for column in self.columns])
             ),
-            precisions=tuple(column[2] for column in self.columns),
+            precisions=tuple(column.precision for column in self.columns),
             rows=rows,
             significant=significance([entry for _, entry in self.entries.values()], self.metric),
             notes=self.notes.all(),
         )
 
-    def _row(self, trained: str) -> MatrixRow:
-        floor = _floor(self.floors.get(trained), self.metric)
+    def _row(self, row: Row) -> MatrixRow:
+        floor = _floor(self.floors.get(row), self.metric)
         limits = [
             entry.drift.detectable
-            for (row, _), (_, entry) in self.entries.items()
-            if row == trained and entry.drift and entry.drift.detectable is not None
+            for place, (_, entry) in self.entries.items()
+            if place.row == row and entry.drift and entry.drift.detectable is not None
         ]
         return MatrixRow(
-            path=self.names.of(trained),
-            floor=_unit(floor) if floor is not None else "",
-            detectable=_range(limits),
-            cells=tuple(self._cell(trained, column, floor) for column in self.columns),
+            path=self.names.of(str(row)),
+            floor=unsigned(floor) if floor is not None else "",
+            detectable=unsigned(*limits) if limits else "",
+            cells=tuple(self._cell(Place(row, column), floor) for column in self.columns),
         )
 
-    def _cell(self, trained: str, column: ColumnKey, floor: float | None) -> MatrixCell:
-        full = f"trained with {trained}, evaluated with {column[0]}, {column[1]} {column[2]}"
-        if (trained, column) not in self.entries:
+    def _cell(self, place: Place, floor: float | None) -> MatrixCell:
+        row, preprocess, backend, precision = place.names
+        full = f"trained with {row}, evaluated with {preprocess}, {backend} {precision}"
+        if place not in self.entries:
             return MatrixCell(
                 "absent", "not run", mark=self.notes.mark("not part of this run"), full=full
             )
-        index, entry = self.entries[trained, column]
+        index, entry = self.entries[place]
         if entry.state != "measured":
             reason = entry.reason or "no reason was recorded"
             return MatrixCell(
@@ -241,11 +238,8 @@ class _Builder:
         )
 
     def _gate(self, entry: MatrixEntry) -> Icon | None:
-        place = (entry.trained_with, entry.evaluated_with, entry.backend, entry.precision)
         states: list[VerdictState] = [
-            rule.state
-            for rule in self.rules
-            if (rule.trained_with, rule.evaluated_with, rule.backend, rule.precision) == place
+            rule.state for rule in self.rules if rule.place == entry.place
         ]
         worst = min(states, key=SEVERITY.index) if states else "pass"
         return None if worst == "pass" else icon(worst)
@@ -263,11 +257,6 @@ def interval_words(record: RunRecord) -> str:
     return "Intervals are of other images under these models and say nothing of other trainings."
 
 
-def column_of(entry: MatrixEntry) -> ColumnKey:
-    """Evaluated with, backend, precision."""
-    return (entry.evaluated_with, entry.backend, entry.precision)
-
-
 def _runs(columns: list[tuple[str, ...]]) -> list[tuple[str, int]]:
     return [(key[-1], len(list(same))) for key, same in groupby(columns)]
 
@@ -278,24 +267,12 @@ def _floor(floor: NoiseFloor | None, metric: str) -> float | None:
     return floor.churn if metric == "churn" else floor.metrics.get(metric)
 
 
-def _unit(fraction: float) -> str:
-    return f"{100 * fraction:.2f} pp"
-
-
-def _range(limits: list[float]) -> str:
-    if not limits:
-        return ""
-    low, high = f"{100 * min(limits):.2f}", f"{100 * max(limits):.2f}"
-    return f"{low} pp" if low == high else f"{low}{DASH}{high} pp"
-
-
 def _symbol(estimate: Estimate, drift: Drift, metric: str) -> tuple[str, str]:
     if drift.churn.value == 0:
         return "=", "no prediction changed"
     if metric == "churn":
         return "", ""
-    corrected = drift.holm.get(metric)
-    alone = corrected is not None and corrected >= ALPHA
+    alone = drift.is_significant(metric) is False
     among = ", but that is not significant among all comparisons (Holm)" if alone else ""
     if estimate.high is not None and estimate.high < 0:
         return "▽" if alone else "▼", f"worse: the interval lies below zero{among}"

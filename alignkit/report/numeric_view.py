@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from alignkit.record import BatchCheck, BuildSpread, Cell, LogitDistance, MatrixEntry, RunRecord
 from alignkit.report.table import (
-    Column,
     Group,
+    Header,
     Notes,
-    Row,
     Shown,
     Table,
+    TableRow,
     number_columns,
     text_columns,
 )
@@ -29,7 +29,7 @@ def numeric_table(record: RunRecord, names: Names) -> Table | None:
     """
     notes = Notes()
     rows = tuple(
-        Row((*_place(entry, names), *_distance(entry, notes)))
+        TableRow((*_place(entry, names), *_distance(entry, notes)))
         for entry in record.matrix
         if entry.numeric
     )
@@ -54,7 +54,7 @@ def sessions_table(record: RunRecord, names: Names) -> Table | None:
     notes = Notes()
     built = any(cell.builds for cell in cells)
     rows = tuple(
-        Row(
+        TableRow(
             (
                 *_place(cell, names),
                 Shown(str(cell.seed)),
@@ -68,8 +68,8 @@ def sessions_table(record: RunRecord, names: Names) -> Table | None:
     )
     builds = number_columns("Builds", "Max |Δ logit|", "Flips") if built else ()
     columns = (
-        *PLACE, Column("Seed", numeric=True), Column("Input tensors, SHA-256"),
-        *number_columns("Images", "Max |Δ logit|", "Flips"), *builds, Column("Non-finite", True),
+        *PLACE, Header("Seed", numeric=True), Header("Input tensors, SHA-256"),
+        *number_columns("Images", "Max |Δ logit|", "Flips"), *builds, Header("Non-finite", True),
     )  # fmt: skip
     over = [Group("", 5), Group("One at a time against a batch", 3)]
     over += [Group("Built anew", 3)] if built else []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from alignkit.record import Claim, PublishedFacts, PublishedRow, RunRecord
 from alignkit.record.published import Reading
-from alignkit.report.table import Group, Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Group, Notes, Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, interval, listed, percent, points
 
@@ -89,7 +89,7 @@ def _rows(facts: PublishedFacts, names: Names) -> Table:
     )
 
 
-def _row(row: PublishedRow, metrics: Sequence[str], names: Names, notes: Notes) -> Row:
+def _row(row: PublishedRow, metrics: Sequence[str], names: Names, notes: Notes) -> TableRow:
     def written(values: dict[str, float], metric: str) -> Shown:
         value = values.get(metric)
         return notes.number(value, lambda each: percent(each, 2), "not published")
@@ -101,7 +101,7 @@ def _row(row: PublishedRow, metrics: Sequence[str], names: Names, notes: Notes) 
 
     runtime = f"{row.backend} {row.precision}".strip()
     served = f"{names.short(row.evaluated_with)}, {runtime}" if runtime else row.evaluated_with
-    return Row(
+    return TableRow(
         (
             Shown(row.training),
             Shown(row.inference),
@@ -129,10 +129,10 @@ def _claims(facts: PublishedFacts) -> Table:
     return Table(caption, columns, rows, notes=notes.all())
 
 
-def _claim(claim: Claim, notes: Notes) -> Row:
+def _claim(claim: Claim, notes: Notes) -> TableRow:
     measured = claim.measured
     ends = interval(measured)
-    return Row(
+    return TableRow(
         (
             Shown(claim.words),
             Shown(claim.metric),

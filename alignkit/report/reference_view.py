@@ -9,11 +9,12 @@ import json
 from dataclasses import dataclass, fields, replace
 
 from alignkit.record import CellPair, Drift, Estimate, LogitDistance, MatrixEntry, RunRecord
-from alignkit.report.matrix_view import ColumnKey, MatrixView, column_of, matrix_views
-from alignkit.text.names import METRICS, Names
+from alignkit.record.place import Column, Place, Row
+from alignkit.report.matrix_view import MatrixView, matrix_views
+from alignkit.text.names import MATRIX_METRICS, Names
 
 NO_LOGITS = LogitDistance(max_abs=None, mean_abs=None, cosine=None, reason="no matrix shows it")
-Known = dict[tuple[str, ColumnKey, ColumnKey], CellPair]
+Known = dict[tuple[Row, Column, Column], CellPair]
 """By row, reference and candidate."""
 
 
@@ -30,16 +31,15 @@ class ReferenceView:
 def reference_views(record: RunRecord, names: Names) -> tuple[ReferenceView, ...]:
     """One for each column that can be the reference and is not already that of every row."""
     known = _changes(record)
-    columns = dict.fromkeys(column_of(entry) for entry in record.matrix)
+    columns = dict.fromkeys(entry.column for entry in record.matrix)
     views = []
     for column in columns:
         switched = _switched(record, column, known)
         if switched is None:
             continue
-        path, backend, precision = column
-        title = f"{names.short(path)}, {backend} {precision}"
+        title = f"{names.short(column.preprocess)}, {column.backend} {column.precision}"
         views.append(
-            ReferenceView("/".join(column), title, matrix_views(switched, names, against=title))
+            ReferenceView(str(column), title, matrix_views(switched, names, against=title))
         )
     return tuple(views)
 
@@ -70,14 +70,14 @@ def packed_references(record: RunRecord, names: Names) -> str:
 
 def _changes(record: RunRecord) -> Known:
     """All that was computed, and the same the other way round."""
-    aligned = {entry.trained_with: column_of(entry) for entry in record.matrix if entry.aligned}
+    aligned = {entry.row: entry.column for entry in record.matrix if entry.aligned}
     found: Known = {
-        (pair.trained_with, pair.reference, pair.candidate): pair for pair in record.row_pairs
+        (Row.parse(pair.trained_with), Column(*pair.reference), Column(*pair.candidate)): pair
+        for pair in record.row_pairs
     }
     for entry in record.matrix:
-        if entry.drift and entry.trained_with in aligned:
-            row = entry.trained_with
-            found[row, aligned[row], column_of(entry)] = entry.drift
+        if entry.drift and entry.row in aligned:
+            found[entry.row, aligned[entry.row], entry.column] = entry.drift
     turned = {(row, b, a): _turned(change) for (row, a, b), change in found.items()}
     return found | turned
 
@@ -97,23 +97,23 @@ def _negated(each: Estimate) -> Estimate:
     return Estimate(value=ends[0], low=ends[1], high=ends[2], reason=each.reason)
 
 
-def _switched(record: RunRecord, column: ColumnKey, known: Known) -> RunRecord | None:
+def _switched(record: RunRecord, column: Column, known: Known) -> RunRecord | None:
     """The record with each entry's drift against ``column``; ``None`` if it cannot be, or is."""
     from alignkit.findings.matrix import corrected
 
-    at = {(entry.trained_with, column_of(entry)): entry for entry in record.matrix}
+    at = {entry.place: entry for entry in record.matrix}
     entries = []
-    for (row, own), entry in at.items():
-        reference = at.get((row, column))
-        if entry.state != "measured" or own == column:
+    for place, entry in at.items():
+        reference = at.get(Place(place.row, column))
+        if entry.state != "measured" or place.column == column:
             entries.append(entry.model_copy(update={"drift": None}))
         elif reference is None or reference.state != "measured":
             entries.append(entry.model_copy(update={"drift": _absent(reference)}))
-        elif change := known.get((row, column, own)):
+        elif change := known.get((place.row, column, place.column)):
             entries.append(entry.model_copy(update={"drift": _drift(change)}))
         else:
             return None
-    if all(at[row, own].aligned for row, own in at if own == column):
+    if all(entry.aligned for place, entry in at.items() if place.column == column):
         return None
     verdict = record.verdict.model_copy(update={"rules": ()})  # rules are about aligned cells
     return record.model_copy(update={"matrix": corrected(entries), "verdict": verdict})
@@ -130,6 +130,6 @@ def _absent(reference: MatrixEntry | None) -> Drift:
     why = f"{reference.state}: {reference.reason}" if reference else "not part of this run"
     nothing = Estimate(value=None, low=None, high=None, reason=f"no reference in this row: {why}")
     return Drift(
-        n=0, metrics=dict.fromkeys(METRICS, nothing), churn=nothing, right_to_wrong=0,
+        n=0, metrics=dict.fromkeys(MATRIX_METRICS, nothing), churn=nothing, right_to_wrong=0,
         wrong_to_right=0, wrong_to_wrong=0, detectable=None, mcnemar_p=None, logits=NO_LOGITS,
     )  # fmt: skip

@@ -5,21 +5,19 @@ from __future__ import annotations
 import shlex
 from itertools import pairwise
 
-from alignkit.record import Cell, MatrixEntry
-from alignkit.record.place import cell_name
+from alignkit.record.place import Placed
 
 RUNS = ("run", "gate")
 DROPPED = ("--cell", "--out", "--only")
 """Options of the whole, each with its value, that a part of it does not take over."""
 
 
-def cell_option(cell: Cell | MatrixEntry) -> str:
+def cell_option(cell: Placed) -> str:
     """``--cell opencv/pillow/torch/bf16``, as a shell takes it."""
-    name = cell_name(cell.trained_with, cell.evaluated_with, cell.backend, cell.precision)
-    return shlex.join(["--cell", name])
+    return shlex.join(["--cell", str(cell.place)])
 
 
-def cell_command(command: str, cell: Cell | MatrixEntry) -> str:
+def cell_command(command: str, cell: Placed) -> str:
     """The shell line that runs one cell and what it is compared with.
 
     Empty if ``command`` is not that of a run.

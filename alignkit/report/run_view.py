@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from alignkit.progress import duration
 from alignkit.record import Environment, PathFacts, RunRecord
-from alignkit.report.table import Row, Shown, Table, facts, text_columns
+from alignkit.report.table import Shown, Table, TableRow, facts, text_columns
 from alignkit.text.names import Names
-from alignkit.text.numbers import DASH, duration, grouped
+from alignkit.text.numbers import DASH, grouped
 
 
 def controls_table(record: RunRecord) -> Table | None:
     """The checks of the measurement itself; ``None`` if none was made."""
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(control.name),
                 Shown(control.expected),
@@ -43,14 +44,14 @@ def paths_table(paths: Sequence[PathFacts], names: Names) -> Table:
     return Table(caption if notes else caption.removesuffix("."), columns, rows)
 
 
-def _path_rows(path: PathFacts, name: str) -> list[Row]:
+def _path_rows(path: PathFacts, name: str) -> list[TableRow]:
     told = [
         (stage.stage, stage.label, _options(stage.options), stage.version or "alignkit")
         for stage in path.stages
     ]
     if path.skipped:
         told = [("all", f"skipped: {path.skipped}", "", "")]
-    return [Row(tuple(map(Shown, (name, *cells)))) for cells in told]
+    return [TableRow(tuple(map(Shown, (name, *cells)))) for cells in told]
 
 
 def data_table(record: RunRecord) -> Table:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from alignkit.record import PixelStage
-from alignkit.report.table import Group, Notes, Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Group, Notes, Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import DASH, percent, plain, signed
 
@@ -95,7 +95,7 @@ def _stage_table(
     by_mode = {(stage.stage, stage.mode): stage for stage in stages}
     shown = {mode: _measured(stages, mode) for mode in MODES}
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(name, tag=tags.get(name, "")),
                 *(

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeVar
 
-from alignkit.text.numbers import DASH
+from alignkit.record import Estimate
+from alignkit.text.numbers import DASH, estimated
 
 Value = TypeVar("Value")
 
@@ -65,13 +66,21 @@ class Notes:
         """A cell with a value, or a dash with the reason."""
         return self.missing(reason) if value is None else Shown(written(value))
 
+    def estimated(self, estimate: Estimate, decimals: int = 2, *, share: bool = False) -> Shown:
+        """Return a cell with a value and its interval, and the reason where either is missing."""
+        if estimate.value is None:
+            return self.missing(estimate.reason)
+        unknown = estimate.low is None and estimate.reason
+        mark = self.mark(estimate.reason) if unknown else ""
+        return Shown(estimated(estimate, decimals, share=share), mark=mark)
+
     def all(self) -> tuple[Note, ...]:
         """Every note, in the order of first use."""
         return tuple(Note(mark, reason) for reason, mark in self._marks.items())
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Header:
     """A column's header."""
 
     text: str
@@ -88,7 +97,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """The first cell heads the row."""
 
     cells: tuple[Shown, ...]
@@ -100,8 +109,8 @@ class Table:
     """A table with caption, headers and footnotes."""
 
     caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    columns: tuple[Header, ...]
+    rows: tuple[TableRow, ...]
     groups: tuple[Group, ...] = ()
     """Over the columns, left to right; none, or spans that add up to the columns."""
     notes: tuple[Note, ...] = field(default=())
@@ -112,17 +121,17 @@ class Table:
             raise ValueError(f"{self.caption}: {len(self.columns)} columns, rows of {widths}")
 
 
-def text_columns(*names: str) -> tuple[Column, ...]:
+def text_columns(*names: str) -> tuple[Header, ...]:
     """Columns of text."""
-    return tuple(Column(name) for name in names)
+    return tuple(Header(name) for name in names)
 
 
-def number_columns(*names: str) -> tuple[Column, ...]:
+def number_columns(*names: str) -> tuple[Header, ...]:
     """Columns of right-aligned numbers."""
-    return tuple(Column(name, numeric=True) for name in names)
+    return tuple(Header(name, numeric=True) for name in names)
 
 
 def facts(caption: str, names: tuple[str, str], pairs: dict[str, str]) -> Table:
     """A table of names and values."""
-    rows = tuple(Row((Shown(name), Shown(value or DASH))) for name, value in pairs.items())
+    rows = tuple(TableRow((Shown(name), Shown(value or DASH))) for name, value in pairs.items())
     return Table(caption, text_columns(*names), rows)

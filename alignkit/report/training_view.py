@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from alignkit.record import Epoch, PretrainedFacts, RunRecord, TrainingFacts
 from alignkit.report.svg import LinePlot, line_plot
-from alignkit.report.table import Row, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import DASH, count, grouped, percent
+from alignkit.text.numbers import DASH, count, grouped, percent, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,20 +115,20 @@ def training_table(record: RunRecord, names: Names) -> Table | None:
     return Table(told, columns, rows) if rows else None
 
 
-def _row(training: TrainingFacts, epoch: Epoch, names: Names, *, held_out: bool) -> Row:
+def _row(training: TrainingFacts, epoch: Epoch, names: Names, *, held_out: bool) -> TableRow:
     scores = (
         _or_dash(epoch.held_out_loss, "{:.4f}".format),
         _or_dash(epoch.held_out_accuracy, percent),
         _or_dash(epoch.held_out_recall, percent),
     )
-    return Row(
+    return TableRow(
         (
             Shown(names.short(training.preprocess)),
             Shown(str(training.seed)),
             Shown(str(epoch.epoch)),
             Shown(f"{epoch.loss:.4f}"),
             Shown(percent(epoch.accuracy)),
-            Shown(f"{epoch.learning_rate:.2e}".replace("-", "\N{MINUS SIGN}")),
+            Shown(written(epoch.learning_rate, ".2e")),
             Shown(f"{epoch.images_per_second:.0f}"),
             *map(Shown, scores if held_out else ()),
         )

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from alignkit.judge.words import settled_by
 from alignkit.record import RuleOutcome, Verdict, VerdictState
-from alignkit.report.table import Row, Shown, Table, text_columns
+from alignkit.report.table import Shown, Table, TableRow, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, NBSP, listed
 
@@ -134,7 +134,7 @@ def _table(caption: str, rules: list[RuleOutcome], names: Names) -> Table | None
     if not rules:
         return None
     rows = tuple(
-        Row(
+        TableRow(
             (
                 Shown(WORDS[rule.state], tone=rule.state),
                 Shown(rule.limit),

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import RecordError
-from alignkit.record import Artifact, Cell, MatrixEntry, RunRecord
+from alignkit.record import Artifact, Cell, RunRecord
 from alignkit.record.packing import pack, script
-from alignkit.record.place import paths_of
+from alignkit.record.place import Place, Row
 from alignkit.report.image_order import ImageOrder
-from alignkit.report.matrix_view import column_of
 from alignkit.report.reproduce import cell_command, image_command
 from alignkit.text.names import Names
 
@@ -39,7 +38,7 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
     read = {cell.key: _predictions(cell.predictions, folder)
             for cell in record.cells if cell.predictions}  # fmt: skip
     order = ImageOrder.of(tables, read, record)
-    aligned = {(cell.trained_with, cell.seed): cell for cell in record.cells if cell.aligned}
+    aligned = {(cell.row, cell.seed): cell for cell in record.cells if cell.aligned}
     labels = order.labels(read)
     names = Names(record.paths)
     return {
@@ -67,10 +66,10 @@ def pair_name(reference: str, candidate: str) -> str:
 
 def _cells(record: RunRecord, names: Names, read: dict[str, Predictions]) -> list[dict[str, Any]]:
     """Every matrix entry with predictions, so that any two of a row make a comparison."""
-    keys: dict[tuple[str, str, str, str], dict[str, str]] = {}
+    keys: dict[Place, dict[str, str]] = {}
     for cell in record.cells:
         if cell.key in read:
-            keys.setdefault(_place(cell), {})[str(cell.seed)] = cell.key
+            keys.setdefault(cell.place, {})[str(cell.seed)] = cell.key
     return [
         {
             "entry": index,
@@ -78,12 +77,12 @@ def _cells(record: RunRecord, names: Names, read: dict[str, Predictions]) -> lis
             "path": entry.evaluated_with,
             "backend": entry.backend,
             "precision": entry.precision,
-            "column": "/".join(column_of(entry)),
+            "column": str(entry.column),
             "title": f"{names.short(entry.evaluated_with)}, {entry.backend} {entry.precision}",
-            "keys": keys[_place(entry)],
+            "keys": keys[entry.place],
         }
         for index, entry in enumerate(record.matrix)
-        if _place(entry) in keys
+        if entry.place in keys
     ]
 
 
@@ -91,23 +90,24 @@ def _comparisons(
     record: RunRecord,
     names: Names,
     read: dict[str, Predictions],
-    aligned: dict[tuple[str, int], Cell],
+    aligned: dict[tuple[Row, int], Cell],
 ) -> list[dict[str, Any]]:
-    cells: dict[tuple[str, str, str, str], list[list[str]]] = {}
+    cells: dict[Place, list[list[str]]] = {}
     for cell in record.cells:
-        reference = aligned.get((cell.trained_with, cell.seed))
+        reference = aligned.get((cell.row, cell.seed))
         if cell.key in read and reference and reference.key in read:
-            cells.setdefault(_place(cell), []).append([reference.key, cell.key])
+            cells.setdefault(cell.place, []).append([reference.key, cell.key])
     measured = {pair_name(each.reference, each.candidate) for each in record.images}
     return [
-        _comparison(record, names, measured, index) | {"seeds": cells[_place(entry)]}
+        _comparison(record, names, measured, index) | {"seeds": cells[entry.place]}
         for index, entry in enumerate(record.matrix)
-        if not entry.aligned and _place(entry) in cells
+        if not entry.aligned and entry.place in cells
     ]
 
 
 def _comparison(record: RunRecord, names: Names, measured: set[str], index: int) -> dict[str, Any]:
     entry = record.matrix[index]
+    preprocesses = entry.row.preprocesses
     trained, evaluated = names.short(entry.trained_with), names.short(entry.evaluated_with)
     return {
         "entry": index,
@@ -115,14 +115,10 @@ def _comparison(record: RunRecord, names: Names, measured: set[str], index: int)
         "title": f"{trained} → {evaluated}, {entry.backend} {entry.precision}",
         "backend": entry.backend,
         "precision": entry.precision,
-        "pair": _pair(paths_of(entry.trained_with)[0], entry.evaluated_with, measured),
-        "paths": list(dict.fromkeys([*paths_of(entry.trained_with), entry.evaluated_with])),
+        "pair": _pair(preprocesses[0], entry.evaluated_with, measured),
+        "paths": list(dict.fromkeys([*preprocesses, entry.evaluated_with])),
         "command": cell_command(record.command, entry),
     }
-
-
-def _place(cell: Cell | MatrixEntry) -> tuple[str, str, str, str]:
-    return cell.trained_with, cell.evaluated_with, cell.backend, cell.precision
 
 
 def _pair(trained: str, evaluated: str, measured: set[str]) -> str:

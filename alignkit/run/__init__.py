@@ -17,32 +17,26 @@ from alignkit.attribute.plan import attribute_paths
 from alignkit.controls import verify
 from alignkit.experiment.experiment import Experiment
 from alignkit.outcome import Measured
-from alignkit.plan import Plan, make_plan
-from alignkit.plan.attribution import planned_attributions
-from alignkit.plan.narrow import choose_cells
-from alignkit.plan.preparation import preparations
-from alignkit.plan.rekey import settle, settle_stored
-from alignkit.plan.sets import prepare_sets, training_images
+from alignkit.plan import Plan
+from alignkit.plan.forecast import planned_work
+from alignkit.plan.rekey import keyed_plan, rekey_for_images
 from alignkit.predict.cells import predict_cells
-from alignkit.progress import Progress
-from alignkit.rank import ALONE, Rank
+from alignkit.prepare.sets import prepare_sets
 from alignkit.record import RunRecord
 from alignkit.record.document import read_record, write_record
 from alignkit.run.advise import advise, advised_plan
 from alignkit.run.assemble import Findings, assemble_record
 from alignkit.run.pixel_comparison import compare_paths
 from alignkit.train.trainings import train_models
-from alignkit.workspace import PlannedWork, Workspace
+from alignkit.workspace import Context, Workspace
 
 
 def run_experiment(
     experiment: Experiment,
-    workspace: Workspace,
+    context: Context,
     *,
-    progress: Progress,
     fresh: bool = False,
     cells: Sequence[str] = (),
-    rank: Rank = ALONE,
 ) -> tuple[RunRecord, Path]:
     """Do everything a plan holds and write its record; returns it and the run's folder.
 
@@ -52,52 +46,53 @@ def run_experiment(
     `ConfigError` for a cell that is none of the plan's.
     Images without labels are `alignkit.gate.check.run_or_check`'s.
     """
-    plan = choose_cells(make_plan(experiment, ranks=rank.world), cells)
+    workspace = context.workspace
+    plan = keyed_plan(experiment, workspace, cells=cells, ranks=context.rank.world)
     folder = workspace.run_folder(experiment.name, plan.key)
     with workspace.lock(folder):
         if fresh:
             forget(plan, workspace)
         elif finished := finished_record(plan, folder):
-            progress.note(f"everything is cached: {folder}")
+            context.progress.note(f"everything is cached: {folder}")
             return finished, folder
-        record = carry_out(plan, workspace, folder, progress, rank)
+        record = carry_out(plan, folder, context)
         write_record(record, folder)
     return record, folder
 
 
-def carry_out(
-    plan: Plan, workspace: Workspace, folder: Path, progress: Progress, rank: Rank = ALONE
-) -> RunRecord:
+def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     """The stages: values in, values out."""
     started, clock = datetime.now(UTC), time.monotonic()
-    _fetch_weights(plan, workspace)
-    advice = () if plan.cells else advise(plan, workspace, progress)
+    _fetch_weights(plan, context.workspace)
+    advice = () if plan.cells else advise(plan, context)
     whole = advised_plan(plan, advice)
-    sets = prepare_sets(whole, workspace, progress)
-    used = [sets.train.ids[index] for index in training_images(whole, sets)]
-    whole = settle(whole, used, len(sets.train))
-    trained = train_models(whole, sets, workspace, progress, rank, folder)
-    predicted = predict_cells(whole, trained, sets, workspace, progress, rank)
-    compared = compare_paths(plan, sets, workspace, progress)
+    data = whole.data
+    sets = prepare_sets(
+        whole.preprocesses, data.training(), data.evaluation(), context, trains=whole.trains
+    )
+    used = [sets.train.ids[index] for index in sets.trained_on]
+    whole = rekey_for_images(whole, used, len(sets.train))
+    trained = train_models(whole, sets, context, folder)
+    predicted = predict_cells(whole, trained, sets, context)
+    compared = compare_paths(plan.preprocesses, sets, context)
     checkpoints = {
         each.training.key: each.ended.value for each in trained if isinstance(each.ended, Measured)
     }
-    attributed = attribute_paths(plan, checkpoints, predicted, sets, workspace, progress)
-    flipped = flipped_kinds(plan, predicted, sets, progress)
-    controls = verify(plan, trained, predicted, sets, workspace, progress)
+    attributed = attribute_paths(plan, checkpoints, predicted, sets, context)
+    flipped = flipped_kinds(plan, predicted, sets, context.progress)
+    controls = verify(plan, trained, predicted, sets, context)
     found = Findings(
-        whole, plan.key, advice, sets, trained, predicted, compared, attributed, flipped, controls
+        whole, advice, sets, trained, predicted, compared, attributed, flipped, controls
     )
     return assemble_record(found, folder, started=started, seconds=time.monotonic() - clock)
 
 
 def _fetch_weights(plan: Plan, workspace: Workspace) -> None:
     """Ask once for what trainings begin with, before any other work; raises if it is not here."""
-    recipe = plan.experiment.content.train
-    if not recipe.pretrained:
-        return
-    trainings = settle_stored(plan, workspace).trainings
-    if any(not workspace.stored("trainings", each.key) for each in trainings):
+    recipe = plan.recipe
+    if recipe.pretrained and any(
+        not workspace.stored("trainings", each.key) for each in plan.trainings
+    ):
         from alignkit.models.pretrained import read_pretrained
 
         read_pretrained(recipe.pretrained, recipe.model)
@@ -119,8 +114,10 @@ def finished_record(plan: Plan, folder: Path) -> RunRecord | None:
 
 
 def forget(plan: Plan, workspace: Workspace) -> None:
-    """Discard what is stored of all that `alignkit plan` lists, so that it is done again."""
-    plan = settle_stored(plan, workspace)
-    doomed: list[PlannedWork] = [*preparations(plan), *plan.trainings, *plan.evaluations]
-    for each in (*doomed, *plan.comparisons, *planned_attributions(plan)):
-        workspace.discard(each.kind, each.key)
+    """Discard what is stored of all that `alignkit plan` lists, so that it is done again.
+
+    The plan is one of `keyed_plan`'s.
+    """
+    for works in planned_work(plan).values():
+        for each in works:
+            workspace.discard(each.kind, each.key)

@@ -19,7 +19,7 @@ from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.plan import Plan, make_plan
 from alignkit.record import AdviceFacts
 from alignkit.version import ADVICE_LAYERS, code_version
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context
 
 if TYPE_CHECKING:
     from alignkit.match import Match
@@ -32,23 +32,25 @@ if TYPE_CHECKING:
 ALREADY = "what the models are trained with comes nearest already"
 
 
-def advise(plan: Plan, workspace: Workspace, progress: Progress) -> tuple[AdviceFacts, ...]:
+def advise(plan: Plan, context: Context) -> tuple[AdviceFacts, ...]:
     """One advice for each path it is asked for, or the reason why there is none."""
-    option = plan.experiment.content.advise
+    option = plan.advise
     if option is None:
         return ()
-    samples = _searched(plan.experiment.content.data.training(), option.images)
+    samples = _searched(plan.data.training(), option.images)
     served = [
-        path
-        for path in plan.experiment.paths[1:]
-        if path.name in option.served_by or not option.served_by
+        preprocess
+        for preprocess in plan.preprocesses[1:]
+        if preprocess.name in option.served_by or not option.served_by
     ]
-    reference = plan.experiment.reference
-    return tuple(_advice(each, reference, samples, option, workspace, progress) for each in served)
+    return tuple(_advice(each, plan.reference, samples, option, context) for each in served)
 
 
 def advised_plan(plan: Plan, advice: Sequence[AdviceFacts]) -> Plan:
-    """The plan with every advised path: trained with, where training is to change, and served."""
+    """The plan with every advised path: trained with, where training is to change, and served.
+
+    Its key is that of the plan without them: the record of a run is found by what was asked for.
+    """
     import yaml
 
     options = {
@@ -58,13 +60,11 @@ def advised_plan(plan: Plan, advice: Sequence[AdviceFacts]) -> Plan:
     }
     if not options:
         return plan
-    content = plan.experiment.content
-    paths = {**content.preprocess, **options}
-    more = replace(plan.experiment, content=content.model_copy(update={"preprocess": paths}))
-    whole = make_plan(more, ranks=plan.ranks)
+    whole = make_plan(plan.experiment.with_paths(options), ranks=plan.ranks)
     served_only = {each.advised for each in advice if each.change == "serving"}
     return replace(
         whole,
+        key=plan.key,
         trainings=tuple(
             each for each in whole.trainings if each.preprocess.name not in served_only
         ),
@@ -89,8 +89,7 @@ def _advice(
     reference: Preprocess,
     samples: Samples,
     option: AdviseOption,
-    workspace: Workspace,
-    progress: Progress,
+    context: Context,
 ) -> AdviceFacts:
     """What is stored of this search, or the search."""
     parts = {
@@ -102,12 +101,12 @@ def _advice(
     }
 
     def search(folder: Path) -> None:
-        facts = _search(served, reference, samples, option, progress)
+        facts = _search(served, reference, samples, option, context.progress)
         (folder / "advice.json").write_text(facts.model_dump_json())
 
     label = f"advise for {served.name}"
     try:
-        return workspace.keep("comparisons", parts, label, search, _read)
+        return context.workspace.keep("comparisons", parts, label, search, _read)
     except WorkspaceError:
         raise
     except AlignkitError as error:  # another run may find more: this is not stored
@@ -129,7 +128,7 @@ def _search(
     from alignkit.match.target import path_target
     from alignkit.progress import advancing
 
-    target = path_target(served if option.change == "training" else reference, samples)
+    target = path_target(served if option.change == "training" else reference)
     names, chosen = _choices(target, option)
     detail = f"{len(chosen)} configurations for {served.name}"
     with progress.stage("advise", len(samples), detail) as stage:

@@ -31,7 +31,6 @@ from alignkit.record import (
     RunRecord,
     WorstImage,
 )
-from alignkit.record.place import is_row_of
 from alignkit.run.mitigation import Outcomes, check_advice
 from alignkit.run.pixel_comparison import worst_images
 from alignkit.version import __version__
@@ -40,8 +39,8 @@ from alignkit.workspace import write_atomically
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
     from alignkit.plan import Plan
-    from alignkit.plan.sets import Sets
     from alignkit.predict.cells import Predicted
+    from alignkit.prepare.sets import Sets
     from alignkit.run.pixel_comparison import Comparison
     from alignkit.train.trainings import Trained
 
@@ -52,8 +51,6 @@ class Findings:
 
     plan: Plan
     """With the advised paths."""
-    key: str
-    """Of the plan without them."""
     advice: tuple[AdviceFacts, ...]
     sets: Sets
     trained: Sequence[Trained]
@@ -63,11 +60,6 @@ class Findings:
     flipped: tuple[FlippedFacts, ...]
     controls: tuple[Control, ...]
 
-    @property
-    def resamples(self) -> int:
-        """Behind each interval."""
-        return self.plan.experiment.content.evaluate.resamples
-
 
 def assemble_record(
     found: Findings, folder: Path, *, started: datetime, seconds: float
@@ -76,19 +68,19 @@ def assemble_record(
 
     Parquet files and pictures are written into ``folder``.
     """
-    experiment, resamples = found.plan.experiment, found.resamples
+    plan, resamples = found.plan, found.plan.resamples
     evidence = _evidence(found, folder)
     matrix = tuple(evidence.matrix)
     trainings = tuple(training_facts(each, folder) for each in found.trained)
     floors = floor_facts(found.predicted)
     curves = size_curves(found.predicted, matrix, trainings, resamples=resamples)
     judged = evidence.without(each.advised for each in found.advice)
-    outcomes = Outcomes(found.plan, found.predicted, matrix, found.attributed)
+    outcomes = Outcomes(plan, found.predicted, matrix, found.attributed)
     return RunRecord(
         **_circumstances(found, started, seconds),
-        data=data_facts(found.plan, found.sets),
+        data=data_facts(plan, found.sets),
         paths=tuple(evidence.paths),
-        coverage=coverage_facts(found.plan, found.sets),
+        coverage=coverage_facts(plan.preprocesses, found.sets),
         trainings=trainings,
         cells=tuple(evidence.cells),
         matrix=matrix,
@@ -96,7 +88,7 @@ def assemble_record(
         controls=found.controls,
         pixels=tuple(evidence.pixels),
         worst=_worst(found, folder),
-        verdict=judge(experiment.content.gate, judged, controls=found.controls),
+        verdict=judge(plan.gate, judged, controls=found.controls),
         attributions=found.attributed,
         flipped=found.flipped,
         advice=check_advice(found.advice, outcomes, resamples=resamples),
@@ -104,21 +96,19 @@ def assemble_record(
         images=tuple(_image_table(comparison, folder) for comparison in found.compared),
         training_sizes=curves,
         mixes=mix_facts(found.predicted, matrix, resamples=resamples),
-        published=published_facts(
-            experiment.content.published, matrix=matrix, floors=floors, curves=curves
-        ),
+        published=published_facts(plan.published, matrix=matrix, floors=floors, curves=curves),
         row_pairs=row_pairs(found.predicted, resamples=resamples),
     )
 
 
 def _evidence(found: Findings, folder: Path) -> Evidence:
-    options = found.plan.experiment.content.preprocess
+    entries, resamples = found.plan.experiment.entries, found.plan.resamples
     return Evidence(
-        matrix=matrix_facts(found.predicted, resamples=found.resamples),
-        cells=cell_facts(found.predicted, folder, resamples=found.resamples),
+        matrix=matrix_facts(found.predicted, resamples=resamples),
+        cells=cell_facts(found.predicted, folder, resamples=resamples),
         pixels=[stage for comparison in found.compared for stage in comparison.stages],
         coverage_diffs=[comparison.coverage for comparison in found.compared],
-        paths=[path_facts(path, options[path.name].preset) for path in found.plan.experiment.paths],
+        paths=[path_facts(each, entries[each.name].preset) for each in found.plan.preprocesses],
         attributions=found.attributed,
     )
 
@@ -129,7 +119,7 @@ def _circumstances(found: Findings, started: datetime, seconds: float) -> dict[s
         "alignkit": __version__,
         "name": experiment.name,
         "question": experiment.question,
-        "key": found.key,
+        "key": found.plan.key,
         "command": command(experiment, found.plan.cells),
         "yaml": experiment.text,
         "overrides": experiment.overrides,
@@ -170,7 +160,7 @@ def _worst(found: Findings, folder: Path) -> tuple[WorstImage, ...]:
             sets.evaluated(comparison.candidate),
             sets.evaluation,
             folder,
-            count=found.plan.experiment.content.report.worst,
+            count=found.plan.worst,
             flipped=_flips(found.predicted, comparison.reference, comparison.candidate),
         )
     return tuple(shown)
@@ -181,13 +171,13 @@ def _flips(predicted: Sequence[Predicted], reference: str, candidate: str) -> Ca
 
     Each in the runtime of its aligned cell.
     """
-    row = [each for each in predicted if is_row_of(each.evaluation.training.row, reference)]
+    row = [each for each in predicted if each.evaluation.training.row.is_only(reference)]
     aligned = {each.evaluation.training.key: each for each in row if each.evaluation.aligned}
     homes = [(aligned[each.evaluation.training.key], each) for each in row]
     pairs = [
         (_classes(home), _classes(each))
         for home, each in homes
-        if each.evaluation.evaluated_with == candidate
+        if each.evaluation.place.column.preprocess == candidate
         and each.evaluation.runtime == home.evaluation.runtime
         and isinstance(home.ended, Measured)
         and isinstance(each.ended, Measured)

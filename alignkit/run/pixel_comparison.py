@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 from alignkit.compare import StageDiffs, compare_preprocess
 from alignkit.compare.image_table import write_image_table
 from alignkit.compare.pixel_facts import coverage_diff, pixel_stages
-from alignkit.plan import Plan
 from alignkit.plan.pixel_comparison import PixelComparison
-from alignkit.plan.sets import Sets
+from alignkit.prepare.sets import Sets
 from alignkit.preprocess import Preprocess
-from alignkit.progress import Progress, advancing
+from alignkit.progress import advancing
 from alignkit.record import CoverageDiff, PixelStage, WorstImage
 from alignkit.record.pictures import write_worst
 from alignkit.samples import Samples
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.prepare import Prepared
@@ -115,16 +114,19 @@ def worst_images(
 
 
 def compare_paths(
-    plan: Plan, sets: Sets, workspace: Workspace, progress: Progress
+    preprocesses: Sequence[Preprocess], sets: Sets, context: Context
 ) -> tuple[Comparison, ...]:
     """The reference path against every other, stage by stage, over the evaluation images."""
-    reference = plan.experiment.reference
+    reference, *candidates = preprocesses
     compared = []
-    for candidate in plan.experiment.paths[1:]:
+    for candidate in candidates:
         if sets.usable(reference.name, "eval") and sets.usable(candidate.name, "eval"):
             detail = f"{reference.name} with {candidate.name}"
             images = sets.evaluation
-            with progress.stage("compare", len(images), detail) as stage:
-                told = advancing(stage)
-                compared.append(compare_stored(reference, candidate, images, workspace, told))
+            with context.progress.stage("compare", len(images), detail) as stage:
+                compared.append(
+                    compare_stored(
+                        reference, candidate, images, context.workspace, advancing(stage)
+                    )
+                )
     return tuple(compared)

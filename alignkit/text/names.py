@@ -8,15 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import PathFacts
-from alignkit.record.place import paths_of
+from alignkit.record.place import Row
 
-METRICS = {
+LABELS = {
     "recall.macro": "Macro recall",
     "precision.macro": "Macro precision",
     "top1": "Top-1 accuracy",
     "churn": "Churn",
+    "pixels": "Pixels",
+    "logits": "Logits",
+    "pixels.decode": "Pixels, inside decode",
 }
+"""Name of a metric → how a reader is shown it."""
+MATRIX_METRICS = ("recall.macro", "precision.macro", "top1", "churn")
 """The metrics that have a matrix of their own, in the order of the page."""
+ACCURACIES = MATRIX_METRICS[:3]
+"""Those of them that are values of one cell; churn compares two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,7 @@ class Names:
         """The path of that name."""
         if name in self._known:
             return self._known[name]
-        known = [self._known[path] for path in paths_of(name) if path in self._known]
+        known = [self._known[path] for path in Row.parse(name).preprocesses if path in self._known]
         return PathName(name, "; ".join(path.note for path in known if path.note))
 
     def short(self, name: str) -> str:

@@ -80,7 +80,7 @@ def log_csv(epochs: Sequence[Epoch]) -> str:
 
 def _name(training: Training) -> str:
     # a row's name has spaces and a percent sign, which links do not take
-    row = re.sub(r"[^\w.+=-]+", "_", training.row)
+    row = re.sub(r"[^\w.+=-]+", "_", str(training.row))
     return f"{row}-seed{training.seed}"
 
 

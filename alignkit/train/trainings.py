@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.experiment.recipe import Recipe
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.outcome import Outcome, Skipped, capture
 from alignkit.plan import Plan, Training
-from alignkit.plan.sets import Sets, training_images
-from alignkit.progress import Progress
-from alignkit.rank import ALONE, Rank
+from alignkit.prepare.sets import Sets
 from alignkit.record import Epoch
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +30,16 @@ class Trained:
 def train_models(
     plan: Plan,
     sets: Sets,
-    workspace: Workspace,
-    progress: Progress,
-    rank: Rank = ALONE,
+    context: Context,
     folder: Path | None = None,
 ) -> tuple[Trained, ...]:
     """Run every training of the plan, on the images that every usable path decoded.
 
     Their logs grow in a run's ``folder``.
     """
-    indices = training_images(plan, sets)
+    indices = sets.trained_on
     return tuple(
-        Trained(
-            each, _train(each, plan, sets, indices, workspace, progress, rank, folder), len(indices)
-        )
+        Trained(each, _train(each, plan.recipe, sets, indices, context, folder), len(indices))
         for each in plan.trainings
     )
 
@@ -61,12 +56,10 @@ def _without_training(training: Training, sets: Sets) -> Outcome[Checkpoint] | N
 
 def _train(
     training: Training,
-    plan: Plan,
+    recipe: Recipe,
     sets: Sets,
     indices: npt.NDArray[np.int64],
-    workspace: Workspace,
-    progress: Progress,
-    rank: Rank,
+    context: Context,
     folder: Path | None,
 ) -> Outcome[Checkpoint]:
     from alignkit.train import train
@@ -76,9 +69,9 @@ def _train(
         return ended
     usable = (sets.usable(path.name, "train") for path in training.paths)
     prepared, *others = (each for each in usable if each is not None)
-    recipe = plan.experiment.content.train
+    title = training.label.removeprefix("train ")
     with (
-        progress.stage("train", recipe.epochs, training.label.removeprefix("train ")) as stage,
+        context.progress.stage("train", recipe.epochs, title) as stage,
         growing_log(training, folder) as log,
     ):
 
@@ -96,9 +89,9 @@ def _train(
                 labels=sets.train.labels,
                 ids=sets.train.ids,
                 classes=sets.train.classes,
-                workspace=workspace,
+                workspace=context.workspace,
                 progress=report,
                 others=others,
-                rank=rank,
+                rank=context.rank,
             )
         )

@@ -87,7 +87,7 @@ def test_metrics_that_another_approval_changed_meanwhile_are_not_overwritten(fol
 def measured(before, top1):
     (line,) = baseline().metrics.values()
     line = line.model_copy(update={"metrics": {"top1": top1}})
-    return Baseline(before.head, dict(before.lines), {line.key: line})
+    return Baseline(before.head, dict(before.lines), {line.place: line})
 
 
 def _approve_one(folder, number):

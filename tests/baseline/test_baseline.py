@@ -32,7 +32,7 @@ def baseline(*lines: StageLine, environment: dict[str, str] = HERE) -> Baseline:
                 data="d", lines=0)  # fmt: skip
     metric = MetricLine(trained_with="a", evaluated_with="b", backend="torch", precision="fp32",
                         metrics={"top1": 0.5, "recall.macro": None})  # fmt: skip
-    return Baseline(head, {each.key: each for each in lines}, {metric.key: metric})
+    return Baseline(head, {each.key: each for each in lines}, {metric.place: metric})
 
 
 @pytest.fixture

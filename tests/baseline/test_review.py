@@ -81,7 +81,7 @@ def test_what_models_predict_is_told_with_the_command_that_approves_it():
     before = baseline()
     (line_,) = before.metrics.values()
     after = line_.model_copy(update={"metrics": {"top1": 0.4375, "recall.macro": None}})
-    now = Baseline(before.head, metrics={after.key: after})
+    now = Baseline(before.head, metrics={after.place: after})
     assert list(model_lines(metric_changes(before, now), Path("gate.yaml"))) == [
         (
             "# trained with a, served with b in torch fp32: predictions changed; "

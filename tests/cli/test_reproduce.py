@@ -13,7 +13,7 @@ from alignkit.record.document import read_record
 from alignkit.report import render
 from alignkit.report.reproduce import cell_command, cell_option, image_command
 from alignkit.run import run_experiment
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 from tests.photos import encoded, photo
 
 EXPERIMENT = """\
@@ -43,7 +43,7 @@ def run(tmp_path_factory):
     file = home / "small.yaml"
     file.write_text(EXPERIMENT.format(root=home / "data"))
     experiment = load_experiment(file, ["train.epochs=1"])
-    record, folder = run_experiment(experiment, Workspace(home / "reports"), progress=NoProgress())
+    record, folder = run_experiment(experiment, Context(Workspace(home / "reports"), NoProgress()))
     render(folder)
     return record, folder
 

@@ -24,12 +24,12 @@ def runs(monkeypatch, tmp_path, record) -> dict:
     outcomes: dict = {}
     done: list = []
 
-    def run_or_check(experiment, workspace, *, progress, fresh=False, cells=(), rank=None):
-        done.append((experiment.name, workspace.root, fresh))
+    def run_or_check(experiment, context, *, fresh=False, cells=()):
+        done.append((experiment.name, context.workspace.root, fresh))
         outcome = outcomes.get(experiment.name, 0)
         if isinstance(outcome, BaseException):
             raise outcome
-        with progress.stage("train", 1) as stage:
+        with context.progress.stage("train", 1) as stage:
             stage.advance()
         verdict = record.verdict.model_copy(update={"exit_code": outcome})
         return record.model_copy(update={"name": experiment.name, "verdict": verdict}), tmp_path

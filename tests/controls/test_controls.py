@@ -12,7 +12,7 @@ from alignkit.controls import check_identity, check_learned, check_same_inputs, 
 from alignkit.outcome import Measured
 from alignkit.predict.cells import Predicted
 from alignkit.progress import NoProgress
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 from tests.controls.photographs import opencv_path, photographs
 
 
@@ -97,10 +97,10 @@ def test_a_check_that_ends_in_an_error_is_a_failed_control_and_the_others_are_ma
     evaluation = SimpleNamespace(aligned=True, training=training, preprocess=path)
     answer = SimpleNamespace(predictions=answers(labels, labels), inputs="a")
     lost = SimpleNamespace(ended=Measured(SimpleNamespace(weights=tmp_path / "gone")))
-    plan = SimpleNamespace(experiment=SimpleNamespace(reference=path))  # says no batch size
+    plan = SimpleNamespace(reference=path)  # says no batch size
     sets = SimpleNamespace(evaluation=photographs())
     cells = [Predicted(evaluation, Measured(answer))]
-    controls = verify(plan, [lost], cells, sets, Workspace(tmp_path), NoProgress())
+    controls = verify(plan, [lost], cells, sets, Context(Workspace(tmp_path), NoProgress()))
     (failed,) = [each for each in controls if not each.passed]
     assert failed.name == "A/A: the same path twice"
     assert failed.observed.startswith("it ended in an error: AttributeError")

@@ -43,7 +43,7 @@ def test_the_imports_it_shows_load(tmp_path, monkeypatch):
     (tmp_path / "model" / "preprocessor_config.json").write_text(json.dumps(config))
     shown = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)[0]
     (tmp_path / "imports.yaml").write_text(shown)
-    paths = load_experiment(tmp_path / "imports.yaml").content.preprocess
+    paths = load_experiment(tmp_path / "imports.yaml").entries
     assert list(paths) == list(yaml.safe_load(shown)["preprocess"])
     assert {entry.build("x").size for entry in paths.values()} == {(224, 224)}
 

@@ -11,7 +11,7 @@ from alignkit.compare.predictions import Predictions
 from alignkit.experiment import load_experiment
 from alignkit.progress import NoProgress
 from alignkit.run import run_experiment
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 from tests.backends.model import trained_model
 from tests.endpoint.mlserver import serving
 
@@ -55,7 +55,7 @@ def run(tmp_path, patience="retries: 1", **ends):
         )
         found = load_experiment(file)
         record, folder = run_experiment(
-            found, Workspace(tmp_path / "reports"), progress=NoProgress()
+            found, Context(Workspace(tmp_path / "reports"), NoProgress())
         )
     return record.cells, folder
 

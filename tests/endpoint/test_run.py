@@ -14,7 +14,7 @@ from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
 from alignkit.progress import NoProgress
 from alignkit.run import run_experiment
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 from tests.backends.model import trained_model
 from tests.endpoint.faulty import faulty
 
@@ -43,7 +43,7 @@ def experiment(tmp_path, *backends: str, models: str = ONE):
 
 
 def run(found, tmp_path):
-    record, _ = run_experiment(found, Workspace(tmp_path / "reports"), progress=NoProgress())
+    record, _ = run_experiment(found, Context(Workspace(tmp_path / "reports"), NoProgress()))
     return record
 
 
@@ -116,7 +116,7 @@ def test_an_endpoint_is_asked_about_the_row_it_serves_alone(tmp_path):
     served = "{name: kserve, url: 'http://127.0.0.1:1', model: m, serves: other}"
     plan = make_plan(experiment(tmp_path, served, models=TWO))
     asked = {
-        each.training.row: each.skipped
+        str(each.training.row): each.skipped
         for each in plan.evaluations
         if each.runtime.name.startswith("kserve") and "not installed" not in each.skipped
     }

@@ -12,7 +12,7 @@ from alignkit.judge.evidence import Evidence
 from alignkit.judge.observe import slowdown
 from alignkit.progress import NoProgress
 from alignkit.record import LatencyFacts
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 from tests.gate_case import make_case
 
 QUIET = (10.0, 10.1, 10.2, 10.0, 10.1, 10.2, 10.0, 10.1, 10.2)
@@ -104,7 +104,9 @@ def test_every_side_is_timed_on_every_image_in_every_round(tmp_path, monkeypatch
     case = make_case(tmp_path)
     file = case.write("{metric: latency.preprocess.p95, fail: 1000}")
     before = time.perf_counter()
-    found = module.measure_latency(load_experiment(file, []), Workspace(case.reports), NoProgress())
+    found = module.measure_latency(
+        load_experiment(file, []), Context(Workspace(case.reports), NoProgress())
+    )
     took = 1000 * (time.perf_counter() - before)
     assert [(each.path, each.reference, each.images) for each in found] == [
         ("pillow", True, 5), ("opencv", False, 5),
@@ -119,4 +121,4 @@ def test_every_side_is_timed_on_every_image_in_every_round(tmp_path, monkeypatch
 def test_nothing_is_timed_unless_a_rule_asks(tmp_path):
     case = make_case(tmp_path)
     experiment = load_experiment(case.write("{preset: decode}"), [])
-    assert module.measure_latency(experiment, Workspace(case.reports), NoProgress()) == ()
+    assert module.measure_latency(experiment, Context(Workspace(case.reports), NoProgress())) == ()

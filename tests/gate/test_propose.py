@@ -8,7 +8,7 @@ from alignkit.gate import propose as module
 from alignkit.gate.check import check
 from alignkit.gate.propose import proposal_text, propose, rounded_up
 from alignkit.progress import NoProgress
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 from tests.gate_case import PATHS, make_case
 from tests.report.records import quickstart
 
@@ -31,7 +31,7 @@ def verdict(case, text, paths):
     file = case.write(paths=paths)
     file.write_text(file.read_text() + text)
     checked = check(
-        load_experiment(file), Workspace(case.reports), baselines=None, progress=NoProgress()
+        load_experiment(file), Context(Workspace(case.reports), NoProgress()), baselines=None
     )
     return checked.record.verdict
 

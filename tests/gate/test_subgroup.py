@@ -10,7 +10,7 @@ from alignkit.gate.check import check
 from alignkit.gate.subgroup import members
 from alignkit.progress import NoProgress
 from alignkit.samples import Samples
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 from tests.gate_case import PATHS, make_case
 from tests.photos import make_jpegs
 
@@ -26,7 +26,7 @@ def case(tmp_path):
 
 def checked(case, *rules, paths=NEAREST):
     experiment = load_experiment(case.write(*rules, paths=paths), [])
-    return check(experiment, Workspace(case.reports), baselines=None, progress=NoProgress()).record
+    return check(experiment, Context(Workspace(case.reports), NoProgress()), baselines=None).record
 
 
 def states(record, metric):
@@ -104,7 +104,7 @@ def test_a_models_subgroup_is_its_predictions_on_these_images(tmp_path):
         'gate: {rules: [{metric: churn, fail: 0.5, where: {class: "3"}}]}\n'
     )
     experiment = load_experiment(file, [])
-    done = check(experiment, Workspace(tmp_path / "r"), baselines=None, progress=NoProgress())
+    done = check(experiment, Context(Workspace(tmp_path / "r"), NoProgress()), baselines=None)
     (group,) = done.record.groups
     (entry,) = [e for e in group.matrix if (e.trained_with, e.evaluated_with) == ("opencv", "area")]
     changed = []

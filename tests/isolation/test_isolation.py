@@ -35,7 +35,7 @@ from tests.photos import encoded, photo
 
 TRAINED = Preprocess("train", OpenCVDecoder(), Resize(OpenCVResizer(), (16, 16)))
 GOOD = encoded(photo(height=24, width=32))
-MODULES = ("cv2", "alignkit.compare.pixel_diff", "tests.fatal_decoders")
+MODULES = ("cv2", "alignkit.studies.diff.images", "tests.fatal_decoders")
 
 
 def images(count, *marked):
@@ -49,8 +49,9 @@ def served(decoder):
 def facts(*candidates, given, processes=2, reference=TRAINED, seconds=3.0):
     work = DiffImages((reference, *map(served, candidates)), ssim=())
     limits = Limits(seconds, memory=256 << 20)
-    with Isolation(processes, limits=limits, modules=MODULES) as isolation:
-        return [fact for part in isolation.run(work, given) for fact in part.facts]
+    with Isolation() as isolation:
+        parts = isolation.run(work, given, processes=processes, limits=limits, modules=MODULES)
+        return [fact for part in parts for fact in part.facts]
 
 
 @pytest.mark.parametrize(
@@ -109,8 +110,8 @@ def test_many_fatal_images_in_a_row_all_fail():
 @pytest.fixture
 def crew():
     """All of its workers, one, have worked and are at rest."""
-    with Isolation(1) as isolation:
-        crew = _Crew(Pids(), 1, Limits(), isolation._zygote)
+    with Isolation() as isolation:
+        crew = _Crew(Pids(), 1, Limits(), isolation._started())
         list(crew.results(iter(images(1))))
         yield crew
         crew.dismiss()
@@ -153,8 +154,8 @@ def test_an_image_is_not_lost_for_one_before_it_that_returned_at_the_last_moment
         return float("inf")
 
     monkeypatch.setattr(WorkerProcess, "seconds", too_many_just_before_it_returns)
-    with Isolation(1) as isolation:
-        parts = list(isolation.run(LostPaths(), images(2 * IMAGES_A_TASK)))
+    with Isolation() as isolation:
+        parts = list(isolation.run(LostPaths(), images(2 * IMAGES_A_TASK), processes=1))
     assert raced == [True]
     assert [lost for part in parts for lost in part] == [()] * 2 * IMAGES_A_TASK
 
@@ -176,25 +177,25 @@ def test_a_library_whose_import_fails_is_told(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     work = DiffImages((TRAINED, TRAINED))
     with (
-        Isolation(1, modules=("crashing",)) as isolation,
+        Isolation() as isolation,
         pytest.raises(BackendError, match="cannot be started: crashed: SIGABRT: bad build"),
     ):
-        list(isolation.run(work, images(1)))
+        list(isolation.run(work, images(1), processes=1, modules=("crashing",)))
 
 
 def test_what_is_no_image_s_fault_is_raised():
-    with Isolation(1) as isolation:
+    with Isolation() as isolation:
         with pytest.raises(ConfigError, match="as it was"):
-            list(isolation.run(Raising(ConfigError("as it was")), images(1)))
+            list(isolation.run(Raising(ConfigError("as it was")), images(1), processes=1))
         with pytest.raises(WorkFailed, match=r"(?s)Traceback.*a defect"):
-            list(isolation.run(Raising(KeyError("a defect")), images(1)))
+            list(isolation.run(Raising(KeyError("a defect")), images(1), processes=1))
 
 
 def test_no_process_is_left_behind():
-    with Isolation(2) as isolation:
-        worker, zygote, interrupt = next(isolation.run(Pids(), images(100)))
+    with Isolation() as isolation:
+        worker, zygote, interrupt = next(isolation.run(Pids(), images(100), processes=2))
         assert interrupt is signal.SIG_IGN
-        assert len(set(isolation.run(Pids(), images(100)))) <= 2
+        assert len(set(isolation.run(Pids(), images(100), processes=2))) <= 2
     for pid in (worker, zygote):
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
@@ -208,6 +209,6 @@ def test_images_are_read_a_few_ahead_only():
             read.append(image.id)
             yield image
 
-    with Isolation(1) as isolation:
-        next(isolation.run(Pids(), reading()))
+    with Isolation() as isolation:
+        next(isolation.run(Pids(), reading(), processes=1))
     assert len(read) <= 5 * IMAGES_A_TASK

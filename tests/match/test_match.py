@@ -49,7 +49,7 @@ def photographs(count: int = 15):
 
 def found_for(path: Preprocess, **only: tuple[str, ...]) -> Match:
     samples = photographs()
-    target = path_target(path, samples)
+    target = path_target(path)
     only = {"decoders": BASE, "resizers": RESIZERS} | only
     return match(target, samples, range(len(samples)), configurations(target.geometry, **only))
 
@@ -94,7 +94,7 @@ def test_the_chroma_switch_is_found():
 
 def test_the_search_narrows_and_gives_what_trying_everything_gives():
     samples = photographs()
-    target = path_target(path_of("pillow-train", 96), samples)
+    target = path_target(path_of("pillow-train", 96))
     tried = configurations(target.geometry, decoders=BASE, resizers=RESIZERS)
     found = match(target, samples, range(len(samples)), tried)
     counts = [alive for _, alive in found.rungs]
@@ -180,7 +180,7 @@ def test_an_exact_match_is_said_to_be_one():
 
 def test_too_few_images_leave_nothing_to_check_on():
     samples = photographs().take(range(3))
-    target = path_target(path_of("pillow-train", 96), samples)
+    target = path_target(path_of("pillow-train", 96))
     found = match(target, samples, range(3), [Configuration(OpenCVDecoder(), PillowResizer())])
     assert found.holds is None
     assert found.unseen == 0
@@ -191,7 +191,7 @@ def test_a_configuration_that_cannot_prepare_what_the_target_can_is_out_of_the_r
     from tests.photos import make_pngs
 
     samples = samples_of([make_pngs()["rgb"]] * 3)
-    target = path_target(path_of("pillow-train", 32), samples)
+    target = path_target(path_of("pillow-train", 32))
     only = [
         Configuration(SimpleJPEGDecoder(), PillowResizer()),
         Configuration(OpenCVDecoder(), OpenCVResizer()),
@@ -205,7 +205,7 @@ def test_a_configuration_that_cannot_prepare_what_the_target_can_is_out_of_the_r
 def test_images_the_target_does_not_decode_are_left_out_by_name():
     good = [photographs().read(row) for row in range(4)]
     samples = samples_of([*good, b"no image"])
-    target = path_target(path_of("pillow-train", 96), samples)
+    target = path_target(path_of("pillow-train", 96))
     found = match(target, samples, range(5), [Configuration(OpenCVDecoder(), PillowResizer())])
     assert [name for name, _ in found.left_out] == ["4.jpg"]
     assert found.images + found.unseen == 4
@@ -240,7 +240,7 @@ def test_a_name_that_is_unknown_or_cannot_run_here_is_refused():
 
 def test_serving_options_bring_a_trained_stack_home():
     samples, names = photographs(), serving_options()
-    target = path_target(path_of("opencv-train", 96), samples)
+    target = path_target(path_of("opencv-train", 96))
     found = match(target, samples, range(len(samples)), list(names))
     first = names[found.winner.configurations[0]]
     assert "decode on the CPU" in first

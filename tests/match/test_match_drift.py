@@ -35,7 +35,7 @@ class Scripted:
 
 def with_model(resizers: tuple, model: object) -> Match:
     samples = photographs()
-    target = path_target(path_of("pillow-train", 32), samples)
+    target = path_target(path_of("pillow-train", 32))
     configurations = [Configuration(OpenCVDecoder(), each) for each in resizers]
     found = match(target, samples, range(len(samples)), configurations)
     asked = with_churn(found, target, samples, range(len(samples)), model)

@@ -28,7 +28,7 @@ from alignkit.progress import NoProgress
 from alignkit.report.form import Form
 from alignkit.report.write import write_report
 from alignkit.run import run_experiment
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 from tests.backends.model import trained_model
 
 DIGITS = tuple("0123456789")
@@ -254,8 +254,8 @@ def test_a_run_with_an_onnx_file_trains_nothing_and_measures_every_cell_it_can(f
     models = f"[{{name: mine, onnx: {files['onnx']}, preprocess: opencv}}]"
     file.write_text(OWN.format(models=models))
     experiment = load_experiment(file)
-    assert {each.row for each in make_plan(experiment).trainings} == {"opencv (model mine)"}
-    record, _ = run_experiment(experiment, Workspace(tmp_path / "reports"), progress=NoProgress())
+    assert {str(each.row) for each in make_plan(experiment).trainings} == {"opencv (model mine)"}
+    record, _ = run_experiment(experiment, Context(Workspace(tmp_path / "reports"), NoProgress()))
     states = {(cell.backend, cell.state, cell.unsuited) for cell in record.cells}
     assert states == {("torch", "skipped", True), ("onnxruntime", "measured", False)}
     assert {each.backend for each in record.matrix if each.unsuited} == {"torch"}
@@ -284,7 +284,7 @@ def test_models_of_several_kinds_are_measured_on_one_path_and_shown(files, tmp_p
     file.write_text(OWN.format(models=f"[{', '.join(models)}]"))
     experiment = load_experiment(file, ["evaluate.backends=[onnxruntime]"])
     workspace = Workspace(tmp_path / "reports")
-    record, folder = run_experiment(experiment, workspace, progress=NoProgress())
+    record, folder = run_experiment(experiment, Context(workspace, NoProgress()))
     assert {cell.state for cell in record.cells} == {"measured"}
     drift = {each.trained_with: each.drift for each in record.matrix if not each.aligned}
     assert set(drift) == {*(f"opencv (model {name})" for name in kinds), "pillow (model weights)"}
@@ -304,7 +304,7 @@ def test_a_model_is_described_by_its_own_path_where_the_reference_decodes_nothin
     file = tmp_path / "own.yaml"
     file.write_text(text.replace("models:", third, 1))
     experiment = load_experiment(file, ["evaluate.backends=[onnxruntime]"])
-    record, _ = run_experiment(experiment, Workspace(tmp_path / "reports"), progress=NoProgress())
+    record, _ = run_experiment(experiment, Context(Workspace(tmp_path / "reports"), NoProgress()))
     (found,) = record.flipped
     assert (found.reference, found.candidate) == ("pillow", "torchvision")
     assert found.images == 30
@@ -335,11 +335,11 @@ def test_what_a_run_did_with_a_given_model_is_cached_for_the_plan_and_done_again
     file.write_text(OWN.format(models=models))
     experiment = load_experiment(file, ["evaluate.backends=[onnxruntime]"])
     workspace = Workspace(tmp_path / "reports")
-    run_experiment(experiment, workspace, progress=NoProgress())
+    run_experiment(experiment, Context(workspace, NoProgress()))
     plan = make_plan(experiment)
     assert [each.state for each in forecast(plan, workspace).cells] == ["cached"] * 2
     before = {each.folder: each.stored for each in workspace.finished("cells")}
-    run_experiment(experiment, workspace, progress=NoProgress(), fresh=True)
+    run_experiment(experiment, Context(workspace, NoProgress()), fresh=True)
     after = {each.folder: each.stored for each in workspace.finished("cells")}
     assert before.keys() == after.keys()
     assert all(after[folder] > before[folder] for folder in before)

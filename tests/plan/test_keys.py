@@ -19,7 +19,7 @@ from alignkit.predict.build_variability import spread_stored
 from alignkit.progress import NoProgress
 from alignkit.run.advise import advise
 from alignkit.version import code_version
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 
 YAML = """\
 name: keys
@@ -74,7 +74,7 @@ def keys_of(plan: Plan, folder: Path) -> dict[str, str]:
     runtime = cell.runtime
     calibration = None
     if wanted := runtime.backend.calibration(runtime.precision):
-        images = plan.experiment.content.data.training()
+        images = plan.data.training()
         calibration = calibration_of(wanted, training.preprocess, images, ASKED)
     source = EngineSource(checkpoint, graph, calibration)
     (attribution,) = planned_attributions(plan)
@@ -85,7 +85,7 @@ def keys_of(plan: Plan, folder: Path) -> dict[str, str]:
         "cell": cell.key,
         "comparison": plan.comparisons[0].key,
         "attribution": attribution.key,
-        "advice": asked(advise, plan, ASKED, NoProgress()),
+        "advice": asked(advise, plan, Context(ASKED, NoProgress())),
         "export": exported,
         "engine": asked(build_engine, runtime.backend, source, runtime.precision, ASKED)
         if calibration

@@ -7,9 +7,9 @@ import pytest
 
 import alignkit.plan.memory
 from alignkit.experiment import load_experiment
+from alignkit.isolation import IMAGES_A_TASK, TASKS_A_WORKER
 from alignkit.plan import make_plan
 from alignkit.plan.memory import Memory, _group_rest, available_bytes, memory, worker_bytes
-from alignkit.prepare import AHEAD, CHUNK
 from tests.plan.test_plan import YAML
 
 
@@ -23,7 +23,7 @@ def test_caches_and_batches_are_bounded_by_float_arrays_of_their_shape(tmp_path)
     needed = memory(plan(tmp_path))
     assert needed.caches == np.empty((2 * (40 + 20), 48, 48, 3), np.float32).nbytes
     assert needed.batch == np.empty((250, 3, 48, 48), np.float32).nbytes
-    assert needed.workers % (AHEAD * CHUNK * 48 * 48 * 3 * 4) == 0
+    assert needed.workers % (TASKS_A_WORKER * IMAGES_A_TASK * 48 * 48 * 3 * 4) == 0
 
 
 def test_identical_paths_share_one_cache(tmp_path):

@@ -19,7 +19,7 @@ from alignkit.experiment import load_experiment
 from alignkit.models.user_model import UserModel
 from alignkit.progress import NoProgress
 from alignkit.run import run_experiment
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 
 REASONS = {
     "custom": r"cannot load the graph: .*my\.ops:Warp.* is not a registered function/op$",
@@ -114,7 +114,7 @@ def run(tmp_path_factory):
     backends = "onnxruntime, openvino" if find_spec("openvino") else "onnxruntime"
     file.write_text(YAML.format(models="\n".join(lines), backends=backends))
     record, _ = run_experiment(
-        load_experiment(file), Workspace(folder / "reports"), progress=NoProgress()
+        load_experiment(file), Context(Workspace(folder / "reports"), NoProgress())
     )
     return {
         (re.search(r"model (\w+)", c.trained_with)[1], c.backend): c for c in record.cells

@@ -18,7 +18,7 @@ from alignkit.preprocess.stage_mixtures import (
     StageMixtures,
     all_mixtures,
     differing_stages,
-    mix_stages,
+    make_stage_mixtures,
 )
 from alignkit.resizers.opencv import OpenCVResizer
 from tests.photos import TURNED
@@ -34,7 +34,7 @@ def tensor_of(path: Preprocess, encoded: bytes) -> np.ndarray:
 
 @pytest.mark.parametrize("stages", [("decode", "resize"), ("orient", "quantise", "colour"), ()])
 def test_every_hybrid_is_the_path_with_those_stages_replaced(stages):
-    mixed = mix_stages(REFERENCE, changed(*stages))
+    mixed = make_stage_mixtures(REFERENCE, changed(*stages))
     assert set(mixed.factors) == set(stages)
     wanted = all_mixtures(mixed.factors)
     for index in range(4):
@@ -55,7 +55,7 @@ def test_all_differing_stages_are_named_in_order():
 
 def test_a_decoder_that_turns_differs_in_decode_only_from_one_followed_by_orient(jpegs):
     turning = opencv(decode=TorchpipeDecoder())
-    mixed = mix_stages(opencv(orient=Orient("exif")), turning)
+    mixed = make_stage_mixtures(opencv(orient=Orient("exif")), turning)
     assert mixed.factors == ("decode",)
     for kind in TURNED:
         made = mixed.tensors(jpegs[kind], all_mixtures(mixed.factors))
@@ -63,7 +63,7 @@ def test_a_decoder_that_turns_differs_in_decode_only_from_one_followed_by_orient
 
 
 def test_a_turning_decoder_without_its_turn_is_the_reference_decoder(jpegs):
-    mixed = mix_stages(opencv(), opencv(decode=TorchpipeDecoder()))
+    mixed = make_stage_mixtures(opencv(), opencv(decode=TorchpipeDecoder()))
     assert mixed.factors == ("decode", "orient")
     for kind in TURNED:
         made = mixed.tensors(jpegs[kind], all_mixtures(mixed.factors))
@@ -73,7 +73,7 @@ def test_a_turning_decoder_without_its_turn_is_the_reference_decoder(jpegs):
 
 def test_resize_and_crop_that_need_each_other_are_swapped_together():
     cropped = opencv(resize=Resize(OpenCVResizer(), (40, 40), "shorter"), crop=Crop((32, 32)))
-    mixed = mix_stages(opencv(), cropped)
+    mixed = make_stage_mixtures(opencv(), cropped)
     assert mixed.factors == ("resize+crop",)
     (note,) = mixed.notes
     assert note.startswith("resize and crop are swapped together: shorter to 40x40 followed by no")
@@ -84,16 +84,16 @@ def test_resize_and_crop_that_need_each_other_are_swapped_together():
 
 def test_resize_and_crop_that_fit_are_swapped_apart():
     larger = opencv(resize=Resize(OpenCVResizer("area"), (32, 32)), crop=Crop((32, 32)))
-    assert mix_stages(opencv(), larger).factors == ("resize", "crop")
+    assert make_stage_mixtures(opencv(), larger).factors == ("resize", "crop")
 
 
 def test_paths_of_different_sizes_are_refused_with_both_sizes():
     with pytest.raises(ConfigError, match="'opencv' prepares 32x32 and 'opencv' 40x40"):
-        mix_stages(opencv(), opencv(resize=Resize(OpenCVResizer(), (40, 40))))
+        make_stage_mixtures(opencv(), opencv(resize=Resize(OpenCVResizer(), (40, 40))))
 
 
 def test_an_image_one_decoder_refuses_is_left_out_with_its_reason():
-    mixed = mix_stages(opencv(), opencv(decode=SimpleJPEGDecoder()))
+    mixed = make_stage_mixtures(opencv(), opencv(decode=SimpleJPEGDecoder()))
     left_out = mixed.tensors(b"GIF89a", all_mixtures(mixed.factors))
     assert isinstance(left_out, LeftOut)
     assert "cv2.imdecode gave no image" in left_out.reason
@@ -101,7 +101,7 @@ def test_an_image_one_decoder_refuses_is_left_out_with_its_reason():
 
 def test_decoder_switches_are_factors_of_their_own():
     both = replace(REFERENCE, decode=SimpleJPEGDecoder(chroma="nearest", dct="ifast"))
-    mixed = mix_stages(REFERENCE, both, decoder_switches=True)
+    mixed = make_stage_mixtures(REFERENCE, both, decoder_switches=True)
     assert set(mixed.factors) == {"decode.chroma", "decode.dct"}
     encoded = turned_photos().read(1)
     made = mixed.tensors(encoded, all_mixtures(mixed.factors))
@@ -110,7 +110,7 @@ def test_decoder_switches_are_factors_of_their_own():
 
 
 def test_decoders_of_two_libraries_have_no_common_switches():
-    mixed = mix_stages(REFERENCE, opencv_decoded(), decoder_switches=True)
+    mixed = make_stage_mixtures(REFERENCE, opencv_decoded(), decoder_switches=True)
     assert mixed.factors == ("decode",)
 
 
@@ -146,7 +146,7 @@ def test_work_hybrids_share_is_done_once(names, resizes, monkeypatch):
         resize=Resize(OpenCVResizer("area"), (32, 32)),
         quantise=Quantise("round"),
     )
-    mixed = mix_stages(opencv(decode=Counting(left)), candidate)
+    mixed = make_stage_mixtures(opencv(decode=Counting(left)), candidate)
     made = mixed.tensors(turned_photos().read(1), all_mixtures(mixed.factors))
     assert len(made) == 8
     assert Counting.counts == {left: 1, right: 1}
@@ -159,7 +159,7 @@ def test_the_whole_factorial_runs_each_stage_once_for_each_input_it_can_have(mon
     monkeypatch.setattr(
         StageMixtures, "apply", lambda *given: done.update([given[1]]) or plain(*given)
     )
-    mixed = mix_stages(REFERENCE, changed("decode", "resize", "quantise", "colour"))
+    mixed = make_stage_mixtures(REFERENCE, changed("decode", "resize", "quantise", "colour"))
     made = mixed.tensors(turned_photos().read(1), all_mixtures(mixed.factors))
     assert len({id(tensor) for tensor in made.values()}) == len(made) == 16
     assert done == {

@@ -46,10 +46,8 @@ def row_pairs(cells, made):
     rows = {}
     for cell in cells:
         if not cell.aligned:
-            place = (cell.evaluated_with, cell.backend, cell.precision)
-            rows.setdefault(cell.trained_with, {}).setdefault(place, {})[cell.seed] = made.get(
-                cell.key
-            )
+            column = rows.setdefault(cell.row, {}).setdefault(cell.column, {})
+            column[cell.seed] = made.get(cell.key)
     return tuple(pair for row in rows for pair in pairs_of(row, rows[row], resamples=200))
 
 

@@ -11,7 +11,7 @@ from alignkit.progress import NoProgress
 from alignkit.record import Estimate, MitigationFacts, RunRecord
 from alignkit.run import run_experiment
 from alignkit.run.mitigation import promise_kept
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 
 SMALL = """
 name: small
@@ -37,7 +37,7 @@ def written(folder, advise):
 
 def run(folder, advise):
     experiment = load_experiment(written(folder, advise))
-    return run_experiment(experiment, Workspace(folder / "reports"), progress=NoProgress())
+    return run_experiment(experiment, Context(Workspace(folder / "reports"), NoProgress()))
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_the_verdict_is_about_the_paths_of_the_experiment_alone(trained):
 def test_an_advised_run_is_not_done_twice(trained, tmp_path):
     record, folder = trained
     experiment = load_experiment(written(folder.parents[2], AREA))
-    again = run_experiment(experiment, Workspace(folder.parents[1]), progress=NoProgress())
+    again = run_experiment(experiment, Context(Workspace(folder.parents[1]), NoProgress()))
     assert again == (record, folder)
 
 
@@ -151,7 +151,7 @@ def test_what_is_nearest_already_is_not_advised_again(tmp_path):
                                     "{decode: pillow, resize: {name: opencv, size: 32}}")  # fmt: skip
     file.write_text(text)
     record, _ = run_experiment(
-        load_experiment(file), Workspace(tmp_path / "reports"), progress=NoProgress()
+        load_experiment(file), Context(Workspace(tmp_path / "reports"), NoProgress())
     )
     assert record.advice[0].reason == "what the models are trained with comes nearest already"
 

@@ -10,6 +10,7 @@ import pytest
 from alignkit.compare.predictions import Predictions
 from alignkit.outcome import Measured
 from alignkit.predict.cells import Predicted
+from alignkit.record.place import Column, Place, Row
 from alignkit.run.assemble import _flips
 
 CLASSES = ("cat", "dog", "truck")
@@ -28,11 +29,11 @@ def cell(
     """Of one image, by a model trained with opencv; ``home`` is the runtime of its aligned cell."""
     outputs = [np.nan] * 3 if said is None else [float(said == each) for each in CLASSES]
     found = Predictions(("a",), np.zeros(1, np.int64), np.array([outputs], np.float32), CLASSES)
-    row = f"opencv (model {model})" if model else "opencv"
+    row = Row(("opencv",), model=model)
     evaluation = SimpleNamespace(
         training=SimpleNamespace(key=key, row=row, given=model or None, seed=0),
         aligned=path == "opencv" and runtime == home,
-        evaluated_with=path,
+        place=Place(row, Column(path, runtime, "fp32")),
         runtime=runtime,
     )
     return Predicted(evaluation, Measured(SimpleNamespace(predictions=found)))

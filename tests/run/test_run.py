@@ -19,15 +19,16 @@ from alignkit.experiment import load_experiment
 from alignkit.outcome import Measured
 from alignkit.plan import Plan, make_plan
 from alignkit.plan.forecast import forecast
-from alignkit.plan.sets import prepare_sets
+from alignkit.plan.rekey import keyed_plan
 from alignkit.predict.cells import predict_cells
+from alignkit.prepare.sets import prepare_sets
 from alignkit.progress import NoProgress
 from alignkit.record import RunRecord
 from alignkit.record.document import read_record
 from alignkit.run import forget, run_experiment
 from alignkit.run.pixel_comparison import compare_paths
 from alignkit.train.trainings import train_models
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 from tests.photos import encoded, photo
 
 SMALL = """
@@ -54,7 +55,7 @@ def write_small(folder: Path, other: str = SURROGATE, epochs: int = 1, seeds: st
 
 def run(file: Path, reports: Path, overrides: tuple[str, ...] = ()) -> tuple[RunRecord, Path]:
     experiment = load_experiment(file, overrides)
-    return run_experiment(experiment, Workspace(reports), progress=NoProgress())
+    return run_experiment(experiment, Context(Workspace(reports), NoProgress()))
 
 
 def settled(record: RunRecord) -> dict[str, object]:
@@ -163,7 +164,8 @@ def test_another_experiment_over_the_same_data_and_paths_preprocesses_nothing(
     finished, tmp_path, monkeypatch
 ):
     _, folder = finished
-    workspace, quiet = Workspace(folder.parents[1]), NoProgress()
+    workspace = Workspace(folder.parents[1])
+    context = Context(workspace, NoProgress())
     recipe = ("name=second", "train.seeds=[7]", "train.optimiser=sgd", "train.learning_rate=0.1")
     plan = make_plan(load_experiment(write_small(tmp_path), recipe))
     expected = forecast(plan, workspace)
@@ -175,17 +177,18 @@ def test_another_experiment_over_the_same_data_and_paths_preprocesses_nothing(
         raise DataError("an image was decoded")
 
     monkeypatch.setattr("alignkit.preprocess.decode", refuse)
-    sets = prepare_sets(plan, workspace, quiet)
-    trained = train_models(plan, sets, workspace, quiet)
-    predicted = predict_cells(plan, trained, sets, workspace, quiet)
+    train, evaluation = plan.data.training(), plan.data.evaluation()
+    sets = prepare_sets(plan.preprocesses, train, evaluation, context, trains=True)
+    trained = train_models(plan, sets, context)
+    predicted = predict_cells(plan, trained, sets, context)
     assert {type(each.ended) for each in (*trained, *predicted)} == {Measured}
-    assert len(compare_paths(plan, sets, workspace, quiet)) == 1
+    assert len(compare_paths(plan.preprocesses, sets, context)) == 1
 
 
 def test_what_a_run_attributed_is_cached_for_the_plan(finished, tmp_path):
     experiment = load_experiment(write_small(tmp_path, seeds="[0, 1]"))
     reports = finished[1].parents[1]
-    outlooks = forecast(make_plan(experiment), Workspace(reports)).attributions
+    outlooks = forecast(keyed_plan(experiment, Workspace(reports)), Workspace(reports)).attributions
     assert [each.state for each in outlooks] == ["cached"]
 
 
@@ -295,7 +298,7 @@ def test_a_file_one_decoder_refuses_is_in_the_coverage_and_in_no_training(refuse
 
 def test_what_was_trained_without_an_image_is_cached_for_the_plan_and_done_again_afresh(refused):
     _, file, workspace = refused
-    plan = make_plan(load_experiment(file))
+    plan = keyed_plan(load_experiment(file), workspace)
     assert states(plan, workspace) == {"cached"}
     forget(plan, workspace)
     for kind in ("prepared", "trainings", "cells", "comparisons"):

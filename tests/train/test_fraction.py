@@ -7,7 +7,6 @@ import pytest
 
 from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
-from alignkit.record.place import paths_of, row_name
 from alignkit.train import read_log
 from alignkit.train.fraction import stratified
 from tests.run.test_run import run, write_small
@@ -54,17 +53,11 @@ def test_a_full_share_keeps_the_keys_and_pairs_never_mix_shares(tmp_path):
     plain = make_plan(load_experiment(file, ()))
     cube = make_plan(load_experiment(file, ("train.fractions=[1.0, 0.1]",)))
     assert {each.key for each in plain.trainings} < {each.key for each in cube.trainings}
-    assert [each.row for each in cube.trainings] == [
+    assert [str(each.row) for each in cube.trainings] == [
         "opencv", "other", "opencv (10 %)", "other (10 %)",
     ]  # fmt: skip
     assert len(cube.pairs) == 2
     assert all(each.reference.fraction == each.candidate.fraction for each in cube.pairs)
-
-
-@pytest.mark.parametrize("paths", [["a"], ["a", "b.c"]])
-@pytest.mark.parametrize("fraction", [1.0, 0.05, 0.125])
-def test_a_row_names_its_paths(paths, fraction):
-    assert paths_of(row_name(paths, fraction)) == tuple(paths)
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def test_a_mix_of_a_path_with_itself_trains_the_same_weights(tmp_path):
 def test_a_mix_is_a_further_row_compared_with_its_first_path(tmp_path):
     plan = make_plan(load_experiment(write_small(tmp_path), ("train.mix=[other, opencv]",)))
     mixed = [each for each in plan.evaluations if each.training.mix]
-    assert {each.training.row for each in mixed} == {"other+opencv (mix)"}
+    assert {str(each.training.row) for each in mixed} == {"other+opencv (mix)"}
     assert [each.preprocess.name for each in mixed if each.aligned] == ["other"]
     assert not any(pair.candidate.mix for pair in plan.pairs)
 

@@ -63,14 +63,7 @@ def _matrix(result: GateResult) -> Iterator[str]:
         for metric, estimate in found.items():
             if estimate.value is None:
                 continue
-            labels = _labels(
-                gate=result.name,
-                trained_with=entry.trained_with,
-                evaluated_with=entry.evaluated_with,
-                backend=entry.backend,
-                precision=entry.precision,
-                metric=metric,
-            )
+            labels = _labels(gate=result.name, **entry.place.fields, metric=metric)
             yield f"alignkit_drift{labels} {estimate.value:.9g}"
 
 

@@ -1,4 +1,4 @@
-"""One cell of an experiment → the two sides of a bisection: its reference runtime, and its own."""
+"""One cell of an experiment → the inputs of a bisection: its reference runtime, and its own."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.outcome import Measured, Skipped
-from alignkit.plan import Evaluation, Plan, make_plan
+from alignkit.plan import Evaluation, Plan
+from alignkit.plan.rekey import keyed_plan
 from alignkit.plan.runtime import Runtime
-from alignkit.plan.sets import Sets, prepare_sets
 from alignkit.predict.model_file import model_source
+from alignkit.prepare.sets import Sets, prepare_sets
 from alignkit.studies.bisect.graph import Layer, layers_of, load_graph
 from alignkit.studies.bisect.onnx_side import ONNXSide
 from alignkit.studies.bisect.runtime import require_followed
@@ -23,55 +24,55 @@ if TYPE_CHECKING:
     from alignkit.arrays import Batch
     from alignkit.experiment.experiment import Experiment
     from alignkit.models.checkpoint import EngineSource
-    from alignkit.progress import Progress
-    from alignkit.studies.bisect import Candidate, Side
-    from alignkit.workspace import Workspace
+    from alignkit.studies.bisect import BisectSide, Candidate
+    from alignkit.workspace import Context
 
-FORM = "TRAINED/EVALUATED/BACKEND/PRECISION"
+_FORM = "TRAINED/EVALUATED/BACKEND/PRECISION"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sides:
-    """What is to be compared."""
+class BisectInputs:
+    """Two sides and the layers to compare."""
 
-    reference: Side
+    reference: BisectSide
     candidate: Candidate
     layers: tuple[Layer, ...]
     model: str
     images: int
 
 
-def sides_of_cell(
+def inputs_from_cell(
     experiment: Experiment,
     cell: str,
     *,
     reference: Runtime | None,
     count: int,
-    workspace: Workspace,
-    progress: Progress,
-) -> Sides:
-    """The cell's model and images; what a run stored is used, what it did not is made.
+    context: Context,
+) -> BisectInputs:
+    """Prepare the cell's model and images; work that a run stored is not repeated.
 
-    ``reference`` stands in for the row's reference runtime. Without ``cell`` it is the first in
+    ``reference`` replaces the row's reference runtime. An empty ``cell`` is the first cell in
     another runtime that runs a graph. Raises `ConfigError` for a cell the plan does not have, or
     whose runtime runs no graph.
     """
-    plan = make_plan(experiment)
+    plan = keyed_plan(experiment, context.workspace)
     evaluation = chosen_cell(plan, cell)
     training = evaluation.training
     base = next(each for each in plan.evaluations if each.aligned and each.training == training)
     own = replace(plan, trainings=(training,), evaluations=(evaluation,))
-    sets = prepare_sets(own, workspace, progress)
-    [trained] = train_models(own, sets, workspace, progress)
+    sets = prepare_sets(
+        own.preprocesses, own.data.training(), own.data.evaluation(), context, trains=own.trains
+    )
+    [trained] = train_models(own, sets, context)
     if not isinstance(trained.ended, Measured):
         ended = trained.ended
         why = ended.reason if isinstance(ended, Skipped) else ended.message
-        raise NothingCompared(f"there is no model for {evaluation.cell}: {why}")
+        raise NothingCompared(f"there is no model for {evaluation.place}: {why}")
     checkpoint = trained.ended.value
     batch = _batch(evaluation, sets, count)
-    source = model_source(evaluation, checkpoint, sets, workspace)
+    source = model_source(evaluation, checkpoint, sets, context.workspace)
     graph = load_graph(source.onnx)
-    return Sides(
+    return BisectInputs(
         _reference(reference or base.runtime, source, batch),
         ONNXSide(evaluation.runtime, checkpoint, source.onnx, batch, source.calibration),
         layers_of(graph),
@@ -81,22 +82,25 @@ def sides_of_cell(
 
 
 def chosen_cell(plan: Plan, cell: str) -> Evaluation:
-    """The evaluation that ``TRAINED/EVALUATED/BACKEND/PRECISION`` names, of the first seed."""
+    """Return the evaluation that ``TRAINED/EVALUATED/BACKEND/PRECISION`` names, of the first seed.
+
+    Raises `ConfigError`.
+    """
     followed = {
-        each.cell: each
+        str(each.place): each
         for each in reversed(plan.evaluations)
         if each.runtime.backend.needs_onnx and not each.aligned and not each.runtime.backend.live
     }
     if cell in followed:
         return followed[cell]
-    known = [*dict.fromkeys(each.cell for each in plan.evaluations)]
+    known = [*dict.fromkeys(str(each.place) for each in plan.evaluations)]
     if cell in known:
-        evaluation = next(each for each in plan.evaluations if each.cell == cell)
+        evaluation = next(each for each in plan.evaluations if str(each.place) == cell)
         require_followed(evaluation.runtime.name, needs_onnx=evaluation.runtime.backend.needs_onnx)
         raise ConfigError(f"--cell {cell!r} is in the reference runtime; name another runtime's")
     if cell or not followed:
         listed = "\n  ".join(reversed(followed)) or "none: no other backend runs an ONNX graph"
-        raise ConfigError(f"--cell {cell!r}: write it as {FORM}; there are\n  {listed}")
+        raise ConfigError(f"--cell {cell!r}: write it as {_FORM}; there are\n  {listed}")
     return [*followed.values()][-1]
 
 
@@ -106,7 +110,7 @@ def _batch(evaluation: Evaluation, sets: Sets, count: int) -> Batch:
     return np.ascontiguousarray(prepared.batch(chosen, evaluation.preprocess.normalise))
 
 
-def _reference(runtime: Runtime, source: EngineSource, batch: Batch) -> Side:
+def _reference(runtime: Runtime, source: EngineSource, batch: Batch) -> BisectSide:
     if runtime.backend.needs_onnx:
         return ONNXSide(runtime, source.checkpoint, source.onnx, batch, source.calibration)
     if runtime.precision != "fp32":

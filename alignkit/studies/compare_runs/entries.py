@@ -1,4 +1,4 @@
-"""The matrix of two runs: which cells, and which of their images, flip as they did not before.
+"""The matrix of two runs: cells, and their images, whose flips changed.
 
 Seeds and images that only one run has are left out. An image counts as one trial, however many
 seeds flip it: its seeds are not independent of each other.
@@ -15,17 +15,18 @@ import numpy.typing as npt
 from alignkit.compare.predictions import class_name
 from alignkit.compare.statistics import holm, mcnemar
 from alignkit.record import MatrixEntry
+from alignkit.record.cell import ALPHA
+from alignkit.record.place import Place
 from alignkit.record.run_comparison import Change, EntryChange, ImageChange
-from alignkit.studies.compare_runs.seeds import Place, Run, Seed, place, seeds_of
+from alignkit.studies.compare_runs.seeds import Run, Seed, seeds_of
 
-Kind: TypeAlias = Literal["new", "fixed", "other class"]
-LEVEL = 0.05
+FlipChange: TypeAlias = Literal["new", "fixed", "other class"]
 
 
 def entry_changes(before: Run, after: Run) -> tuple[EntryChange, ...]:
-    """Every place of either matrix, the later run's order first."""
-    old = {place(each): each for each in before.record.matrix}
-    new = {place(each): each for each in after.record.matrix}
+    """Compare every place of either matrix, in the later run's order, then the earlier's."""
+    old = {each.place: each for each in before.record.matrix}
+    new = {each.place: each for each in after.record.matrix}
     found = [_entry(at, old.get(at), new.get(at), before, after) for at in {**new, **old}]
     tested = [each for each in found if each.p is not None]
     adjusted = dict(
@@ -39,17 +40,16 @@ def _entry(
 ) -> EntryChange:
     reason = _gap("earlier", old) or _gap("later", new)
     seeds = [] if reason or old is None or new is None else seeds_of(at, old, new, before, after)
-    names = dict(zip(("trained_with", "evaluated_with", "backend", "precision"), at, strict=True))
     is_aligned = any(each.aligned for each in (old, new) if each is not None)
     if not seeds:
         reason = reason or "the two runs have no predictions of the same seed and images"
-        return EntryChange(**names, aligned=is_aligned, change="not compared", reason=reason)
+        return EntryChange(**at.fields, aligned=is_aligned, change="not compared", reason=reason)
     flips = [(a[0] != a[1], b[0] != b[1]) for a, b in ((s.before, s.after) for s in seeds)]
     appeared = sum(int((now & ~was).sum()) for was, now in flips)
     gone = sum(int((was & ~now).sum()) for was, now in flips)
     more, less = _signs(seeds, flips)
     return EntryChange(
-        **names,
+        **at.fields,
         aligned=is_aligned,
         change="unchanged",
         n=sum(len(each.ids) for each in seeds),
@@ -73,7 +73,7 @@ def _gap(which: str, entry: MatrixEntry | None) -> str:
 def _signs(
     seeds: Sequence[Seed], flips: Sequence[tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]
 ) -> tuple[int, int]:
-    """Images that flip with more seeds than before, and with fewer."""
+    """Count the images that flip with more seeds than before, and with fewer."""
     change: dict[str, int] = {}
     for seed, (was, now) in zip(seeds, flips, strict=True):
         for index in np.flatnonzero(was != now):
@@ -83,8 +83,8 @@ def _signs(
 
 
 def _images(seeds: Sequence[Seed]) -> tuple[ImageChange, ...]:
-    """What flips anew or no more first, by the number of seeds."""
-    found: dict[tuple[str, Kind], list[tuple[Seed, int]]] = {}
+    """List the images whose flips changed: new, fixed, then another class, each by seeds."""
+    found: dict[tuple[str, FlipChange], list[tuple[Seed, int]]] = {}
     for seed in seeds:
         was, now = seed.before[0] != seed.before[1], seed.after[0] != seed.after[1]
         other = was & now & (seed.before[1] != seed.after[1])
@@ -126,6 +126,6 @@ def _change(entry: EntryChange, p: float) -> Change:
         return "new"
     if not entry.aligned and entry.before and entry.after == 0:
         return "fixed"
-    if p >= LEVEL or entry.before == entry.after:
+    if p >= ALPHA or entry.before == entry.after:
         return "unchanged"
     return "worse" if entry.after > entry.before else "better"

@@ -1,4 +1,4 @@
-"""A folder of classes → a new folder with ``train/`` and ``eval/``; the first is never changed."""
+"""A folder of classes → a new folder with ``train/`` and ``eval/``; the source never changes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from alignkit.datasets.layout import Labelled, divide, images_by_class, names_of
 from alignkit.errors import ConfigError, DataError, WorkspaceError
 
 if TYPE_CHECKING:
-    from alignkit.datasets import Split
+    from alignkit.samples import Split
 
 By = Literal["copy", "hardlink", "symlink"]
-Place = Callable[[Path, Path], object]
+PutFile = Callable[[Path, Path], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """What was written."""
+    """The folder that was written."""
 
     folder: Path
     train: dict[str, int]
@@ -38,7 +38,7 @@ def write_division(root: Path, out: Path, *, share: float, seed: int, by: By) ->
     """Write ``share`` of every class below ``out/eval``, the rest below ``out/train``.
 
     The division is the one that ``data: {name: folder, root: ROOT, eval_share:, seed:}`` makes.
-    ``out`` appears whole or not at all. Raises `ConfigError` for an option that cannot be,
+    ``out`` appears whole or not at all. Raises `ConfigError` for an impossible option,
     `DataError` if ``root`` cannot be divided or read, `WorkspaceError` if ``out`` cannot be
     written.
     """
@@ -58,7 +58,7 @@ def write_division(root: Path, out: Path, *, share: float, seed: int, by: By) ->
     return Divided(out, _counts(divided["train"]), _counts(divided["eval"]), notes)
 
 
-def _write(root: Path, out: Path, divided: dict[Split, Labelled], place: Place) -> None:
+def _write(root: Path, out: Path, divided: dict[Split, Labelled], place: PutFile) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
     try:
@@ -95,7 +95,7 @@ def _hardlink(source: Path, target: Path) -> None:
     target.hardlink_to(source.resolve())
 
 
-_PLACING: dict[By, Place] = {
+_PLACING: dict[By, PutFile] = {
     "copy": shutil.copy2,
     "hardlink": _hardlink,
     "symlink": _symlink,

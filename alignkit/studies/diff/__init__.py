@@ -1,7 +1,7 @@
 """Paths, images → `DiffRecord`: where preprocessing stacks diverge, without any model.
 
-Every image is worked on in processes of its own (`alignkit.isolation`), once on every path; all
-that comes back is counted, so that memory does not depend on how many images there are.
+Every image is worked on in worker processes (`alignkit.preprocess.isolated`), once on every path;
+all that comes back is counted, so that memory does not depend on how many images there are.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from alignkit.decoders import DECODERS
-from alignkit.errors import BackendError, ExitCode, MissingDependency, worst
+from alignkit.errors import ExitCode, MissingDependency, worst
 from alignkit.experiment.path_argument import NamedPath
-from alignkit.isolation import Isolation, Limits, WarmUpDied
+from alignkit.isolation import Limits
 from alignkit.isolation.shared_images import Encoded
-from alignkit.plugins import Plugin, name_of
+from alignkit.isolation.worker import Work
 from alignkit.preprocess import StageName
+from alignkit.preprocess.isolated import encoded_images, run_isolated
 from alignkit.preprocess.stress import Stress
 from alignkit.record.pixel_diff import DiffRecord, ImageSet, PairDiff, StressDiff
-from alignkit.resizers import RESIZERS
 from alignkit.studies.diff.describe import Describe, Description
 from alignkit.studies.diff.images import DiffImages
 from alignkit.torch_settings import available_threads
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from alignkit.samples import Samples
     from alignkit.studies.diff.tally import DiffTally
 
+Result = TypeVar("Result")
 Extent = Literal["none", "size", "full"]
 """Of nothing; of the pixels that are normalised; of these and of the decoded image too."""
 EXTENTS: dict[Extent, tuple[StageName, ...]] = {
@@ -39,16 +39,6 @@ EXTENTS: dict[Extent, tuple[StageName, ...]] = {
     "size": ("colour",),
     "full": ("decode", "colour"),
 }
-COUNTING = (
-    "numpy",
-    "cv2",
-    "PIL.Image",
-    "alignkit.compare.pixel_diff",
-    "alignkit.studies.diff.images",
-)
-"""What every worker needs, whatever the paths are."""
-GPU_WORKERS = 2
-"""At most, where a path computes on a GPU: each holds a CUDA context of half a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,26 +75,18 @@ class DiffRequest:
             raise MissingDependency(f"{first.name}: {first.missing()}")
         return reference, *usable
 
-    def isolation(self) -> Isolation:
-        """Processes with the paths' libraries."""
-        plugins = [plugin for each in self.usable for plugin in _plugins(each)]
-        gpu = any(plugin.gpu for plugin in plugins)
-        threads = self.threads or available_threads()
-        # a driver does not survive forking, so GPU libraries are left to the workers
-        modules = dict.fromkeys(each.module for each in plugins if each.module and not each.gpu)
-        return Isolation(
-            min(threads, GPU_WORKERS) if gpu else threads,
+    def run(self, work: Work[Result]) -> Iterator[Result]:
+        """Results of ``work`` on the images, a few at a time, in worker processes."""
+        return run_isolated(
+            work,
+            [each.preprocess for each in self.usable],
+            encoded_images(self.samples),
+            processes=self.threads or available_threads(),
             limits=self.limits,
-            modules=(*COUNTING, *modules),
         )
 
-    def encoded(self) -> Iterator[Encoded]:
-        """The images, one by one."""
-        for index, name in enumerate(self.samples.ids):
-            yield Encoded(name, self.samples.read(index))
 
-
-def diff(request: DiffRequest, isolation: Isolation, progress: Progress) -> DiffRecord:
+def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
     """Compare every candidate with the reference, on the images as they are and under each stress.
 
     Raises `MissingDependency` if the reference or every candidate cannot run here, `BackendError`
@@ -113,9 +95,9 @@ def diff(request: DiffRequest, isolation: Isolation, progress: Progress) -> Diff
     from alignkit.studies.diff.facts import census, coverage, coverage_diffs
 
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
-    tally = _tally(request, isolation, progress, None)
-    stressed = [(each, _tally(request, isolation, progress, each)) for each in request.stress]
-    described = _described(request, isolation)
+    tally = _tally(request, progress, None)
+    stressed = [(each, _tally(request, progress, each)) for each in request.stress]
+    described = _described(request)
     return DiffRecord(
         alignkit=__version__,
         command=request.command,
@@ -156,28 +138,24 @@ def exit_code(record: DiffRecord, *, fail_on_coverage: bool = False) -> ExitCode
     return worst(codes)
 
 
-def _tally(
-    request: DiffRequest, isolation: Isolation, progress: Progress, stress: Stress | None
-) -> DiffTally:
+def _tally(request: DiffRequest, progress: Progress, stress: Stress | None) -> DiffTally:
     from alignkit.studies.diff.tally import DiffTally
 
     paths = tuple(each.preprocess for each in request.usable)
     work = DiffImages(paths, EXTENTS[request.ssim], EXTENTS[request.planes], stress)
     tally = DiffTally(paths)
     with progress.stage("compare", len(request.samples), stress.name if stress else "") as stage:
-        try:
-            for part in isolation.run(work, request.encoded()):
-                tally.add(part)
-                stage.advance(len(part.facts))
-        except WarmUpDied as death:
-            raise BackendError(
-                f"{paths[death.path].name} cannot run here: on a small valid JPEG it {death.reason}"
-            ) from None
+        for part in request.run(work):
+            tally.add(part)
+            stage.advance(len(part.facts))
     return tally
 
 
-def _described(request: DiffRequest, isolation: Isolation) -> Description:
-    (description,) = isolation.run(Describe(request.paths), [Encoded("", b"")])
+def _described(request: DiffRequest) -> Description:
+    paths = [each.preprocess for each in request.usable]
+    (description,) = run_isolated(
+        Describe(request.paths), paths, [Encoded("", b"")], processes=1, limits=request.limits
+    )
     return description
 
 
@@ -194,9 +172,3 @@ def _pairs(request: DiffRequest, tally: DiffTally) -> tuple[PairDiff, ...]:
         )
         for each in candidates
     )
-
-
-def _plugins(path: NamedPath) -> tuple[Plugin, ...]:
-    stages = (path.preprocess.decode, DECODERS), (path.preprocess.resize.resizer, RESIZERS)
-    found = (table.get(name_of(stage, table)) for stage, table in stages)
-    return tuple(plugin for plugin in found if plugin)

@@ -40,7 +40,7 @@ def samples_of(
         return _only(images.evaluation(), only), _in_words(given)
     if experiment is None:
         raise ConfigError("name a folder of images, or a --config file with data")
-    samples = experiment.content.data.evaluation()
+    samples = experiment.data.evaluation()
     if limit is not None and limit < len(samples):
         chosen = choose(samples.ids, limit, seed=0)
         samples = samples.take([n for n, name in enumerate(samples.ids) if name in chosen])

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import resources
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-from alignkit.decoders import Decoded, DecodeOutcome
-from alignkit.errors import AlignkitError
+from alignkit.decoders import DecodeOutcome
 from alignkit.isolation.shared_images import EVERYTHING, Encoded
 from alignkit.isolation.worker import Begin
 from alignkit.preprocess import Preprocess, StageName, Taps
 from alignkit.preprocess.decode import decode
 from alignkit.preprocess.image_kinds import ImageKinds, kinds_of
 from alignkit.preprocess.image_size import declared_size
+from alignkit.preprocess.isolated import (
+    Started,
+    failed_taps,
+    result_or_reason,
+    taps_of,
+    warm_up,
+)
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.preprocess.stress import Stress
 from alignkit.studies.diff.planes import Planes, added_planes, planes_of
@@ -24,9 +29,6 @@ from alignkit.studies.diff.totals import Totals, totals_of
 if TYPE_CHECKING:
     from alignkit.compare.image_diff import ImageDiff
     from alignkit.compare.pixel_diff import PixelDiff
-
-Started: TypeAlias = Callable[[int], None]
-"""Told the path whose turn it is."""
 
 
 class Distance(NamedTuple):
@@ -81,11 +83,8 @@ class DiffImages:
     """Compare the images as encoded again, from the pixels the reference decodes."""
 
     def warm_up(self, begin: Begin) -> None:
-        """Run every path on a small JPEG of the package."""
-        encoded = resources.files("alignkit.decoders").joinpath("jpegs", "420.jpg").read_bytes()
-        for number, path in enumerate(self.paths):
-            begin(0, number)
-            path.taps(encoded)
+        """Run every path once."""
+        warm_up(self.paths, begin)
 
     def __call__(self, images: Sequence[Encoded], begin: Begin) -> Part:
         """The sums and the facts of some images."""
@@ -113,9 +112,8 @@ class DiffImages:
         taps: list[Taps] = []
         if self.stress and not refused:
             image, refused = self._stressed(image, lost, begin)
-        for number in range(len(self.paths)):
-            why = refused or lost.get(number, "")
-            taps.append(_failed(why) if why else self._run(number, image.data, begin))
+        for number, path in enumerate(self.paths):
+            taps.append(failed_taps(refused) if refused else taps_of(path, image, number, begin))
         found = [self._compare(number, image, taps, begin) for number in range(1, len(self.paths))]
         facts = ImageFacts(
             id=image.id,
@@ -138,40 +136,26 @@ class DiffImages:
             return image, f"not encoded again: {decoded.reason}"
         return replace(image, data=self.stress.encode(decoded.image)), ""
 
-    def _run(self, number: int, data: bytes, begin: Started) -> Taps:
-        begin(number)
-        try:
-            return self.paths[number].taps(data)
-        except (AlignkitError, ImportError):
-            raise
-        except MemoryError as error:
-            return _failed(f"out of memory: {error or 'the library says so'}")
-        except Exception as error:  # noqa: BLE001 - what a library raises on one image is its outcome
-            return _failed(f"{type(error).__name__}: {error}")
-
     def _compare(
         self, number: int, image: Encoded, taps: list[Taps], begin: Started
     ) -> Compared | None:
         """The candidate against the reference; ``None`` unless both gave pixels."""
-        from alignkit.compare.image_diff import diff_taps
-
         pair = taps[0], taps[number]
         if not all(each.pixels for each in pair):
             return None
         begin(number)
-        try:
-            paths = self.paths[0], self.paths[number]
-            diff = diff_taps(*paths, image.data, *pair, ssim=self.ssim)
-            return Compared(diff, planes_of(diff, paths, image.data, pair, self.planes))
-        except (AlignkitError, ImportError):
-            raise
-        except Exception as error:  # noqa: BLE001 - a stage refused the reference's pixels
-            taps[number] = _failed(f"{type(error).__name__} on the reference's pixels: {error}")
+        found = result_or_reason(lambda: self._measured(number, image.data, pair))
+        if isinstance(found, str):  # a stage refused the reference's pixels
+            taps[number] = failed_taps(found.replace(":", " on the reference's pixels:", 1))
             return None
+        return found
 
+    def _measured(self, number: int, data: bytes, pair: tuple[Taps, Taps]) -> Compared:
+        from alignkit.compare.image_diff import diff_taps
 
-def _failed(reason: str) -> Taps:
-    return Taps(Decoded("failed", reason=reason))
+        paths = self.paths[0], self.paths[number]
+        diff = diff_taps(*paths, data, *pair, ssim=self.ssim)
+        return Compared(diff, planes_of(diff, paths, data, pair, self.planes))
 
 
 def _distance(diff: ImageDiff) -> Distance:

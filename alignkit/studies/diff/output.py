@@ -11,7 +11,6 @@ from alignkit.errors import ConfigError
 from alignkit.plugins import did_you_mean
 
 if TYPE_CHECKING:
-    from alignkit.isolation import Isolation
     from alignkit.record.pixel_diff import DiffRecord
     from alignkit.studies.diff import DiffRequest
 
@@ -42,7 +41,7 @@ def outputs_of(texts: Sequence[str]) -> tuple[Output, ...]:
 
 
 def write_outputs(
-    outputs: Sequence[Output], record: DiffRecord, request: DiffRequest, isolation: Isolation
+    outputs: Sequence[Output], record: DiffRecord, request: DiffRequest
 ) -> list[Path]:
     """Write each; returns the files. Raises `WorkspaceError` if one cannot be written."""
     from alignkit.record.pixel_diff import write_diff_record
@@ -55,7 +54,7 @@ def write_outputs(
             write_diff_record(record, output.path)
             written.append(output.path)
         else:
-            shown = with_pictures(record, request, isolation, output.path)
+            shown = with_pictures(record, request, output.path)
             write_diff_record(shown, output.path / "record.json")
             written.append(render_diff(output.path))
     return written

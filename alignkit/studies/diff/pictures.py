@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from alignkit.isolation.shared_images import Encoded
-from alignkit.isolation.worker import Begin
-from alignkit.preprocess import Preprocess
+from alignkit.preprocess.isolated import encoded_images, take_pixels
 from alignkit.record import WorstImage
 
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
-    from alignkit.isolation import Isolation
     from alignkit.record.pixel_diff import DiffRecord, PairDiff
     from alignkit.studies.diff import DiffRequest
 
@@ -26,42 +21,18 @@ Taken: TypeAlias = "dict[tuple[str, int], Pixels]"
 """(image id, path) → the pixels that are normalised."""
 
 
-@dataclass(frozen=True, slots=True)
-class TakePixels:
-    """Give the small pixels of a few images; a `Work` of `alignkit.isolation`."""
-
-    paths: tuple[Preprocess, ...]
-
-    def warm_up(self, begin: Begin) -> None:
-        """Nothing: these paths have run already."""
-
-    def __call__(self, images: Sequence[Encoded], begin: Begin) -> Taken:
-        """What the normalise stage receives, on every path that gives pixels."""
-        taken: Taken = {}
-        for position, image in enumerate(images):
-            lost = dict(image.lost)
-            for number, path in enumerate(self.paths):
-                if number in lost:
-                    continue
-                begin(position, number)
-                pixels = path.taps(image.data).last
-                if pixels is not None:
-                    taken[image.id, number] = pixels
-        return taken
-
-
-def with_pictures(
-    record: DiffRecord, request: DiffRequest, isolation: Isolation, folder: Path
-) -> DiffRecord:
+def with_pictures(record: DiffRecord, request: DiffRequest, folder: Path) -> DiffRecord:
     """The record with `WorstImage` entries, whose pictures are written below ``folder``."""
     pairs = [pair for pair in record.pairs if pair.state == "measured"]
     wanted = {image.id for pair in pairs for image in pair.worst[:SHOWN]}
     places = [index for index, name in enumerate(request.samples.ids) if name in wanted]
-    images = (Encoded(request.samples.ids[n], request.samples.read(n)) for n in places)
-    work = TakePixels(tuple(each.preprocess for each in request.usable))
+    paths = [each.preprocess for each in request.usable]
+    images = encoded_images(request.samples, places)
     taken: Taken = {}
-    for some in isolation.run(work, images):
-        taken |= some
+    for place, found in zip(places, take_pixels(paths, images, limits=request.limits), strict=True):
+        for number, each in enumerate(found):
+            if each.pixels is not None:
+                taken[request.samples.ids[place], number] = each.pixels
     shown = [
         image
         for number, pair in enumerate(pairs, 1)

@@ -41,8 +41,7 @@ def compared(*paths, files=FILES, max_pixels=None, **options) -> DiffRecord:
 
 def of_paths(paths, files, **options) -> DiffRecord:
     request = DiffRequest(tuple(paths), samples_of(files), "files", threads=2, **options)
-    with request.isolation() as isolation:
-        return diff(request, isolation, NoProgress())
+    return diff(request, NoProgress())
 
 
 @pytest.fixture(scope="module")

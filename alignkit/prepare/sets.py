@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.datasets import Split
 from alignkit.errors import NothingCompared
 from alignkit.outcome import Failed, Measured, Outcome, Skipped, capture
-from alignkit.plan import Plan
 from alignkit.prepare import Prepared, prepare
 from alignkit.preprocess import Preprocess
-from alignkit.progress import Progress, advancing
-from alignkit.samples import Samples
-from alignkit.workspace import Workspace
+from alignkit.progress import advancing
+from alignkit.samples import Samples, Split
+from alignkit.workspace import Context
 
 Ways: TypeAlias = dict[tuple[str, Split], Outcome[Prepared]]
 """(path, split) → what it decoded and resized to."""
@@ -49,34 +48,44 @@ class Sets:
                 return ended
         return None
 
+    @property
+    def trained_on(self) -> npt.NDArray[np.int64]:
+        """Indices of the training images that every usable path decoded, ascending."""
+        usable = (self.usable(path, split) for path, split in self.prepared if split == "train")
+        decoded = [prepared.rows >= 0 for prepared in usable if prepared is not None]
+        return np.flatnonzero(np.logical_and.reduce(decoded)) if decoded else np.zeros(0, np.int64)
 
-def prepare_sets(plan: Plan, workspace: Workspace, progress: Progress) -> Sets:
-    """Decode and resize both splits on every path, once; for given models evaluation alone."""
-    data = plan.experiment.content.data
-    samples: dict[Split, Samples] = {"train": data.training(), "eval": data.evaluation()}
+
+def prepare_sets(
+    preprocesses: Sequence[Preprocess],
+    train: Samples,
+    evaluation: Samples,
+    context: Context,
+    *,
+    trains: bool,
+) -> Sets:
+    """Decode and resize both splits by every preprocess; only evaluation unless ``trains``."""
+    samples: dict[Split, Samples] = {"train": train, "eval": evaluation}
     prepared: dict[tuple[str, Split], Outcome[Prepared]] = {}
-    for path in plan.experiment.paths:
+    for preprocess in preprocesses:
         for split, chosen in samples.items():
-            if split == "train" and plan.experiment.content.models:
-                prepared[path.name, split] = Skipped("the models are given: nothing is trained")
+            if split == "train" and not trains:
+                prepared[preprocess.name, split] = Skipped(
+                    "the models are given: nothing is trained"
+                )
                 continue
-            prepared[path.name, split] = _prepare(path, split, chosen, workspace, progress)
-    return Sets(samples["train"], samples["eval"], prepared)
+            prepared[preprocess.name, split] = _prepare(preprocess, split, chosen, context)
+    return Sets(train, evaluation, prepared)
 
 
 def _prepare(
-    path: Preprocess, split: Split, samples: Samples, workspace: Workspace, progress: Progress
+    preprocess: Preprocess, split: Split, samples: Samples, context: Context
 ) -> Outcome[Prepared]:
-    if reason := path.missing():
+    if reason := preprocess.missing():
         return Skipped(reason)
-    with progress.stage("prepare", len(samples), f"{path.name} {split}") as stage:
+    title = f"{preprocess.name} {split}"
+    with context.progress.stage("prepare", len(samples), title) as stage:
+        report = advancing(stage)
         return capture(
-            lambda: prepare(samples, path, workspace, split=split, progress=advancing(stage))
+            lambda: prepare(samples, preprocess, context.workspace, split=split, progress=report)
         )
-
-
-def training_images(plan: Plan, sets: Sets) -> npt.NDArray[np.int64]:
-    """Indices of the training images that every usable path decoded, ascending."""
-    usable = (sets.usable(path.name, "train") for path in plan.experiment.paths)
-    decoded = [prepared.rows >= 0 for prepared in usable if prepared is not None]
-    return np.flatnonzero(np.logical_and.reduce(decoded)) if decoded else np.zeros(0, np.int64)

@@ -1,0 +1,130 @@
+"""An image on which a decoder crashes or hangs is one failed image in every command."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.fatal_decoders import MARK
+from tests.photos import encoded, photo
+
+PROGRAM = """
+import sys
+from alignkit.decoders import DECODERS
+from alignkit.isolation import Limits
+from alignkit.plugins import Plugin
+from alignkit.preprocess import isolated
+DECODERS["fatal"] = Plugin("tests.fatal_decoders:FatalDecoder")
+if seconds := float(sys.argv.pop(1)):
+    isolated.LIMITS = Limits(seconds)
+from alignkit.cli import main
+sys.argv[0] = "alignkit"
+main()
+"""
+PATHS = """
+  plain: {{decode: opencv, resize: {{name: opencv, size: 32}}}}
+  fatal: {{decode: {{name: fatal, how: {how}}}, resize: {{name: opencv, size: 32}}}}
+"""
+SEGFAULT = "crashed: SIGSEGV"
+HANG = "timed out: no result after 4 s"
+FATAL = [pytest.param("segfault", 0, SEGFAULT, id="segfault"),
+         pytest.param("hang", 4, HANG, id="hang")]  # fmt: skip
+IMAGES = 6
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two classes of images; the last of the evaluation split is fatal."""
+    for split, name in ((split, name) for split in ("train", "val") for name in ("dark", "light")):
+        (tmp_path / "data" / split / name).mkdir(parents=True)
+        for number in range(IMAGES // 2):
+            image = encoded(photo(height=24 + number, width=32))
+            last = (split, name, number) == ("val", "light", IMAGES // 2 - 1)
+            file = tmp_path / "data" / split / name / f"{number}.jpg"
+            file.write_bytes(image + MARK if last else image)
+    return tmp_path
+
+
+@pytest.fixture
+def alignkit(folder):
+    def call(seconds, *words):
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(seconds), *map(str, words)],
+            capture_output=True, text=True, cwd=folder, check=False, timeout=600,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return call
+
+
+def written(folder, how, *more, data="images, root: data/val"):
+    file = folder / "file.yaml"
+    lines = ("name: small", f"data: {{name: {data}}}", "preprocess:", PATHS.format(how=how), *more)
+    file.write_text("\n".join(lines))
+    return file
+
+
+@pytest.mark.parametrize(("how", "seconds", "reason"), FATAL)
+def test_diff(folder, alignkit, how, seconds, reason):
+    file = written(folder, how)
+    limit = ("--timeout", seconds) if seconds else ()
+    done = alignkit(0, "diff", "--config", file, "--out", "json=diff.json", "-q", *limit)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((folder / "diff.json").read_text())
+    assert record["pairs"][0]["compared"] == IMAGES - 1
+    assert reason in json.dumps(record)
+
+
+@pytest.mark.parametrize(("how", "seconds"), [each.values[:2] for each in FATAL])
+def test_gate(folder, alignkit, how, seconds):
+    file = written(folder, how, "gate: {rules: [{metric: decode.max_abs, fail: 1}]}")
+    done = alignkit(seconds, "gate", file, "-q", "--no-report", "--reports", "reports")
+    (record,) = folder.glob("reports/*/*/record.json")
+    (covered,) = json.loads(record.read_text())["coverage_diffs"]
+    assert (covered["images"], covered["only_reference"]) == (IMAGES, 1), done.stderr
+    assert covered["only_candidate"] == 0
+
+
+@pytest.mark.parametrize(("how", "seconds", "reason"), FATAL)
+def test_baseline_record(folder, alignkit, how, seconds, reason):
+    file = written(folder, how, "gate: {rules: [{preset: strict, against: baseline}]}")
+    done = alignkit(seconds, "baseline", "record", file)
+    assert done.returncode == 0, done.stderr
+    stored = [path for path in folder.rglob("*.jsonl") if "baseline" in str(path)]
+    lines = [json.loads(line) for path in stored for line in path.read_text().splitlines()]
+    decoded = [line for line in lines if line.get("stage") == "decode"]
+    assert len(decoded) == 2 * IMAGES
+    (failed,) = [line for line in decoded if line.get("outcome", "ok") == "failed"]
+    assert (failed["path"], failed["reason"]) == ("fatal", reason)
+
+
+@pytest.mark.parametrize(("how", "seconds", "reason"), FATAL)
+def test_match(folder, alignkit, how, seconds, reason):
+    target = f"{written(folder, how)}:fatal"
+    done = alignkit(
+        seconds, "match", "--images", "data/val", "--target", target, "-q", "--out", "json=match.json",
+        "--decoders", "opencv", "--resizers", "opencv",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert f"1 images left out; the first, light/2.jpg: failed: {reason}" in done.stdout
+
+
+@pytest.mark.parametrize(("how", "seconds", "reason"), FATAL)
+def test_run(folder, alignkit, how, seconds, reason):
+    more = (
+        "train: {model: small-cnn, epochs: 1, seeds: [0], batch_size: 4}",
+        "evaluate: {backends: [torch], resamples: 200}",
+    )
+    file = written(folder, how, *more, data="folder, root: data")
+    done = alignkit(seconds, "run", file, "--reports", "reports", "--no-open")
+    assert done.returncode == 0, done.stderr + done.stdout
+    (path,) = folder.glob("reports/*/*/record.json")
+    record = json.loads(path.read_text())
+    assert record["cells"], done.stderr
+    covered = {(each["preprocess"], each["split"]): each for each in record["coverage"]}
+    plain, fatal = covered["plain", "eval"], covered["fatal", "eval"]
+    assert (plain["ok"], plain["failed"]) == (IMAGES, 0)
+    assert (fatal["ok"], fatal["failed"]) == (IMAGES - 1, 1)
+    assert reason in json.dumps(fatal["examples"])

@@ -1,0 +1,44 @@
+"""Keys follow the images that models are trained on; the run's own key does not."""
+
+import pytest
+
+from alignkit.experiment import load_experiment
+from alignkit.plan import Plan, make_plan
+from alignkit.plan.rekey import rekey_for_images
+
+YAML = """\
+name: rekeyed
+data: {name: digits-on-photos, train: 40, eval: 20, seed: 0}
+preprocess:
+  opencv: {preset: opencv-train, size: 48}
+  same: {preset: opencv-train, size: 48}
+train: {model: small-cnn, epochs: 1, seeds: [3]}
+"""
+
+
+@pytest.fixture
+def plan(tmp_path) -> Plan:
+    file = tmp_path / "rekeyed.yaml"
+    file.write_text(YAML)
+    return make_plan(load_experiment(file))
+
+
+def test_an_image_left_out_changes_every_key_but_the_runs(plan):
+    rekeyed = rekey_for_images(plan, ["a"], 2)
+    for before, after in zip(plan.evaluations, rekeyed.evaluations, strict=True):
+        assert after.key != before.key
+        assert after.parts["training"] == after.training.key != before.training.key
+        assert after.training in rekeyed.trainings
+    assert rekeyed.key == plan.key
+
+
+def test_paths_that_share_a_key_stay_two_trainings(plan):
+    rekeyed = rekey_for_images(plan, ["a"], 2)
+    assert [str(each.row) for each in rekeyed.trainings] == ["opencv", "same"]
+    assert [str(each.candidate.row) for each in rekeyed.pairs] == ["same"]
+
+
+def test_the_images_found_last_are_those_in_the_keys(plan):
+    first = rekey_for_images(plan, ["a"], 2)
+    assert rekey_for_images(first, ["a"], 2) == first
+    assert rekey_for_images(first, ["a", "b"], 2) == plan
