@@ -20,17 +20,16 @@ from pydantic import Field
 from alignkit.backends import CalibrationSet, Choice
 from alignkit.backends.onnx_graph import refusal
 from alignkit.errors import BackendError, MissingDependency
-from alignkit.library_logs import TOOLKIT, quiet
 from alignkit.machine import processor_flags
 from alignkit.plugins import Plugin
+from alignkit.torch_settings import TORCH_EXTENSIONS, quiet
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from alignkit.arrays import Batch, Logits
     from alignkit.backends import Precision
-    from alignkit.models.checkpoint import Checkpoint
-    from alignkit.models.engine_source import Source
+    from alignkit.models.checkpoint import Checkpoint, EngineSource
 
 NNCF = Plugin("", distributions=("nncf",), module="nncf", extra="nncf")
 _HINTS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16", "int8": "f32"}
@@ -80,7 +79,7 @@ class OpenVINOBackend:
 
         Raises `BackendError` if the plugin cannot compile it, or chose another precision.
         """
-        from alignkit.models.engine_source import read_calibration
+        from alignkit.models.checkpoint import read_calibration
 
         if reason := self.impossible(precision):
             raise MissingDependency(f"openvino {precision}: {reason}")
@@ -102,7 +101,7 @@ class OpenVINOBackend:
         chosen = CalibrationSet(self.calibration_images, self.calibration_choice)
         return chosen if precision == "int8" else None
 
-    def build(self, source: Source, precision: Precision, folder: Path) -> None:  # noqa: ARG002 - int8 alone is built
+    def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:  # noqa: ARG002 - int8 alone is built
         """Quantise the graph; raise `BackendError` if NNCF or OpenVINO refuses it."""
         assert source.calibration is not None
         _quantise(source.onnx, source.calibration.images(), folder)
@@ -127,7 +126,8 @@ def _quantise(onnx: Path, images: Batch, folder: Path) -> None:
     try:
         graph = openvino.Core().read_model(onnx)
         graph.reshape([-1, *images.shape[1:]])
-        with quiet(TOOLKIT), redirect_stdout(StringIO()):  # progress bars; stdout is for data
+        # nncf prints progress bars, and stdout is for data
+        with quiet(TORCH_EXTENSIONS), redirect_stdout(StringIO()):
             made = nncf.quantize(graph, single, subset_size=len(images))
     except (RuntimeError, nncf.ValidationError) as error:
         raise BackendError(f"NNCF cannot quantise the graph: {refusal(error)}") from error

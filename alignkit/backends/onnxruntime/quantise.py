@@ -14,7 +14,7 @@ from alignkit.backends.onnx_graph import refusal
 from alignkit.backends.onnxruntime.provider import OPTIMISATION_LEVELS
 from alignkit.backends.onnxruntime.session import ONNXRuntimeSession, Start, kernels_saturate
 from alignkit.errors import BackendError
-from alignkit.library_logs import quiet
+from alignkit.torch_settings import quiet
 
 if TYPE_CHECKING:
     from pathlib import Path
