@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE_FOLDERS = ("cli", "controls", "experiment", "studies")
+PACKAGE_FOLDERS = ("cli", "controls", "experiment", "match", "studies")
 """Folders of the package whose docstrings and help texts are checked."""
 SOURCES = (
     "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "experiments/*.yaml",

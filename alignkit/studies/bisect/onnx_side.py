@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan.runtime import Runtime
     from alignkit.studies.bisect import Values
-    from alignkit.studies.bisect.activations import Activations
+    from alignkit.studies.bisect.isolated_layer import Activations
 
 
 @dataclass(eq=False)
