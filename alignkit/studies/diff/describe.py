@@ -1,7 +1,7 @@
-"""What really runs: paths, libraries and machine, as a worker process sees them.
+"""Description of the paths, libraries and machine that ran, made by a worker process.
 
-Looked at in a worker, so that the versions recorded are those of the code that ran, and so that no
-library is loaded into the caller's own process.
+So the recorded versions are those of the code that ran, and no library is loaded into the caller's
+own process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from alignkit.record import Environment, PathFacts
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a worker says of itself."""
+    """The stages and the environment of a worker."""
 
     paths: tuple[PathFacts, ...]
     environment: Environment
@@ -25,15 +25,15 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """A `Work` of `alignkit.isolation`; what images it is given does not matter."""
+    """A `Work` of `alignkit.isolation` that ignores its images."""
 
     paths: tuple[NamedPath, ...]
 
     def warm_up(self, begin: Begin) -> None:
-        """Nothing."""
+        """Do nothing: no path runs."""
 
     def __call__(self, images: Sequence[Encoded], begin: Begin) -> Description:  # noqa: ARG002
-        """The paths' stages, and the environment."""
+        """Describe the paths' stages, and the environment."""
         from alignkit.decoders import DECODERS
         from alignkit.findings.environment import environment
         from alignkit.findings.provenance import path_facts

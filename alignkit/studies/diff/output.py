@@ -1,4 +1,4 @@
-"""``--out KIND=PATH``: where a comparison is written besides the terminal."""
+"""``--out KIND=PATH``: files of a comparison besides the terminal's text."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ if TYPE_CHECKING:
     from alignkit.record.pixel_diff import DiffRecord
     from alignkit.studies.diff import DiffRequest
 
-KINDS = ("json", "html")
+OUTPUT_KINDS = ("json", "html")
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """One thing to write."""
+class DiffOutput:
+    """One file or folder to write."""
 
     kind: str
-    """One of `KINDS`."""
+    """One of `OUTPUT_KINDS`."""
     path: Path
     """A file for ``json``, a folder for ``html``."""
 
 
-def outputs_of(texts: Sequence[str]) -> tuple[Output, ...]:
-    """``json=drift.json`` and the like; raises `ConfigError` for anything else."""
+def outputs_of(texts: Sequence[str]) -> tuple[DiffOutput, ...]:
+    """Parse ``json=drift.json`` and the like; raises `ConfigError` for any other text."""
     found = []
     for text in texts:
         kind, equals, path = text.partition("=")
-        if kind not in KINDS:
-            raise ConfigError(f"--out {text}: no kind {kind!r}{did_you_mean(kind, KINDS)}")
+        if kind not in OUTPUT_KINDS:
+            raise ConfigError(f"--out {text}: no kind {kind!r}{did_you_mean(kind, OUTPUT_KINDS)}")
         if not equals or not path:
             raise ConfigError(f"--out {text}: write it as {kind}=PATH")
-        found.append(Output(kind, Path(path)))
+        found.append(DiffOutput(kind, Path(path)))
     return tuple(found)
 
 
 def write_outputs(
-    outputs: Sequence[Output], record: DiffRecord, request: DiffRequest
+    outputs: Sequence[DiffOutput], record: DiffRecord, request: DiffRequest
 ) -> list[Path]:
-    """Write each; returns the files. Raises `WorkspaceError` if one cannot be written."""
+    """Write each and return the files. Raises `WorkspaceError` if one cannot be written."""
     from alignkit.record.pixel_diff import write_diff_record
     from alignkit.report.diff_page import render_diff
     from alignkit.studies.diff.pictures import with_pictures

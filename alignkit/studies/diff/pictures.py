@@ -1,4 +1,4 @@
-"""The pictures of a comparison's page: what both paths made of the images that differ most."""
+"""Pictures of a comparison's page: both paths' pixels of the images that differ most."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from alignkit.record.pixel_diff import DiffRecord, PairDiff
     from alignkit.studies.diff import DiffRequest
 
-SHOWN = 8
+_SHOWN = 8
 """Images for each candidate."""
-STAGE = "colour"
+_STAGE = "colour"
 
-Taken: TypeAlias = "dict[tuple[str, int], Pixels]"
-"""(image id, path) → the pixels that are normalised."""
+TakenPixels: TypeAlias = "dict[tuple[str, int], Pixels]"
+"""(image id, index of the path) → the input of the normalise stage."""
 
 
 def with_pictures(record: DiffRecord, request: DiffRequest, folder: Path) -> DiffRecord:
-    """The record with `WorstImage` entries, whose pictures are written below ``folder``."""
+    """Write the pictures below ``folder``; return the record with their `WorstImage` entries."""
     pairs = [pair for pair in record.pairs if pair.state == "measured"]
-    wanted = {image.id for pair in pairs for image in pair.worst[:SHOWN]}
+    wanted = {image.id for pair in pairs for image in pair.worst[:_SHOWN]}
     places = [index for index, name in enumerate(request.samples.ids) if name in wanted]
     paths = [each.preprocess for each in request.usable]
     images = encoded_images(request.samples, places)
-    taken: Taken = {}
+    taken: TakenPixels = {}
     for place, found in zip(places, take_pixels(paths, images, limits=request.limits), strict=True):
         for number, each in enumerate(found):
             if each.pixels is not None:
@@ -41,7 +41,7 @@ def with_pictures(record: DiffRecord, request: DiffRequest, folder: Path) -> Dif
     return record.model_copy(update={"worst": tuple(shown)})
 
 
-def _written(folder: Path, pair: PairDiff, number: int, taken: Taken) -> list[WorstImage]:
+def _written(folder: Path, pair: PairDiff, number: int, taken: TakenPixels) -> list[WorstImage]:
     from alignkit.record.pictures import write_worst
 
     return [
@@ -53,8 +53,8 @@ def _written(folder: Path, pair: PairDiff, number: int, taken: Taken) -> list[Wo
             candidate=pair.candidate,
             id=image.id,
             label="",
-            stage=STAGE,
+            stage=_STAGE,
         )
-        for image in pair.worst[:SHOWN]
+        for image in pair.worst[:_SHOWN]
         if (image.id, 0) in taken and (image.id, number) in taken
     ]
