@@ -8,8 +8,8 @@ from alignkit.progress import (
     LiveProgress,
     NoProgress,
     PlainProgress,
+    duration,
     progress_for,
-    seconds_in_words,
 )
 
 
@@ -95,7 +95,7 @@ def test_no_progress_says_nothing(capsys):
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0.04, "0.0 s"), (9.94, "9.9 s"), (42, "42 s"), (59.6, "1 min 0 s"), (185, "3 min 5 s"), (7850, "2 h 10 min")],
+    [(0.04, "0.0 s"), (9.94, "9.9 s"), (42, "42 s"), (59.6, "1 min 00 s"), (185, "3 min 05 s"), (7850, "2 h 10 min")],
 )  # fmt: skip
 def test_durations_read_as_people_say_them(seconds, words):
-    assert seconds_in_words(seconds) == words
+    assert duration(seconds) == words

@@ -12,7 +12,6 @@ PACKAGE = Path(alignkit.__file__).parent
 LAYERS = {name: value for name, value in vars(version).items() if name.endswith("_LAYERS")}
 NO_NUMBERS = {
     "errors": "types of exceptions",
-    "library_logs": "silences libraries",
     "outcome": "how work ended",
     "plugins": "finds classes and versions, which are parts of keys",
     "progress": "shows how far work is",

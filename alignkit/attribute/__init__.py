@@ -16,12 +16,17 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from alignkit.arrays import FloatArray
-from alignkit.attribute.mixture_metrics import METRICS, Metric, metric_values, why_absent
+from alignkit.attribute.mixture_metrics import ATTRIBUTED, Metric, metric_values, why_absent
 from alignkit.attribute.mixtures import Observed, Sessions, labels_of, observe
 from alignkit.attribute.shapley import interaction, shares
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.compare.statistics import percentile_interval
-from alignkit.preprocess.stage_mixtures import FACTORIAL_LIMIT, Taken, make_hybrids, mixtures
+from alignkit.preprocess.stage_mixtures import (
+    FACTORIAL_LIMIT,
+    FromCandidate,
+    make_stage_mixtures,
+    mixtures,
+)
 from alignkit.record import Estimate, FactorShare
 
 if TYPE_CHECKING:
@@ -91,13 +96,13 @@ def attribute(
     Raises `ConfigError` if the paths prepare different sizes, `NothingCompared` if no image can be
     prepared by every mixture.
     """
-    hybrids = make_hybrids(reference, candidate, decoder_switches=decoder_switches)
-    factors = (*hybrids.factors, *runtime_factors(models))
+    mixed = make_stage_mixtures(reference, candidate, decoder_switches=decoder_switches)
+    factors = (*mixed.factors, *runtime_factors(models))
     if not factors:
         return _alike(reference, candidate, len(samples))
     observed = observe(
         samples,
-        hybrids,
+        mixed,
         reference.normalise,
         mixtures(factors),
         models,
@@ -110,7 +115,7 @@ def attribute(
         candidate.name,
         len(observed.rows),
         observed.left_out,
-        hybrids.notes,
+        mixed.notes,
         measured.attributions(factors),
     )
 
@@ -119,7 +124,7 @@ def attribute(
 class MixtureValues:
     """Every metric of every mixture, from which shares among any of their factors follow."""
 
-    wanted: tuple[Taken, ...]
+    wanted: tuple[FromCandidate, ...]
     values: dict[Metric, FloatArray]
     """(mixtures, 1 + resamples): the sample itself first."""
     absent: dict[Metric, str]
@@ -128,7 +133,7 @@ class MixtureValues:
     def attributions(self, factors: Sequence[str]) -> dict[Metric, Attribution]:
         """Shares among ``factors``; every one of `mixtures` of them must have been observed."""
         found = {}
-        for metric in METRICS:
+        for metric in ATTRIBUTED:
             if metric in self.absent:
                 found[metric] = _absent(metric, factors, self.absent[metric])
             else:
@@ -142,7 +147,7 @@ def measure(
 ) -> MixtureValues:
     """Every metric that can be computed, in the sample and in each resample."""
     labels = labels_of(samples, observed.rows)
-    reasons = {metric: why_absent(metric, observed, labels) for metric in METRICS}
+    reasons = {metric: why_absent(metric, observed, labels) for metric in ATTRIBUTED}
     return MixtureValues(
         observed.wanted,
         metric_values(observed, labels, len(samples.classes), resamples=resamples, seed=seed),
@@ -156,7 +161,7 @@ def runtime_factors(models: Sequence[Sessions]) -> tuple[str, ...]:
 
 
 def _alike(reference: Preprocess, candidate: Preprocess, images: int) -> PathAttribution:
-    found = {metric: _absent(metric, (), NOTHING_DIFFERS, value=0.0) for metric in METRICS}
+    found = {metric: _absent(metric, (), NOTHING_DIFFERS, value=0.0) for metric in ATTRIBUTED}
     return PathAttribution(reference.name, candidate.name, images, (), (), found)
 
 
@@ -172,7 +177,7 @@ def _method(factors: Sequence[str]) -> Method:
 
 
 def _attribution(
-    metric: Metric, factors: Sequence[str], values: dict[Taken, FloatArray]
+    metric: Metric, factors: Sequence[str], values: dict[FromCandidate, FloatArray]
 ) -> Attribution:
     """``values``: (1 + resamples,) of each mixture, the sample itself first."""
     reference, whole = values[frozenset()], values[frozenset(factors)]

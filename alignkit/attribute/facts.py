@@ -7,18 +7,11 @@ from typing import Literal
 from alignkit.attribute import Attribution, PathAttribution
 from alignkit.attribute.mixture_metrics import Metric
 from alignkit.record import AttributionFacts, Estimate
+from alignkit.text.names import LABELS
+from alignkit.text.numbers import plain, points
 
 ROUNDING = 1e-9
 """What is left of a zero after sums of floats."""
-MINUS = "\N{MINUS SIGN}"
-NAMES: dict[Metric, str] = {
-    "pixels": "Pixels",
-    "logits": "Logits",
-    "churn": "Churn",
-    "top1": "Top-1 accuracy",
-    "recall.macro": "Macro recall",
-    "precision.macro": "Macro precision",
-}
 
 
 def attribution_facts(
@@ -52,7 +45,7 @@ def not_attributed(reference: str, candidate: str, reason: str) -> AttributionFa
         images=0,
         interaction=nothing,
         total=nothing,
-        sentence=f"{NAMES['pixels']}: {reason}",
+        sentence=f"{LABELS['pixels']}: {reason}",
         reason=reason,
     )
 
@@ -88,7 +81,7 @@ def unit_of(metric: Metric) -> Literal["fraction", "grey levels", "logits"]:
 
 def sentence(attribution: Attribution) -> str:
     """``Macro recall -2.0 pp: resize -1.9 pp, decode -0.1 pp, precision 0.0 pp``; why not, else."""
-    name = NAMES[attribution.metric]
+    name = LABELS[attribution.metric]
     if attribution.reason or attribution.total.value is None:
         return f"{name}: {attribution.reason or attribution.total.reason}"
     return f"{name} {amount(attribution.metric, attribution.total.value)}: {breakdown(attribution)}"
@@ -106,13 +99,9 @@ def breakdown(attribution: Attribution) -> str:
 
 
 def amount(metric: Metric, value: float) -> str:
-    """``-1.9 pp``, ``0.53 grey levels``, ``under 0.1 pp``; the minus is a true one."""
+    """Write ``-1.9 pp``, ``0.53 grey levels`` or ``<0.1 pp``; the minus is a true one."""
+    value = 0.0 if abs(value) < ROUNDING else value
+    if metric == "churn":  # a distance, unlike a difference, has no sign
+        return f"{plain(100 * value, 1)} pp"
     unit = unit_of(metric)
-    number, decimals, suffix = (100 * value, 1, "pp") if unit == "fraction" else (value, 2, unit)
-    if abs(number) < ROUNDING:
-        number = 0.0
-    if 0 < abs(number) < 0.5 * 10**-decimals:
-        return f"under {10**-decimals:.{decimals}f} {suffix}"
-    # a distance, unlike a difference, has no sign
-    sign = "+" if unit == "fraction" and metric != "churn" and number > 0 else ""
-    return f"{sign}{number:.{decimals}f} {suffix}".replace("-", MINUS)
+    return f"{points(value, 1)} pp" if unit == "fraction" else f"{plain(value, 2)} {unit}"

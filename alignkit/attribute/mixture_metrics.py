@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from alignkit.attribute.mixtures import Observed
 
 Metric = Literal["pixels", "logits", "churn", "top1", "recall.macro", "precision.macro"]
-METRICS: tuple[Metric, ...] = get_args(Metric)
+ATTRIBUTED: tuple[Metric, ...] = get_args(Metric)
+MODEL_METRICS = ATTRIBUTED[2:]
+"""Those of predictions."""
 
 NO_MODEL = "no model was given"
 NO_LABELS = "the images have no labels"

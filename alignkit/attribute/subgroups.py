@@ -20,8 +20,10 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.compare.metrics import softmax_margin
-from alignkit.compare.statistics import ALPHA, holm, percentile_interval
+from alignkit.compare.statistics import holm, percentile_interval
 from alignkit.record import Estimate, Subgroup
+from alignkit.record.cell import ALPHA
+from alignkit.text.numbers import interval, p_value, plain
 
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
 FEWEST = 5
 """Images a kind, and its complement, must have to be compared."""
-MINUS = "\N{MINUS SIGN}"
 THIRDS = ("lowest third", "middle third", "highest third")
 
 
@@ -164,17 +165,12 @@ def kinds_of_images(
 
 
 def _sentence(each: Subgroup) -> str:
-    low, high = each.difference.low, each.difference.high
-    known = low is not None and high is not None
-    ends = f" [{100 * low:+.1f}, {100 * high:+.1f}] pp" if known else ""  # type: ignore[operator]
-    ends = ends.replace("-", MINUS)
+    ends = interval(each.difference, 1)
+    difference = f" {ends} pp" if ends else ""
     more = "more" if each.churn > each.elsewhere else "less"
     return (
-        f"{each.dimension} ({each.kind}): {100 * each.churn:.1f} % of predictions change, {more} "
-        f"than the {100 * each.elsewhere:.1f} % elsewhere ({each.images} images; difference{ends}, "
-        f"p {_p(each.p_adjusted)} after Holm)"
+        f"{each.dimension} ({each.kind}): {plain(100 * each.churn, 1)} % of predictions change, "
+        f"{more} than the {plain(100 * each.elsewhere, 1)} % elsewhere "
+        f"({each.images} images; difference{difference}, "
+        f"p {p_value(each.p_adjusted, '= ')} after Holm)"
     )
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"= {value:.3f}"

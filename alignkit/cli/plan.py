@@ -13,7 +13,7 @@ import typer
 
 from alignkit.cli.arguments import Cells, Files, Json, Overrides, Reports, print_error
 from alignkit.errors import AlignkitError, worst
-from alignkit.progress import seconds_in_words
+from alignkit.progress import duration
 from alignkit.text.columns import columns
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _counted(outlooks: Sequence[Outlook]) -> str:
 def _time(estimate: Estimate, work: str) -> str:
     if estimate.seconds is None:
         return NOT_MEASURED
-    return f"about {seconds_in_words(estimate.seconds)} for {work}" if estimate.seconds else "none"
+    return f"about {duration(estimate.seconds)} for {work}" if estimate.seconds else "none"
 
 
 def _disk(estimate: Estimate, work: str) -> str:

@@ -22,6 +22,7 @@ from alignkit.predict.inputs import FILES
 from alignkit.predict.model_file import model_file
 from alignkit.prepare import prepare
 from alignkit.record import Control
+from alignkit.text.numbers import p_value
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def check_learned(models: Mapping[str, Predictions]) -> Control:
         name=LEARNED,
         expected=f"right more often than the commonest class is, {commonest} of {len(labels)} "
         f"(exact binomial test, p below {CHANCE:g})",
-        observed=f"{name}: {right[name]} right, p {'below 0.001' if p < 0.001 else f'= {p:.3f}'}",
+        observed=f"{name}: {right[name]} right, p {p_value(p, '= ')}",
         passed=p < CHANCE,
         failing="inconclusive",
     )

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from alignkit.preprocess import IMAGENET_MEAN, IMAGENET_STD
+
 _HALF = [0.5, 0.5, 0.5]
-IMAGENET_MEAN = [0.485, 0.456, 0.406]
-IMAGENET_STD = [0.229, 0.224, 0.225]
 CLIP_MEAN = [0.48145466, 0.4578275, 0.40821073]
 CLIP_STD = [0.26862954, 0.26130258, 0.27577711]
 BILINEAR, BICUBIC = 2, 3
@@ -68,7 +68,7 @@ PROCESSORS = {
     "MobileNetV2ImageProcessor": _settings(
         {"shortest_edge": 256}, resample=BILINEAR, crop=224, square=False
     ),
-    "PvtImageProcessor": _settings(_squash(224), mean=IMAGENET_MEAN, std=IMAGENET_STD),
+    "PvtImageProcessor": _settings(_squash(224), mean=[*IMAGENET_MEAN], std=[*IMAGENET_STD]),
     "SiglipImageProcessor": _settings(_squash(224), square=False),
     "ViTImageProcessor": _settings(_squash(224), resample=BILINEAR),
 }

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from alignkit.findings.entry_change import drift_of, entry_change
 from alignkit.record import MatrixEntry, MixFacts
+from alignkit.record.cell import DRIFT_METRICS
 from alignkit.record.place import Place, Row
 
 if TYPE_CHECKING:
     from alignkit.predict.cells import Predicted
-
-METRICS = get_args(MixFacts.model_fields["metric"].annotation)
 
 
 def mix_facts(
@@ -33,7 +32,7 @@ def mix_facts(
             continue
         if single is None or single.drift is None or mixed.drift is None:
             continue
-        changes = entry_change(predicted, single, mixed, METRICS, resamples=resamples)
+        changes = entry_change(predicted, single, mixed, DRIFT_METRICS, resamples=resamples)
         found += [
             MixFacts(
                 metric=metric,
@@ -47,6 +46,6 @@ def mix_facts(
                 single=drift_of(single, metric),
                 change=changes[metric],
             )
-            for metric in METRICS
+            for metric in DRIFT_METRICS
         ]
     return tuple(found)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from alignkit.compare.cell_pairs import cell_pairs
 from alignkit.findings.matrix import predictions_of
 from alignkit.record import RowPair
+from alignkit.text.names import ACCURACIES
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
     from alignkit.predict.cells import Predicted
     from alignkit.record.place import Column, Row
-
-METRICS = ("recall.macro", "precision.macro", "top1")
 
 
 def row_pairs(predicted: Sequence[Predicted], *, resamples: int) -> tuple[RowPair, ...]:
@@ -37,7 +36,7 @@ def pairs_of(
     columns = list(cells)
     found = cell_pairs(
         [[cells[column].get(seed) for seed in seeds] for column in columns],
-        metrics=METRICS,
+        metrics=ACCURACIES,
         resamples=resamples,
     )
     return [

@@ -8,17 +8,15 @@ own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from alignkit.findings.entry_change import drift_of, entry_change
 from alignkit.record import Estimate, MatrixEntry, TrainingFacts
-from alignkit.record.cell import DriftMetric, SizeCurve, SizePoint
+from alignkit.record.cell import DRIFT_METRICS, DriftMetric, SizeCurve, SizePoint
 from alignkit.record.place import Place, Row
 
 if TYPE_CHECKING:
     from alignkit.predict.cells import Predicted
-
-METRICS: tuple[DriftMetric, ...] = get_args(DriftMetric)
 
 
 def size_curves(
@@ -48,9 +46,9 @@ def size_curves(
         entries.sort(key=lambda entry: entry.fraction)
         if len(entries) > 1:
             most, least = entries[-1], entries[0]
-            changes = entry_change(predicted, most, least, METRICS, resamples=resamples)
+            changes = entry_change(predicted, most, least, DRIFT_METRICS, resamples=resamples)
             curves += [_curve(metric, place, entries, images, changes[metric])
-                       for metric in METRICS]  # fmt: skip
+                       for metric in DRIFT_METRICS]  # fmt: skip
     return tuple(curves)
 
 

@@ -9,9 +9,8 @@ from alignkit.experiment.rule import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome
 from alignkit.record.place import Column
-from alignkit.text.numbers import grouped
+from alignkit.text.numbers import MINUS, estimated, grouped, plain, significant, written
 
-MINUS = "\N{MINUS SIGN}"
 NOTHING_CHANGED = "nothing of it changed since it was approved"
 NOT_LOOKED_AT = f"not looked at: {NOTHING_CHANGED}"
 
@@ -51,12 +50,13 @@ def in_words(rule: Rule, seen: Observed) -> str:
     if not metric.signed:
         value = _amount(seen.value, unit)
     else:
-        value = f"{_signed(seen.value)} {'%' if rule.relative else 'pp'}"
+        change = Estimate(seen.value, seen.low, seen.high)
+        value = estimated(change, unit=" %" if rule.relative else " pp")
     if seen.low is None or seen.high is None or not metric.signed:
         return value
-    unseen = f"; too few images to rule out ±{_signed(seen.unseen)[1:]} of flips not seen"
-    interval = f"{value} [{_signed(seen.low)}, {_signed(seen.high)}]"
-    return interval + (unseen if seen.unseen >= (rule.margin or math.inf) / 10 else "")
+    size = plain(100 * seen.unseen, 2)
+    unseen = f"; too few images to rule out ±{size} of flips not seen"
+    return value + (unseen if seen.unseen >= (rule.margin or math.inf) / 10 else "")
 
 
 def settled_by(images: int | None, seeds: int | None) -> str:
@@ -75,40 +75,16 @@ def _slower(seen: Observed, *, relative: bool) -> str:
     assert seen.low is not None
     assert seen.high is not None
     scale, unit = (100, "%") if relative else (1, "ms")
-    value, low, high = (
-        f"{scale * each:+.3g}".replace("-", MINUS) for each in (seen.value, seen.low, seen.high)
-    )
+    value, low, high = (written(scale * each, "+.3g") for each in (seen.value, seen.low, seen.high))
     return f"{value} {unit} [{low}, {high}]"
 
 
 def _amount(value: float, unit: str) -> str:
     if unit == "share":
-        return f"{_plain(100 * value)} %"
+        return f"{significant(100 * value, 4)} %"
     if unit == "points":
-        return f"{_plain(100 * value)} pp"
-    return f"{_plain(value)} {unit}".rstrip()
-
-
-def _plain(value: float) -> str:
-    """Four digits that count; exactly zero is told from what rounds to it."""
-    if value == 0:
-        return "0"
-    return f"{value:.4g}" if abs(value) >= 1e-4 else f"{value:.1e}"
-
-
-def points(estimate: Estimate) -> str:
-    """``-0.42 pp [-0.61, -0.23]``, with true minus signs."""
-    if estimate.value is None:
-        return estimate.reason or "not measured"
-    text = f"{_signed(estimate.value)} pp"
-    if estimate.low is None or estimate.high is None:
-        return text
-    return f"{text} [{_signed(estimate.low)}, {_signed(estimate.high)}]"
-
-
-def _signed(fraction: float) -> str:
-    text = f"{100 * fraction:+.2f}"
-    return "0.00" if text in ("+0.00", "-0.00") else text.replace("-", MINUS)
+        return f"{significant(100 * value, 4)} pp"
+    return f"{significant(value, 4)} {unit}".rstrip()
 
 
 def sentence(
@@ -173,33 +149,27 @@ def _of_matrix(evidence: Evidence) -> str:
     if not measured:
         return "Nothing was compared: no cell besides the references could run."
     own = [entry for entry in measured if entry.row.is_only(evidence.reference)]
-    worst = max(own or measured, key=_churn)
+    worst = max(own or measured, key=lambda each: each.churn)
     drift = worst.drift
     assert drift is not None
-    if not any(entry.drift and (entry.drift.churn.value or 0.0) > 0 for entry in measured):
+    if not any(entry.churn for entry in measured):
         return f"Aligned: no prediction changed in any of {len(measured)} comparisons."
-    recall = drift.metrics["recall.macro"]
-    churn = 100 * (drift.churn.value or 0.0)
+    recall = estimated(drift.metrics["recall.macro"], unit=" pp")
     cause = _attributed(worst, evidence) or _cause(worst, evidence.pixels)
     return (
         f"Trained with {worst.trained_with}, served with {worst.evaluated_with} "
-        f"({worst.backend} {worst.precision}): macro recall {points(recall)}"
+        f"({worst.backend} {worst.precision}): macro recall {recall}"
         f"{_chance(worst, measured)}, "
-        f"{churn:.1f} % of predictions change{cause}."
+        f"{plain(100 * worst.churn, 1)} % of predictions change{cause}."
     )
 
 
 def _chance(entry: MatrixEntry, measured: Sequence[MatrixEntry]) -> str:
     """That the change of recall could be chance, where it was tested."""
-    corrected = entry.drift.holm.get("recall.macro") if entry.drift else None
-    if corrected is None or corrected < 0.05:
+    if entry.drift is None or entry.drift.is_significant("recall.macro") is not False:
         return ""
     among = f" among {len(measured)} comparisons" if len(measured) > 1 else ""
     return f" (not significant{among})"
-
-
-def _churn(entry: MatrixEntry) -> float:
-    return (entry.drift and entry.drift.churn.value) or 0.0
 
 
 def _attributed(entry: MatrixEntry, evidence: Evidence) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from alignkit.decoders import DECODERS
@@ -12,8 +12,8 @@ from alignkit.match.configurations import Configuration
 from alignkit.plugins import Plugin, name_of
 from alignkit.preprocess import Normalise, Preprocess, Resize
 from alignkit.preprocess.decode import MAX_PIXELS
-from alignkit.record import Estimate
 from alignkit.resizers import RESIZERS
+from alignkit.text.numbers import estimated
 
 NAMES_SHOWN = 4
 """Number of configurations with the same pixels that a row names; the others are counted."""
@@ -137,14 +137,9 @@ def fewer_changes(match: Match, names: Mapping[Configuration, str]) -> str:
     first = match.ranking[place].configurations[0]
     return (
         f"Of the model's predictions, number {place + 1} changes fewer than the nearest: "
-        f"{names.get(first, label(first))} {_percent(churns[place])}, "
-        f"the nearest {_percent(churns[0])}."
+        f"{names.get(first, label(first))} {estimated(churns[place], share=True)}, "
+        f"the nearest {estimated(churns[0], share=True)}."
     )
-
-
-def _percent(share: Estimate) -> str:
-    value, low, high = (100 * each for each in astuple(share)[:3])
-    return f"{value:.2f} % [{low:.2f}, {high:.2f}]"
 
 
 def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:

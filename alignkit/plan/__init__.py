@@ -13,7 +13,7 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.published_option import Published
 from alignkit.experiment.recipe import Recipe
 from alignkit.experiment.rule import Gate
-from alignkit.models.user_model import Given
+from alignkit.models.user_model import UserModel
 from alignkit.plan.pixel_comparison import PixelComparison
 from alignkit.plan.runtime import Runtime, not_served, runtimes_of
 from alignkit.prepare import pixel_identity
@@ -41,7 +41,7 @@ class Training(PlannedWork):
     """Share of the training images, of each class."""
     mix: tuple[Preprocess, ...] = ()
     """Where images come from several paths: these, ``preprocess`` first; otherwise empty."""
-    given: Given | None = None
+    given: UserModel | None = None
     """The user's own model, trained elsewhere with ``preprocess``; there is nothing to train."""
 
     @property

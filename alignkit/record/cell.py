@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from alignkit.record.place import Placed
 from alignkit.record.stored import STRICT, Artifact, Count, Estimate, State, Stored
 
 DriftMetric = Literal["churn", "recall.macro", "precision.macro"]
+DRIFT_METRICS: tuple[DriftMetric, ...] = get_args(DriftMetric)
+ALPHA = 0.05
+"""A corrected p-value below it is significant."""
 
 
 class ClassCounts(Stored):
@@ -148,6 +151,10 @@ class Drift(CellPair):
     holm: dict[str, float] = field(default_factory=dict)
     """``p_values`` corrected (Holm) for the comparisons of the matrix, each metric for itself."""
 
+    def is_significant(self, metric: str) -> bool | None:
+        """Return whether its change is more than chance explains; ``None`` if it was not tested."""
+        return self.holm[metric] < ALPHA if metric in self.holm else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowPair(CellPair):
@@ -219,6 +226,11 @@ class MatrixEntry(Placed):
     """As `Cell.unsuited`, in every seed."""
     warning: str = ""
     """Of the first seed whose session says that its logits hold on this machine alone."""
+
+    @property
+    def churn(self) -> float:
+        """Share of predictions that change; 0 where none were compared."""
+        return (self.drift and self.drift.churn.value) or 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

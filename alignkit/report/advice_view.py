@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from alignkit.record import AdviceFacts, Estimate, MitigationFacts, RunRecord
+from alignkit.record import AdviceFacts, MitigationFacts, RunRecord
 from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
-from alignkit.text.names import METRICS, Names, PathName
-from alignkit.text.numbers import count, interval, percent, points
+from alignkit.text.names import LABELS, Names, PathName
+from alignkit.text.numbers import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,6 @@ def _table(each: AdviceFacts) -> Table | None:
 
 def _row(row: MitigationFacts, notes: Notes) -> TableRow:
     values = (row.before, row.expected, row.confirmed)
-    cells = (_written(row.metric, value, notes) for value in values)
-    return TableRow((Shown(METRICS[row.metric]), *cells))
-
-
-def _written(metric: str, estimate: Estimate, notes: Notes) -> Shown:
-    if estimate.value is None:
-        return notes.missing(estimate.reason)
-    share = metric == "churn"
-    value = percent(estimate.value) if share else points(estimate.value)
-    decimals = 1 if share else 2
-    return Shown(f"{value} {interval(estimate, decimals, share=share)}".strip())
+    share = row.metric == "churn"
+    cells = (notes.estimated(value, 1 if share else 2, share=share) for value in values)
+    return TableRow((Shown(LABELS[row.metric]), *cells))

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from alignkit.record import AttributionFacts, Estimate, FactorShare, RunRecord
 from alignkit.report.svg import DotPlot, Interval, dot_plot
 from alignkit.report.table import Group, Notes, Shown, Table, TableRow, number_columns, text_columns
-from alignkit.text.names import METRICS, Names, PathName
+from alignkit.text.names import LABELS, Names, PathName
 from alignkit.text.numbers import count, plain, signed
 
-WORDS = METRICS | {"pixels": "Pixels", "logits": "Logits", "pixels.decode": "Pixels, inside decode"}
 UNITS = {"fraction": "pp", "grey levels": "grey levels", "logits": "logits"}
 CHARTED = ("recall.macro", "top1", "churn", "pixels")
 """The chart shows the first of these that was attributed."""
@@ -85,7 +84,7 @@ def _chart(index: int, found: Sequence[AttributionFacts]) -> DotPlot | None:
     return dot_plot(
         rows,
         id=f"causes-{index}",
-        title=f"{WORDS[metric]}: share of each cause, {each.reference} to {each.candidate}",
+        title=f"{LABELS[metric]}: share of each cause, {each.reference} to {each.candidate}",
         series=("share", "alone, all else as in the reference"),
         unit=f"{unit}, with 95 % intervals",
     )
@@ -118,7 +117,7 @@ def _table(found: Sequence[AttributionFacts]) -> Table | None:
             TableRow((Shown(name), *(cell for first in cells for cell in (first, Shown("")))))
         )
     groups = [
-        Group(f"{WORDS.get(each.metric, each.metric)}, {UNITS[each.unit]}", 2) for each in known
+        Group(f"{LABELS.get(each.metric, each.metric)}, {UNITS[each.unit]}", 2) for each in known
     ]
     return Table(
         "Shares add up to the total; alone: only this factor as in the candidate. Intervals are of "

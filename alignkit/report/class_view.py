@@ -30,7 +30,7 @@ class ClassSection:
 def class_sections(record: RunRecord, names: Names) -> tuple[ClassSection, ...]:
     """Comparisons across paths in the reference runtime, the one with the largest churn first."""
     entries = [entry for entry in record.matrix if _is_across_paths(entry, record)]
-    entries.sort(key=lambda entry: -_churn(entry))
+    entries.sort(key=lambda entry: -entry.churn)
     return tuple(
         _section(index, entry, names) for index, entry in enumerate(entries[:MOST_COMPARISONS])
     )
@@ -44,10 +44,6 @@ def _is_across_paths(entry: MatrixEntry, record: RunRecord) -> bool:
         and entry.evaluated_with not in entry.row.preprocesses
         and (not runtimes or (entry.backend, entry.precision) in runtimes)
     )
-
-
-def _churn(entry: MatrixEntry) -> float:
-    return (entry.drift.churn.value if entry.drift else None) or 0.0
 
 
 def _size(drift: ClassDrift) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from alignkit.progress import duration
 from alignkit.record.pixel_diff import DiffRecord, Distance, Kind, KindDrift, PairDiff
 from alignkit.report.coverage_view import coverage_tables, coverage_words
 from alignkit.report.planes_view import planes_table
@@ -22,7 +23,7 @@ from alignkit.report.table import (
 )
 from alignkit.report.worst_view import WorstGroup, worst_groups
 from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import count, duration, grouped, percent, plain
+from alignkit.text.numbers import count, grouped, percent, plain
 
 TITLES = {
     "subsampling": "Chroma subsampling",

@@ -16,20 +16,17 @@ from alignkit.report.table import (
     number_columns,
     text_columns,
 )
-from alignkit.text.names import Names
+from alignkit.text.names import ACCURACIES, Names
 from alignkit.text.numbers import (
     grouped,
-    interval,
     listed,
     p_value,
     percent,
     plain,
-    points,
     significant,
 )
 
 PLACE = text_columns("Trained with", "Evaluated with", "Runtime")
-DELTAS = ("recall.macro", "precision.macro", "top1")
 OWN = "the aligned cell of its row: the others are compared with it"
 
 
@@ -114,7 +111,7 @@ def _joined(entry: MatrixEntry, notes: Notes) -> tuple[Shown, ...]:
     drift, logits = entry.drift, entry.drift.logits
     return (
         Shown(grouped(drift.n)),
-        *(_change(drift, metric, notes) for metric in DELTAS),
+        *(_change(drift, metric, notes) for metric in ACCURACIES),
         _churn(drift, notes),
         *_flips(drift),
         Shown(grouped(drift.wrong_to_wrong)),
@@ -134,7 +131,7 @@ def _single(cell: Cell, notes: Notes) -> tuple[Shown, ...]:
         return (*(gap,) * 8, Shown(cell.state))
     values = tuple(
         notes.number(cell.metrics.get(metric), lambda value: percent(value, 2), "not computed")
-        for metric in DELTAS
+        for metric in ACCURACIES
     )
     drift = cell.drift
     changes = (
@@ -147,11 +144,7 @@ def _single(cell: Cell, notes: Notes) -> tuple[Shown, ...]:
 
 
 def _change(drift: Drift, metric: str, notes: Notes) -> Shown:
-    estimate = drift.metrics.get(metric, Estimate(value=None, low=None, high=None))
-    if estimate.value is None:
-        return notes.missing(estimate.reason)
-    mark = "" if estimate.low is not None else notes.mark(estimate.reason or "no interval")
-    return Shown(f"{points(estimate.value)} {interval(estimate)}".strip(), mark=mark)
+    return notes.estimated(drift.metrics.get(metric, Estimate(None, None, None)))
 
 
 def _churn(drift: Drift, notes: Notes) -> Shown:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from alignkit.record import FlippedFacts, RunRecord, Subgroup
 from alignkit.report.table import Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import count, interval, p_value, percent, points
+from alignkit.text.numbers import count, estimated, p_value, percent
 
 SHOWN = 24
 """Kinds a table shows, besides those that are significant."""
@@ -83,8 +83,6 @@ def _table(each: FlippedFacts) -> Table | None:
 
 
 def _row(kind: Subgroup) -> TableRow:
-    value = kind.difference.value
-    change = points(value, 1) if value is not None else ""
     return TableRow(
         (
             Shown(kind.dimension),
@@ -92,7 +90,7 @@ def _row(kind: Subgroup) -> TableRow:
             Shown(str(kind.images)),
             Shown(percent(kind.churn)),
             Shown(percent(kind.elsewhere)),
-            Shown(f"{change} {interval(kind.difference, 1)}".strip()),
+            Shown(estimated(kind.difference, 1)),
             Shown(p_value(kind.p_adjusted)),
         )
     )

@@ -9,7 +9,17 @@ from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.stage_view import StageSection
 from alignkit.text.names import Names
-from alignkit.text.numbers import DASH, count, grouped, interval, listed, percent, plain, points
+from alignkit.text.numbers import (
+    DASH,
+    count,
+    grouped,
+    interval,
+    listed,
+    percent,
+    plain,
+    points,
+    unsigned,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +105,13 @@ def _resolution(record: RunRecord) -> KeyFigure:
         if len(floor.seeds) > 1 and "recall.macro" in floor.metrics
     ]
     noise = (
-        f"noise floor of macro recall over seeds up to {100 * max(floors):.2f} pp"
+        f"noise floor of macro recall over seeds up to {unsigned(max(floors))}"
         if floors
         else "one seed only: no noise floor"
     )
     if not limits:
         return KeyFigure(name, DASH, noise)
-    low, high = f"{100 * min(limits):.2f}", f"{100 * max(limits):.2f}"
-    value = f"{low} pp" if low == high else f"{low}{DASH}{high} pp"
-    return KeyFigure(name, value, f"80 % power, 5 % level · {noise}", link="matrix")
+    return KeyFigure(name, unsigned(*limits), f"80 % power, 5 % level · {noise}", link="matrix")
 
 
 def _start(stages: tuple[StageSection, ...]) -> KeyFigure:

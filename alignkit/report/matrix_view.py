@@ -10,12 +10,10 @@ from alignkit.record import Drift, Estimate, MatrixEntry, NoiseFloor, RunRecord,
 from alignkit.record.place import Place, Row
 from alignkit.report.table import Note, Notes
 from alignkit.report.verdict_view import SEVERITY, Icon, icon
-from alignkit.text.names import METRICS, Names, PathName
-from alignkit.text.numbers import DASH, count, grouped, interval, percent, points
+from alignkit.text.names import LABELS, MATRIX_METRICS, Names, PathName
+from alignkit.text.numbers import DASH, count, grouped, interval, percent, points, unsigned
 
 ALIGNED = "the aligned cell"
-ALPHA = 0.05
-"""Corrected p-values below it are significant."""
 EDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Percentage points at which the colour deepens; fixed, so that two reports can be compared."""
 
@@ -94,27 +92,27 @@ def entry_id(index: int) -> str:
 
 
 def matrix_views(record: RunRecord, names: Names, against: str = ALIGNED) -> tuple[MatrixView, ...]:
-    """A matrix for each metric of `METRICS`; ``against`` names the cells without a drift.
+    """A matrix for each metric of `MATRIX_METRICS`; ``against`` names the cells without a drift.
 
     None of a run without a model.
     """
     if not record.matrix:
         return ()
-    return tuple(_Builder(record, names, metric, against).view() for metric in METRICS)
+    return tuple(_Builder(record, names, metric, against).view() for metric in MATRIX_METRICS)
 
 
 def significance(entries: Iterable[MatrixEntry], metric: str) -> str:
     """``2 of 14 changes are significant at the 5 % level …``; empty where nothing was tested."""
-    found = [entry.drift.holm[metric] for entry in entries
-             if entry.drift and metric in entry.drift.holm]  # fmt: skip
+    tested = [entry.drift.is_significant(metric) for entry in entries if entry.drift]
+    found = [each for each in tested if each is not None]
     if not found:
         return ""
-    number = sum(p < ALPHA for p in found)
+    number = sum(found)
     if len(found) == 1:
         is_it = "is" if number else "is not"
-        return f"The change of {METRICS[metric].lower()} {is_it} significant at the 5 % level."
+        return f"The change of {LABELS[metric].lower()} {is_it} significant at the 5 % level."
     return (
-        f"{number or 'None'} of {count(len(found), 'change')} of {METRICS[metric].lower()} "
+        f"{number or 'None'} of {count(len(found), 'change')} of {LABELS[metric].lower()} "
         f"{'is' if number == 1 else 'are'} significant at the 5 % level after Holm’s correction "
         "for their number."
     )
@@ -146,8 +144,8 @@ class _Builder:
         caption = CAPTIONS.get(self.metric, CAPTIONS[""])
         return MatrixView(
             id=self.metric.split(".")[0],
-            title=METRICS[self.metric],
-            caption=f"{METRICS[self.metric]}: {caption.format(cell=self.against)}.",
+            title=LABELS[self.metric],
+            caption=f"{LABELS[self.metric]}: {caption.format(cell=self.against)}.",
             reference="aligned" if self.against == ALIGNED else "reference",
             paths=tuple(
                 Head(name, span, self.names.of(name).note)
@@ -172,8 +170,8 @@ class _Builder:
         ]
         return MatrixRow(
             path=self.names.of(str(row)),
-            floor=_unit(floor) if floor is not None else "",
-            detectable=_range(limits),
+            floor=unsigned(floor) if floor is not None else "",
+            detectable=unsigned(*limits) if limits else "",
             cells=tuple(self._cell(Place(row, column), floor) for column in self.columns),
         )
 
@@ -269,24 +267,12 @@ def _floor(floor: NoiseFloor | None, metric: str) -> float | None:
     return floor.churn if metric == "churn" else floor.metrics.get(metric)
 
 
-def _unit(fraction: float) -> str:
-    return f"{100 * fraction:.2f} pp"
-
-
-def _range(limits: list[float]) -> str:
-    if not limits:
-        return ""
-    low, high = f"{100 * min(limits):.2f}", f"{100 * max(limits):.2f}"
-    return f"{low} pp" if low == high else f"{low}{DASH}{high} pp"
-
-
 def _symbol(estimate: Estimate, drift: Drift, metric: str) -> tuple[str, str]:
     if drift.churn.value == 0:
         return "=", "no prediction changed"
     if metric == "churn":
         return "", ""
-    corrected = drift.holm.get(metric)
-    alone = corrected is not None and corrected >= ALPHA
+    alone = drift.is_significant(metric) is False
     among = ", but that is not significant among all comparisons (Holm)" if alone else ""
     if estimate.high is not None and estimate.high < 0:
         return "▽" if alone else "▼", f"worse: the interval lies below zero{among}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from alignkit.record import Estimate, MixFacts, RunRecord
+from alignkit.record import MixFacts, RunRecord
 from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
-from alignkit.text.names import METRICS, Names
-from alignkit.text.numbers import DASH, interval, percent, points
+from alignkit.text.names import LABELS, Names
+from alignkit.text.numbers import estimated
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,10 @@ def mix_sentences(record: RunRecord, names: Names) -> tuple[str, ...]:
 def _sentence(facts: MixFacts, names: Names) -> str:
     known = "" if facts.in_mix else " (no training image of the mix came from it)"
     return (
-        f"Served with {names.short(facts.evaluated_with)}{known}, {_share(facts.mixed)} of the "
-        f"predictions of models trained on {names.short(facts.mix)} change, {_share(facts.single)} "
-        f"of those trained with {names.short(facts.alone)} alone. {_reading(facts)}"
+        f"Served with {names.short(facts.evaluated_with)}{known}, "
+        f"{estimated(facts.mixed, share=True)} of the predictions of models trained on "
+        f"{names.short(facts.mix)} change, {estimated(facts.single, share=True)} of those trained "
+        f"with {names.short(facts.alone)} alone. {_reading(facts)}"
     )
 
 
@@ -43,19 +44,13 @@ def _reading(facts: MixFacts) -> str:
     change = facts.change
     if change.value is None or change.low is None or change.high is None:
         return f"Their difference has no interval: {change.reason or 'not measured'}."
-    told = f"{points(change.value)} pp {interval(change)}"
+    told = estimated(change, unit=" pp")
     if change.low <= 0 <= change.high:
         return f"The difference, {told}, may be none: the mix is not shown to help."
     if change.low > 0:
         return f"The mix makes it worse: {told}."
     done = "removes the drift" if facts.mixed.high == 0 else "lessens the drift, not to nothing"
     return f"The mix {done}: {told}."
-
-
-def _share(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return f"{DASH} ({estimate.reason or 'not measured'})"
-    return f"{percent(estimate.value, 2)} {interval(estimate, share=True)}".strip()
 
 
 def _table(record: RunRecord, names: Names) -> Table:
@@ -65,8 +60,12 @@ def _table(record: RunRecord, names: Names) -> Table:
             (
                 Shown(names.short(each.mix)),
                 Shown(names.short(each.evaluated_with)),
-                Shown(METRICS[each.metric]),
-                *(_cell(of, each, notes) for of in (each.mixed, each.single, each.change)),
+                Shown(LABELS[each.metric]),
+                *(
+                    notes.estimated(of, share=each.metric == "churn")
+                    for of in (each.mixed, each.single)
+                ),
+                notes.estimated(each.change),
             )
         )
         for each in record.mixes
@@ -80,11 +79,3 @@ def _table(record: RunRecord, names: Names) -> Table:
         "intervals; mix less alone is paired by seed and image"
     )
     return Table(caption, columns, rows, notes=notes.all())
-
-
-def _cell(estimate: Estimate, facts: MixFacts, notes: Notes) -> Shown:
-    if estimate.value is None:
-        return notes.missing(estimate.reason)
-    share = facts.metric == "churn" and estimate is not facts.change
-    value = f"{100 * estimate.value:.2f}" if share else points(estimate.value)
-    return Shown(f"{value} {interval(estimate, share=share)}".strip())

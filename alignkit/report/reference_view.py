@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from alignkit.record import CellPair, Drift, Estimate, LogitDistance, MatrixEntry, RunRecord
 from alignkit.record.place import Column, Place, Row
 from alignkit.report.matrix_view import MatrixView, matrix_views
-from alignkit.text.names import METRICS, Names
+from alignkit.text.names import MATRIX_METRICS, Names
 
 NO_LOGITS = LogitDistance(max_abs=None, mean_abs=None, cosine=None, reason="no matrix shows it")
 Known = dict[tuple[Row, Column, Column], CellPair]
@@ -130,6 +130,6 @@ def _absent(reference: MatrixEntry | None) -> Drift:
     why = f"{reference.state}: {reference.reason}" if reference else "not part of this run"
     nothing = Estimate(value=None, low=None, high=None, reason=f"no reference in this row: {why}")
     return Drift(
-        n=0, metrics=dict.fromkeys(METRICS, nothing), churn=nothing, right_to_wrong=0,
+        n=0, metrics=dict.fromkeys(MATRIX_METRICS, nothing), churn=nothing, right_to_wrong=0,
         wrong_to_right=0, wrong_to_wrong=0, detectable=None, mcnemar_p=None, logits=NO_LOGITS,
     )  # fmt: skip

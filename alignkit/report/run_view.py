@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from alignkit.progress import duration
 from alignkit.record import Environment, PathFacts, RunRecord
 from alignkit.report.table import Shown, Table, TableRow, facts, text_columns
 from alignkit.text.names import Names
-from alignkit.text.numbers import DASH, duration, grouped
+from alignkit.text.numbers import DASH, grouped
 
 
 def controls_table(record: RunRecord) -> Table | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from alignkit.report.scatter import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Frame
 from alignkit.report.svg import Tick, nice_ticks
-from alignkit.text.numbers import MINUS, grouped
+from alignkit.text.numbers import grouped, written
 
 Spot = tuple[float, float, float, float]
 """Count, value, lower end, upper end."""
@@ -84,7 +84,7 @@ def spread_plot(
             title,
             *names,
             x_ticks=tuple(Tick(across(count), grouped(int(count))) for count in counts),
-            y_ticks=tuple(Tick(up(mark), f"{mark:g}".replace("-", MINUS)) for mark in marks),
+            y_ticks=tuple(Tick(up(mark), written(mark, "g")) for mark in marks),
         ),
         up(0.0),
         tuple(line(index, *each) for index, each in enumerate(series)),

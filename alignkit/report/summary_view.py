@@ -16,7 +16,7 @@ from alignkit.report.stage_view import stage_sections
 from alignkit.report.training_size_view import across_paths, size_sentence
 from alignkit.report.verdict_view import SEVERITY, WORDS, verdict_view
 from alignkit.text.names import Names
-from alignkit.text.numbers import DASH, count, interval, percent, plain, points, shorten
+from alignkit.text.numbers import DASH, count, estimated, percent, plain, points, shorten, unsigned
 
 MOST_ROWS = 100
 """Rows of one table: a pull request comment holds 65,536 characters."""
@@ -118,7 +118,7 @@ def _table(
 def _matrix(record: RunRecord, names: Names) -> Section:
     rows = [_matrix_row(entry, names) for entry in record.matrix]
     floors = [
-        f"{names.short(floor.preprocess)} {100 * floor.metrics['recall.macro']:.2f} pp"
+        f"{names.short(floor.preprocess)} {unsigned(floor.metrics['recall.macro'])}"
         for floor in record.noise_floor
         if len(floor.seeds) > 1 and "recall.macro" in floor.metrics
     ]
@@ -159,17 +159,11 @@ def _matrix_row(entry: MatrixEntry, names: Names) -> tuple[str, ...]:
     limit = drift.detectable
     return (
         *place,
-        _change(drift.metrics.get("recall.macro", missing)),
+        estimated(drift.metrics.get("recall.macro", missing)),
         percent(drift.churn.value, 2) if drift.churn.value is not None else drift.churn.reason,
         f"{drift.right_to_wrong} / {drift.wrong_to_right}",
-        f"{100 * limit:.2f} pp" if limit is not None else DASH,
+        unsigned(limit) if limit is not None else DASH,
     )
-
-
-def _change(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return f"{DASH} ({estimate.reason or 'not measured'})"
-    return f"{points(estimate.value)} {interval(estimate)}".strip()
 
 
 def _rules(record: RunRecord, names: Names) -> Section:
@@ -198,7 +192,7 @@ def _published(facts: PublishedFacts) -> Section:
             claim.metric,
             claim.reading,
             points(claim.published),
-            _change(claim.measured),
+            estimated(claim.measured),
         )
         for claim in facts.claims
     ]

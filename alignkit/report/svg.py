@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alignkit.text.numbers import MINUS, shorten
+from alignkit.text.numbers import shorten, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,4 +176,4 @@ def line_plot(
 
 
 def _axis_text(mark: float) -> str:
-    return f"{mark:+g}".replace("-", MINUS) if mark else "0"
+    return written(mark, "+g") if mark else "0"

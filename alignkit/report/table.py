@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeVar
 
-from alignkit.text.numbers import DASH
+from alignkit.record import Estimate
+from alignkit.text.numbers import DASH, estimated
 
 Value = TypeVar("Value")
 
@@ -64,6 +65,14 @@ class Notes:
     ) -> Shown:
         """A cell with a value, or a dash with the reason."""
         return self.missing(reason) if value is None else Shown(written(value))
+
+    def estimated(self, estimate: Estimate, decimals: int = 2, *, share: bool = False) -> Shown:
+        """Return a cell with a value and its interval, and the reason where either is missing."""
+        if estimate.value is None:
+            return self.missing(estimate.reason)
+        unknown = estimate.low is None and estimate.reason
+        mark = self.mark(estimate.reason) if unknown else ""
+        return Shown(estimated(estimate, decimals, share=share), mark=mark)
 
     def all(self) -> tuple[Note, ...]:
         """Every note, in the order of first use."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from alignkit.record import Drift, MatrixEntry, RunRecord
+from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.advice_view import advice_sentence
-from alignkit.report.matrix_view import ALPHA, interval_words, seeds_of, significance, warnings
+from alignkit.report.matrix_view import interval_words, seeds_of, significance, warnings
 from alignkit.report.published_view import published_label, tally
 from alignkit.text.columns import columns
-from alignkit.text.numbers import count, interval, percent, points
+from alignkit.text.numbers import count, estimated, percent
 
 SHOWN = 16
 """Rows; with all else, fewer than 30 lines."""
@@ -37,9 +37,9 @@ def _matrix(record: RunRecord) -> list[str]:
     worst: dict[tuple[str, str], MatrixEntry] = {}
     for entry in record.matrix:
         pair = entry.trained_with, entry.evaluated_with
-        if entry.drift and (pair not in worst or _churn(entry) > _churn(worst[pair])):
+        if entry.drift and (pair not in worst or entry.churn > worst[pair].churn):
             worst[pair] = entry
-    compared = sorted(worst.values(), key=_churn, reverse=True)
+    compared = sorted(worst.values(), key=lambda each: each.churn, reverse=True)
     head = ("trained with", "evaluated with", "worst in", "Δ macro recall, pp", "churn", "flips")
     rows = [head, *map(_row, compared[:SHOWN])]
     lines = columns(rows).splitlines() if compared else []
@@ -56,29 +56,20 @@ def _matrix(record: RunRecord) -> list[str]:
     return lines + [f"warning: {told}" for told in warnings(record.matrix)]
 
 
-def _churn(entry: MatrixEntry) -> float:
-    return (entry.drift and entry.drift.churn.value) or 0.0
-
-
 def _row(entry: MatrixEntry) -> tuple[str, str, str, str, str, str]:
     drift = entry.drift
     assert drift is not None
     recall = drift.metrics["recall.macro"]
-    change = recall.reason if recall.value is None else points(recall.value)
     churn = drift.churn.reason if drift.churn.value is None else percent(drift.churn.value)
     flips = f"{drift.right_to_wrong} lost, {drift.wrong_to_right} won of {drift.n}"
     return (
         entry.trained_with,
         entry.evaluated_with,
         f"{entry.backend} {entry.precision}",
-        f"{change} {interval(recall)}{' *' if _significant(drift) else ''}".strip(),
+        estimated(recall) + (" *" if drift.is_significant("recall.macro") else ""),
         churn,
         flips,
     )
-
-
-def _significant(drift: Drift) -> bool:
-    return drift.holm.get("recall.macro", 1.0) < ALPHA
 
 
 def _published(record: RunRecord) -> list[str]:

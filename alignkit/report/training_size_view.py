@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from alignkit.record import Estimate, RunRecord, SizeCurve
 from alignkit.report.spread_plot import SpreadPlot, spread_plot
 from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
-from alignkit.text.names import METRICS, Names
-from alignkit.text.numbers import DASH, count, grouped, interval, percent, points
+from alignkit.text.names import LABELS, Names
+from alignkit.text.numbers import count, estimated, grouped
 
 MOST_LINES = 4
 """Lines of one chart, those that change most: more cannot be told apart."""
@@ -61,12 +61,12 @@ def size_sentence(curve: SizeCurve, names: Names) -> str:
     """The two ends of a curve in words, and whether they are told apart."""
     share = curve.metric == "churn"
     least, most = curve.points[0], curve.points[-1]
-    what = METRICS[curve.metric] if share else f"Change of {METRICS[curve.metric].lower()}"
+    what = LABELS[curve.metric] if share else f"Change of {LABELS[curve.metric].lower()}"
+    few, many = (estimated(each.drift, share=share, unit=" pp") for each in (least, most))
     ends = (
         f"{what} of {names.short(curve.trained_with)} models served with "
-        f"{names.short(curve.evaluated_with)}: {_written(least.drift, share=share)} trained on "
-        f"{count(least.images, 'image')}, {_written(most.drift, share=share)} on "
-        f"{grouped(most.images)}"
+        f"{names.short(curve.evaluated_with)}: {few} trained on {count(least.images, 'image')}, "
+        f"{many} on {grouped(most.images)}"
     )
     return f"{ends}. {_reading(curve)}"
 
@@ -75,19 +75,12 @@ def _reading(curve: SizeCurve) -> str:
     change = curve.change
     if change.value is None or change.low is None or change.high is None:
         return f"Their difference has no interval: {change.reason or 'not measured'}."
-    told = f"{points(change.value)} pp {interval(change)}"
+    told = estimated(change, unit=" pp")
     if change.low <= 0 <= change.high:
         return f"The difference, {told}, may be none: no amplification is shown."
     if abs(curve.points[0].drift.value or 0) > abs(curve.points[-1].drift.value or 0):
         return f"Fewer images amplify the drift: {told}."
     return f"Fewer images lessen the drift: {told}."
-
-
-def _written(estimate: Estimate, *, share: bool) -> str:
-    if estimate.value is None:
-        return f"{DASH} ({estimate.reason or 'not measured'})"
-    value = percent(estimate.value, 2) if share else f"{points(estimate.value)} pp"
-    return f"{value} {interval(estimate, share=share)}".strip()
 
 
 def _section(
@@ -96,7 +89,7 @@ def _section(
     most = sorted(across, key=lambda each: -abs(each.change.value or 0.0))[:MOST_LINES]
     drawn = [each for each in across if each in most]  # a line has one colour in every chart
     left = len(across) - len(drawn)
-    title = METRICS[metric] if metric == "churn" else f"Δ {METRICS[metric].lower()}"
+    title = LABELS[metric] if metric == "churn" else f"Δ {LABELS[metric].lower()}"
     unit = "%" if metric == "churn" else "percentage points"
     return SizeSection(
         title=title,
@@ -138,7 +131,7 @@ def _table(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> 
                 Shown(names.short(curve.trained_with)),
                 Shown(names.short(curve.evaluated_with)),
                 Shown(images),
-                _cell(estimate, notes, share=share),
+                notes.estimated(estimate, share=share),
             )
         )
         for curve in curves
@@ -161,7 +154,7 @@ def _every(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> 
                 Shown(f"{curve.backend} {curve.precision}"),
                 Shown(images),
                 Shown(seeds),
-                _cell(estimate, notes, share=share),
+                notes.estimated(estimate, share=share),
             )
         )
         for curve in curves
@@ -180,11 +173,3 @@ def _lines(curve: SizeCurve) -> list[tuple[str, str, Estimate, bool]]:
     share = curve.metric == "churn"
     measured = [(grouped(each.images), str(each.seeds), each.drift, share) for each in curve.points]
     return [*measured, ("fewest less most", "", curve.change, False)]
-
-
-def _cell(estimate: Estimate, notes: Notes, *, share: bool) -> Shown:
-    if estimate.value is None:
-        return notes.missing(estimate.reason)
-    value = f"{100 * estimate.value:.2f}" if share else points(estimate.value)
-    mark = "" if estimate.low is not None else notes.mark(estimate.reason or "no interval")
-    return Shown(f"{value} {interval(estimate, share=share)}".strip(), mark=mark)

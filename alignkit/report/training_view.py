@@ -9,7 +9,7 @@ from alignkit.record import Epoch, PretrainedFacts, RunRecord, TrainingFacts
 from alignkit.report.svg import LinePlot, line_plot
 from alignkit.report.table import Shown, Table, TableRow, number_columns, text_columns
 from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import DASH, count, grouped, percent
+from alignkit.text.numbers import DASH, count, grouped, percent, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def _row(training: TrainingFacts, epoch: Epoch, names: Names, *, held_out: bool)
             Shown(str(epoch.epoch)),
             Shown(f"{epoch.loss:.4f}"),
             Shown(percent(epoch.accuracy)),
-            Shown(f"{epoch.learning_rate:.2e}".replace("-", "\N{MINUS SIGN}")),
+            Shown(written(epoch.learning_rate, ".2e")),
             Shown(f"{epoch.images_per_second:.0f}"),
             *map(Shown, scores if held_out else ()),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from alignkit.progress import duration
 from alignkit.record import RunRecord
 from alignkit.report.advice_view import AdviceSection, advice_sections
 from alignkit.report.attribution_view import AttributionSection, attribution_sections
@@ -25,7 +26,6 @@ from alignkit.report.training_view import TrainingSection, training_sections, tr
 from alignkit.report.verdict_view import VerdictView, verdict_view
 from alignkit.report.worst_view import WorstGroup, worst_groups
 from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import duration
 
 
 @dataclass(frozen=True, slots=True)

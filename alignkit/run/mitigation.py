@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from alignkit.attribute.mixture_metrics import MODEL_METRICS
 from alignkit.compare import drift
 from alignkit.findings.matrix import predictions_of
 from alignkit.preprocess.stage_mixtures import differing_stages
@@ -24,13 +25,13 @@ from alignkit.record import (
     MitigationFacts,
 )
 from alignkit.record.place import Column
+from alignkit.text.numbers import estimated
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
     from alignkit.plan import Plan
     from alignkit.predict.cells import Predicted
 
-METRICS = ("churn", "top1", "recall.macro", "precision.macro")
 NO_SHARES = "nothing was attributed for this path"
 
 
@@ -100,7 +101,7 @@ def _checked(advice: AdviceFacts, outcomes: Outcomes, resamples: int) -> AdviceF
             expected=expected[metric],
             confirmed=_of(confirmed, metric),
         )
-        for metric in METRICS
+        for metric in MODEL_METRICS
     )
     kept = promise_kept(rows[0])
     words = _sentence(advice, outcomes.reference, rows[0], kept=kept)
@@ -118,10 +119,10 @@ def _expected_of_training(
     near, far = (outcomes.predictions(name) for name in (advice.advised, advice.served))
     seeds = [seed for seed in near if seed in far]
     if not seeds:
-        return dict.fromkeys(METRICS, _unknown("no model predicted along both paths"))
+        return dict.fromkeys(MODEL_METRICS, _unknown("no model predicted along both paths"))
     both = [near[seed] for seed in seeds], [far[seed] for seed in seeds]
     found = drift(*both, resamples=resamples)
-    return {metric: _of(found, metric) for metric in METRICS}
+    return {metric: _of(found, metric) for metric in MODEL_METRICS}
 
 
 def _expected_of_serving(advice: AdviceFacts, outcomes: Outcomes) -> dict[str, Estimate]:
@@ -134,7 +135,7 @@ def _expected_of_serving(advice: AdviceFacts, outcomes: Outcomes) -> dict[str, E
         for each in outcomes.attributions
         if (each.reference, each.candidate, each.backend, each.precision) == place
     }
-    return {metric: _without(found, metric, changed) for metric in METRICS}
+    return {metric: _without(found, metric, changed) for metric in MODEL_METRICS}
 
 
 def _without(found: Mapping[str, AttributionFacts], metric: str, changed: set[str]) -> Estimate:
@@ -178,16 +179,13 @@ def _sentence(
     }
     return (
         f"Models trained with {reference} and served with {advice.served} change "
-        f"{_percent(churn.before)} of their predictions; {change} ({advice.advised}), "
-        f"{_percent(churn.expected)} was expected to remain and {_percent(churn.confirmed)} "
+        f"{_share(churn.before)} of their predictions; {change} ({advice.advised}), "
+        f"{_share(churn.expected)} was expected to remain and {_share(churn.confirmed)} "
         f"remains: {outcome[kept]}."
     )
 
 
-def _percent(share: Estimate) -> str:
+def _share(share: Estimate) -> str:
     if share.value is None:
         return f"an unknown share ({share.reason})"
-    text = f"{100 * share.value:.1f} %"
-    if share.low is None or share.high is None:
-        return text
-    return f"{text} [{100 * share.low:.1f}, {100 * share.high:.1f}]"
+    return estimated(share, 1, share=True)

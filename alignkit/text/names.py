@@ -10,13 +10,20 @@ from dataclasses import dataclass
 from alignkit.record import PathFacts
 from alignkit.record.place import Row
 
-METRICS = {
+LABELS = {
     "recall.macro": "Macro recall",
     "precision.macro": "Macro precision",
     "top1": "Top-1 accuracy",
     "churn": "Churn",
+    "pixels": "Pixels",
+    "logits": "Logits",
+    "pixels.decode": "Pixels, inside decode",
 }
+"""Name of a metric → how a reader is shown it."""
+MATRIX_METRICS = ("recall.macro", "precision.macro", "top1", "churn")
 """The metrics that have a matrix of their own, in the order of the page."""
+ACCURACIES = MATRIX_METRICS[:3]
+"""Those of them that are values of one cell; churn compares two."""
 
 
 @dataclass(frozen=True, slots=True)

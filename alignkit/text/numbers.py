@@ -1,4 +1,4 @@
-"""Numbers → text, the same way everywhere in the report.
+"""Numbers → text, the same way in sentences, on pages and in terminals.
 
 A difference carries its sign, with a true minus; the digits of a column agree; what is not zero
 never reads as a bare zero.
@@ -14,11 +14,14 @@ NBSP = "\N{NO-BREAK SPACE}"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
+def written(value: float, form: str) -> str:
+    """Format a number, with a true minus sign; ``form`` is a format specification of Python."""
+    return format(value, form).replace("-", MINUS)
+
+
 def signed(value: float, decimals: int) -> str:
-    """``+0.42``; ``0.00`` for zero alone, ``+0.00`` for less than the digits can show."""
-    if value == 0:
-        return f"{0:.{decimals}f}"
-    return f"{value:+.{decimals}f}".replace("-", MINUS)
+    """Write ``+0.42``; ``0.00`` for zero alone, ``+0.00`` for less than the digits can show."""
+    return written(value, f"{'+' if value else ''}.{decimals}f")
 
 
 def plain(value: float, decimals: int) -> str:
@@ -26,7 +29,7 @@ def plain(value: float, decimals: int) -> str:
     smallest = 10**-decimals
     if 0 < value < smallest / 2:
         return f"<{smallest:.{decimals}f}"
-    return f"{value:.{decimals}f}".replace("-", MINUS)
+    return written(value, f".{decimals}f")
 
 
 def points(fraction: float, decimals: int = 2) -> str:
@@ -53,26 +56,31 @@ def interval(estimate: Estimate, decimals: int = 2, *, share: bool = False) -> s
     return f"[{signed(low, decimals)}, {signed(high, decimals)}]"
 
 
-def p_value(p: float) -> str:
-    """Three decimals; ``<0.001`` below."""
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
+def estimated(estimate: Estimate, decimals: int = 2, *, share: bool = False, unit: str = "") -> str:
+    """Write ``+0.42 [+0.23, +0.61]``, ``2.1 % [1.9, 2.3]`` for a share, or why there is no value.
+
+    ``unit`` follows a difference in percentage points; a share always carries its percent sign.
+    """
+    if estimate.value is None:
+        return f"{DASH} ({estimate.reason or 'not measured'})"
+    value = percent(estimate.value, decimals) if share else points(estimate.value, decimals) + unit
+    return f"{value} {interval(estimate, decimals, share=share)}".strip()
 
 
-def significant(value: float) -> str:
-    """Three significant digits, for quantities of unknown scale such as logits."""
-    return f"{value:.3g}".replace("-", MINUS)
+def unsigned(*fractions: float) -> str:
+    """Write a size in percentage points: ``0.42 pp``, or the range of several, ``0.31–0.52 pp``."""
+    low, high = (f"{100 * end:.2f}" for end in (min(fractions), max(fractions)))
+    return f"{low} pp" if low == high else f"{low}{DASH}{high} pp"
 
 
-def duration(seconds: float) -> str:
-    """``48 s``, ``3 min 05 s``, ``2 h 10 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}{NBSP}s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes}{NBSP}min {rest:02}{NBSP}s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}{NBSP}h {minutes:02}{NBSP}min"
+def p_value(p: float, equals: str = "") -> str:
+    """Write three decimals, after ``equals`` in a sentence; ``<0.001`` below."""
+    return "<0.001" if p < 0.001 else f"{equals}{p:.3f}"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Write the digits that count, for quantities of unknown scale such as logits."""
+    return written(value, f".{digits}g")
 
 
 def count(number: int, one: str, many: str = "") -> str:

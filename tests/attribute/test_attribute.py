@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from alignkit.attribute import METRICS, Attribution, attribute
+from alignkit.attribute import ATTRIBUTED, Attribution, attribute
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import NothingCompared
 from alignkit.preprocess import Crop, Resize
@@ -46,7 +46,7 @@ def test_the_one_stage_that_changes_pixels_gets_all_the_blame(stage):
         candidate = replace(candidate, resize=reference.resize)
     candidate = replace(candidate, crop=Crop())
     found = attribute(reference, candidate, turned_photos(), [ONE_RUNTIME], resamples=200)
-    for metric in METRICS:
+    for metric in ATTRIBUTED:
         attribution = found.metrics[metric]
         shares = share_of(attribution)
         assert set(shares) >= {stage, "crop"}
@@ -143,7 +143,7 @@ def test_several_seeds_are_averaged():
     candidate = changed("colour")
     each = [attribute(REFERENCE, candidate, turned_photos(), [m], resamples=200) for m in models]
     joined = attribute(REFERENCE, candidate, turned_photos(), models, resamples=200)
-    for metric in METRICS:
+    for metric in ATTRIBUTED:
         mean = np.mean([one.metrics[metric].total.value for one in each])
         assert joined.metrics[metric].total.value == pytest.approx(mean)
 

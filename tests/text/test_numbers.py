@@ -4,7 +4,6 @@ from alignkit.record import Estimate
 from alignkit.text.numbers import (
     MINUS,
     count,
-    duration,
     interval,
     listed,
     p_value,
@@ -63,13 +62,6 @@ def test_signs_are_true_minus_signs():
 @pytest.mark.parametrize(("p", "text"), [(0.2, "0.200"), (0.0004, "<0.001"), (1.0, "1.000")])
 def test_p_values_have_three_decimals(p, text):
     assert p_value(p) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(48.2, "48 s"), (184.2, "3 min 04 s"), (7800, "2 h 10 min")]
-)
-def test_durations_use_the_unit_that_fits(seconds, text):
-    assert duration(seconds).replace("\N{NO-BREAK SPACE}", " ") == text
 
 
 def test_words_follow_their_numbers():

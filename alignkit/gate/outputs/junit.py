@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from alignkit.gate.outputs import GateResult
-from alignkit.gate.outputs.places import cut, explained, place
+from alignkit.gate.outputs.places import explained, place
 from alignkit.record import RuleOutcome
+from alignkit.text.numbers import shorten
 
 MESSAGE = 200
 """Characters of an attribute: readers choke on long ones; the body holds all."""
@@ -65,7 +66,7 @@ def _of_rule(result: GateResult, outcome: RuleOutcome) -> ET.Element:
 def _case(group: str, name: str, kind: str, text: str) -> ET.Element:
     case = ET.Element("testcase", classname=_clean(group), name=_clean(name), time="0")
     if kind:
-        found = ET.SubElement(case, kind, message=cut(_clean(text).replace("\n", " "), MESSAGE))
+        found = ET.SubElement(case, kind, message=shorten(_clean(text).replace("\n", " "), MESSAGE))
         found.text = _clean(text)
     return case
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alignkit.gate.outputs import GateResult
-from alignkit.gate.outputs.places import cut, place, worst_first
+from alignkit.gate.outputs.places import place, worst_first
 from alignkit.record import PixelStage, RuleOutcome
+from alignkit.text.numbers import shorten
 
 MOST = 60_000
 """Characters: a comment on GitHub holds 65,536, a step's summary 1 MiB."""
@@ -29,7 +30,7 @@ class Markdown:
             _stages(result),
             _next(result),
         ]
-        return cut("\n\n".join(part for part in parts if part), MOST) + "\n"
+        return shorten("\n\n".join(part for part in parts if part), MOST) + "\n"
 
 
 def _quoted(text: str) -> str:
@@ -92,4 +93,4 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def _cell(text: str) -> str:
-    return cut(text, 300).replace("|", "\\|").replace("\n", " ")
+    return shorten(text, 300).replace("|", "\\|").replace("\n", " ")

@@ -1,4 +1,4 @@
-"""How outputs name a rule's place, order outcomes and cut long texts."""
+"""How outputs name a rule's place and order outcomes."""
 
 from __future__ import annotations
 
@@ -35,8 +35,3 @@ def explained(outcome: RuleOutcome) -> str:
     if outcome.waived:
         parts.append(f"waived {outcome.waived}")
     return "; ".join(parts)
-
-
-def cut(text: str, most: int) -> str:
-    """At most so many characters, with an ellipsis where something is left out."""
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -15,12 +15,12 @@ import numpy.typing as npt
 from alignkit.compare.predictions import class_name
 from alignkit.compare.statistics import holm, mcnemar
 from alignkit.record import MatrixEntry
+from alignkit.record.cell import ALPHA
 from alignkit.record.place import Place
 from alignkit.record.run_comparison import Change, EntryChange, ImageChange
 from alignkit.studies.compare_runs.seeds import Run, Seed, seeds_of
 
 FlipChange: TypeAlias = Literal["new", "fixed", "other class"]
-_LEVEL = 0.05
 
 
 def entry_changes(before: Run, after: Run) -> tuple[EntryChange, ...]:
@@ -126,6 +126,6 @@ def _change(entry: EntryChange, p: float) -> Change:
         return "new"
     if not entry.aligned and entry.before and entry.after == 0:
         return "fixed"
-    if p >= _LEVEL or entry.before == entry.after:
+    if p >= ALPHA or entry.before == entry.after:
         return "unchanged"
     return "worse" if entry.after > entry.before else "better"
