@@ -7,7 +7,7 @@ return sums, so that memory does not depend on the number of images.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Literal
 from alignkit.errors import ExitCode, MissingDependency, worst
 from alignkit.experiment.path_argument import NamedPath
 from alignkit.isolation import Limits
-from alignkit.isolation.shared_images import Encoded
-from alignkit.isolation.worker import Work
+from alignkit.isolation.shared_images import EVERYTHING, Encoded
+from alignkit.isolation.worker import Begin, Work
 from alignkit.preprocess import StageName
 from alignkit.preprocess.isolated import Result, encoded_images, run_isolated
 from alignkit.preprocess.stress import Stress
+from alignkit.record import Environment, PathFacts
 from alignkit.record.pixel_diff import DiffRecord, ImageSet, PairDiff, StressDiff
-from alignkit.studies.diff.describe import Describe, Description
 from alignkit.studies.diff.images import DiffImages
 from alignkit.torch_settings import available_threads
 from alignkit.version import __version__
@@ -171,3 +171,38 @@ def _pairs(request: DiffRequest, tally: DiffTally) -> tuple[PairDiff, ...]:
         )
         for each in candidates
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The paths' stages and the environment, as a worker process sees them."""
+
+    paths: tuple[PathFacts, ...]
+    environment: Environment
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """A `Work` of `alignkit.isolation` that describes the code that runs, and ignores its images.
+
+    So no library is loaded into the caller's own process.
+    """
+
+    paths: tuple[NamedPath, ...]
+
+    def warm_up(self, begin: Begin) -> None:
+        """Do nothing: no path runs."""
+
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> Description:  # noqa: ARG002
+        """Describe the paths' stages, and the environment."""
+        from alignkit.decoders import DECODERS
+        from alignkit.findings.environment import environment
+        from alignkit.findings.provenance import path_facts
+        from alignkit.plugins import name_of
+
+        begin(0, EVERYTHING)
+        usable = [each.preprocess for each in self.paths if not each.preprocess.missing()]
+        return Description(
+            paths=tuple(path_facts(each.preprocess, each.preset) for each in self.paths),
+            environment=environment({name_of(path.decode, DECODERS) for path in usable}),
+        )
