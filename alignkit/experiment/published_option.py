@@ -11,8 +11,8 @@ from pydantic_core import InitErrorDetails
 from alignkit.backends import Precision
 from alignkit.experiment.option import wrong
 from alignkit.experiment.strict_types import STRICT, Fraction, Name, Number
+from alignkit.place import FULL
 from alignkit.plugins import did_you_mean
-from alignkit.record.place import FULL
 
 PublishedMetric = Literal[
     "top1",

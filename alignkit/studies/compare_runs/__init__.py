@@ -9,9 +9,9 @@ from pathlib import Path
 from alignkit.compare.image_table import ImageTable, read_image_table
 from alignkit.compare.predictions import Predictions
 from alignkit.errors import NothingCompared, RecordError
+from alignkit.place import Place
 from alignkit.record import Artifact, Cell, RunRecord
 from alignkit.record.document import read_record
-from alignkit.record.place import Place
 from alignkit.record.run_comparison import RunComparison, Side
 from alignkit.studies.compare_runs.comparable import check_comparable, differences
 from alignkit.studies.compare_runs.entries import entry_changes

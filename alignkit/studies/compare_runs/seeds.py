@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from alignkit.compare.predictions import Predictions, aligned
 from alignkit.errors import NothingCompared
+from alignkit.place import Place
 from alignkit.record import Cell, MatrixEntry, RunRecord
-from alignkit.record.place import Place
 
 if TYPE_CHECKING:
     from alignkit.compare.image_table import ImageTable
