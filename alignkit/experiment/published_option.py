@@ -10,8 +10,8 @@ from pydantic_core import InitErrorDetails
 
 from alignkit.backends import Precision
 from alignkit.experiment.option import STRICT_MODEL, Fraction, Name, Number, wrong
+from alignkit.place import FULL
 from alignkit.plugins import did_you_mean
-from alignkit.record.place import FULL
 
 PublishedMetric = Literal[
     "top1",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from alignkit.experiment.rule import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
+from alignkit.place import Column
 from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome
-from alignkit.record.place import Column
 from alignkit.text.numbers import MINUS, estimated, grouped, plain, significant, written
 
 NOTHING_CHANGED = "nothing of it changed since it was approved"

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from alignkit.place import Place, Row
 from alignkit.record import Drift, Estimate, MatrixEntry, NoiseFloor, RunRecord, VerdictState
-from alignkit.record.place import Place, Row
 from alignkit.report.table import Note, Notes
 from alignkit.report.verdict_view import SEVERITY, Icon, icon
 from alignkit.text.names import LABELS, MATRIX_METRICS, Names, PathName

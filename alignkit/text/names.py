@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from alignkit.place import Row
 from alignkit.record import PathFacts
-from alignkit.record.place import Row
 
 LABELS = {
     "recall.macro": "Macro recall",

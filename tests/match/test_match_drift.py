@@ -63,8 +63,8 @@ def test_the_nearest_stays_the_nearest_where_a_farther_one_changes_fewer_predict
     assert "it is still the nearest" in headline(asked, {})
     fewer = fewer_changes(asked, {})
     assert fewer.startswith("Of the model's predictions, number 2 changes fewer than the nearest: ")
-    assert "opencv ▸ opencv interpolation=nearest 20.00 % [" in fewer
-    assert ", the nearest 40.00 % [" in fewer
+    assert "opencv ▸ opencv interpolation=nearest 20.00\N{NO-BREAK SPACE}% [" in fewer
+    assert ", the nearest 40.00\N{NO-BREAK SPACE}% [" in fewer
 
 
 def test_without_a_model_nothing_is_said_of_predictions():

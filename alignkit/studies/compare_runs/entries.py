@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from alignkit.compare.predictions import class_name
 from alignkit.compare.statistics import holm, mcnemar
+from alignkit.place import Place
 from alignkit.record import MatrixEntry
 from alignkit.record.cell import ALPHA
-from alignkit.record.place import Place
 from alignkit.record.run_comparison import Change, EntryChange, ImageChange
 from alignkit.studies.compare_runs.seeds import Seed, StoredRun, seeds_of
 

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from alignkit.compare.image_table import ImageTable, read_image_table
 from alignkit.compare.predictions import Predictions, aligned
 from alignkit.errors import NothingCompared, RecordError
+from alignkit.place import Place
 from alignkit.record import Artifact, Cell, MatrixEntry, RunRecord
 from alignkit.record.document import read_record
-from alignkit.record.place import Place
 
 
 @dataclass(frozen=True, eq=False)
