@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from alignkit.cli.arguments import Cells, Files, Json, Overrides, Reports
-from alignkit.cli.tell import tell
+from alignkit.cli.arguments import Cells, Files, Json, Overrides, Reports, print_error
 from alignkit.errors import AlignkitError, worst
 from alignkit.progress import duration
 from alignkit.text.columns import columns
@@ -51,7 +50,7 @@ def plan(
             planned = keyed_plan(load_experiment(file, overrides), workspace, cells=cells)
             planned_files.append((planned, forecast(planned, workspace)))
         except AlignkitError as error:
-            codes.append(tell(error, file))
+            codes.append(print_error(error, file))
     if as_json:
         print(json.dumps([_as_json(*each) for each in planned_files], indent=1))
     elif planned_files:
