@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import AdviceFacts, MitigationFacts, RunRecord
-from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import (
+    Notes,
+    Table,
+    TableRow,
+    number_columns,
+    table_row,
+    text_columns,
+)
 from alignkit.text.names import LABELS, Names, PathName
 from alignkit.text.numbers import count
 
@@ -73,4 +80,4 @@ def _row(row: MitigationFacts, notes: Notes) -> TableRow:
     values = (row.before, row.expected, row.confirmed)
     share = row.metric == "churn"
     cells = (notes.estimated(value, 1 if share else 2, share=share) for value in values)
-    return TableRow((Shown(LABELS[row.metric]), *cells))
+    return table_row(LABELS[row.metric], *cells)

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 from alignkit.record import ClassDrift, Estimate, MatrixEntry, RunRecord
 from alignkit.report.svg import DotPlot, Interval, dot_plot
-from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import (
+    Notes,
+    Shown,
+    Table,
+    number_columns,
+    table_row,
+    text_columns,
+)
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, grouped, interval, points
 
@@ -58,7 +65,7 @@ def _section(index: int, entry: MatrixEntry, names: Names) -> ClassSection:
     return ClassSection(
         trained=names.of(entry.trained_with),
         evaluated=names.of(entry.evaluated_with),
-        runtime=f"{entry.backend} {entry.precision}",
+        runtime=entry.column.runtime,
         omitted=_omitted(len(entry.drift.classes) - len(kept)),
         chart=dot_plot(
             [(each.name, _interval(each.recall), _interval(each.precision)) for each in kept],
@@ -88,13 +95,11 @@ def _interval(estimate: Estimate) -> Interval | None:
 def _table(kept: list[ClassDrift], title: str) -> Table:
     notes = Notes()
     rows = tuple(
-        TableRow(
-            (
-                Shown(each.name),
-                Shown(grouped(each.support)),
-                *_change(each.recall, notes),
-                *_change(each.precision, notes),
-            )
+        table_row(
+            each.name,
+            grouped(each.support),
+            *_change(each.recall, notes),
+            *_change(each.precision, notes),
         )
         for each in kept
     )

@@ -9,13 +9,20 @@ from dataclasses import dataclass
 from alignkit.record.run_comparison import (
     Change,
     EntryChange,
-    ImageChange,
     PixelChange,
     RunComparison,
     Side,
     StageChange,
 )
-from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import (
+    Notes,
+    Shown,
+    Table,
+    number_columns,
+    table_row,
+    text_columns,
+)
+from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped, listed, p_value, percent, significant
 
 WORDS: dict[Change, str] = {
@@ -134,8 +141,7 @@ def _differences(made: RunComparison) -> Table | None:
 
 
 def _three(caption: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    shown = tuple(TableRow(tuple(Shown(text) for text in row)) for row in rows)
-    return Table(caption, text_columns(*heads), shown)
+    return Table(caption, text_columns(*heads), tuple(table_row(*row) for row in rows))
 
 
 def _entries(caption: str, entries: Sequence[EntryChange], what: str) -> Table | None:
@@ -143,17 +149,12 @@ def _entries(caption: str, entries: Sequence[EntryChange], what: str) -> Table |
         return None
     notes = Notes()
     ordered = sorted(entries, key=lambda each: ORDER.index(each.change))
-    rows = tuple(TableRow((*_where(each), *_numbers(each, notes))) for each in ordered)
+    rows = tuple(table_row(*Names(()).cells(each), *_numbers(each, notes)) for each in ordered)
     columns = (
         *text_columns("Trained with", "Evaluated with", "Runtime", "Change"),
         *number_columns("Predictions", f"{what} before", f"{what} after", "Appeared", "Gone", "p"),
     )
     return Table(caption, columns, rows, notes=notes.all())
-
-
-def _where(each: EntryChange) -> tuple[Shown, ...]:
-    runtime = f"{each.backend} {each.precision}"
-    return Shown(each.trained_with), Shown(each.evaluated_with), Shown(runtime)
 
 
 def _change(change: Change) -> Shown:
@@ -177,28 +178,25 @@ def _numbers(each: EntryChange, notes: Notes) -> tuple[Shown, ...]:
 def _images(each: EntryChange) -> ImagesSection:
     shown = each.images[:IMAGES]
     left = len(each.images) - len(shown)
-    title = f"{each.trained_with} → {each.evaluated_with}, {each.backend} {each.precision}"
+    title = Names(()).title(each)
     words = f"{count(len(each.images), 'image')} changed" + (
         f"; the first {len(shown)} are shown." if left else "."
     )
     columns = (
         *text_columns("Image", "Label", "Change", "Before", "After"), *number_columns("Seeds"),
     )  # fmt: skip
-    rows = tuple(_image_row(image) for image in shown)
-    return ImagesSection(title, words, Table(f"Images of {title}", columns, rows))
-
-
-def _image_row(image: ImageChange) -> TableRow:
-    return TableRow(
-        (
-            Shown(image.id),
-            Shown(image.label),
-            Shown(IMAGE_WORDS.get(image.change, image.change)),
-            Shown(image.before),
-            Shown(image.after),
-            Shown(str(image.seeds)),
+    rows = tuple(
+        table_row(
+            image.id,
+            image.label,
+            IMAGE_WORDS.get(image.change, image.change),
+            image.before,
+            image.after,
+            str(image.seeds),
         )
-    )  # fmt: skip
+        for image in shown
+    )
+    return ImagesSection(title, words, Table(f"Images of {title}", columns, rows))
 
 
 def _stages(stages: Sequence[StageChange]) -> Table | None:
@@ -206,18 +204,15 @@ def _stages(stages: Sequence[StageChange]) -> Table | None:
         return None
     notes = Notes()
     rows = tuple(
-        TableRow(
-            (
-                Shown(f"{each.candidate} against {each.reference}"),
-                Shown(each.stage),
-                notes.missing(each.reason) if each.change == "not compared"
-                else _change(each.change),
-                notes.number(each.before, significant, each.reason),
-                notes.number(each.after, significant, each.reason),
-            )
+        table_row(
+            f"{each.candidate} against {each.reference}",
+            each.stage,
+            notes.missing(each.reason) if each.change == "not compared" else _change(each.change),
+            notes.number(each.before, significant, each.reason),
+            notes.number(each.after, significant, each.reason),
         )
         for each in stages
-    )  # fmt: skip
+    )
     columns = (*text_columns("Paths", "Stage", "Change"), *number_columns("Before", "After"))
     caption = "Mean absolute difference of each stage on the same input, grey levels"
     return Table(caption, columns, rows, notes=notes.all())
@@ -225,16 +220,23 @@ def _stages(stages: Sequence[StageChange]) -> Table | None:
 
 def _pixels(pixels: Sequence[PixelChange]) -> Table | None:
     rows = tuple(
-        TableRow(
-            (
-                Shown(f"{each.candidate} against {each.reference}"),
-                *(Shown(grouped(number)) for number in (
-                    each.images, each.new, each.worse, each.fixed, each.better, each.unchanged,
-                    each.not_compared)),
-            )
+        table_row(
+            f"{each.candidate} against {each.reference}",
+            *(
+                Shown(grouped(number))
+                for number in (
+                    each.images,
+                    each.new,
+                    each.worse,
+                    each.fixed,
+                    each.better,
+                    each.unchanged,
+                    each.not_compared,
+                )
+            ),
         )
         for each in pixels
-    )  # fmt: skip
+    )
     columns = (
         *text_columns("Paths"),
         *number_columns("Images", "New", "Worse", "Fixed", "Better", "Unchanged", "Not compared"),
@@ -246,10 +248,11 @@ def _pixels(pixels: Sequence[PixelChange]) -> Table | None:
 def _pixel_images(each: PixelChange) -> ImagesSection:
     title = f"{each.candidate} against {each.reference}"
     rows = tuple(
-        TableRow((Shown(image.id), _change(image.change), Shown(significant(image.before)),
-             Shown(significant(image.after))))
+        table_row(
+            image.id, _change(image.change), significant(image.before), significant(image.after)
+        )
         for image in each.greatest
-    )  # fmt: skip
+    )
     columns = (*text_columns("Image", "Change"), *number_columns("Before", "After"))
     caption = f"Mean difference in grey levels, {title}"
     words = f"The {count(len(rows), 'greatest change', 'greatest changes')}."

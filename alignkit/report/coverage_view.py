@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from alignkit.record import Coverage, CoverageDiff, NotDecoded
-from alignkit.report.table import Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import (
+    Table,
+    TableRow,
+    alarm,
+    number_columns,
+    table_row,
+    text_columns,
+)
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped
 
@@ -31,28 +38,21 @@ def coverage_tables(
 
 def _coverage_row(each: Coverage, names: Names) -> TableRow:
     bad = (each.corrupt, each.failed, each.unsupported)
-    return TableRow(
-        (
-            Shown(names.short(each.preprocess)),
-            Shown(each.split),
-            Shown(grouped(each.ok)),
-            *(Shown(grouped(number), tone="bad" if number else "") for number in bad),
-        )
+    return table_row(
+        names.short(each.preprocess),
+        each.split,
+        grouped(each.ok),
+        *(alarm(number) for number in bad),
     )
 
 
 def _differences(diffs: Sequence[CoverageDiff], names: Names) -> Table:
     rows = tuple(
-        TableRow(
-            (
-                Shown(f"{names.short(each.reference)} and {names.short(each.candidate)}"),
-                Shown(grouped(each.images)),
-                *(
-                    Shown(grouped(number), tone="bad" if number else "")
-                    for number in (each.only_reference, each.only_candidate)
-                ),
-                Shown(", ".join(each.examples[:5]) or DASH),
-            )
+        table_row(
+            f"{names.short(each.reference)} and {names.short(each.candidate)}",
+            grouped(each.images),
+            *(alarm(number) for number in (each.only_reference, each.only_candidate)),
+            ", ".join(each.examples[:5]) or DASH,
         )
         for each in diffs
     )
@@ -66,7 +66,7 @@ def _differences(diffs: Sequence[CoverageDiff], names: Names) -> Table:
 
 def _bad_row(image: NotDecoded, each: Coverage, names: Names) -> TableRow:
     path = names.short(each.preprocess)
-    return TableRow(tuple(map(Shown, (image.id, path, each.split, image.outcome, image.reason))))
+    return table_row(*(image.id, path, each.split, image.outcome, image.reason))
 
 
 def coverage_words(coverage: Sequence[Coverage], names: Names) -> str:

@@ -16,9 +16,9 @@ from alignkit.report.table import (
     Notes,
     Shown,
     Table,
-    TableRow,
     facts,
     number_columns,
+    table_row,
     text_columns,
 )
 from alignkit.report.worst_view import WorstGroup, worst_groups
@@ -138,8 +138,7 @@ def _stages(pairs: Sequence[PairDiff], names: Names) -> tuple[StageSection, ...]
 
 def _census(census: Sequence[Kind]) -> Table:
     rows = tuple(
-        TableRow((Shown(TITLES[each.dimension]), Shown(each.kind), Shown(grouped(each.images))))
-        for each in census
+        table_row(TITLES[each.dimension], each.kind, grouped(each.images)) for each in census
     )
     columns = (*text_columns("What", "Kind"), *number_columns("Images"))
     return Table("What the images are, by their headers", columns, rows)
@@ -159,13 +158,11 @@ def _kinds(pair: PairDiff) -> tuple[Table, ...]:
 def _kind_table(dimension: str, kinds: Sequence[KindDrift]) -> Table:
     notes = Notes()
     rows = tuple(
-        TableRow(
-            (
-                Shown(each.kind),
-                Shown(grouped(each.images)),
-                *_measures(each.decode, notes),
-                *_measures(each.last, notes),
-            )
+        table_row(
+            each.kind,
+            grouped(each.images),
+            *_measures(each.decode, notes),
+            *_measures(each.last, notes),
         )
         for each in kinds
     )

@@ -12,8 +12,9 @@ from alignkit.report.table import (
     Notes,
     Shown,
     Table,
-    TableRow,
+    alarm,
     number_columns,
+    table_row,
     text_columns,
 )
 from alignkit.text.names import ACCURACIES, Names
@@ -43,9 +44,8 @@ def entries_table(record: RunRecord, names: Names) -> Table:
     """Each matrix entry with all of its numbers."""
     notes = Notes()
     rows = tuple(
-        TableRow(
-            (*_place(entry, names), *_joined(entry, notes), Shown(cell_option(entry))),
-            id=entry_id(index),
+        table_row(
+            *names.cells(entry), *_joined(entry, notes), cell_option(entry), id=entry_id(index)
         )
         for index, entry in enumerate(record.matrix)
     )
@@ -65,7 +65,7 @@ def per_seed_table(record: RunRecord, names: Names) -> Table:
     """Each cell of each seed."""
     notes = Notes()
     rows = tuple(
-        TableRow((*_place(cell, names), Shown(str(cell.seed)), *_single(cell, notes)))
+        table_row(*names.cells(cell), str(cell.seed), *_single(cell, notes))
         for cell in record.cells
     )
     columns = (
@@ -87,20 +87,12 @@ def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
             found.setdefault((title, training.reason, ""), []).append(str(training.seed))
     for cell in record.cells:
         if cell.state == "failed":
-            trained, evaluated = names.short(cell.trained_with), names.short(cell.evaluated_with)
-            title = f"{trained} → {evaluated}, {cell.backend} {cell.precision}"
-            found.setdefault((title, cell.reason, cell.traceback), []).append(str(cell.seed))
+            found.setdefault((names.title(cell), cell.reason, cell.traceback), []).append(
+                str(cell.seed)
+            )
     return tuple(
         Failure(f"{title}, seed {listed(seeds)}", reason, traceback)
         for (title, reason, traceback), seeds in found.items()
-    )
-
-
-def _place(cell: Cell | MatrixEntry, names: Names) -> tuple[Shown, ...]:
-    return (
-        Shown(names.short(cell.trained_with)),
-        Shown(names.short(cell.evaluated_with)),
-        Shown(f"{cell.backend} {cell.precision}"),
     )
 
 
@@ -121,7 +113,7 @@ def _joined(entry: MatrixEntry, notes: Notes) -> tuple[Shown, ...]:
         notes.number(logits.max_abs, significant, logits.reason),
         notes.number(logits.mean_abs, significant, logits.reason),
         notes.number(logits.cosine, lambda value: f"{value:.5f}", logits.reason),
-        Shown(grouped(drift.non_finite), tone="bad" if drift.non_finite else ""),
+        alarm(drift.non_finite),
     )
 
 

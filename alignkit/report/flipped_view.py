@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import FlippedFacts, RunRecord, Subgroup
-from alignkit.report.table import Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import Shown, Table, TableRow, number_columns, table_row, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, estimated, p_value, percent
 
@@ -83,14 +83,12 @@ def _table(each: FlippedFacts) -> Table | None:
 
 
 def _row(kind: Subgroup) -> TableRow:
-    return TableRow(
-        (
-            Shown(kind.dimension),
-            Shown(kind.kind, tag="significant" if kind.sentence else ""),
-            Shown(str(kind.images)),
-            Shown(percent(kind.churn)),
-            Shown(percent(kind.elsewhere)),
-            Shown(estimated(kind.difference, 1)),
-            Shown(p_value(kind.p_adjusted)),
-        )
+    return table_row(
+        kind.dimension,
+        Shown(kind.kind, tag="significant" if kind.sentence else ""),
+        str(kind.images),
+        percent(kind.churn),
+        percent(kind.elsewhere),
+        estimated(kind.difference, 1),
+        p_value(kind.p_adjusted),
     )

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import MixFacts, RunRecord
-from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import (
+    Notes,
+    Table,
+    number_columns,
+    table_row,
+    text_columns,
+)
 from alignkit.text.names import LABELS, Names
 from alignkit.text.numbers import estimated
 
@@ -56,17 +62,15 @@ def _reading(facts: MixFacts) -> str:
 def _table(record: RunRecord, names: Names) -> Table:
     notes = Notes()
     rows = tuple(
-        TableRow(
-            (
-                Shown(names.short(each.mix)),
-                Shown(names.short(each.evaluated_with)),
-                Shown(LABELS[each.metric]),
-                *(
-                    notes.estimated(of, share=each.metric == "churn")
-                    for of in (each.mixed, each.single)
-                ),
-                notes.estimated(each.change),
-            )
+        table_row(
+            names.short(each.mix),
+            names.short(each.evaluated_with),
+            LABELS[each.metric],
+            *(
+                notes.estimated(of, share=each.metric == "churn")
+                for of in (each.mixed, each.single)
+            ),
+            notes.estimated(each.change),
         )
         for each in record.mixes
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from alignkit.record import BatchCheck, BuildSpread, Cell, LogitDistance, MatrixEntry, RunRecord
+from alignkit.record import BatchCheck, BuildSpread, LogitDistance, MatrixEntry, RunRecord
 from alignkit.report.table import (
     Group,
     Header,
     Notes,
     Shown,
     Table,
-    TableRow,
+    alarm,
     number_columns,
+    table_row,
     text_columns,
 )
 from alignkit.text.names import Names
@@ -29,7 +30,7 @@ def numeric_table(record: RunRecord, names: Names) -> Table | None:
     """
     notes = Notes()
     rows = tuple(
-        TableRow((*_place(entry, names), *_distance(entry, notes)))
+        table_row(*names.cells(entry), *_distance(entry, notes))
         for entry in record.matrix
         if entry.numeric
     )
@@ -54,15 +55,13 @@ def sessions_table(record: RunRecord, names: Names) -> Table | None:
     notes = Notes()
     built = any(cell.builds for cell in cells)
     rows = tuple(
-        TableRow(
-            (
-                *_place(cell, names),
-                Shown(str(cell.seed)),
-                Shown(cell.inputs[:12]),
-                *_batch(cell.batch, notes),
-                *(_builds(cell.builds, notes) if built else ()),
-                Shown(grouped(cell.non_finite), tone="bad" if cell.non_finite else ""),
-            )
+        table_row(
+            *names.cells(cell),
+            str(cell.seed),
+            cell.inputs[:12],
+            *_batch(cell.batch, notes),
+            *(_builds(cell.builds, notes) if built else ()),
+            alarm(cell.non_finite),
         )
         for cell in cells
     )
@@ -82,14 +81,6 @@ def sessions_table(record: RunRecord, names: Names) -> Table | None:
     )
 
 
-def _place(cell: Cell | MatrixEntry, names: Names) -> tuple[Shown, ...]:
-    return (
-        Shown(names.short(cell.trained_with)),
-        Shown(names.short(cell.evaluated_with)),
-        Shown(f"{cell.backend} {cell.precision}"),
-    )
-
-
 def _distance(entry: MatrixEntry, notes: Notes) -> tuple[Shown, ...]:
     numeric = entry.numeric
     assert numeric is not None
@@ -101,7 +92,7 @@ def _distance(entry: MatrixEntry, notes: Notes) -> tuple[Shown, ...]:
         notes.number(logits.cosine, lambda value: f"{value:.6f}", logits.reason),
         *(_share(logits, logits.inside, each, notes) for each in TOLERANCES),
         *(_share(logits, logits.same_top, each, notes) for each in TOP),
-        Shown(grouped(numeric.flips), tone="bad" if numeric.flips else ""),
+        alarm(numeric.flips),
         Shown(lost, tone="bad" if numeric.non_finite else ""),
     )
 
@@ -119,7 +110,7 @@ def _batch(check: BatchCheck | None, notes: Notes) -> tuple[Shown, ...]:
     return (
         Shown(f"{check.images} of {check.batch}"),
         Shown(significant(check.max_abs)),
-        Shown(grouped(check.flips), tone="bad" if check.flips else ""),
+        alarm(check.flips),
     )
 
 
@@ -132,5 +123,5 @@ def _builds(spread: BuildSpread | None, notes: Notes) -> tuple[Shown, ...]:
     return (
         Shown(str(spread.builds)),
         Shown(significant(spread.max_abs)),
-        Shown(grouped(spread.flips), tone="bad" if spread.flips else ""),
+        alarm(spread.flips),
     )

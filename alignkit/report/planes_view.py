@@ -6,7 +6,14 @@ from collections.abc import Callable, Sequence
 
 from alignkit.record import PlaneStage
 from alignkit.report.stage_view import ZERO
-from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import (
+    Notes,
+    Shown,
+    Table,
+    number_columns,
+    table_row,
+    text_columns,
+)
 from alignkit.text.numbers import grouped, plain, signed
 
 CAPTION = (
@@ -22,9 +29,7 @@ def planes_table(planes: Sequence[PlaneStage]) -> Table:
     """A row a stage and plane."""
     notes = Notes()
     rows = tuple(
-        TableRow(
-            (Shown(each.stage), Shown(each.plane), Shown(grouped(each.images)), *_row(each, notes))
-        )
+        table_row(each.stage, each.plane, grouped(each.images), *_row(each, notes))
         for each in planes
     )
     columns = (*text_columns("Stage", "Plane"), *number_columns(*MEASURES))

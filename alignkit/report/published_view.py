@@ -8,7 +8,16 @@ from dataclasses import dataclass
 
 from alignkit.record import Claim, PublishedFacts, PublishedRow, RunRecord
 from alignkit.record.published import Reading
-from alignkit.report.table import Group, Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import (
+    Group,
+    Notes,
+    Shown,
+    Table,
+    TableRow,
+    number_columns,
+    table_row,
+    text_columns,
+)
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, interval, listed, percent, points
 
@@ -99,17 +108,15 @@ def _row(row: PublishedRow, metrics: Sequence[str], names: Names, notes: Notes) 
         reason = row.reason or "not published"
         return notes.number(value, lambda each: percent(each, 2), reason)
 
-    runtime = f"{row.backend} {row.precision}".strip()
+    runtime = row.column.runtime
     served = f"{names.short(row.evaluated_with)}, {runtime}" if runtime else row.evaluated_with
-    return TableRow(
-        (
-            Shown(row.training),
-            Shown(row.inference),
-            *(written(row.metrics, metric) for metric in metrics),
-            Shown(names.short(row.trained_with)),
-            Shown(served),
-            *(measured(metric) for metric in metrics),
-        )
+    return table_row(
+        row.training,
+        row.inference,
+        *(written(row.metrics, metric) for metric in metrics),
+        names.short(row.trained_with),
+        served,
+        *(measured(metric) for metric in metrics),
     )
 
 
@@ -132,15 +139,13 @@ def _claims(facts: PublishedFacts) -> Table:
 def _claim(claim: Claim, notes: Notes) -> TableRow:
     measured = claim.measured
     ends = interval(measured)
-    return TableRow(
-        (
-            Shown(claim.words),
-            Shown(claim.metric),
-            Shown(points(claim.published)),
-            notes.number(measured.value, points, measured.reason),
-            Shown(ends) if ends else notes.missing(measured.reason or "no interval"),
-            notes.number(claim.floor, lambda each: f"{100 * each:.2f}", "one seed cannot tell"),
-            Shown(claim.reading, tone=TONES.get(claim.reading, "")),
-            Shown(claim.why),
-        )
+    return table_row(
+        claim.words,
+        claim.metric,
+        points(claim.published),
+        notes.number(measured.value, points, measured.reason),
+        Shown(ends) if ends else notes.missing(measured.reason or "no interval"),
+        notes.number(claim.floor, lambda each: f"{100 * each:.2f}", "one seed cannot tell"),
+        Shown(claim.reading, tone=TONES.get(claim.reading, "")),
+        claim.why,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from alignkit.progress import duration
 from alignkit.record import Environment, PathFacts, RunRecord
-from alignkit.report.table import Shown, Table, TableRow, facts, text_columns
+from alignkit.report.table import Shown, Table, TableRow, facts, table_row, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, grouped
 
@@ -15,15 +15,11 @@ from alignkit.text.numbers import DASH, grouped
 def controls_table(record: RunRecord) -> Table | None:
     """The checks of the measurement itself; ``None`` if none was made."""
     rows = tuple(
-        TableRow(
-            (
-                Shown(control.name),
-                Shown(control.expected),
-                Shown(control.observed),
-                Shown("passed", tone="pass")
-                if control.passed
-                else Shown("not passed", tone="fail"),
-            )
+        table_row(
+            control.name,
+            control.expected,
+            control.observed,
+            Shown("passed", tone="pass") if control.passed else Shown("not passed", tone="fail"),
         )
         for control in record.controls
     )
@@ -51,7 +47,7 @@ def _path_rows(path: PathFacts, name: str) -> list[TableRow]:
     ]
     if path.skipped:
         told = [("all", f"skipped: {path.skipped}", "", "")]
-    return [TableRow(tuple(map(Shown, (name, *cells)))) for cells in told]
+    return [table_row(*(name, *cells)) for cells in told]
 
 
 def data_table(record: RunRecord) -> Table:

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from alignkit.record import PixelStage
-from alignkit.report.table import Group, Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import (
+    Group,
+    Notes,
+    Shown,
+    Table,
+    number_columns,
+    table_row,
+    text_columns,
+)
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import DASH, percent, plain, signed
 
@@ -95,15 +103,13 @@ def _stage_table(
     by_mode = {(stage.stage, stage.mode): stage for stage in stages}
     shown = {mode: _measured(stages, mode) for mode in MODES}
     rows = tuple(
-        TableRow(
-            (
-                Shown(name, tag=tags.get(name, "")),
-                *(
-                    cell
-                    for mode in MODES
-                    for cell in _measures(by_mode.get((name, mode)), shown[mode], notes)
-                ),
-            )
+        table_row(
+            Shown(name, tag=tags.get(name, "")),
+            *(
+                cell
+                for mode in MODES
+                for cell in _measures(by_mode.get((name, mode)), shown[mode], notes)
+            ),
         )
         for name in dict.fromkeys(stage.stage for stage in stages)
     )

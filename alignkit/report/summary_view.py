@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from alignkit.record import Estimate, MatrixEntry, PublishedFacts, RunRecord
+from alignkit.judge.words import worst_first
+from alignkit.record import PublishedFacts, RunRecord
 from alignkit.report.advice_view import advice_sentence
 from alignkit.report.coverage_view import coverage_words
+from alignkit.report.entry_view import MOST_REASON, entry_view
 from alignkit.report.flipped_view import flipped_sentences
 from alignkit.report.matrix_view import interval_words, significance, warnings
 from alignkit.report.mix_view import mix_sentences
 from alignkit.report.published_view import published_label, tally
 from alignkit.report.stage_view import stage_sections
 from alignkit.report.training_size_view import across_paths, size_sentence
-from alignkit.report.verdict_view import SEVERITY, WORDS, verdict_view
+from alignkit.report.verdict_view import WORDS, verdict_view
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, estimated, percent, plain, points, shorten, unsigned
 
 MOST_ROWS = 100
 """Rows of one table: a pull request comment holds 65,536 characters."""
-MOST_REASON = 160
-"""Characters of a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,8 @@ def _table(
 
 
 def _matrix(record: RunRecord, names: Names) -> Section:
-    rows = [_matrix_row(entry, names) for entry in record.matrix]
+    views = [entry_view(entry, names) for entry in record.matrix]
+    rows = [(*view.place, view.change, view.churn, view.both, view.detectable) for view in views]
     floors = [
         f"{names.short(floor.preprocess)} {unsigned(floor.metrics['recall.macro'])}"
         for floor in record.noise_floor
@@ -137,45 +138,14 @@ def _matrix(record: RunRecord, names: Names) -> Section:
     return _table("Drift matrix", words, headers, rows, text=3)
 
 
-def _matrix_row(entry: MatrixEntry, names: Names) -> tuple[str, ...]:
-    place = (
-        names.short(entry.trained_with),
-        names.short(entry.evaluated_with),
-        f"{entry.backend} {entry.precision}",
-    )
-    if entry.state != "measured":
-        return (*place, f"{entry.state}: {shorten(entry.reason, MOST_REASON)}", DASH, DASH, DASH)
-    if entry.drift is None:
-        own = entry.metrics.get("recall.macro")
-        return (
-            *place,
-            f"aligned, {percent(own, 2) if own is not None else DASH}",
-            DASH,
-            DASH,
-            DASH,
-        )
-    drift = entry.drift
-    missing = Estimate(value=None, low=None, high=None, reason="not measured")
-    limit = drift.detectable
-    return (
-        *place,
-        estimated(drift.metrics.get("recall.macro", missing)),
-        percent(drift.churn.value, 2) if drift.churn.value is not None else drift.churn.reason,
-        f"{drift.right_to_wrong} / {drift.wrong_to_right}",
-        unsigned(limit) if limit is not None else DASH,
-    )
-
-
 def _rules(record: RunRecord, names: Names) -> Section:
-    ordered = sorted(record.verdict.rules, key=lambda rule: SEVERITY.index(rule.state))
+    ordered = worst_first(record.verdict.rules)
     rows = [
         (
             WORDS[rule.state],
             rule.limit,
             shorten(rule.observed, MOST_REASON),
-            names.short(rule.trained_with),
-            names.short(rule.evaluated_with),
-            f"{rule.backend} {rule.precision}",
+            *names.cells(rule),
         )
         for rule in ordered
         if rule.state != "pass"

@@ -13,7 +13,7 @@ from itertools import product
 from typing import TypeVar
 
 from alignkit.record import Estimate
-from alignkit.text.numbers import DASH, estimated
+from alignkit.text.numbers import DASH, estimated, grouped
 
 Value = TypeVar("Value")
 
@@ -121,6 +121,16 @@ class Table:
             raise ValueError(f"{self.caption}: {len(self.columns)} columns, rows of {widths}")
 
 
+def table_row(*cells: Shown | str, id: str = "") -> TableRow:  # noqa: A002 - the attribute it becomes
+    """Make a row; a text is a cell without a remark."""
+    return TableRow(tuple(Shown(cell) if isinstance(cell, str) else cell for cell in cells), id)
+
+
+def alarm(number: int) -> Shown:
+    """Return a count that stands out unless it is zero."""
+    return Shown(grouped(number), tone="bad" if number else "")
+
+
 def text_columns(*names: str) -> tuple[Header, ...]:
     """Columns of text."""
     return tuple(Header(name) for name in names)
@@ -133,5 +143,5 @@ def number_columns(*names: str) -> tuple[Header, ...]:
 
 def facts(caption: str, names: tuple[str, str], pairs: dict[str, str]) -> Table:
     """A table of names and values."""
-    rows = tuple(TableRow((Shown(name), Shown(value or DASH))) for name, value in pairs.items())
+    rows = tuple(table_row(name, value or DASH) for name, value in pairs.items())
     return Table(caption, text_columns(*names), rows)

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 
 from alignkit.record import Estimate, RunRecord, SizeCurve
 from alignkit.report.spread_plot import SpreadPlot, spread_plot
-from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import (
+    Notes,
+    Table,
+    number_columns,
+    table_row,
+    text_columns,
+)
 from alignkit.text.names import LABELS, Names
 from alignkit.text.numbers import count, estimated, grouped
 
@@ -126,13 +132,11 @@ def _points(curve: SizeCurve) -> list[tuple[float, float, float, float]]:
 def _table(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> Table:
     notes = Notes()
     rows = tuple(
-        TableRow(
-            (
-                Shown(names.short(curve.trained_with)),
-                Shown(names.short(curve.evaluated_with)),
-                Shown(images),
-                notes.estimated(estimate, share=share),
-            )
+        table_row(
+            names.short(curve.trained_with),
+            names.short(curve.evaluated_with),
+            images,
+            notes.estimated(estimate, share=share),
         )
         for curve in curves
         for images, _, estimate, share in _lines(curve)
@@ -147,15 +151,11 @@ def _table(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> 
 def _every(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> Table:
     notes = Notes()
     rows = tuple(
-        TableRow(
-            (
-                Shown(names.short(curve.trained_with)),
-                Shown(names.short(curve.evaluated_with)),
-                Shown(f"{curve.backend} {curve.precision}"),
-                Shown(images),
-                Shown(seeds),
-                notes.estimated(estimate, share=share),
-            )
+        table_row(
+            *names.cells(curve),
+            images,
+            seeds,
+            notes.estimated(estimate, share=share),
         )
         for curve in curves
         for images, seeds, estimate, share in _lines(curve)
