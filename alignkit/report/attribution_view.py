@@ -7,15 +7,7 @@ from dataclasses import dataclass
 
 from alignkit.record import AttributionFacts, Estimate, FactorShare, RunRecord
 from alignkit.report.svg import DotPlot, Interval, dot_plot
-from alignkit.report.table import (
-    Group,
-    Notes,
-    Shown,
-    Table,
-    number_columns,
-    table_row,
-    text_columns,
-)
+from alignkit.report.table import Cells, Group, Notes, Shown, Table, number_columns, text_columns
 from alignkit.text.names import LABELS, Names, PathName
 from alignkit.text.numbers import count, plain, signed
 
@@ -113,23 +105,23 @@ def _table(found: Sequence[AttributionFacts]) -> Table | None:
         return None
     notes = Notes()
     factors = dict.fromkeys(share.factor for each in known for share in each.shares)
-    rows = [
-        table_row(factor, *(cell for each in known for cell in _shares(each, factor, notes)))
+    rows: list[Cells] = [
+        (factor, *(cell for each in known for cell in _shares(each, factor, notes)))
         for factor in factors
     ]
     for name in ("interaction", "total"):
         cells = (_written(getattr(each, name), each, notes) for each in known)
-        rows.append(table_row(name, *(cell for first in cells for cell in (first, Shown("")))))
+        rows.append((name, *(cell for first in cells for cell in (first, Shown("")))))
     groups = [
         Group(f"{LABELS.get(each.metric, each.metric)}, {UNITS[each.unit]}", 2) for each in known
     ]
-    return Table(
+    return Table.of(
         "Shares add up to the total; alone: only this factor as in the candidate. Intervals are of "
         "other images for the same models",
         (*text_columns("Cause"), *number_columns(*("Share", "Alone") * len(known))),
-        tuple(rows),
+        rows,
         (Group("", 1), *groups),
-        notes.all(),
+        notes=notes,
     )
 
 

@@ -6,14 +6,7 @@ from dataclasses import dataclass
 
 from alignkit.record import ClassDrift, Estimate, MatrixEntry, RunRecord
 from alignkit.report.svg import DotPlot, Interval, dot_plot
-from alignkit.report.table import (
-    Notes,
-    Shown,
-    Table,
-    number_columns,
-    table_row,
-    text_columns,
-)
+from alignkit.report.table import Notes, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, grouped, interval, points
 
@@ -94,22 +87,22 @@ def _interval(estimate: Estimate) -> Interval | None:
 
 def _table(kept: list[ClassDrift], title: str) -> Table:
     notes = Notes()
-    rows = tuple(
-        table_row(
+    rows = [
+        (
             each.name,
             grouped(each.support),
             *_change(each.recall, notes),
             *_change(each.precision, notes),
         )
         for each in kept
-    )
+    ]
     columns = (
         *text_columns("Class"),
         *number_columns(
             "Images", "Δ recall, pp", "95 % interval", "Δ precision, pp", "95 % interval"
         ),
     )
-    return Table(f"Drift by class, {title}", columns, rows, notes=notes.all())
+    return Table.of(f"Drift by class, {title}", columns, rows, notes=notes)
 
 
 def _change(estimate: Estimate, notes: Notes) -> tuple[Shown, Shown]:

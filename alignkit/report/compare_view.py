@@ -14,14 +14,7 @@ from alignkit.record.run_comparison import (
     Side,
     StageChange,
 )
-from alignkit.report.table import (
-    Notes,
-    Shown,
-    Table,
-    number_columns,
-    table_row,
-    text_columns,
-)
+from alignkit.report.table import PLACE, Cells, Notes, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped, listed, p_value, percent, significant
 
@@ -131,17 +124,13 @@ def _sides(before: Side, after: Side) -> Table:
         ("Verdict", before.verdict, after.verdict),
         ("In words", before.sentence, after.sentence),
     )
-    return _three("The two runs", ("Fact", "Before", "After"), rows)
+    return Table.of("The two runs", text_columns("Fact", "Before", "After"), rows)
 
 
 def _differences(made: RunComparison) -> Table | None:
-    rows = [(each.what, each.before, each.after) for each in made.differences]
+    rows: list[Cells] = [(each.what, each.before, each.after) for each in made.differences]
     caption = "Differences between the runs: the possible causes"
-    return _three(caption, ("Fact", "Before", "After"), rows) if rows else None
-
-
-def _three(caption: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    return Table(caption, text_columns(*heads), tuple(table_row(*row) for row in rows))
+    return Table.of(caption, text_columns("Fact", "Before", "After"), rows) if rows else None
 
 
 def _entries(caption: str, entries: Sequence[EntryChange], what: str) -> Table | None:
@@ -149,12 +138,13 @@ def _entries(caption: str, entries: Sequence[EntryChange], what: str) -> Table |
         return None
     notes = Notes()
     ordered = sorted(entries, key=lambda each: ORDER.index(each.change))
-    rows = tuple(table_row(*Names(()).cells(each), *_numbers(each, notes)) for each in ordered)
+    rows: list[Cells] = [(*Names(()).cells(each), *_numbers(each, notes)) for each in ordered]
     columns = (
-        *text_columns("Trained with", "Evaluated with", "Runtime", "Change"),
+        *PLACE,
+        *text_columns("Change"),
         *number_columns("Predictions", f"{what} before", f"{what} after", "Appeared", "Gone", "p"),
     )
-    return Table(caption, columns, rows, notes=notes.all())
+    return Table.of(caption, columns, rows, notes=notes)
 
 
 def _change(change: Change) -> Shown:
@@ -185,8 +175,8 @@ def _images(each: EntryChange) -> ImagesSection:
     columns = (
         *text_columns("Image", "Label", "Change", "Before", "After"), *number_columns("Seeds"),
     )  # fmt: skip
-    rows = tuple(
-        table_row(
+    rows: list[Cells] = [
+        (
             image.id,
             image.label,
             IMAGE_WORDS.get(image.change, image.change),
@@ -195,16 +185,16 @@ def _images(each: EntryChange) -> ImagesSection:
             str(image.seeds),
         )
         for image in shown
-    )
-    return ImagesSection(title, words, Table(f"Images of {title}", columns, rows))
+    ]
+    return ImagesSection(title, words, Table.of(f"Images of {title}", columns, rows))
 
 
 def _stages(stages: Sequence[StageChange]) -> Table | None:
     if not stages:
         return None
     notes = Notes()
-    rows = tuple(
-        table_row(
+    rows: list[Cells] = [
+        (
             f"{each.candidate} against {each.reference}",
             each.stage,
             notes.missing(each.reason) if each.change == "not compared" else _change(each.change),
@@ -212,15 +202,15 @@ def _stages(stages: Sequence[StageChange]) -> Table | None:
             notes.number(each.after, significant, each.reason),
         )
         for each in stages
-    )
+    ]
     columns = (*text_columns("Paths", "Stage", "Change"), *number_columns("Before", "After"))
     caption = "Mean absolute difference of each stage on the same input, grey levels"
-    return Table(caption, columns, rows, notes=notes.all())
+    return Table.of(caption, columns, rows, notes=notes)
 
 
 def _pixels(pixels: Sequence[PixelChange]) -> Table | None:
-    rows = tuple(
-        table_row(
+    rows: list[Cells] = [
+        (
             f"{each.candidate} against {each.reference}",
             *(
                 Shown(grouped(number))
@@ -236,24 +226,22 @@ def _pixels(pixels: Sequence[PixelChange]) -> Table | None:
             ),
         )
         for each in pixels
-    )
+    ]
     columns = (
         *text_columns("Paths"),
         *number_columns("Images", "New", "Worse", "Fixed", "Better", "Unchanged", "Not compared"),
     )
     caption = "Images by how the mean difference of their last pixels changed"
-    return Table(caption, columns, rows) if rows else None
+    return Table.of(caption, columns, rows) if rows else None
 
 
 def _pixel_images(each: PixelChange) -> ImagesSection:
     title = f"{each.candidate} against {each.reference}"
-    rows = tuple(
-        table_row(
-            image.id, _change(image.change), significant(image.before), significant(image.after)
-        )
+    rows: list[Cells] = [
+        (image.id, _change(image.change), significant(image.before), significant(image.after))
         for image in each.greatest
-    )
+    ]
     columns = (*text_columns("Image", "Change"), *number_columns("Before", "After"))
     caption = f"Mean difference in grey levels, {title}"
     words = f"The {count(len(rows), 'greatest change', 'greatest changes')}."
-    return ImagesSection(title, words, Table(caption, columns, rows))
+    return ImagesSection(title, words, Table.of(caption, columns, rows))

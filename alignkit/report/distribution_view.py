@@ -13,14 +13,7 @@ from alignkit.compare.image_table import LAST
 from alignkit.record import Cell, RunRecord
 from alignkit.record.place import Column, Place
 from alignkit.report.scatter import Scatter, Steps, scatter, steps
-from alignkit.report.table import (
-    Notes,
-    Shown,
-    Table,
-    number_columns,
-    table_row,
-    text_columns,
-)
+from alignkit.report.table import Notes, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import grouped, percent, significant
 
@@ -145,12 +138,10 @@ def _margins(
 def _quantiles(known: npt.NDArray[np.float32], title: str) -> Table:
     import numpy as np
 
-    rows = tuple(
-        table_row(percent(at, 0), significant(float(np.quantile(known, at)))) for at in QUANTILES
-    )
+    rows = [(percent(at, 0), significant(float(np.quantile(known, at)))) for at in QUANTILES]
     columns = (*text_columns("Images"), *number_columns("Mean |Δ| at most, grey levels"))
-    equal = table_row("equal in every value", grouped(int((known == 0).sum())))
-    return Table(f"Per-image pixel difference, {title}", columns, (*rows, equal))
+    equal = ("equal in every value", grouped(int((known == 0).sum())))
+    return Table.of(f"Per-image pixel difference, {title}", columns, (*rows, equal))
 
 
 def _by_margin(
@@ -173,7 +164,7 @@ def _by_margin(
         lost = part[flipped[part]]
         kept = part[~flipped[part]]
         rows.append(
-            table_row(
+            (
                 f"{name} quarter",
                 f"{margin[part].min():.2f} … {margin[part].max():.2f}",
                 grouped(len(part)),
@@ -186,7 +177,7 @@ def _by_margin(
         *text_columns("Margin"),
         *number_columns("From … to", "Images", "Flipped", "Median |Δ|, flipped", "Median |Δ|, not"),
     )
-    return Table(f"Flips by margin, {title}", columns, tuple(rows), notes=notes.all())
+    return Table.of(f"Flips by margin, {title}", columns, tuple(rows), notes=notes)
 
 
 def _median(values: npt.NDArray[np.float32], notes: Notes, reason: str) -> Shown:

@@ -10,16 +10,7 @@ from alignkit.report.entry_view import RECALL, entry_view
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.stage_view import StageSection
 from alignkit.text.names import Names
-from alignkit.text.numbers import (
-    DASH,
-    count,
-    grouped,
-    interval,
-    listed,
-    plain,
-    points,
-    unsigned,
-)
+from alignkit.text.numbers import DASH, count, grouped, interval, listed, plain, points, unsigned
 
 
 @dataclass(frozen=True, slots=True)

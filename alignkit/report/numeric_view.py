@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from alignkit.record import BatchCheck, BuildSpread, LogitDistance, MatrixEntry, RunRecord
 from alignkit.report.table import (
+    PLACE,
+    Cells,
     Group,
     Header,
     Notes,
@@ -11,13 +13,10 @@ from alignkit.report.table import (
     Table,
     alarm,
     number_columns,
-    table_row,
-    text_columns,
 )
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, grouped, percent, significant
 
-PLACE = text_columns("Trained with", "Evaluated with", "Runtime")
 DISTANCES = ("max_abs", "mean_abs", "p50", "p99", "p99_9")
 TOLERANCES = ("1e-05", "1e-03", "1e-02")
 TOP = ("1", "5")
@@ -29,11 +28,9 @@ def numeric_table(record: RunRecord, names: Names) -> Table | None:
     Unlike the matrix, the path is the same on both sides, so that nothing but the runtime differs.
     """
     notes = Notes()
-    rows = tuple(
-        table_row(*names.cells(entry), *_distance(entry, notes))
-        for entry in record.matrix
-        if entry.numeric
-    )
+    rows: list[Cells] = [
+        (*names.cells(entry), *_distance(entry, notes)) for entry in record.matrix if entry.numeric
+    ]
     columns = (
         *PLACE,
         *number_columns("Images", "Max", "Mean", "p50", "p99", "p99.9", "Cosine"),
@@ -44,7 +41,7 @@ def numeric_table(record: RunRecord, names: Names) -> Table | None:
         Group("Images with the same", 2), Group("", 2),
     )  # fmt: skip
     caption = "Runtimes against the row’s reference runtime, on the same tensors, seeds joined"
-    return Table(caption, columns, rows, groups, notes.all()) if rows else None
+    return Table.of(caption, columns, rows, groups, notes=notes) if rows else None
 
 
 def sessions_table(record: RunRecord, names: Names) -> Table | None:
@@ -54,8 +51,8 @@ def sessions_table(record: RunRecord, names: Names) -> Table | None:
         return None
     notes = Notes()
     built = any(cell.builds for cell in cells)
-    rows = tuple(
-        table_row(
+    rows: list[Cells] = [
+        (
             *names.cells(cell),
             str(cell.seed),
             cell.inputs[:12],
@@ -64,7 +61,7 @@ def sessions_table(record: RunRecord, names: Names) -> Table | None:
             alarm(cell.non_finite),
         )
         for cell in cells
-    )
+    ]
     builds = number_columns("Builds", "Max |Δ logit|", "Flips") if built else ()
     columns = (
         *PLACE, Header("Seed", numeric=True), Header("Input tensors, SHA-256"),
@@ -72,12 +69,12 @@ def sessions_table(record: RunRecord, names: Names) -> Table | None:
     )  # fmt: skip
     over = [Group("", 5), Group("One at a time against a batch", 3)]
     over += [Group("Built anew", 3)] if built else []
-    return Table(
+    return Table.of(
         "Sessions: what they were handed, and whether batch size or another build changes logits",
         columns,
         rows,
         (*over, Group("", 1)),
-        notes.all(),
+        notes=notes,
     )
 
 

@@ -8,16 +8,7 @@ from dataclasses import dataclass
 
 from alignkit.record import Claim, PublishedFacts, PublishedRow, RunRecord
 from alignkit.record.published import Reading
-from alignkit.report.table import (
-    Group,
-    Notes,
-    Shown,
-    Table,
-    TableRow,
-    number_columns,
-    table_row,
-    text_columns,
-)
+from alignkit.report.table import Cells, Group, Notes, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, interval, listed, percent, points
 
@@ -89,16 +80,16 @@ def _rows(facts: PublishedFacts, names: Names) -> Table:
         *text_columns("Trained with", "Served with"),
         *number_columns(*metrics),
     )
-    return Table(
+    return Table.of(
         "Each published row and the entry of this run that corresponds to it; mean over seeds",
         columns,
         rows,
         (Group(label, 2 + len(metrics)), Group("measured here", 2 + len(metrics))),
-        notes.all(),
+        notes=notes,
     )
 
 
-def _row(row: PublishedRow, metrics: Sequence[str], names: Names, notes: Notes) -> TableRow:
+def _row(row: PublishedRow, metrics: Sequence[str], names: Names, notes: Notes) -> Cells:
     def written(values: dict[str, float], metric: str) -> Shown:
         value = values.get(metric)
         return notes.number(value, lambda each: percent(each, 2), "not published")
@@ -110,7 +101,7 @@ def _row(row: PublishedRow, metrics: Sequence[str], names: Names, notes: Notes) 
 
     runtime = row.column.runtime
     served = f"{names.short(row.evaluated_with)}, {runtime}" if runtime else row.evaluated_with
-    return table_row(
+    return (
         row.training,
         row.inference,
         *(written(row.metrics, metric) for metric in metrics),
@@ -133,13 +124,13 @@ def _claims(facts: PublishedFacts) -> Table:
         "seed: greatest less least value of the row's aligned cell"
     )
     rows = tuple(_claim(claim, notes) for claim in facts.claims)
-    return Table(caption, columns, rows, notes=notes.all())
+    return Table.of(caption, columns, rows, notes=notes)
 
 
-def _claim(claim: Claim, notes: Notes) -> TableRow:
+def _claim(claim: Claim, notes: Notes) -> Cells:
     measured = claim.measured
     ends = interval(measured)
-    return table_row(
+    return (
         claim.words,
         claim.metric,
         points(claim.published),

@@ -7,10 +7,10 @@ never only a tooltip.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import product
-from typing import TypeVar
+from itertools import product, zip_longest
+from typing import Self, TypeVar
 
 from alignkit.record import Estimate
 from alignkit.text.numbers import DASH, estimated, grouped
@@ -31,6 +31,10 @@ class Shown:
     """A remark of few words beside the text."""
     tone: str = ""
     """A class of the style sheet: ``bad``, ``muted`` or a state; the text says the same."""
+
+
+Cells = Sequence[Shown | str]
+"""Of a row; a text is a cell without a remark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +119,27 @@ class Table:
     """Over the columns, left to right; none, or spans that add up to the columns."""
     notes: tuple[Note, ...] = field(default=())
 
+    @classmethod
+    def of(
+        cls,
+        caption: str,
+        columns: Sequence[Header],
+        rows: Iterable[Cells],
+        groups: Sequence[Group] = (),
+        notes: Notes | None = None,
+        ids: Iterable[str] = (),
+    ) -> Self:
+        """Make a table of cells with the footnotes that they collected; ``ids`` are of its rows."""
+        made = tuple(
+            TableRow(tuple(Shown(cell) if isinstance(cell, str) else cell for cell in cells), id)
+            for cells, id in zip_longest(rows, ids, fillvalue="")  # noqa: A001 - as `TableRow.id`
+        )
+        return cls(caption, tuple(columns), made, tuple(groups), notes.all() if notes else ())
+
     def __post_init__(self) -> None:
         widths = {len(row.cells) for row in self.rows} | {sum(g.span for g in self.groups)}
         if not widths <= {len(self.columns), 0}:
             raise ValueError(f"{self.caption}: {len(self.columns)} columns, rows of {widths}")
-
-
-def table_row(*cells: Shown | str, id: str = "") -> TableRow:  # noqa: A002 - the attribute it becomes
-    """Make a row; a text is a cell without a remark."""
-    return TableRow(tuple(Shown(cell) if isinstance(cell, str) else cell for cell in cells), id)
 
 
 def alarm(number: int) -> Shown:
@@ -141,7 +157,11 @@ def number_columns(*names: str) -> tuple[Header, ...]:
     return tuple(Header(name, numeric=True) for name in names)
 
 
+PLACE = text_columns("Trained with", "Evaluated with", "Runtime")
+"""Headers of `alignkit.text.names.Names.cells`."""
+
+
 def facts(caption: str, names: tuple[str, str], pairs: dict[str, str]) -> Table:
     """A table of names and values."""
-    rows = tuple(table_row(name, value or DASH) for name, value in pairs.items())
-    return Table(caption, text_columns(*names), rows)
+    rows = [(name, value or DASH) for name, value in pairs.items()]
+    return Table.of(caption, text_columns(*names), rows)

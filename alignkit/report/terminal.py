@@ -43,8 +43,7 @@ def _matrix(record: RunRecord) -> list[str]:
             worst[pair] = entry
     compared = sorted(worst.values(), key=lambda each: each.churn, reverse=True)
     head = ("trained with", "evaluated with", "worst in", "Δ macro recall, pp", "churn", "flips")
-    names = Names(record.paths)
-    rows = [head, *(_row(entry, names) for entry in compared[:SHOWN])]
+    rows = [head, *map(_row, compared[:SHOWN])]
     lines = columns(rows).splitlines() if compared else []
     if len(compared) > SHOWN:
         lines.append(f"… and {len(compared) - SHOWN} that moved less; see the report")
@@ -59,8 +58,8 @@ def _matrix(record: RunRecord) -> list[str]:
     return lines + [f"warning: {told}" for told in warnings(record.matrix)]
 
 
-def _row(entry: MatrixEntry, names: Names) -> tuple[str, ...]:
-    view = entry_view(entry, names)
+def _row(entry: MatrixEntry) -> tuple[str, ...]:
+    view = entry_view(entry, Names(()))
     return *view.place, view.change + " *" * view.is_significant, view.churn, view.flips
 
 

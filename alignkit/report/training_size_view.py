@@ -11,13 +11,7 @@ from dataclasses import dataclass
 
 from alignkit.record import Estimate, RunRecord, SizeCurve
 from alignkit.report.spread_plot import SpreadPlot, spread_plot
-from alignkit.report.table import (
-    Notes,
-    Table,
-    number_columns,
-    table_row,
-    text_columns,
-)
+from alignkit.report.table import Notes, Table, number_columns, text_columns
 from alignkit.text.names import LABELS, Names
 from alignkit.text.numbers import count, estimated, grouped
 
@@ -131,8 +125,8 @@ def _points(curve: SizeCurve) -> list[tuple[float, float, float, float]]:
 
 def _table(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> Table:
     notes = Notes()
-    rows = tuple(
-        table_row(
+    rows = [
+        (
             names.short(curve.trained_with),
             names.short(curve.evaluated_with),
             images,
@@ -140,32 +134,27 @@ def _table(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> 
         )
         for curve in curves
         for images, _, estimate, share in _lines(curve)
-    )
+    ]
     columns = (
         *text_columns("Trained with", "Served with"),
         *number_columns("Images", f"{title}, {unit}"),
     )
-    return Table(f"{title} by number of training images", columns, rows, notes=notes.all())
+    return Table.of(f"{title} by number of training images", columns, rows, notes=notes)
 
 
 def _every(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> Table:
     notes = Notes()
-    rows = tuple(
-        table_row(
-            *names.cells(curve),
-            images,
-            seeds,
-            notes.estimated(estimate, share=share),
-        )
+    rows = [
+        (*names.cells(curve), images, seeds, notes.estimated(estimate, share=share))
         for curve in curves
         for images, seeds, estimate, share in _lines(curve)
-    )
+    ]
     columns = (
         *text_columns("Trained with", "Served with", "Runtime"),
         *number_columns("Images", "Seeds", f"{title}, {unit}"),
     )
     caption = f"{title} by number of training images; fewest less most is paired by seed and image"
-    return Table(caption, columns, rows, notes=notes.all())
+    return Table.of(caption, columns, rows, notes=notes)
 
 
 def _lines(curve: SizeCurve) -> list[tuple[str, str, Estimate, bool]]:

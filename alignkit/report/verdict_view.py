@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from alignkit.judge.words import SEVERITY, remark, worst_first
 from alignkit.record import RuleOutcome, Verdict, VerdictState
-from alignkit.report.table import Shown, Table, table_row, text_columns
+from alignkit.report.table import Shown, Table, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, NBSP, listed
 
@@ -132,8 +132,8 @@ def _favicon(state: VerdictState) -> str:
 def _table(caption: str, rules: list[RuleOutcome], names: Names) -> Table | None:
     if not rules:
         return None
-    rows = tuple(
-        table_row(
+    rows = [
+        (
             Shown(WORDS[rule.state], tone=rule.state),
             rule.limit,
             rule.observed,
@@ -141,7 +141,7 @@ def _table(caption: str, rules: list[RuleOutcome], names: Names) -> Table | None
             remark(rule) or DASH,
         )
         for rule in rules
-    )
+    ]
     columns = text_columns(
         "Outcome",
         "Rule",
@@ -151,4 +151,4 @@ def _table(caption: str, rules: list[RuleOutcome], names: Names) -> Table | None
         "Runtime",
         "Remark",
     )
-    return Table(caption, columns, rows)
+    return Table.of(caption, columns, rows)
