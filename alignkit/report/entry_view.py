@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from alignkit.record import Estimate, MatrixEntry
+from alignkit.record import Estimate, MatrixEntry, RunRecord
+from alignkit.record.place import Placed
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, estimated, grouped, percent, shorten, unsigned
 
+Found = TypeVar("Found", bound=Placed)
 RECALL = "recall.macro"
 MOST_REASON = 160
 """Characters of a reason."""
@@ -60,3 +64,17 @@ def entry_view(entry: MatrixEntry, names: Names) -> EntryView:
         detectable=DASH if limit is None else unsigned(limit),
         is_significant=bool(drift.is_significant(RECALL)),
     )
+
+
+def served_elsewhere(found: Iterable[Found], record: RunRecord) -> list[Found]:
+    """Keep what models served with another path than they were trained with show.
+
+    Of the runtimes that a record measured, only that of its aligned cells.
+    """
+    runtimes = {each.column.runtime for each in record.matrix if each.aligned}
+    return [
+        each
+        for each in found
+        if each.evaluated_with not in each.row.preprocesses
+        and (not runtimes or each.column.runtime in runtimes)
+    ]

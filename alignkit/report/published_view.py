@@ -10,7 +10,7 @@ from alignkit.record import Claim, PublishedFacts, PublishedRow, RunRecord
 from alignkit.record.published import Reading
 from alignkit.report.table import Cells, Group, Notes, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names
-from alignkit.text.numbers import count, interval, listed, percent, points
+from alignkit.text.numbers import count, listed, percent, points
 
 ORDER: tuple[Reading, ...] = (
     "holds here",
@@ -128,14 +128,11 @@ def _claims(facts: PublishedFacts) -> Table:
 
 
 def _claim(claim: Claim, notes: Notes) -> Cells:
-    measured = claim.measured
-    ends = interval(measured)
     return (
         claim.words,
         claim.metric,
         points(claim.published),
-        notes.number(measured.value, points, measured.reason),
-        Shown(ends) if ends else notes.missing(measured.reason or "no interval"),
+        *notes.apart(claim.measured),
         notes.number(claim.floor, lambda each: f"{100 * each:.2f}", "one seed cannot tell"),
         Shown(claim.reading, tone=TONES.get(claim.reading, "")),
         claim.why,

@@ -13,8 +13,9 @@ from alignkit.report.entry_view import MOST_REASON, entry_view
 from alignkit.report.flipped_view import flipped_sentences
 from alignkit.report.matrix_view import interval_words, significance, warnings
 from alignkit.report.mix_view import mix_sentences
-from alignkit.report.published_view import published_label, tally
+from alignkit.report.published_view import tally
 from alignkit.report.stage_view import stage_sections
+from alignkit.report.table import PLACE, Header, Table, number_columns, text_columns
 from alignkit.report.training_size_view import across_paths, size_sentence
 from alignkit.report.verdict_view import WORDS, verdict_view
 from alignkit.text.names import Names
@@ -30,9 +31,7 @@ class Section:
 
     title: str
     words: str = ""
-    headers: tuple[str, ...] = ()
-    aligns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
+    table: Table | None = None
     omitted: str = ""
 
 
@@ -100,18 +99,13 @@ def _sections(record: RunRecord, names: Names) -> Iterable[Section]:
     yield _controls(record)
 
 
-def _table(
-    title: str, words: str, headers: Sequence[str], rows: Sequence[tuple[str, ...]], *, text: int
+def _section(
+    title: str, words: str, columns: Sequence[Header], rows: Sequence[tuple[str, ...]]
 ) -> Section:
-    """A section with a table whose first ``text`` columns are text and the others numbers."""
     left = len(rows) - MOST_ROWS
+    table = Table.of(title, columns, rows[:MOST_ROWS]) if rows else None
     return Section(
-        title,
-        words,
-        tuple(headers),
-        tuple("---" if index < text else "---:" for index in range(len(headers))),
-        tuple(rows[:MOST_ROWS]),
-        f"{count(left, 'more row')} in index.html." if left > 0 else "",
+        title, words, table, f"{count(left, 'more row')} in index.html." if left > 0 else ""
     )
 
 
@@ -133,9 +127,11 @@ def _matrix(record: RunRecord, names: Names) -> Section:
     if told := significance(record.matrix, "recall.macro"):
         words += f" {told}"
     words += "".join(f" {told}." for told in warnings(record.matrix))
-    headers = ("Trained with", "Evaluated with", "Runtime", "Δ macro recall", "Churn",
-               "Lost / gained", "Detectable Δ top-1")  # fmt: skip
-    return _table("Drift matrix", words, headers, rows, text=3)
+    columns = (
+        *PLACE,
+        *number_columns("Δ macro recall", "Churn", "Lost / gained", "Detectable Δ top-1"),
+    )
+    return _section("Drift matrix", words, columns, rows)
 
 
 def _rules(record: RunRecord, names: Names) -> Section:
@@ -150,9 +146,11 @@ def _rules(record: RunRecord, names: Names) -> Section:
         for rule in ordered
         if rule.state != "pass"
     ]
-    headers = ("Outcome", "Rule", "Observed", "Trained with", "Evaluated with", "Runtime")
+    columns = text_columns(
+        "Outcome", "Rule", "Observed", "Trained with", "Evaluated with", "Runtime"
+    )
     words = "" if rows else "Every rule passed."
-    return _table("Rules that did not pass", words, headers, rows, text=6)
+    return _section("Rules that did not pass", words, columns, rows)
 
 
 def _published(facts: PublishedFacts) -> Section:
@@ -166,9 +164,9 @@ def _published(facts: PublishedFacts) -> Section:
         )
         for claim in facts.claims
     ]
-    headers = ("Difference", "Metric", "Reading", f"{published_label(facts)}, pp", "Here, pp")
+    columns = text_columns("Difference", "Metric", "Reading")
     words = " ".join(filter(None, (f"Source: {facts.source}.", facts.note, tally(facts))))
-    return _table("Comparison with the published table", words, headers, rows, text=3)
+    return _section("Comparison with the published table", words, columns, rows)
 
 
 def _sizes(record: RunRecord, names: Names) -> Section:
@@ -192,8 +190,8 @@ def _stages(record: RunRecord, names: Names) -> Section:
         for stage in record.pixels
         if stage.mode == "isolated" and stage.max_abs and stage.mean_abs is not None
     ]
-    headers = ("Paths", "Stage (isolated)", "Max", "Mean", "Pixels differing")
-    return _table("Which stage", words or "No pixels were compared.", headers, rows, text=2)
+    columns = text_columns("Paths")
+    return _section("Which stage", words or "No pixels were compared.", columns, rows)
 
 
 def _flipped(record: RunRecord, names: Names) -> Section:
@@ -206,8 +204,8 @@ def _flipped(record: RunRecord, names: Names) -> Section:
         for each in record.flipped
     ]
     words = "Models of the reference path, in the reference runtime."
-    headers = ("Served with", "Images that change", "What they have in common")
-    return _table("Which images change", words, headers, rows, text=3)
+    columns = text_columns("Served with", "Images that change", "What they have in common")
+    return _section("Which images change", words, columns, rows)
 
 
 def _controls(record: RunRecord) -> Section:
@@ -221,4 +219,5 @@ def _controls(record: RunRecord) -> Section:
         for control in record.controls
     ]
     words = "" if rows else "This run has no controls."
-    return _table("Controls", words, ("Control", "Expected", "Observed", "Outcome"), rows, text=4)
+    columns = text_columns("Control", "Expected", "Observed", "Outcome")
+    return _section("Controls", words, columns, rows)

@@ -13,7 +13,7 @@ from itertools import product, zip_longest
 from typing import Self, TypeVar
 
 from alignkit.record import Estimate
-from alignkit.text.numbers import DASH, estimated, grouped
+from alignkit.text.numbers import DASH, estimated, grouped, interval, points
 
 Value = TypeVar("Value")
 
@@ -77,6 +77,14 @@ class Notes:
         unknown = estimate.low is None and estimate.reason
         mark = self.mark(estimate.reason) if unknown else ""
         return Shown(estimated(estimate, decimals, share=share), mark=mark)
+
+    def apart(self, estimate: Estimate, decimals: int = 2) -> tuple[Shown, Shown]:
+        """Return a difference in percentage points and its interval as two cells."""
+        ends = interval(estimate, decimals)
+        return (
+            self.number(estimate.value, lambda value: points(value, decimals), estimate.reason),
+            Shown(ends) if ends else self.missing(estimate.reason or "no interval"),
+        )
 
     def all(self) -> tuple[Note, ...]:
         """Every note, in the order of first use."""
