@@ -13,7 +13,7 @@ from alignkit.report.entry_view import MOST_REASON, entry_view
 from alignkit.report.flipped_view import flipped_sentences
 from alignkit.report.matrix_view import interval_words, significance, warnings
 from alignkit.report.mix_view import mix_sentences
-from alignkit.report.published_view import tally
+from alignkit.report.published_view import published_label, tally
 from alignkit.report.stage_view import stage_sections
 from alignkit.report.table import PLACE, Header, Table, number_columns, text_columns
 from alignkit.report.training_size_view import across_paths, size_sentence
@@ -146,9 +146,7 @@ def _rules(record: RunRecord, names: Names) -> Section:
         for rule in ordered
         if rule.state != "pass"
     ]
-    columns = text_columns(
-        "Outcome", "Rule", "Observed", "Trained with", "Evaluated with", "Runtime"
-    )
+    columns = (*text_columns("Outcome", "Rule", "Observed"), *PLACE)
     words = "" if rows else "Every rule passed."
     return _section("Rules that did not pass", words, columns, rows)
 
@@ -164,7 +162,10 @@ def _published(facts: PublishedFacts) -> Section:
         )
         for claim in facts.claims
     ]
-    columns = text_columns("Difference", "Metric", "Reading")
+    columns = (
+        *text_columns("Difference", "Metric", "Reading"),
+        *number_columns(f"{published_label(facts)}, pp", "Here, pp"),
+    )
     words = " ".join(filter(None, (f"Source: {facts.source}.", facts.note, tally(facts))))
     return _section("Comparison with the published table", words, columns, rows)
 
@@ -190,7 +191,10 @@ def _stages(record: RunRecord, names: Names) -> Section:
         for stage in record.pixels
         if stage.mode == "isolated" and stage.max_abs and stage.mean_abs is not None
     ]
-    columns = text_columns("Paths")
+    columns = (
+        *text_columns("Paths", "Stage (isolated)"),
+        *number_columns("Max", "Mean", "Pixels differing"),
+    )
     return _section("Which stage", words or "No pixels were compared.", columns, rows)
 
 
