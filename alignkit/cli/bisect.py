@@ -11,10 +11,10 @@ import typer
 
 from alignkit.cli.arguments import Json, Overrides, Quiet, Reports
 from alignkit.errors import ConfigError
-from alignkit.progress import Mode, Progress, advancing, progress_for
+from alignkit.progress import Progress, ProgressMode, advancing, progress_for
 
 if TYPE_CHECKING:
-    from alignkit.studies.bisect.cell import Sides
+    from alignkit.studies.bisect.cell import BisectInputs
 
 
 def bisect(
@@ -82,7 +82,7 @@ def bisect(
         list[str],
         typer.Option(metavar="json=PATH", help="Also write the result.", show_default=False),
     ] = [],  # noqa: B006
-    progress: Annotated[Mode, typer.Option(help="auto, plain or none.")] = "auto",
+    progress: Annotated[ProgressMode, typer.Option(help="auto, plain or none.")] = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Find the first layer at which two runtimes of a model, or two graphs, diverge.
@@ -118,7 +118,7 @@ def bisect(
             command=shlex.join(["alignkit", *sys.argv[1:]]),
             progress=advancing(stage),
         )
-    document = found.model_dump_json(indent=1)
+    document = found.model_dump_json(indent=1, by_alias=True)  # keys as in format 1
     print(document if as_json else as_text(found))
     for path in files:
         write_atomically(path, document + "\n")
@@ -132,13 +132,13 @@ def _of_cell(
     count: int,
     reports: Path,
     display: Progress,
-) -> Sides:
+) -> BisectInputs:
     from alignkit.experiment import load_experiment
-    from alignkit.studies.bisect.cell import sides_of_cell
+    from alignkit.studies.bisect.cell import inputs_from_cell
     from alignkit.studies.bisect.runtime import runtime_named
     from alignkit.workspace import Context, Workspace
 
-    return sides_of_cell(
+    return inputs_from_cell(
         load_experiment(file, overrides),
         cell,
         reference=runtime_named(reference) if reference else None,
@@ -156,8 +156,8 @@ def _of_files(
     candidate: str,
     count: int,
     size: int | None,
-) -> Sides:
-    from alignkit.studies.bisect.files import sides_of_files
+) -> BisectInputs:
+    from alignkit.studies.bisect.files import inputs_from_files
     from alignkit.studies.bisect.runtime import runtime_named
 
     if not images:
@@ -165,7 +165,7 @@ def _of_files(
     for each in filter(None, (model, against)):
         if not each.is_file():
             raise ConfigError(f"{each} is not a file; give an exported model, FILE.onnx")
-    return sides_of_files(
+    return inputs_from_files(
         model,
         against,
         images,

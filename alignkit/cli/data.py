@@ -15,9 +15,9 @@ from alignkit.text.columns import columns
 
 if TYPE_CHECKING:
     from alignkit.studies.data.described import Described
-    from alignkit.studies.data.description import SetDescription, Sides
+    from alignkit.studies.data.description import SetDescription, SideLengths
     from alignkit.studies.data.division import Divided
-    from alignkit.studies.data.moments import Channels
+    from alignkit.studies.data.moments import ChannelMoments
 
 app = typer.Typer(name="data", rich_markup_mode=None, no_args_is_help=True)
 SHOWN = 3
@@ -123,13 +123,13 @@ def _counts(each: SetDescription) -> tuple[str, ...]:
     )
 
 
-def _sides(sides: Sides) -> str:
+def _sides(sides: SideLengths) -> str:
     if sides.least == sides.greatest:
         return f"{sides.least}"
     return f"{sides.least}..{sides.greatest}, median {sides.median}"
 
 
-def _written(channels: Channels) -> tuple[str, str]:
+def _written(channels: ChannelMoments) -> tuple[str, str]:
     mean, std = (" ".join(f"{each:.4f}" for each in part) for part in (channels.mean, channels.std))
     return mean, std
 

@@ -13,7 +13,7 @@ import typer
 
 from alignkit.cli.arguments import Quiet
 from alignkit.errors import ConfigError
-from alignkit.progress import Mode, Progress, advancing, progress_for
+from alignkit.progress import Progress, ProgressMode, advancing, progress_for
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -83,7 +83,7 @@ def match(
         list[str],
         typer.Option(metavar="json=PATH", help="Also write the result.", show_default=False),
     ] = [],  # noqa: B006
-    progress: Annotated[Mode, typer.Option(help="auto, plain or none.")] = "auto",
+    progress: Annotated[ProgressMode, typer.Option(help="auto, plain or none.")] = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Find the configurations on this machine whose pixels are nearest to a serving stack's."""

@@ -18,10 +18,10 @@ from alignkit.progress import duration
 from alignkit.text.columns import columns
 
 if TYPE_CHECKING:
+    from alignkit.place import Place
     from alignkit.plan import Plan
     from alignkit.plan.forecast import Estimate, Forecast, Outlook
     from alignkit.plan.memory import Memory
-    from alignkit.record.place import Place
 
 NOT_MEASURED = "not measured yet on this machine"
 

@@ -27,7 +27,7 @@ from alignkit.cli.arguments import (
 from alignkit.cli.report import tell_left_out
 from alignkit.cli.tell import tell
 from alignkit.errors import AlignkitError, ExitCode, RankError, worst
-from alignkit.progress import Mode, progress_for
+from alignkit.progress import ProgressMode, progress_for
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def run(
     max_report_size: MaxReportSize = "",
     open_: Open = None,
     progress: Annotated[
-        Mode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
+        ProgressMode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
     ] = "auto",
     quiet: Quiet = False,
 ) -> None:

@@ -1,9 +1,9 @@
 """Controls: checks of the measurement itself, made with every run.
 
-A/A evaluates one model twice along the same path, everything done anew, and must find exactly zero.
-Planted faults (channels swapped, the image shifted by half an output pixel) must be found, and the
-right stage named: a comparison that could not see them would call anything aligned. And the
-reference models must have learned: one that answers the same whatever it sees drifts nowhere.
+A/A evaluates one model twice along the same path, with no stored work, and must find exactly zero.
+Planted faults (channels swapped, the image shifted by half an output pixel) must be found at the
+right stage: a comparison that misses them would call anything aligned. And the reference models
+must have learned: a model that gives every image the same answer never drifts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.controls.attempted import attempted
-from alignkit.controls.pixels import check_pixels
+from alignkit.controls.pixels import attempted, check_pixels
 from alignkit.outcome import Measured
 from alignkit.predict import open_session, predict
 from alignkit.predict.inputs import FILES
@@ -39,7 +38,7 @@ SAME_LOGITS = "A/A: the same path twice"
 LEARNED = "the reference models learned"
 SAME_TENSORS = "the same tensors to every runtime"
 CHANCE = 0.01
-"""How likely a model without skill may be to do as well as one that is said to have learned."""
+"""Significance level of `check_learned`: how often a model without skill may pass."""
 
 
 def verify(
@@ -49,7 +48,7 @@ def verify(
     sets: Sets,
     context: Context,
 ) -> tuple[Control, ...]:
-    """All controls, of the reference path and its first model."""
+    """Make every control, on the reference path and its first model."""
     preprocess = plan.reference
     model, cell = trained[0], _first_aligned(predicted)
     checks: dict[str, Callable[[], tuple[Control, ...]]] = {
@@ -67,7 +66,10 @@ def verify(
 
 
 def check_same_inputs(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
-    """Every model and runtime was handed the same tensors of a path; none if one cell ran."""
+    """Check that every model and runtime got the same tensors of a path.
+
+    Returns no control if no path was evaluated in two cells.
+    """
     handed: dict[str, list[str]] = {}
     for each in predicted:
         if isinstance(each.ended, Measured) and not each.ended.value.inputs.startswith(FILES):
@@ -90,7 +92,7 @@ def check_same_inputs(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
 
 
 def _check_row_learned(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
-    """Of every seed of the first row; none if none ran."""
+    """Check the aligned cells of the first row, one for each seed; no control if none ran."""
     row = _first_aligned(predicted).evaluation.training.row
     own = {
         f"{row} seed {each.seed}": each.ended.value.predictions
@@ -103,9 +105,10 @@ def _check_row_learned(predicted: Sequence[Predicted]) -> tuple[Control, ...]:
 
 
 def check_learned(models: Mapping[str, Predictions]) -> Control:
-    """The worst of some models must be right more often than answering the commonest class is.
+    """Check that the worst model is right more often than a constant answer would be.
 
-    Exact one-sided binomial test, at the level `CHANCE`.
+    The constant answer is the commonest class. Exact one-sided binomial test, at the level
+    `CHANCE`.
     """
     from scipy.stats import binomtest
 
@@ -125,14 +128,14 @@ def check_learned(models: Mapping[str, Predictions]) -> Control:
 
 
 def _first_aligned(predicted: Sequence[Predicted]) -> Predicted:
-    """The first model along its own path, in the first runtime that suits it."""
+    """Return the cell of the first model on its own path, in its reference runtime."""
     return next(each for each in predicted if each.evaluation.aligned)
 
 
 def _check_first_cell(
     plan: Plan, model: Trained, cell: Predicted, sets: Sets, workspace: Workspace
 ) -> tuple[Control, ...]:
-    """A/A of the reference path's first model; none if it did not run."""
+    """Make the A/A control of the first model; no control if that cell was not measured."""
     if not isinstance(model.ended, Measured) or not isinstance(cell.ended, Measured):
         return ()
     size = plan.batch_size
@@ -153,9 +156,10 @@ def predict_again(
     samples: Samples,
     size: int,
 ) -> Predictions:
-    """Decode, resize and predict once more, with nothing taken from what is stored.
+    """Decode, resize and predict once more, without any stored work.
 
-    ``file`` is what the backend opens; an engine is not built again, see ``builds`` for that.
+    ``file`` is the file that the backend opens, or ``None``. An engine is not built again: the
+    option ``builds`` measures that.
     """
     places = {sample: index for index, sample in enumerate(samples.ids)}
     chosen = samples.take([places[sample] for sample in ids])
@@ -176,7 +180,7 @@ def predict_again(
 
 
 def check_identity(first: Predictions, second: Predictions) -> Control:
-    """A/A: two evaluations of one model along one path, all work done twice."""
+    """Compare two evaluations of one model on one path bit by bit: the A/A control."""
     same_images = first.ids == second.ids
     differing = (
         int((first.logits.view(np.uint32) != second.logits.view(np.uint32)).sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from alignkit.controls.attempted import attempted
+from alignkit.outcome import Measured, capture
 from alignkit.preprocess import Colour, Preprocess
 from alignkit.record import Control
 from alignkit.samples import Samples
@@ -21,9 +22,28 @@ if TYPE_CHECKING:
     from alignkit.resizers import Resizer
 
 PHOTOGRAPHS = ("420", "444")
-"""Of the package: in images that are grey, a channel swap cannot be seen."""
+"""Colour photographs of the package: grey images cannot show a channel swap."""
 PROBES = 30
-"""Images besides these that a planted fault is looked for in."""
+"""Images of the data set that are compared besides `PHOTOGRAPHS`."""
+
+
+def attempted(name: str, check: Callable[[], tuple[Control, ...]]) -> tuple[Control, ...]:
+    """Run ``check``; turn an exception into a failed `Control` of this name.
+
+    So the record of the run is written all the same.
+    """
+    ended = capture(check)
+    if isinstance(ended, Measured):
+        return ended.value
+    return (
+        Control(
+            name=name,
+            expected="the check can be made",
+            observed=f"it ended in an error: {ended.message}",
+            passed=False,
+            traceback=ended.traceback,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +64,7 @@ class HalfPixelShift:
         return self.inner.resize(cast("Image", shifted), height, width)
 
     def version(self) -> str:
-        """That of the resizer inside."""
+        """Return the version of the inner resizer."""
         return self.inner.version()
 
 
@@ -53,52 +73,63 @@ class SwappedChannels(Colour):
     """A colour stage with a planted fault: red and blue are exchanged after it."""
 
     def __call__(self, pixels: Pixels) -> Pixels:
-        """(h, w, 3) → the same shape and dtype."""
+        """Swap the channels of (h, w, 3) pixels; shape and dtype stay."""
         return Colour.__call__(self, pixels)[..., ::-1]
 
 
-def swap_channels(path: Preprocess) -> Preprocess:
-    """``path`` with red and blue exchanged after its colour stage."""
-    swapped = SwappedChannels(path.colour.space)
-    return replace(path, name=f"{path.name} with channels swapped", colour=swapped)
+def swap_channels(preprocess: Preprocess) -> Preprocess:
+    """Exchange red and blue after the colour stage."""
+    name = f"{preprocess.name} with channels swapped"
+    return replace(preprocess, name=name, colour=SwappedChannels(preprocess.colour.space))
 
 
-def shift_half_pixel(path: Preprocess) -> Preprocess:
-    """``path`` with its resize shifted by half an output pixel."""
-    shifted = replace(path.resize, resizer=HalfPixelShift(path.resize.resizer))
-    return replace(path, name=f"{path.name} shifted by half a pixel", resize=shifted)
+def shift_half_pixel(preprocess: Preprocess) -> Preprocess:
+    """Shift the resize by half an output pixel."""
+    shifted = replace(preprocess.resize, resizer=HalfPixelShift(preprocess.resize.resizer))
+    return replace(preprocess, name=f"{preprocess.name} shifted by half a pixel", resize=shifted)
 
 
-def check_pixels(path: Preprocess, samples: Samples) -> tuple[Control, ...]:
-    """A/A must be zero; channels swapped and half a pixel of shift must be found where planted.
+def check_pixels(preprocess: Preprocess, samples: Samples) -> tuple[Control, ...]:
+    """Check that A/A is zero and that each planted fault is found at its stage.
 
-    None if the path cannot run here.
+    Returns no control if ``preprocess`` cannot run here.
     """
-    if path.missing():
+    if preprocess.missing():
         return ()
     probes = _with_photographs(samples)
-    swapped, shifted = swap_channels(path), shift_half_pixel(path)
+    swapped, shifted = swap_channels(preprocess), shift_half_pixel(preprocess)
     return (
-        _check("A/A: the same path twice, pixels", path, path, probes, expected=None)
-        + _check(f"planted fault: {swapped.name}", path, swapped, probes, expected="colour")
-        + _check(f"planted fault: {shifted.name}", path, shifted, probes, expected="resize")
+        _check("A/A: the same path twice, pixels", preprocess, preprocess, probes, expected=None)
+        + _check(f"planted fault: {swapped.name}", preprocess, swapped, probes, expected="colour")
+        + _check(f"planted fault: {shifted.name}", preprocess, shifted, probes, expected="resize")
     )
 
 
 def _check(
-    name: str, path: Preprocess, other: Preprocess, probes: Samples, *, expected: StageName | None
+    name: str,
+    reference: Preprocess,
+    candidate: Preprocess,
+    probes: Samples,
+    *,
+    expected: StageName | None,
 ) -> tuple[Control, ...]:
     from alignkit.compare import compare_preprocess
 
     def check() -> tuple[Control, ...]:
-        found = compare_preprocess(path, other, probes).first_divergence
-        passed = found == expected
-        return (Control(name=name, expected=_told(expected), observed=_told(found), passed=passed),)
+        first = compare_preprocess(reference, candidate, probes).first_divergence
+        return (
+            Control(
+                name=name,
+                expected=_in_words(expected),
+                observed=_in_words(first),
+                passed=first == expected,
+            ),
+        )
 
     return attempted(name, check)
 
 
-def _told(stage: StageName | None) -> str:
+def _in_words(stage: StageName | None) -> str:
     return f"{stage} is the first stage that differs" if stage else "no stage differs"
 
 

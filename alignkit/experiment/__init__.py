@@ -1,4 +1,4 @@
-"""Path → Experiment: every mistake of a file and its overrides, in one pass, where it stands."""
+"""YAML file → `Experiment`, with every mistake of the file and its overrides reported at once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pydantic_core import ErrorDetails
 
 from alignkit.errors import ConfigError
 from alignkit.experiment.experiment import Experiment, ExperimentFile
-from alignkit.experiment.option import UNKNOWN
+from alignkit.experiment.option import UNKNOWN_KEY
 from alignkit.experiment.override import Override
-from alignkit.experiment.source import Key, Problem, Source, dotted, parse
+from alignkit.experiment.source import Key, Problem, YAMLSource, dotted, parse
 from alignkit.plugins import did_you_mean
 
-OF_KEY = ("extra_forbidden", UNKNOWN)
+OF_KEY = ("extra_forbidden", UNKNOWN_KEY)
 """Errors that concern a key and not its value."""
 
 
@@ -54,7 +54,7 @@ def _read(path: Path) -> str:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def _validated(source: Source) -> tuple[ExperimentFile | None, list[Problem]]:
+def _validated(source: YAMLSource) -> tuple[ExperimentFile | None, list[Problem]]:
     if not isinstance(source.value, dict):
         message = "the file is empty" if source.value is None else "not a mapping of keys"
         advice = "; an experiment has at least 'name', 'data' and 'preprocess'"
@@ -65,8 +65,10 @@ def _validated(source: Source) -> tuple[ExperimentFile | None, list[Problem]]:
         return None, problems_of(error, source, ExperimentFile)
 
 
-def problems_of(error: ValidationError, source: Source, model: type[BaseModel]) -> list[Problem]:
-    """What pydantic found wrong with a document that should be a ``model``, where it stands."""
+def problems_of(
+    error: ValidationError, source: YAMLSource, model: type[BaseModel]
+) -> list[Problem]:
+    """Return pydantic's errors about a document that should be a ``model``, each at its place."""
     problems = []
     errors = error.errors(include_url=False)
     meant = set()
@@ -79,7 +81,7 @@ def problems_of(error: ValidationError, source: Source, model: type[BaseModel]) 
         if each["type"] == "too_short" and any(_below(other["loc"], loc) for other in errors):
             continue  # pydantic counts only the entries that are right
         if each["type"] in ("missing", "preset_size") and loc in meant:
-            continue  # it is there, misspelt, and reported as such
+            continue  # the key is there, misspelt, and reported as unknown
         of_key = each["type"] in OF_KEY or loc != each["loc"] or isinstance(each["input"], dict)
         place = source.place(loc, of_key=of_key)
         problems.append(Problem(place, dotted(loc), _message(each, model)))
@@ -99,7 +101,7 @@ IN_WORDS = {
     "tuple_type": "should be a list",
     "list_type": "should be a list",
 }
-"""Type of a pydantic error → what to say instead of its own words."""
+"""Type of a pydantic error → our own message."""
 
 
 def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
@@ -114,10 +116,10 @@ def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
         return IN_WORDS[kind]
     if not message.startswith("Input "):
         return message
-    told = message.removeprefix("Input ")
+    message = message.removeprefix("Input ")
     if not isinstance(given, str | int | float | None):
-        return told
-    return f"{told}, not {_written(given)}{_nearest(error) if kind == 'literal_error' else ''}"
+        return message
+    return f"{message}, not {_written(given)}{_nearest(error) if kind == 'literal_error' else ''}"
 
 
 def _nearest(error: ErrorDetails) -> str:
@@ -133,7 +135,7 @@ def _written(given: Any) -> str:
 
 
 def _known_keys(loc: Sequence[str | int], model: type[BaseModel]) -> list[str]:
-    """The keys that may stand in the mapping at ``loc`` of a ``model``."""
+    """Return the keys allowed in the mapping at ``loc`` of a ``model``."""
     holder: Any = model
     for part in loc:
         holder = _inner(holder, part)
@@ -151,7 +153,7 @@ def _inner(holder: Any, part: str | int) -> Any:
 
 
 def _bare(annotation: Any) -> Any:
-    """An annotation without ``Annotated`` and ``| None``."""
+    """Strip ``Annotated`` and ``| None`` from an annotation."""
     if get_origin(annotation) is Annotated:
         return _bare(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):

@@ -1,4 +1,4 @@
-"""``advise:`` of an experiment: what may be changed, and for which serving stacks."""
+"""``advise:`` of an experiment: the options that may change, and the serving stacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from alignkit.plugins import Plugin, did_you_mean
 from alignkit.resizers import RESIZERS
 
 ADVISED = "advised-"
-"""What the name of an advised path begins with; the name of the path it is for follows."""
+"""Prefix of an advised path's name; the name of the path it is advice for follows."""
 
 
 class AdviseOption(BaseModel):
@@ -23,12 +23,12 @@ class AdviseOption(BaseModel):
 
     model_config = STRICT
     served_by: tuple[Name, ...] = ()
-    """Paths to find advice for; without it every one but the reference."""
+    """Paths to find advice for; by default all except the reference."""
     change: Literal["training", "serving"] = "training"
     """``training``: come near to the path that serves, and train with that. ``serving``: come near
     to the reference, and serve the models that were trained with it along that."""
     decoders: tuple[str, ...] = ()
-    """What may be chosen, by name; without it all that can run here."""
+    """Decoders to choose from, by name; by default all that can run here."""
     resizers: tuple[str, ...] = ()
     images: Annotated[Integer, Field(ge=10)] = 200
     """Training images the search is made on, a fifth of them for its own check. It never sees an
@@ -38,7 +38,7 @@ class AdviseOption(BaseModel):
 def unadvisable(
     advise: AdviseOption, paths: Sequence[str], *, labelled: bool, trains: bool
 ) -> list[InitErrorDetails]:
-    """One line for each mistake of ``advise`` that only the rest of the file shows."""
+    """Return one line for each contradiction between ``advise`` and the rest of the file."""
     lines = []
     if not labelled:
         lines.append(wrong("advise", "needs labelled images: its effect is a model's", "advise"))

@@ -1,4 +1,4 @@
-"""`Experiment`: what a YAML file means, validated. Unknown keys are refused.
+"""`Experiment`: the validated content of a YAML file. Unknown keys are refused.
 
 The edge of the package: pydantic models whose plugin fields hold the plugins' own frozen
 dataclasses. Nothing heavy is imported, so that a file is checked in milliseconds.
@@ -64,13 +64,14 @@ class BackendOption(BaseModel):
     name: str
     precision: Precisions = ("fp32",)
     builds: Annotated[Integer, Field(ge=1, le=100)] = 1
-    """Times each model is exported, built and loaded anew; from 2 on, the spread of the builds'
-    logits is reported."""
+    """Times each model is exported, built and loaded; from 2 on, the spread of the builds' logits
+    is reported."""
 
     @model_validator(mode="wrap")
     @classmethod
     def _with_plugin(cls, given: Any, handler: Callable[[Any], BackendOption]) -> BackendOption:
         given = {"name": given} if isinstance(given, str) else given
+        # some backends have no fp32, so the default is the first precision that each one offers
         if isinstance(given, dict) and given.get("name") in BACKENDS:
             first = BACKENDS[given["name"]].load().precisions[0]
             given = {"precision": first, **given}
@@ -85,20 +86,20 @@ class BackendOption(BaseModel):
         return plugin_schema(BACKENDS, own=own)
 
     def build(self) -> Backend:
-        """The backend."""
+        """Build the backend."""
         backend: Backend = plugin_from(
             "backends", BACKENDS, {"name": self.name, **(self.model_extra or {})}
         )
         return backend
 
     def title(self, without: Collection[str] = ()) -> str:
-        """Name and options, so that two of one kind stay apart."""
+        """Return name and options, so that two backends of one name differ."""
         given = sorted((self.model_extra or {}).items())
         return " ".join([self.name, *(f"{k}={v}" for k, v in given if k not in without)])
 
 
 class Evaluate(BaseModel):
-    """``evaluate:``: what every model runs in.
+    """``evaluate:``: the backends that every model runs in.
 
     The first backend's first precision is the reference of every row.
     """
@@ -112,7 +113,7 @@ class Evaluate(BaseModel):
     """Bootstrap resamples behind each interval."""
 
     def titles(self) -> list[str]:
-        """Of each backend; an endpoint's address is named only to tell two apart."""
+        """Return a title for each backend; an endpoint's address only where two would be equal."""
         unnamed = [getattr(each.build(), "unnamed", ()) for each in self.backends]
         pairs = zip(self.backends, unnamed, strict=True)
         brief = [each.title(without) for each, without in pairs]
@@ -124,7 +125,7 @@ class Evaluate(BaseModel):
 
 
 class ReportOption(BaseModel):
-    """``report:``: what the page shows."""
+    """``report:``: options of the page."""
 
     model_config = STRICT
     worst: Annotated[Integer, Field(ge=0, le=200)] = 12
@@ -138,11 +139,11 @@ class ExperimentFile(BaseModel):
     name: Name
     data: Annotated[Dataset, PluginOption("datasets", DATASETS)]
     preprocess: Annotated[dict[Name, PreprocessOption], Field(min_length=1)]
-    """Two or more paths; the first is the reference. One, where a gate compares it with a baseline
-    alone."""
+    """Two or more paths; the first is the reference. One path is enough for a gate that compares it
+    only with a baseline."""
     train: Recipe = Recipe()
     models: tuple[ModelOption, ...] = ()
-    """Your own models, in place of ``train``."""
+    """The user's own models, in place of ``train``."""
     evaluate: Evaluate = Field(default_factory=Evaluate)
     gate: Gate = Gate()
     advise: AdviseOption | None = None
@@ -220,7 +221,7 @@ class ExperimentFile(BaseModel):
 
 @dataclass(frozen=True)
 class Experiment:
-    """A validated file together with where it came from."""
+    """A validated file, with its path, text and overrides."""
 
     file: Path
     text: str
@@ -291,12 +292,13 @@ class Experiment:
             if not line.startswith("#"):
                 break
             lines.append(line.lstrip("# ").rstrip())
-        told = [line for line in lines if line and not line.startswith("yaml-language-server")]
-        return " ".join(told)
+        # editors read that comment: it names the schema
+        said = [line for line in lines if line and not line.startswith("yaml-language-server")]
+        return " ".join(said)
 
 
 def experiment_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of an experiment file."""
+    """Return the JSON Schema (draft 2020-12) of an experiment file."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **ExperimentFile.model_json_schema(),

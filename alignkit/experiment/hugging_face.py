@@ -1,8 +1,8 @@
 """A Hugging Face ``preprocessor_config.json`` → the stages of its image processor.
 
 Read without transformers: `PROCESSORS` holds the settings a file may leave out. ``fast`` is the
-torchvision processor, which transformers 5 loads by default; ``slow`` is the Pillow one, which
-transformers 4 loads unless told otherwise.
+torchvision processor, the default of transformers 5; ``slow`` is the Pillow one, the default of
+transformers 4.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any, Literal
 
 from alignkit.errors import ConfigError
 from alignkit.experiment.hugging_face_processor import IGNORED, PROCESSORS, READ
-from alignkit.experiment.stages import Stages
+from alignkit.experiment.stage_source import Stages
 from alignkit.plugins import did_you_mean
 
-Kind = Literal["slow", "fast"]
+ProcessorKind = Literal["slow", "fast"]
 NAME = "preprocessor_config.json"
-FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
-"""Of ``resample``: Pillow's ``Image.Resampling``, from 0."""
+_FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")
+"""Names of the values of ``resample``, from 0: Pillow's ``Image.Resampling``."""
 OF_TORCHVISION = {"nearest": "nearest-exact", "bilinear": "bilinear", "bicubic": "bicubic"}
 
 
-def stages_of_processor(file: Path, kind: Kind = "fast") -> Stages:
+def stages_of_processor(file: Path, kind: ProcessorKind = "fast") -> Stages:
     """Read the file, or the folder that holds it.
 
     Raises `ConfigError`, with the key's name, for what no `Preprocess` can express.
@@ -73,7 +73,7 @@ class _Settings:
             raise ConfigError(f"'crop_pct': {self.name} does not read it")
 
     def sides(self, key: str) -> dict[str, int]:
-        """``size`` or ``crop_size``, of which old files have a number alone."""
+        """Return ``size`` or ``crop_size`` as a mapping; old files give a number alone."""
         given = self.of.get(key)
         if isinstance(given, int):
             square = key == "crop_size" or self.of.get("square", True)
@@ -86,7 +86,7 @@ class _Settings:
         raise ConfigError(f"{key!r}: needs height and width, or shortest_edge alone, not {given}")
 
 
-def _stages(settings: _Settings, kind: Kind) -> dict[str, Any]:
+def _stages(settings: _Settings, kind: ProcessorKind) -> dict[str, Any]:
     of = settings.of
     if not of["do_resize"]:
         raise ConfigError("'do_resize': without it images keep their sizes; a path needs one")
@@ -96,7 +96,7 @@ def _stages(settings: _Settings, kind: Kind) -> dict[str, Any]:
 
 
 def _geometry(settings: _Settings) -> dict[str, Any]:
-    """``resize``, without its resizer, and ``crop``."""
+    """Return ``resize``, without its resizer, and ``crop``."""
     size, convnext = settings.sides("size"), settings.name == "ConvNextImageProcessor"
     crop = settings.sides("crop_size") if settings.of.get("do_center_crop") else None
     edge = size.get("shortest_edge")
@@ -129,10 +129,10 @@ def _pair(sides: dict[str, int]) -> list[int]:
     return [sides["height"], sides["width"]]
 
 
-def _resizer(resample: int, kind: Kind) -> dict[str, Any]:
-    if type(resample) is not int or not 0 <= resample < len(FILTERS):
-        raise ConfigError(f"'resample' must be 0 to {len(FILTERS) - 1}, not {resample!r}")
-    name = FILTERS[resample]
+def _resizer(resample: int, kind: ProcessorKind) -> dict[str, Any]:
+    if type(resample) is not int or not 0 <= resample < len(_FILTERS):
+        raise ConfigError(f"'resample' must be 0 to {len(_FILTERS) - 1}, not {resample!r}")
+    name = _FILTERS[resample]
     if kind == "slow":
         return {"name": "pillow", "filter": name}
     if name not in OF_TORCHVISION:
@@ -141,7 +141,7 @@ def _resizer(resample: int, kind: Kind) -> dict[str, Any]:
 
 
 def _normalise(of: dict[str, Any]) -> dict[str, list[float]]:
-    """Mean and std of values in 0..1, whatever the file rescales by."""
+    """Return mean and std of values in 0..1, whatever factor the file rescales by."""
     scale = float(of["rescale_factor"]) if of["do_rescale"] else 1.0
     mean, std = [0.0] * 3, [1.0] * 3
     if of["do_normalize"]:

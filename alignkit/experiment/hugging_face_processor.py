@@ -1,17 +1,17 @@
 """The image processors of transformers that alignkit can express, and their default settings.
 
-From their classes in transformers 5 (``models/*/image_processing_*.py``); a test holds the table
-against the installed transformers. ``square`` is its ``default_to_square``: what a number alone
-means as ``size``.
+From their classes in transformers 5 (``models/*/image_processing_*.py``); a test compares the table
+with the installed transformers. ``square`` is its ``default_to_square``: whether a number alone as
+``size`` is both sides or the shorter one.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-HALF = [0.5, 0.5, 0.5]
-IMAGENET_MEAN = [0.485, 0.456, 0.406]
-IMAGENET_STD = [0.229, 0.224, 0.225]
+from alignkit.preprocess import IMAGENET_MEAN, IMAGENET_STD
+
+_HALF = [0.5, 0.5, 0.5]
 CLIP_MEAN = [0.48145466, 0.4578275, 0.40821073]
 CLIP_STD = [0.26862954, 0.26130258, 0.27577711]
 BILINEAR, BICUBIC = 2, 3
@@ -33,8 +33,8 @@ def _settings(
     size: dict[str, int],
     *,
     resample: int = BICUBIC,
-    mean: list[float] = HALF,
-    std: list[float] = HALF,
+    mean: list[float] = _HALF,
+    std: list[float] = _HALF,
     crop: int | None = None,
     square: bool = True,
     **others: Any,
@@ -68,7 +68,7 @@ PROCESSORS = {
     "MobileNetV2ImageProcessor": _settings(
         {"shortest_edge": 256}, resample=BILINEAR, crop=224, square=False
     ),
-    "PvtImageProcessor": _settings(_squash(224), mean=IMAGENET_MEAN, std=IMAGENET_STD),
+    "PvtImageProcessor": _settings(_squash(224), mean=[*IMAGENET_MEAN], std=[*IMAGENET_STD]),
     "SiglipImageProcessor": _settings(_squash(224), square=False),
     "ViTImageProcessor": _settings(_squash(224), resample=BILINEAR),
 }

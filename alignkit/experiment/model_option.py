@@ -10,12 +10,12 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from alignkit.experiment.option import wrong
 from alignkit.experiment.strict_types import STRICT, Name
-from alignkit.models.architectures import OWN, unknown_model
-from alignkit.models.checkpoint import Format
-from alignkit.models.user_model import Given
+from alignkit.models.architectures import USER_BUILT, unknown_model
+from alignkit.models.checkpoint import CheckpointFormat
+from alignkit.models.user_model import UserModel
 from alignkit.plugins import did_you_mean
 
-FORMATS: tuple[Format, ...] = ("weights", "torchscript", "exported", "onnx")
+FORMATS: tuple[CheckpointFormat, ...] = ("weights", "torchscript", "exported", "onnx")
 
 
 class ModelOption(BaseModel):
@@ -24,7 +24,7 @@ class ModelOption(BaseModel):
     model_config = STRICT
     name: Name
     preprocess: Name
-    """The path it was trained with: what its row is compared with."""
+    """The path it was trained with, which its row is compared with."""
     weights: Path | None = None
     """A ``state_dict`` saved by ``torch.save``, for ``model``; nothing in it is executed."""
     model: str | None = None
@@ -44,7 +44,7 @@ class ModelOption(BaseModel):
             raise PydanticCustomError("model", "give one of weights, torchscript, exported, onnx")
         if (self.model is not None) != (self.weights is not None):
             raise PydanticCustomError("model", "'weights' and 'model' belong together")
-        own = self.model is not None and OWN.fullmatch(self.model)
+        own = self.model is not None and USER_BUILT.fullmatch(self.model)
         if self.model and not own and (reason := unknown_model(self.model)):
             raise PydanticCustomError("model", "{message}", {"message": reason})
         if self.classes and len(set(self.classes)) != len(self.classes):
@@ -52,25 +52,25 @@ class ModelOption(BaseModel):
         return self
 
     @property
-    def format(self) -> Format:
-        """Which kind of file it is."""
+    def format(self) -> CheckpointFormat:
+        """The format of the file."""
         return next(each for each in FORMATS if getattr(self, each) is not None)
 
     @property
     def file(self) -> Path:
-        """The one that is given."""
+        """The path of the file."""
         path: Path = getattr(self, self.format)
         return path.expanduser()
 
-    def build(self) -> Given:
-        """The model this entry describes."""
-        return Given(self.name, self.format, self.file, self.model or "", self.classes or ())
+    def build(self) -> UserModel:
+        """Build the model this entry describes."""
+        return UserModel(self.name, self.format, self.file, self.model or "", self.classes or ())
 
 
 def mismatched(
     models: tuple[ModelOption, ...], paths: dict[str, object], *, trains: bool
 ) -> list[InitErrorDetails]:
-    """One line for each model that does not fit the rest of the file."""
+    """Return one line for each model that does not fit the rest of the file."""
     lines = []
     if models and trains:
         lines.append(wrong("models", "stands in place of 'train'; remove one", "models"))

@@ -21,19 +21,19 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin, did_you_mean, find_plugin
 
-T = TypeVar("T", bound=BaseModel)
-UNKNOWN = "unknown_key"
+OptionT = TypeVar("OptionT", bound=BaseModel)
+UNKNOWN_KEY = "unknown_key"
 """Type of the validation error for a key that nothing reads."""
 
 
 def wrong(kind: str, message: str, *loc: str | int, given: Any = None) -> InitErrorDetails:
-    """One line of a `ValidationError`, at a place below the value being validated."""
+    """Return one line of a `ValidationError`, at a place below the value being validated."""
     error = PydanticCustomError(kind, "{message}", {"message": message})
     return InitErrorDetails(type=error, loc=loc, input=given)
 
 
 def lines_of(error: ValidationError) -> list[InitErrorDetails]:
-    """The lines of an error, to be raised again together with others."""
+    """Return the lines of an error, to be raised together with others."""
     builtin = get_args(core_schema.ErrorType)
     return [
         InitErrorDetails(
@@ -56,8 +56,8 @@ def plugin_from(
 ) -> Any:
     """Build the plugin that ``given`` (a name, or a mapping with ``name``) describes.
 
-    Raises `pydantic.ValidationError` with every wrong option, which a surrounding model places at
-    the right key. ``also_known`` are keys of that model, for *did you mean*.
+    Raises `pydantic.ValidationError` with every wrong option; a surrounding model adds the key
+    above it. ``also_known`` are keys of that model, for *did you mean*.
     """
     options = {"name": given} if isinstance(given, str) else given
     name = options.get("name") if isinstance(options, dict) else None
@@ -73,7 +73,9 @@ def plugin_from(
     loaded = plugin.load()
     known = {each.name for each in fields(loaded) if each.init}
     lines = [
-        wrong(UNKNOWN, f"{name} has no such option{did_you_mean(key, known | {*also_known})}", key)
+        wrong(
+            UNKNOWN_KEY, f"{name} has no such option{did_you_mean(key, known | {*also_known})}", key
+        )
         for key in options.keys() - known - {"name"}
     ]
     built = _built(plugin, {key: options[key] for key in options.keys() & known}, lines)
@@ -98,16 +100,16 @@ def _adapter(plugin: Plugin) -> TypeAdapter[Any]:
 
 
 def validated_with_plugin(
-    model: type[T],
+    model: type[OptionT],
     given: Any,
-    handler: Callable[[Any], T],
+    handler: Callable[[Any], OptionT],
     *,
     family: str,
     table: dict[str, Plugin],
-) -> T:
+) -> OptionT:
     """Validate a model's own keys and, in the same pass, the plugin options among them."""
     lines: list[InitErrorDetails] = []
-    option: T | None = None
+    option: OptionT | None = None
     try:
         option = handler(given)
     except ValidationError as error:
@@ -153,10 +155,10 @@ def plugin_schema(
     own: JsonSchemaValue | None = None,
     bare: bool = True,
 ) -> JsonSchemaValue:
-    """JSON Schema of one of a family's plugins with its options.
+    """Return the JSON Schema of a family: one of its plugins, with its options.
 
-    ``own`` are the properties a surrounding model adds; ``bare`` allows the name alone, and is
-    false where a preset may give the name, so that there the other keys may stand alone.
+    ``own`` are the properties a surrounding model adds. ``bare`` allows the name alone; it is
+    false where a preset may give the name, so that the other keys may be given without it.
     """
     alone: JsonSchemaValue = {
         "type": "object",

@@ -1,31 +1,31 @@
-"""`Override`: one ``--set a.b=value``, and what it does to a parsed document."""
+"""`Override`: one ``--set a.b=value``, applied to a parsed document."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from alignkit.experiment.source import Key, Place, Problem, Source, dotted, parse
+from alignkit.experiment.source import Key, Problem, TextPlace, YAMLSource, dotted, parse
 
 AFTER_THE_FILE = 1_000_000_000
-"""Line number from which overrides are sorted."""
+"""Line number of the first override, so that its problems are sorted behind those of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """``a.b=value``: dots between keys, numbers for list entries, the value in YAML."""
+    """An argument ``a.b=value``: dots between keys, numbers for list entries, the value in YAML."""
 
     text: str
     index: int
     """Which ``--set`` of the command line."""
 
-    def place(self, column: int, width: int) -> Place:
-        """A stretch of the argument."""
+    def place(self, column: int, width: int) -> TextPlace:
+        """Return the place of some characters of the argument."""
         line = AFTER_THE_FILE + self.index
-        return Place(line, column, width, f"--set {self.text}", self.text)
+        return TextPlace(line, column, width, f"--set {self.text}", self.text)
 
-    def apply(self, source: Source) -> None:
-        """Set the value in the document; what is wrong becomes a problem of it."""
+    def apply(self, source: YAMLSource) -> None:
+        """Set the value in the document; a mistake becomes one of its problems."""
         path, equals, value_text = self.text.partition("=")
         if not equals or not path:
             message = "write it as key=value, for example train.epochs=2"
@@ -45,7 +45,7 @@ class Override:
             return
         self._take_places(source, key, path, value_text)
 
-    def _put(self, source: Source, path: str, value: Any) -> Key:
+    def _put(self, source: YAMLSource, path: str, value: Any) -> Key:
         if source.value is None:
             source.value = {}
         holder: Any = source.value
@@ -68,7 +68,7 @@ class Override:
                 holder.setdefault(part, {})
             parent, last, holder = holder, part, holder[part]
 
-    def _take_places(self, source: Source, key: Key, path: str, value_text: str) -> None:
+    def _take_places(self, source: YAMLSource, key: Key, path: str, value_text: str) -> None:
         for places in (source.keys, source.values):
             for inner in [each for each in places if each[: len(key)] == key]:
                 del places[inner]
@@ -86,7 +86,7 @@ class _Impossible(Exception):  # noqa: N818 - never leaves this module
 
 
 def _next_part(holder: Any, key: list[str | int], rest: str) -> tuple[str | int, str]:
-    """The next key or index of the dotted path, and what is left of it."""
+    """Return the next key or index of the dotted path, and the rest of the path."""
     where = dotted(tuple(key)) or "the file"
     first, _, after = rest.partition(".")
     if isinstance(holder, list):

@@ -1,4 +1,4 @@
-"""What ``--preprocess`` takes, as a `Preprocess`: a preset, an entry, a mapping, or an import.
+"""Argument of ``--preprocess`` → `Preprocess`: a preset, an entry, a mapping, or an import.
 
 A mapping may have a key ``name`` besides those of an entry of ``preprocess:``. ``FILE.toml`` of
 torchpipe, ``FILE.json`` of Hugging Face and ``timm:MODEL`` are short for a mapping.
@@ -19,18 +19,18 @@ from pydantic import ValidationError
 from alignkit.errors import ConfigError
 from alignkit.experiment import problems_of
 from alignkit.experiment.preprocess_option import PreprocessOption
-from alignkit.experiment.source import Problem, Source, parse
+from alignkit.experiment.source import Problem, YAMLSource, parse
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.presets import PRESETS
 
-SIZE = 224
-"""Side of the input of a preset, if none is asked for."""
+DEFAULT_SIZE = 224
+"""Side of a preset's input in pixels, without ``--size``."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedPath:
-    """A path to compare, and the preset it was made of."""
+    """A `Preprocess` to compare, and the preset it was made from."""
 
     preprocess: Preprocess
     preset: str | None = None
@@ -43,11 +43,11 @@ def named_paths(
     entries: Mapping[str, PreprocessOption] = {},
     max_pixels: int | None = None,
 ) -> tuple[NamedPath, ...]:
-    """The paths asked for, in that order; without an argument all ``entries``.
+    """Build the paths of the arguments, in their order; without an argument all ``entries``.
 
-    ``size`` is the side of the input for a preset that stands without one; ``max_pixels`` replaces
-    every path's own limit. A path that is given twice gets two names. Raises `ConfigError` for an
-    unknown name, a mistake in a mapping, fewer than two paths, or inputs of different sizes.
+    ``size`` is the side of the input in pixels for a preset that gives none; ``max_pixels``
+    replaces every path's own limit. A path that is given twice gets two names. Raises `ConfigError`
+    for an unknown name, a mistake in a mapping, fewer than two paths, or inputs of different sizes.
     """
     found = [_option(text, number, size, entries) for number, text in enumerate(arguments, 1)]
     found = found or list(entries.items())
@@ -78,14 +78,17 @@ def _option(
         if given not in PRESETS:
             known = [*entries, *PRESETS]
             raise ConfigError(f"--preprocess {given}: no such preset{did_you_mean(given, known)}")
-        return given, PreprocessOption.model_validate({"preset": given, "size": size or SIZE})
+        return given, PreprocessOption.model_validate(
+            {"preset": given, "size": size or DEFAULT_SIZE}
+        )
     if isinstance(given, dict):
         unknown = [key for key in given if key not in PreprocessOption.model_fields]
-        if "preset" in given or get_close_matches("preset", unknown):  # the second is reported
-            given.setdefault("size", size or SIZE)
+        # a misspelt "preset" is reported below; its missing size would only distract
+        if "preset" in given or get_close_matches("preset", unknown):
+            given.setdefault("size", size or DEFAULT_SIZE)
         name = given.pop("name", None) or _name(given) or f"path-{number}"
         return str(name), _validated(given, source)
-    raise ConfigError(_told(source.problems) or f"--preprocess {text!r}: {FORMS}")
+    raise ConfigError(_in_words(source.problems) or f"--preprocess {text!r}: {FORMS}")
 
 
 FORMS = (
@@ -95,7 +98,7 @@ FORMS = (
 
 
 def import_of(text: str) -> dict[str, Any] | None:
-    """The mapping that ``FILE.toml``, ``FILE.json`` or ``timm:MODEL`` is short for."""
+    """Return the mapping that ``FILE.toml``, ``FILE.json`` or ``timm:MODEL`` is short for."""
     if text.startswith("timm:"):
         return {"timm": text.removeprefix("timm:")}
     key = {".toml": "torchpipe_toml", ".json": "huggingface"}.get(Path(text).suffix)
@@ -103,7 +106,7 @@ def import_of(text: str) -> dict[str, Any] | None:
 
 
 def _name(given: dict[str, Any]) -> str | None:
-    """What a path is called after where its stages come from."""
+    """Name a path after the source of its stages; ``None`` without a source."""
     if isinstance(file := given.get("torchpipe_toml"), str):
         return Path(file).stem
     if isinstance(file := given.get("huggingface"), str):
@@ -112,21 +115,21 @@ def _name(given: dict[str, Any]) -> str | None:
     return given.get("preset") or given.get("timm")
 
 
-def _validated(given: dict[str, Any], source: Source) -> PreprocessOption:
+def _validated(given: dict[str, Any], source: YAMLSource) -> PreprocessOption:
     if source.problems:
-        raise ConfigError(_told(source.problems))
+        raise ConfigError(_in_words(source.problems))
     try:
         return PreprocessOption.model_validate(given)
     except ValidationError as error:
-        raise ConfigError(_told(problems_of(error, source, PreprocessOption))) from None
+        raise ConfigError(_in_words(problems_of(error, source, PreprocessOption))) from None
 
 
-def _told(problems: Sequence[Problem]) -> str:
+def _in_words(problems: Sequence[Problem]) -> str:
     return "\n".join(map(str, sorted(set(problems))))
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """``a, a`` → ``a, a-2``."""
+    """Number repeated names: ``a, a`` → ``a, a-2``."""
     seen: Counter[str] = Counter()
     distinct = []
     for name in names:

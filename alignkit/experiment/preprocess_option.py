@@ -30,8 +30,7 @@ from alignkit.experiment.option import (
     validated_with_plugin,
     wrong,
 )
-from alignkit.experiment.stage_source import OWN, stages_from_source
-from alignkit.experiment.stages import Stages
+from alignkit.experiment.stage_source import SOURCE_KEYS, Stages, stages_from_source
 from alignkit.experiment.strict_types import STRICT, Integer, Number
 from alignkit.preprocess import (
     Colour,
@@ -52,9 +51,10 @@ def _pair(value: Any) -> Any:
     return (value, value) if isinstance(value, int) else value
 
 
-Side = Annotated[Integer, Field(ge=1, le=8192)]
-Size = Annotated[
-    tuple[Side, Side], BeforeValidator(_pair, json_schema_input_type=Side | tuple[Side, Side])
+InputSide = Annotated[Integer, Field(ge=1, le=8192)]
+InputSize = Annotated[
+    tuple[InputSide, InputSide],
+    BeforeValidator(_pair, json_schema_input_type=InputSide | tuple[InputSide, InputSide]),
 ]
 """One side of a square in pixels, or height and width."""
 
@@ -64,7 +64,7 @@ class ResizeOption(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
-    size: Size
+    size: InputSize
     fit: Literal["squash", "shorter", "letterbox"] = "squash"
     pad: Annotated[Integer, Field(ge=0, le=255)] = 114
     rounding: Literal["down", "nearest"] = "down"
@@ -84,7 +84,7 @@ class ResizeOption(BaseModel):
         return plugin_schema(RESIZERS, own=own, bare=False)
 
     def build(self) -> Resize:
-        """The stage."""
+        """Build the stage."""
         resizer = plugin_from("resizers", RESIZERS, {"name": self.name, **(self.model_extra or {})})
         return Resize(resizer, self.size, self.fit, self.pad, self.rounding)
 
@@ -93,9 +93,9 @@ class CropOption(BaseModel):
     """``crop:`` of a path: the size, or a mapping of ``size`` and ``half``."""
 
     model_config = STRICT
-    size: Size
+    size: InputSize
     half: Literal["even", "down", "up"] = "even"
-    """Where a margin that is odd in all begins."""
+    """Side of an odd margin that gets the extra pixel."""
 
 
 def _crop(value: Any) -> Any:
@@ -117,30 +117,30 @@ class NormaliseOption(BaseModel):
 class PreprocessOption(BaseModel):
     """One entry of ``preprocess:``: a preset or an import with overrides, or every stage spelt out.
 
-    What an import leaves open or ignores is a `ConfigWarning`.
+    An import warns (`ConfigWarning`) of settings that it ignores or leaves open.
     """
 
     model_config = STRICT
     preset: str | None = None
-    """What a real stack does, by name; its stages can be overridden one by one."""
+    """Name of a real stack's stages, which can be overridden one by one."""
     torchpipe_toml: str | None = None
     """A torchpipe TOML file; see `alignkit.experiment.torchpipe_toml`."""
     huggingface: str | None = None
     """A ``preprocessor_config.json``, or its folder; see `alignkit.experiment.hugging_face`."""
     timm: str | None = None
     """A model of timm; see `alignkit.experiment.timm_config`."""
-    size: Side | None = None
+    size: InputSide | None = None
     """Side of the square input, in pixels: needed by a preset, a timm model has its own."""
     surrogate: bool = False
-    """Stand in for what the TOML file runs on a GPU, on the CPU."""
+    """Replace the stages that the TOML file runs on a GPU by CPU stand-ins."""
     processor: Literal["slow", "fast"] | None = None
-    """Which of Hugging Face's processors; fast, if none is given."""
+    """Hugging Face's processor; by default fast."""
     decode: Annotated[Decoder, PluginOption("decoders", DECODERS)]
     orient: Literal["none", "exif"] = "none"
     resize: ResizeOption
     crop: Annotated[
         CropOption | None,
-        BeforeValidator(_crop, json_schema_input_type=Size | CropOption | None),
+        BeforeValidator(_crop, json_schema_input_type=InputSize | CropOption | None),
     ] = None
     quantise: Literal["none", "round", "truncate"] = "none"
     colour: ColourSpace = "rgb"
@@ -168,7 +168,7 @@ class PreprocessOption(BaseModel):
             lines.append(wrong("orient", message, "orient"))
         refuse(cls.__name__, lines)
         assert option is not None
-        option._source = source  # noqa: SLF001 - its own, in a class method
+        option._source = source  # noqa: SLF001 - the model's own attribute, in a class method
         for warning in source.warnings:
             warnings.warn(warning, ConfigWarning, stacklevel=2)
         return option
@@ -184,7 +184,7 @@ class PreprocessOption(BaseModel):
             "required": ["decode", "resize"],
             "properties": {"resize": {"required": ["name", "size"]}, "size": False},
         }
-        imported = {"anyOf": [{"required": [key]} for key in OWN if key != "preset"]}
+        imported = {"anyOf": [{"required": [key]} for key in SOURCE_KEYS if key != "preset"]}
         return {
             **schema,
             "if": {"required": ["preset"]},
@@ -193,7 +193,7 @@ class PreprocessOption(BaseModel):
         }
 
     def build(self, name: str) -> Preprocess:
-        """The `Preprocess` this entry describes."""
+        """Build the `Preprocess` this entry describes."""
         normalise = (
             Normalise(self.normalise.mean, self.normalise.std) if self.normalise else Normalise()
         )

@@ -1,4 +1,4 @@
-"""``published:``: figures of others, shown beside what is measured here and never mixed with it."""
+"""``published:``: figures of others, shown beside measured ones and never mixed with them."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pydantic_core import InitErrorDetails
 
 from alignkit.backends import Precision
 from alignkit.experiment.option import wrong
-from alignkit.experiment.strict_types import STRICT, Name, Number, Share
+from alignkit.experiment.strict_types import STRICT, Fraction, Name, Number
+from alignkit.place import FULL
 from alignkit.plugins import did_you_mean
-from alignkit.record.place import FULL
 
-MetricName = Literal[
+PublishedMetric = Literal[
     "top1",
     "recall.macro", "recall.micro", "recall.weighted",
     "precision.macro", "precision.micro", "precision.weighted",
 ]  # fmt: skip
-Text = Annotated[str, Field(min_length=1, max_length=200)]
+PublishedText = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class PublishedRowOption(BaseModel):
     """One row of a published table, and the entry of this experiment that corresponds to it."""
 
     model_config = STRICT
-    training: Text
+    training: PublishedText
     """As the table words it."""
-    inference: Text
+    inference: PublishedText
     """As the table words it."""
     trained_with: Name
     """The path here."""
@@ -39,27 +39,27 @@ class PublishedRowOption(BaseModel):
     """By default that of the path's aligned cell, the first of ``evaluate.backends``."""
     precision: Precision | None = None
     """By default that of the aligned cell."""
-    metrics: Annotated[dict[MetricName, Share], Field(min_length=1)]
-    """Under the name of what is measured here; fractions: 94.76 % is 0.9476."""
+    metrics: Annotated[dict[PublishedMetric, Fraction], Field(min_length=1)]
+    """Value by the name of the metric measured here; as a fraction: 94.76 % is 0.9476."""
 
 
 class Published(BaseModel):
     """A table from elsewhere."""
 
     model_config = STRICT
-    source: Text
-    """Whose it is and where it stands."""
-    label: Text
-    """What it was measured with, e.g. ``internal data set, 3080 Ti``; shown with every figure."""
+    source: PublishedText
+    """Its author and where it was published."""
+    label: PublishedText
+    """Data and hardware of the figures, e.g. ``internal data set, 3080 Ti``; shown with each."""
     note: str = ""
-    """What is not known of it, or differs here."""
+    """Facts about it that are unknown, or different here."""
     rows: Annotated[tuple[PublishedRowOption, ...], Field(min_length=1)]
 
 
 def unplaced(
     published: Published, *, paths: Collection[str], backends: Sequence[str], labelled: bool
 ) -> list[InitErrorDetails]:
-    """One line for each row that could never be measured in this file."""
+    """Return one line for each row that this file can never measure."""
     if not labelled:
         message = "needs a model, and these images have no labels to train one with"
         return [wrong("published", message, "published", given=published.source)]

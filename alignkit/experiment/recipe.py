@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_va
 from pydantic_core import PydanticCustomError
 
 from alignkit.experiment.option import refuse, wrong
-from alignkit.experiment.strict_types import STRICT, Flag, Integer, Name, Number, Share
+from alignkit.experiment.strict_types import STRICT, Flag, Fraction, Integer, Name, Number
 from alignkit.experiment.timm_config import unknown_timm
 from alignkit.models.architectures import SCHEMA, unknown_model
 
@@ -17,7 +17,7 @@ class Augment(BaseModel):
     """Random changes of training images, the same for every path (drawn per sample, seeded)."""
 
     model_config = STRICT
-    flip: Share = 0.0
+    flip: Fraction = 0.0
     """Probability of a horizontal flip."""
     crop: Annotated[Integer, Field(ge=0, le=512)] = 0
     """Pixels of zero padding on each side before a random crop back to the input size."""
@@ -37,8 +37,8 @@ class Recipe(BaseModel):
     """Shares of the training images; each gives rows of its own. A share takes as much of every
     class, the same images for every path, and the smaller lies within the larger."""
     mix: tuple[Name, ...] = ()
-    """Paths of a further row: one model whose images come from one of them, drawn anew for every
-    image and epoch. Its cells are compared with the first of these paths."""
+    """Paths of a further row: one model whose images each come from one of these paths, drawn for
+    every image and epoch. Its cells are compared with the first of these paths."""
     batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 64
     optimiser: Literal["adamw", "sgd"] = "adamw"
     learning_rate: Annotated[Number, Field(gt=0)] = 0.005
@@ -47,12 +47,12 @@ class Recipe(BaseModel):
     """Used by ``sgd`` only."""
     schedule: Literal["cosine", "constant", "step"] = "cosine"
     step_epochs: Annotated[Integer, Field(ge=1)] = 30
-    """Used by ``step`` only: after every so many epochs the rate is a tenth."""
+    """Used by ``step`` only: the rate is divided by ten after each such number of epochs."""
     warm_up: Annotated[Number, Field(ge=0)] = 0.0
-    """Epochs in which the rate rises in a straight line to that of the schedule."""
+    """Epochs in which the rate rises linearly to that of the schedule."""
     label_smoothing: Annotated[Number, Field(ge=0, lt=1)] = 0.0
     clip_norm: Annotated[Number, Field(gt=0)] | None = None
-    """Greatest norm of the gradient of all weights together; longer ones are scaled down."""
+    """Greatest norm of the gradient of all weights together; a larger gradient is scaled down."""
     mixup: Annotated[Number, Field(ge=0)] = 0.0
     """Alpha of Mixup; 0 is none. With ``cutmix`` too, each batch gets one of the two."""
     cutmix: Annotated[Number, Field(ge=0)] = 0.0
@@ -69,14 +69,14 @@ class Recipe(BaseModel):
     """Under ``torchrun``, normalise by the statistics of the whole batch, not of each rank's part.
     Torch computes it on GPUs only."""
     holdout: Annotated[Number, Field(ge=0, le=0.5)] = 0.0
-    """Share of the training images, of each class, that is not trained on: every epoch is scored on
-    it. The same images for every path."""
+    """Share of each class's training images that is kept from training to score every epoch on.
+    The same images for every path."""
     keep: Literal["last", "best"] = "last"
-    """Which epoch's weights are the model. ``best`` has the most right answers on ``holdout``, and
-    of as many the smallest loss; the evaluation images have no part in it."""
+    """Epoch whose weights become the model. ``best`` has the most right answers on ``holdout``; a
+    tie goes to the smallest loss. The evaluation images are not used."""
     pretrained: Annotated[str, Field(min_length=1)] | None = None
     """Weights to begin with: a file of a ``state_dict``, with its suffix, torchvision's name
-    (``IMAGENET1K_V1``) or timm's tag. A last layer for other classes is drawn anew."""
+    (``IMAGENET1K_V1``) or timm's tag. A last layer for other classes is initialised randomly."""
     augment: Augment = Augment()
     device: Literal["cpu", "cuda"] = "cpu"
 
@@ -99,14 +99,14 @@ class Recipe(BaseModel):
     def _possible(self) -> Self:
         lines = []
         if self.keep == "best" and not self.holdout:
-            told = (
+            message = (
                 "is chosen on training images that are held out; set train.holdout, say to 0.1. "
                 "Chosen on the evaluation images, it would flatter every cell"
             )
-            lines.append(wrong("keep", told, "keep"))
+            lines.append(wrong("keep", message, "keep"))
         if self.sync_batch_norm and self.device == "cpu":
-            told = "torch computes SyncBatchNorm on GPUs only; set train.device: cuda"
-            lines.append(wrong("device", told, "sync_batch_norm"))
+            message = "torch computes SyncBatchNorm on GPUs only; set train.device: cuda"
+            lines.append(wrong("device", message, "sync_batch_norm"))
         refuse("Recipe", lines)
         return self
 

@@ -36,12 +36,12 @@ MetricName = Annotated[
     ),
 ]
 Threshold = Annotated[Number, Field(ge=0)]
-Kind = Literal[
+SubgroupKey = Literal[
     "subsampling", "format", "coding", "mode", "quality", "size", "orientation", "icc", "class",
     "image",
 ]  # fmt: skip
-"""What images are told apart by: those of `alignkit.preprocess.image_kinds`, their label and their
-id."""
+"""Property that images are grouped by: a dimension of `alignkit.preprocess.image_kinds`, the label,
+or the id."""
 
 
 class Rule(BaseModel):
@@ -55,21 +55,21 @@ class Rule(BaseModel):
     ``mlperf-99.9`` at least that share of the reference's accuracy."""
     warn: Threshold | None = None
     fail: Threshold | None = None
-    """Threshold on the absolute value; for PSNR, SSIM and cosine the least that is allowed."""
+    """Threshold on the absolute value; for PSNR, SSIM and cosine the least allowed value."""
     margin: Annotated[Number, Field(gt=0)] | None = None
-    """The whole 95 % interval inside it passes, wholly outside fails, across it is inconclusive."""
+    """A 95 % interval inside the margin passes, outside it fails, across it is inconclusive."""
     direction: Literal["both", "drop", "rise"] = "both"
     """``both`` is equivalence; ``drop`` lets the candidate be better: non-inferiority."""
     relative: Flag = False
     """Limits are shares of the reference's (or the baseline's) value."""
     against: Against = "reference"
-    """The reference path, or what `alignkit baseline record` wrote."""
+    """The reference path, or the baseline that `alignkit baseline record` wrote."""
     mode: Literal["isolated", "cumulative"] | None = None
-    """Of a pixel metric: the stage alone, given the reference's input (the default), or with all
-    that came before it. Against a baseline always cumulative."""
+    """Mode of a pixel metric: the stage alone on the reference's input (the default), or together
+    with all stages before it. Against a baseline always cumulative."""
     path: Name | None = None
-    """Only this path, evaluated with; all by default."""
-    where: dict[Kind, Annotated[str, Field(min_length=1)]] | None = None
+    """Only cells evaluated with this path; by default all."""
+    where: dict[SubgroupKey, Annotated[str, Field(min_length=1)]] | None = None
     """Only these images: ``subsampling: 4:2:0`` and other kinds of file, ``class`` a label,
     ``image`` a pattern of ids."""
     backend: Name | None = None
@@ -88,27 +88,27 @@ class Rule(BaseModel):
 
     @property
     def id(self) -> str:
-        """Names the rule in every output, the same whatever its limits are."""
+        """The rule's name in every output, which does not depend on its limits."""
         narrowed = [each for each in (self.path, self.backend, self.precision, self.mode) if each]
         narrowed += [f"{kind}={value}" for kind, value in sorted(self.group.items())]
         against = ["against baseline"] if self.against == "baseline" else []
         return " ".join([self.metric or self.preset or "", *narrowed, *against])
 
     def expanded(self) -> tuple[Rule, ...]:
-        """The rules a preset stands for; the rule itself if it is not one."""
+        """Return the rules of a preset; the rule itself if it names a metric."""
         if self.preset is None:
             return (self,)
         kept = {"against": self.against, "path": self.path, "where": self.where}
-        return tuple(Rule(**{**rule, **kept}) for rule in PRESETS[self.preset])
+        return tuple(Rule(**{**rule, **kept}) for rule in RULE_PRESETS[self.preset])
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        if reason := _wrong_with(self):
+        if reason := _mistake(self):
             raise PydanticCustomError("rule", "{message}", {"message": reason})
         return self
 
 
-PRESETS: dict[PresetName, tuple[dict[str, Any], ...]] = {
+RULE_PRESETS: dict[PresetName, tuple[dict[str, Any], ...]] = {
     "strict": (
         {"metric": "coverage", "fail": 0.0},
         *({"metric": f"{stage}.changed", "fail": 0.0} for stage in STAGES),
@@ -124,7 +124,7 @@ PRESETS: dict[PresetName, tuple[dict[str, Any], ...]] = {
 }
 
 
-def _wrong_with(rule: Rule) -> str:
+def _mistake(rule: Rule) -> str:
     if (rule.metric is None) == (rule.preset is None):
         return "a rule names either a 'metric' or a 'preset'"
     limits = [limit for limit in (rule.warn, rule.fail, rule.margin) if limit is not None]
@@ -162,7 +162,7 @@ def _never_fires(rule: Rule, metric: RuleMetric) -> str:
 
 
 def _misfits(rule: Rule, metric: RuleMetric) -> tuple[tuple[bool, str], ...]:
-    """What a rule says that its metric does not have."""
+    """Return, for each option that some metrics lack, whether it is misused, and the reason."""
     baseline = rule.against == "baseline"
     return (
         (
@@ -242,17 +242,17 @@ class Gate(BaseModel):
     """Show verdicts, but exit 0."""
     on_inconclusive: Literal["warn", "fail"] = "warn"
     allow_missing: Flag | Literal["gpu"] = False
-    """Let paths and cells that this machine cannot run be skipped without exit code 4: any, or only
-    those that need a GPU it has not."""
+    """Skip paths and cells that this machine cannot run without exit code 4: any of them, or only
+    those that need a GPU."""
     environment: str | None = None
-    """Fingerprint of the environment whose baseline is compared with; by default this machine's. A
-    machine without a GPU can name a GPU's, whose golden tensors its stand-in is held against."""
+    """Fingerprint of the environment whose baseline is used; by default this machine's. A machine
+    without a GPU can name a GPU's, to compare its stand-in with that GPU's golden tensors."""
     rules: Annotated[tuple[Rule, ...], Field(min_length=1)] | None = None
     """By default churn ≤ 2 % and macro recall within ±1 point; without labels, ``strict``."""
     waive: tuple[Waiver, ...] = ()
 
     def allows(self, reason: str) -> bool:
-        """Whether something may be skipped that cannot run here for this reason."""
+        """Return whether a path or cell that cannot run here for this reason may be skipped."""
         return NO_GPU in reason if self.allow_missing == "gpu" else self.allow_missing
 
     @property
@@ -261,11 +261,11 @@ class Gate(BaseModel):
         return [each for rule in self.rules or () for each in rule.expanded()]
 
     def placed(self, lines: Sequence[int] = (), *, with_model: bool) -> list[tuple[Rule, int]]:
-        """Every rule with its line, 0 if unknown: presets spelt out, and what they imply."""
+        """Return every rule with its line (0 if unknown): presets expanded, ``coverage`` added."""
         rules = self.rules or (DEFAULT_RULES if with_model else PIXEL_RULES)
         numbered = zip(rules, lines or [0] * len(rules), strict=True)
         placed = [(each, line) for rule, line in numbered for each in rule.expanded()]
-        # images that one side cannot decode are in no pixel metric: that must not go unseen
+        # pixel metrics leave out images that one side cannot decode, so coverage is checked too
         for against in get_args(Against):
             kinds = [each.measured.kind for each, _ in placed if each.against == against]
             if "pixel" in kinds and "coverage" not in kinds:

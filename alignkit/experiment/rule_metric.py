@@ -1,4 +1,4 @@
-"""`RuleMetric`: what a gate rule may look at, by name.
+"""`RuleMetric`: a metric that a gate rule may name.
 
 ``stage.metric`` for pixels (``decode.mean_abs``), ``coverage`` for the images decoded,
 ``metric[.average]`` for a model (``recall.macro``, ``churn``), ``recall[daisy]`` for one class, and
@@ -14,18 +14,18 @@ from typing import Literal, cast
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import STAGES, StageName
 
-Kind = Literal["pixel", "coverage", "model", "class", "latency"]
-LEVELS = "grey levels"
+MetricKind = Literal["pixel", "coverage", "model", "class", "latency"]
+_LEVELS = "grey levels"
 GREATEST_LEVEL = 255.0
 
 
 @dataclass(frozen=True, slots=True)
 class RuleMetric:
-    """One thing a rule can measure."""
+    """A metric with its unit, range and direction."""
 
     name: str
     """As the YAML writes it."""
-    kind: Kind
+    kind: MetricKind
     words: str
     unit: Literal["grey levels", "normalised units", "dB", "share", "points", "logits", "ms", ""]
     """``share`` is a fraction of a whole, ``points`` a difference of two such."""
@@ -34,21 +34,21 @@ class RuleMetric:
     greatest: float | None = None
     """No value lies outside ``least`` … ``greatest``; ``None``: unbounded."""
     signed: bool = False
-    """Has a direction: a drop and a rise are told apart."""
+    """Whether a drop and a rise differ."""
     interval: bool = False
-    """Comes with a 95 % interval, which a margin needs."""
+    """Whether it has a 95 % interval, which a margin needs."""
     stage: StageName | None = None
-    """Of a pixel metric."""
+    """The stage of a pixel metric."""
     field: str = ""
     """The measured quantity, without stage or class."""
     of_class: str = ""
 
 
 PIXEL_METRICS: dict[str, tuple[str, str, float | None]] = {
-    "mean_abs": ("mean absolute difference", LEVELS, GREATEST_LEVEL),
-    "max_abs": ("greatest difference", LEVELS, GREATEST_LEVEL),
-    "p99": ("99th percentile of differences", LEVELS, GREATEST_LEVEL),
-    "bias": ("greatest bias of a channel", LEVELS, GREATEST_LEVEL),
+    "mean_abs": ("mean absolute difference", _LEVELS, GREATEST_LEVEL),
+    "max_abs": ("greatest difference", _LEVELS, GREATEST_LEVEL),
+    "p99": ("99th percentile of differences", _LEVELS, GREATEST_LEVEL),
+    "bias": ("greatest bias of a channel", _LEVELS, GREATEST_LEVEL),
     "share_differing": ("pixels that differ", "share", 1.0),
     "changed": ("images that are not bit-identical", "share", 1.0),
     "psnr": ("PSNR", "dB", None),
@@ -60,10 +60,10 @@ LOGIT_METRICS = {
     "logits.cosine": ("mean cosine similarity of logits", "below"),
 }
 RATIOS = ("recall", "precision", "f1")
-AVERAGES = ("macro", "micro", "weighted")
+_AVERAGES = ("macro", "micro", "weighted")
 ACCURACIES = {
     "top1": "top-1 accuracy",
-    **{f"{ratio}.{average}": f"{average} {ratio}" for ratio in RATIOS for average in AVERAGES},
+    **{f"{ratio}.{average}": f"{average} {ratio}" for ratio in RATIOS for average in _AVERAGES},
 }
 LATENCIES = {
     "preprocess": "decode and preprocess an image",
@@ -73,7 +73,7 @@ OF_CLASS = re.compile(r"(recall|precision)\[(.+)\]")
 
 
 def find_metric(name: str) -> RuleMetric:
-    """The metric of that name; raises `ValueError` with the nearest known one."""
+    """Return the metric of that name; raises `ValueError` with the nearest known one."""
     if found := _METRICS.get(name):
         return found
     if match := OF_CLASS.fullmatch(name):
@@ -86,13 +86,13 @@ def find_metric(name: str) -> RuleMetric:
 
 
 def metric_names() -> list[str]:
-    """Every name but those of single classes."""
+    """Return every name except those of single classes."""
     return list(_METRICS)
 
 
 def _pixel(stage: StageName, field: str) -> RuleMetric:
     words, unit, greatest = PIXEL_METRICS[field]
-    if stage == "normalise" and unit == LEVELS:
+    if stage == "normalise" and unit == _LEVELS:
         unit, greatest = "normalised units", None
     return RuleMetric(
         name=f"{stage}.{field}",
@@ -144,7 +144,10 @@ def _metrics() -> list[RuleMetric]:
 
 
 def _defined(stage: StageName, field: str) -> bool:
-    """PSNR needs a peak value; SSIM is measured once, on what `normalise` receives."""
+    """Return whether a stage has the metric.
+
+    PSNR needs a peak value; SSIM is measured once, on the input of ``normalise``.
+    """
     if field == "ssim":
         return stage == "colour"
     return not (field == "psnr" and stage == "normalise")

@@ -1,4 +1,4 @@
-"""Whether the rules of a gate fit the rest of their file: mistakes, each at its place."""
+"""Check that the rules of a gate fit the rest of their file; each mistake has its place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from alignkit.plugins import did_you_mean
 def misplaced(
     gate: Gate, *, paths: Sequence[str], backends: Sequence[str], labelled: bool
 ) -> list[InitErrorDetails]:
-    """One line for each rule that could never be measured in this file."""
+    """Return one line for each rule that this file can never measure."""
     rules = gate.rules or ()
     lines = []
     if len(paths) == 1 and not (rules and all(rule.against == "baseline" for rule in rules)):

@@ -1,4 +1,4 @@
-"""`Source`: YAML text as values, each with the place it stands at.
+"""`YAMLSource`: YAML text as values, each with the place it stands at.
 
 Scalars are read by the YAML 1.2 core schema, as editors and the JSON Schema read them: ``no`` and
 ``on`` are text, ``1e-3`` is a number. Infinities and NaN are not numbers here.
@@ -39,8 +39,8 @@ for _tag, _pattern, _first in (
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
-    """A stretch of one line, to be underlined."""
+class TextPlace:
+    """Some characters of one line, to be underlined."""
 
     line: int
     """From 0; overrides come after every line of the file."""
@@ -53,7 +53,7 @@ class Place:
     """The whole line."""
 
     def underlined(self) -> str:
-        """The line, and below it a caret under every character meant."""
+        """Return the line, and below it a caret under every character of the place."""
         shown = self.text.replace("\t", " ")
         width = max(1, min(self.width, len(shown) - self.column))
         return f"    {shown}\n    {' ' * self.column}{'^' * width}"
@@ -63,7 +63,7 @@ class Place:
 class Problem:
     """Something wrong at a place."""
 
-    place: Place
+    place: TextPlace
     key: str
     """Dotted; empty for the document itself."""
     message: str
@@ -74,24 +74,24 @@ class Problem:
 
 
 def dotted(key: Key) -> str:
-    """``a.b.0``, as ``--set`` takes it."""
+    """Write a key as ``--set`` takes it: ``a.b.0``."""
     return ".".join(str(part) for part in key)
 
 
 @dataclass(slots=True)
-class Source:
-    """A parsed document: its value, and where each key and each value of it stands."""
+class YAMLSource:
+    """A parsed document: its value, and the place of each of its keys and values."""
 
     value: Any = None
-    keys: dict[Key, Place] = field(default_factory=dict)
+    keys: dict[Key, TextPlace] = field(default_factory=dict)
     """Where the key of an entry stands."""
-    values: dict[Key, Place] = field(default_factory=dict)
+    values: dict[Key, TextPlace] = field(default_factory=dict)
     """Where the value stands."""
     problems: list[Problem] = field(default_factory=list)
     """Syntax errors, duplicate keys, keys that are not text."""
 
-    def place(self, key: Key, *, of_key: bool) -> Place:
-        """Where an entry stands, or the nearest one around it."""
+    def place(self, key: Key, *, of_key: bool) -> TextPlace:
+        """Return the place of an entry, or of the nearest entry around it."""
         if of_key and key in self.keys:
             return self.keys[key]
         for end in range(len(key), 0, -1):
@@ -102,8 +102,8 @@ class Source:
         return self.values[()]
 
 
-def parse(text: str, name: str) -> Source:
-    """Read YAML text; whatever is wrong with it becomes a `Problem` of the result."""
+def parse(text: str, name: str) -> YAMLSource:
+    """Read YAML text; every mistake becomes a `Problem` of the result."""
     return _Parser(text, name).parse()
 
 
@@ -112,10 +112,10 @@ class _Parser:
         self.text = text
         self.name = name
         self.lines = [line.rstrip("\r") for line in text.split("\n")]
-        self.source = Source(values={(): self._at(0, 0, 1)})
+        self.source = YAMLSource(values={(): self._at(0, 0, 1)})
         self.open: list[yaml.Node] = []
 
-    def parse(self) -> Source:
+    def parse(self) -> YAMLSource:
         try:
             loader = CoreLoader(self.text)
             node = loader.get_single_node()
@@ -177,14 +177,14 @@ class _Parser:
             self.source.keys[inner] = place
             self._walk(value_node, inner)
 
-    def _problem(self, place: Place, key: str, message: str) -> None:
+    def _problem(self, place: TextPlace, key: str, message: str) -> None:
         self.source.problems.append(Problem(place, key, message))
 
-    def _place(self, node: yaml.Node) -> Place:
+    def _place(self, node: yaml.Node) -> TextPlace:
         start, end = node.start_mark, node.end_mark
         one_line = isinstance(node, yaml.ScalarNode) and start.line == end.line
         return self._at(start.line, start.column, end.column - start.column if one_line else 1)
 
-    def _at(self, line: int, column: int, width: int) -> Place:
+    def _at(self, line: int, column: int, width: int) -> TextPlace:
         text = self.lines[line] if line < len(self.lines) else ""
-        return Place(line, column, width, f"{self.name}:{line + 1}:{column + 1}", text)
+        return TextPlace(line, column, width, f"{self.name}:{line + 1}:{column + 1}", text)

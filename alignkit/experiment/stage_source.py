@@ -1,11 +1,12 @@
-"""Where a path's stages come from: a preset, another stack's file, or the YAML alone.
+"""`Stages` of a path from their source: a preset, another stack's file, or the YAML alone.
 
-What the YAML gives for a stage stands over what the source says of it.
+Options that the YAML gives for a stage override those of the source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,10 @@ from pydantic_core import InitErrorDetails
 
 from alignkit.errors import ConfigError
 from alignkit.experiment.option import wrong
-from alignkit.experiment.stages import Stages
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess.presets import PRESETS
 
-OWN = {
+SOURCE_KEYS = {
     "preset": ("size",),
     "torchpipe_toml": ("surrogate",),
     "huggingface": ("processor",),
@@ -27,20 +27,31 @@ OWN = {
 """The keys that name a source, each with the keys that only it reads."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The stage block as an experiment file would hold it, and notes on it."""
+
+    block: dict[str, Any] = field(default_factory=dict)
+    surrogate_of: str = ""
+    """The GPU stack that these stages replace on a CPU; empty if they replace none."""
+    warnings: tuple[str, ...] = ()
+    """Keys that the other stack ignores, and facts it leaves open."""
+
+
 def stages_from_source(
     given: dict[str, Any], known: Collection[str], lines: list[InitErrorDetails]
 ) -> tuple[dict[str, Any], Stages]:
-    """The entry with its source's stages under it, and what they are.
+    """Return the entry completed by its source's stages, and these stages.
 
-    ``known`` are the keys an entry can have. What is wrong with the source goes to ``lines``.
+    ``known`` are the keys an entry can have. Mistakes of the source are appended to ``lines``.
     """
     given = _without_misspelling(given, known)
-    named = [key for key in OWN if given.get(key) is not None]
+    named = [key for key in SOURCE_KEYS if given.get(key) is not None]
     lines += [wrong("source", f"{named[0]!r} gives the stages already", key) for key in named[1:]]
     lines += [
         wrong(key, _alone(key), key, given=given[key])
-        for key in dict.fromkeys(key for keys in OWN.values() for key in keys)
-        if given.get(key) is not None and not any(key in OWN[name] for name in named)
+        for key in dict.fromkeys(key for keys in SOURCE_KEYS.values() for key in keys)
+        if given.get(key) is not None and not any(key in SOURCE_KEYS[name] for name in named)
     ]
     if not named or not isinstance(given[named[0]], str):
         return given, Stages()
@@ -52,7 +63,7 @@ def stages_from_source(
 
 
 def _without_misspelling(given: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """With ``preset`` from a key that was meant so; that key is reported as unknown."""
+    """Add ``preset`` from a key that looks like it; that key is reported as unknown."""
     unknown = [str(key) for key in given if key not in known]
     misspelt = get_close_matches("preset", unknown, n=1)
     meant = given[misspelt[0]] if misspelt else None
@@ -62,7 +73,7 @@ def _without_misspelling(given: dict[str, Any], known: Collection[str]) -> dict[
 def _alone(key: str) -> str:
     if key == "size":
         return "a size here belongs to a preset; without one, write it in 'resize'"
-    owner = next(name for name, keys in OWN.items() if key in keys)
+    owner = next(name for name, keys in SOURCE_KEYS.items() if key in keys)
     return f"belongs to {owner!r}"
 
 
@@ -80,7 +91,7 @@ def _preset(given: dict[str, Any], lines: list[InitErrorDetails]) -> Stages:
 
 
 def _side(size: Any) -> int | None:
-    """A size that can be used; another is reported where the model's keys are checked."""
+    """Return a usable size, else ``None``: a wrong one is reported with the model's keys."""
     return size if type(size) is int and size > 0 else None
 
 
@@ -126,7 +137,7 @@ _READ: dict[str, Callable[[dict[str, Any], list[InitErrorDetails]], Stages]] = {
 
 
 def _over(stage: Any, given: Any) -> Any:
-    """Given options over a source's; another plugin keeps the target size and no other option."""
+    """Override a source's options; another plugin keeps only the geometry of the source."""
     if not isinstance(stage, dict) or not isinstance(given, dict):
         return given
     kept = ("size", "fit", "pad", "rounding") if "name" in given else stage.keys()

@@ -1,4 +1,4 @@
-"""Kinds of field a YAML file has, as strict as a person expects: ``true`` is no number."""
+"""Types of a YAML file's fields, as strict as a person expects: ``true`` is no number."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
 Integer = Annotated[int, Strict()]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 Flag = Annotated[bool, Strict()]
-Share = Annotated[Number, Field(ge=0, le=1)]
+Fraction = Annotated[Number, Field(ge=0, le=1)]

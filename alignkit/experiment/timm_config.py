@@ -1,7 +1,7 @@
 """The ``data_config`` of a timm model → the stages of timm's evaluation transform.
 
-timm's own ``resolve_data_config`` fills in what a model leaves open, with ``use_test_size`` left
-off, as in the use timm documents; the weights are not downloaded.
+timm's own ``resolve_data_config`` completes a model's settings, with ``use_test_size`` off as in
+timm's documented use; the weights are not downloaded.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import math
 from typing import Any
 
 from alignkit.errors import ConfigError
-from alignkit.experiment.stages import Stages
+from alignkit.experiment.stage_source import Stages
 from alignkit.models.user_model_files import import_timm
 from alignkit.plugins import did_you_mean
 
-FILTERS = ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos")
+_FILTERS = ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos")
 
 
 def stages_of_timm(model: str, size: int | None = None) -> Stages:
-    """The stages for ``MODEL`` or ``MODEL.TAG``; ``size`` replaces the model's own input side.
+    """Return the stages for ``MODEL`` or ``MODEL.TAG``; ``size`` replaces the model's input side.
 
-    Raises `ConfigError` for an unknown name and for what no `Preprocess` can express.
+    Raises `ConfigError` for an unknown name and for settings that no `Preprocess` can express.
     """
     config = _data_config(model)
     try:
@@ -46,7 +46,7 @@ def _data_config(model: str) -> dict[str, Any]:
 
 
 def unknown_timm(name: str) -> str:
-    """Why timm builds no such model, with the nearest name; empty if it does.
+    """Return why timm builds no such model, with the nearest name; empty if it builds it.
 
     Raises `MissingDependency` without timm.
     """
@@ -62,7 +62,7 @@ def _stages(config: dict[str, Any], size: int | None) -> dict[str, Any]:
     channels, height, width = config["input_size"]
     if channels != 3:
         raise ConfigError(f"'input_size': {channels} channels; a path gives three")
-    if config["interpolation"] not in FILTERS:
+    if config["interpolation"] not in _FILTERS:
         raise ConfigError(f"'interpolation': {config['interpolation']} is drawn for each image")
     target = (size, size) if size else (height, width)
     resized = [math.floor(side / config["crop_pct"]) for side in target]

@@ -1,7 +1,7 @@
-"""What torchpipe 0.2.25's backends do to an image, and which keys of a TOML file each reads.
+"""Effect of each torchpipe 0.2.25 backend on an image, and the keys of a TOML file that it reads.
 
-Read in its sources (``csrc/mat_torch``, ``torchplugins``, ``nvjpeg_torch``, ``tensorrt_torch``). A
-key that none of a node's backends reads is ignored by torchpipe without a word.
+Taken from its sources (``csrc/mat_torch``, ``torchplugins``, ``nvjpeg_torch``, ``tensorrt_torch``).
+torchpipe silently ignores a key that none of a node's backends reads.
 """
 
 from __future__ import annotations
@@ -10,54 +10,54 @@ from dataclasses import dataclass
 from typing import Literal
 
 ImageForm = Literal["encoded", "mat", "cpu", "cuda"]
-"""Where an image is: still bytes, an OpenCV matrix, or a tensor on the CPU or a GPU."""
+"""Form of an image: encoded bytes, an OpenCV matrix, or a tensor on the CPU or a GPU."""
 
 SCHEDULING = frozenset(
     {"backend", "next", "map", "or", "instance_num", "batching_timeout", "max", "min", "node_name",
      "entrypoint", "restart", "priority"}
 )  # fmt: skip
-"""Keys that omniback, torchpipe's scheduler, reads for every node; ``priority`` stands in its
-binary, and what it does there is not documented, so that it is not called ignored."""
+"""Keys that omniback, torchpipe's scheduler, reads for every node. Its binary has ``priority``,
+whose effect is not documented, so it is not reported as ignored."""
 
-SIZE = ("resize_h", "resize_w")
+_SIZE = ("resize_h", "resize_w")
 
 
 @dataclass(frozen=True, slots=True)
-class TorchpipeBackend:
+class TorchpipeEffect:
     """One backend's effect on an image."""
 
     does: Literal["decode", "resize", "letterbox", "colour", "move", "nothing", "infer"]
     takes: tuple[ImageForm, ...] = ()
-    """Where the image must be; empty: anywhere."""
+    """Forms that it accepts; empty: any."""
     gives: ImageForm | None = None
-    """Where it is afterwards; ``None``: where it was."""
+    """Form that it returns; ``None``: unchanged."""
     reads: tuple[str, ...] = ()
-    """Keys of the node it heeds."""
+    """Keys of the node that it reads."""
 
 
 _MAT: tuple[ImageForm, ...] = ("mat",)
 _TENSOR: tuple[ImageForm, ...] = ("cpu", "cuda")
-_CVT_MAT = TorchpipeBackend("colour", _MAT, reads=("color",))
-_CVT_TENSOR = TorchpipeBackend("colour", _TENSOR, reads=("color",))
+_CVT_MAT = TorchpipeEffect("colour", _MAT, reads=("color",))
+_CVT_TENSOR = TorchpipeEffect("colour", _TENSOR, reads=("color",))
 
-BACKENDS = {
-    "DecodeMat": TorchpipeBackend("decode", ("encoded",), "mat"),
-    "DecodeTensor": TorchpipeBackend("decode", ("encoded",), "cuda", ("color", "data_format")),
-    "ResizeMat": TorchpipeBackend("resize", _MAT, reads=SIZE),
-    "ResizeTensor": TorchpipeBackend("resize", _TENSOR, reads=SIZE),
-    "LetterBoxMat": TorchpipeBackend("letterbox", _MAT, reads=(*SIZE, "pad_val")),
+TORCHPIPE_BACKENDS = {
+    "DecodeMat": TorchpipeEffect("decode", ("encoded",), "mat"),
+    "DecodeTensor": TorchpipeEffect("decode", ("encoded",), "cuda", ("color", "data_format")),
+    "ResizeMat": TorchpipeEffect("resize", _MAT, reads=_SIZE),
+    "ResizeTensor": TorchpipeEffect("resize", _TENSOR, reads=_SIZE),
+    "LetterBoxMat": TorchpipeEffect("letterbox", _MAT, reads=(*_SIZE, "pad_val")),
     "CvtColorMat": _CVT_MAT,
     "cvtColorMat": _CVT_MAT,
     "CvtColorTensor": _CVT_TENSOR,
     "cvtColorTensor": _CVT_TENSOR,
-    "Mat2Tensor": TorchpipeBackend("move", _MAT, "cuda", ("device",)),
-    "GpuTensor": TorchpipeBackend("move", _TENSOR, "cuda"),
-    "CpuTensor": TorchpipeBackend("move", _TENSOR, "cpu"),
-    "Identity": TorchpipeBackend("nothing"),
-    "ContiguousTensor": TorchpipeBackend("nothing", _TENSOR),
-    "FixTensor": TorchpipeBackend("nothing", _TENSOR),
-    "PrintTensor": TorchpipeBackend("nothing", _TENSOR),
-    "TensorrtTensor": TorchpipeBackend(
+    "Mat2Tensor": TorchpipeEffect("move", _MAT, "cuda", ("device",)),
+    "GpuTensor": TorchpipeEffect("move", _TENSOR, "cuda"),
+    "CpuTensor": TorchpipeEffect("move", _TENSOR, "cpu"),
+    "Identity": TorchpipeEffect("nothing"),
+    "ContiguousTensor": TorchpipeEffect("nothing", _TENSOR),
+    "FixTensor": TorchpipeEffect("nothing", _TENSOR),
+    "PrintTensor": TorchpipeEffect("nothing", _TENSOR),
+    "TensorrtTensor": TorchpipeEffect(
         "infer",
         _TENSOR,
         reads=(
@@ -73,4 +73,4 @@ GONE = frozenset(
      "SaveTensor", "LoadTensor", "Torch", "TensorSync", "Jump", "Range", "CropMat",
      "Mat2GpuTensor"}
 )  # fmt: skip
-"""Backends of torchpipe before 0.2 that 0.2.25 no longer has."""
+"""Backends of torchpipe before 0.2 that 0.2.25 has removed."""

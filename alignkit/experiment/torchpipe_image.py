@@ -1,4 +1,4 @@
-"""What torchpipe's backends, called one after the other, do to an image: as stages."""
+"""Calls of torchpipe's backends on an image → the stages of a `Preprocess`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from alignkit.errors import ConfigError
-from alignkit.experiment.torchpipe_backend import BACKENDS, ImageForm
+from alignkit.experiment.torchpipe_backend import TORCHPIPE_BACKENDS, ImageForm
 from alignkit.plugins import did_you_mean
 
 Call: TypeAlias = tuple[str, str, Mapping[str, str], str]
@@ -29,9 +29,9 @@ NO_MEAN = (
 def image_stages(
     calls: Iterable[Call], *, surrogate: bool = False
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The stage block up to the model, and what the file leaves open.
+    """Return the stage block up to the model, and questions that the file leaves open.
 
-    Raises `ConfigError` for what torchpipe refuses and for what a `Preprocess` cannot express.
+    Raises `ConfigError` for calls that torchpipe refuses or a `Preprocess` cannot express.
     """
     image = _Image()
     for _, name, keys, at in calls:
@@ -53,9 +53,9 @@ class _Image:
     inferred: bool = False
 
     def call(self, name: str, keys: Mapping[str, str]) -> None:
-        backend = BACKENDS.get(name)
+        backend = TORCHPIPE_BACKENDS.get(name)
         if backend is None:
-            near = did_you_mean(name, BACKENDS)
+            near = did_you_mean(name, TORCHPIPE_BACKENDS)
             raise ConfigError(f"alignkit knows not what this does to an image{near}")
         if backend.takes and self.place not in backend.takes:
             found = {"encoded": "bytes", "mat": "a Mat"}.get(self.place, "a tensor")
@@ -144,7 +144,7 @@ def _pad(given: str) -> int:
 
 
 def _levels(keys: Mapping[str, str], key: str) -> list[float]:
-    """Three levels of 0..255, as TensorrtTensor takes them; none without the key."""
+    """Return three levels in 0..255, as TensorrtTensor takes them; none without the key."""
     if key not in keys:
         return []
     try:

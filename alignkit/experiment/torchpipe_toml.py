@@ -4,7 +4,7 @@ A key above the first section holds for every node that does not set it; a secti
 dropped (``omniback.parse``). Nodes follow each other by ``next``. The import ends at the model:
 TensorrtTensor's ``mean`` and ``std``, of values in 0..255, are `Normalise`.
 
-A ``backend`` is read as the backends it calls, in order. Nesting is flattened, for it decides who
+A ``backend`` is read as the backends it calls, in order. Nesting is flattened, as it decides who
 schedules and not what is computed: ``S[A,B]``, ``Sequential[A,B]`` and ``StreamGuard[S[A,B]]`` all
 call A, then B. torchpipe fails for a bare ``A,B``, and passes arguments in parentheses to no
 backend of an image.
@@ -19,21 +19,21 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.errors import ConfigError
-from alignkit.experiment.stages import Stages
-from alignkit.experiment.torchpipe_backend import BACKENDS, GONE, SCHEDULING
+from alignkit.experiment.stage_source import Stages
+from alignkit.experiment.torchpipe_backend import GONE, SCHEDULING, TORCHPIPE_BACKENDS
 from alignkit.experiment.torchpipe_image import image_stages
 
-ALONE = "default_node_name"
+_UNNAMED = "default_node_name"
 """The name torchpipe gives to the node of a file without sections."""
 SEQUENTIAL = ("S", "Sequential")
 WRAPPERS = ("SyncTensor", "StreamGuard", "With", "StreamPool", "TorchStreamPool")
-"""Which stream runs, and when it is waited for; no pixels."""
+"""Backends that choose a stream and wait for it; they change no pixels."""
 _TOKEN = re.compile(r"[\[\],;()]|[^\[\],;()]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A section of the file with the keys that hold for all."""
+    """A section of the file, with the keys that every section inherits."""
 
     name: str
     keys: dict[str, str]
@@ -43,9 +43,9 @@ class Node:
 
 
 def stages_of_toml(file: Path, *, surrogate: bool = False) -> Stages:
-    """Read the file; with ``surrogate``, CPU stand-ins take the place of what runs on a GPU.
+    """Read the file; with ``surrogate``, CPU stand-ins replace the stages that run on a GPU.
 
-    Raises `ConfigError` with ``file:line`` for a file torchpipe refuses, and for what no
+    Raises `ConfigError` with ``file:line`` for a file that torchpipe refuses or that no
     `Preprocess` can express.
     """
     toml = _Toml.read(file)
@@ -83,13 +83,13 @@ class _Toml:
         return cls(file, sections, _lines(text))
 
     def at(self, section: str, key: str = "") -> str:
-        """``file:line`` of a key, of its section, or of the file."""
+        """Return ``file:line`` of a key, of its section, or of the file."""
         found = self.lines.get((section, key)) or self.lines.get((section, ""))
         return f"{self.file}:{found}" if found else str(self.file)
 
 
 def _lines(text: str) -> dict[tuple[str, str], int]:
-    """Where keys and section heads stand; tomllib does not tell."""
+    """Return the line of each key and section head, which tomllib does not report."""
     section = ""
     lines: dict[tuple[str, str], int] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -102,10 +102,10 @@ def _lines(text: str) -> dict[tuple[str, str], int]:
 
 
 def _in_order(toml: _Toml) -> list[Node]:
-    """The nodes from the root on; an image must have one way through them."""
+    """Return the nodes from the root on; an image must have one way through them."""
     shared = toml.sections[""]
     names = [name for name in toml.sections if name not in ("", "global")]
-    given = {name: {**shared, **toml.sections[name]} for name in names} or {ALONE: shared}
+    given = {name: {**shared, **toml.sections[name]} for name in names} or {_UNNAMED: shared}
     nodes = {
         name: _node(toml, name, {key: _text(each) for key, each in keys.items()})
         for name, keys in given.items()
@@ -127,7 +127,7 @@ def _in_order(toml: _Toml) -> list[Node]:
 
 
 def _text(given: Any) -> str:
-    """A value as torchpipe sees it: all are text, and ``true`` is ``1``."""
+    """Return a value as torchpipe reads it: as text, with ``true`` as ``1``."""
     return str(int(given)) if isinstance(given, bool) else str(given)
 
 
@@ -148,7 +148,7 @@ def _node(toml: _Toml, name: str, keys: dict[str, str]) -> Node:
 
 
 def _ignored(toml: _Toml, nodes: list[Node]) -> list[str]:
-    """A line for each key that nothing reads; nodes of unknown backends may read any."""
+    """Return a line for each key that no node reads; nodes of unknown backends may read any."""
     read = {node.name: _read_by(node) for node in nodes}
     found: list[tuple[str, str, str]] = []
     for section, keys in toml.sections.items():
@@ -166,15 +166,15 @@ def _ignored(toml: _Toml, nodes: list[Node]) -> list[str]:
 
 
 def _read_by(node: Node) -> set[str] | None:
-    if any(name not in BACKENDS for name in node.chain):
+    if any(name not in TORCHPIPE_BACKENDS for name in node.chain):
         return None
-    return {*SCHEDULING, *(key for name in node.chain for key in BACKENDS[name].reads)}
+    return {*SCHEDULING, *(key for name in node.chain for key in TORCHPIPE_BACKENDS[name].reads)}
 
 
 def backends_of(chain: str) -> tuple[str, ...]:
-    """The names called, in order, without those that only hold or schedule others.
+    """Return the names called, in order, without those that only hold or schedule others.
 
-    Raises `ConfigError` for what has no fixed order, or is no backend at all.
+    Raises `ConfigError` for a chain that has no fixed order, or names no backend.
 
     >>> backends_of("S[DecodeMat, ResizeMat, StreamGuard[Mat2Tensor]]")
     ('DecodeMat', 'ResizeMat', 'Mat2Tensor')
@@ -185,7 +185,7 @@ def backends_of(chain: str) -> tuple[str, ...]:
 
 
 def wrappers_of(chain: str) -> set[str]:
-    """The names that hold or schedule others."""
+    """Return the names that hold or schedule others."""
     return {token.strip() for token in _TOKEN.findall(chain)} & set(WRAPPERS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from alignkit.compare.drift_change import Sides, drift_change
+from alignkit.compare.drift_change import ReferenceAndCandidate, drift_change
 from alignkit.outcome import Measured
 from alignkit.record import Estimate, MatrixEntry
 
@@ -41,7 +41,9 @@ def entry_change(
     return drift_change(sides[0], sides[1], metrics, resamples=resamples)
 
 
-def _sides(predicted: Sequence[Predicted], entry: MatrixEntry, seeds: Sequence[int]) -> Sides:
+def _sides(
+    predicted: Sequence[Predicted], entry: MatrixEntry, seeds: Sequence[int]
+) -> ReferenceAndCandidate:
     aligned: dict[int, Predictions] = {}
     served: dict[int, Predictions] = {}
     for each in predicted:

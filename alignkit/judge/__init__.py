@@ -20,7 +20,7 @@ from alignkit.judge.words import in_words, limits, sentence
 from alignkit.record import Control, RuleOutcome, Verdict, VerdictState
 
 if TYPE_CHECKING:
-    from alignkit.compare.statistics import Settling
+    from alignkit.compare.statistics import RequiredSample
 
 NOT_YET = Observed("", "any")
 SEVERITY: tuple[VerdictState, ...] = ("pass", "warn", "inconclusive", "fail", "error")
@@ -111,7 +111,7 @@ def _left_to_gate(rule: Rule, evidence: Evidence) -> str:
     return ""
 
 
-def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, Settling | None]:
+def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, RequiredSample | None]:
     """The outcome and, if it is inconclusive, how many images or seeds would settle it."""
     if seen.different:
         return "fail", None
@@ -153,7 +153,9 @@ def _badness(rule: Rule, value: float) -> float:
     return {"both": abs(value), "drop": -value, "rise": value}[rule.direction]
 
 
-def _within(rule: Rule, margin: float, seen: Observed) -> tuple[VerdictState, Settling | None]:
+def _within(
+    rule: Rule, margin: float, seen: Observed
+) -> tuple[VerdictState, RequiredSample | None]:
     """Inclusion of the 95 % interval in the margin: for both directions two one-sided tests.
 
     To pass, also with what flips may add that so few images need not show.
@@ -167,23 +169,23 @@ def _within(rule: Rule, margin: float, seen: Observed) -> tuple[VerdictState, Se
         return "pass", None
     if seen.low > margin or seen.high < -margin:
         return "fail", None
-    return "inconclusive", _settling(seen, abs(margin - _badness(rule, seen.value)))
+    return "inconclusive", _required_sample(seen, abs(margin - _badness(rule, seen.value)))
 
 
-def _settling(seen: Observed, gap: float) -> Settling:
+def _required_sample(seen: Observed, gap: float) -> RequiredSample:
     """Images, or seeds, at which the interval no longer holds the margin.
 
     Neither if the value lies on the margin: no sample settles that. Where the errors of images and
     of seeds are not told apart, the interval is taken to shrink as 1/√n.
     """
-    from alignkit.compare.statistics import NORMAL, Settling, settling
+    from alignkit.compare.statistics import NORMAL, RequiredSample, required_sample
 
     assert seen.low is not None
     assert seen.high is not None
     if gap < 1e-9 or not seen.n:
-        return Settling(None, None)
+        return RequiredSample(None, None)
     whole = (seen.high - seen.low) / 2 / NORMAL
-    return settling(
+    return required_sample(
         gap,
         images_error=whole if seen.images_error is None else seen.images_error,
         seeds_error=seen.seeds_error,

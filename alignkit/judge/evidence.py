@@ -116,7 +116,7 @@ class Observed:
     """The same of other seeds."""
     unseen: float = 0.0
     """What flips may add on either side of which so few images need not show one; see
-    `alignkit.compare.statistics.unseen_share`."""
+    `alignkit.compare.statistics.rule_of_three`."""
     at_least: float | None = None
     """A lower bound, where the value itself is not known."""
     different: str = ""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from alignkit.experiment.rule import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
+from alignkit.place import Column
 from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome, VerdictState
-from alignkit.record.place import Column
 from alignkit.text.names import place_in_words
 from alignkit.text.numbers import MINUS, estimated, grouped, plain, significant, written
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.arrays import FloatArray
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
 from alignkit.isolation.shared_images import Encoded
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from alignkit.match.recorded import Recorded
     from alignkit.samples import Samples
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 Layout = Literal["CHW", "HWC"]
 Policy = Literal["none", "exif"]
 Side = Literal["down", "nearest"]

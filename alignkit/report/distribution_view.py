@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.compare.image_table import LAST
+from alignkit.place import Column, Place
 from alignkit.record import Cell, RunRecord
-from alignkit.record.place import Column, Place
 from alignkit.report.scatter import Scatter, Steps, scatter, steps
 from alignkit.report.table import Notes, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names, PathName

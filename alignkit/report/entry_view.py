@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from alignkit.record import Estimate, MatrixEntry, RunRecord
-from alignkit.record.place import Placed
+from alignkit.record.stored import Placed
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, estimated, grouped, percent, shorten, unsigned
 

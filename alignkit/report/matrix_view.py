@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from alignkit.judge.words import SEVERITY
+from alignkit.place import Place, Row
 from alignkit.record import Drift, Estimate, MatrixEntry, NoiseFloor, RunRecord, VerdictState
-from alignkit.record.place import Place, Row
 from alignkit.report.table import Note, Notes
 from alignkit.report.verdict_view import Icon, icon
 from alignkit.text.names import LABELS, MATRIX_METRICS, Names, PathName

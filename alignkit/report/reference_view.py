@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields, replace
 
+from alignkit.place import Column, Place, Row
 from alignkit.record import CellPair, Drift, Estimate, LogitDistance, MatrixEntry, RunRecord
-from alignkit.record.place import Column, Place, Row
 from alignkit.report.matrix_view import MatrixView, matrix_views
 from alignkit.text.names import MATRIX_METRICS, Names
 

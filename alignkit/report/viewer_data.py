@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import RecordError
+from alignkit.place import Place, Row
 from alignkit.record import Artifact, Cell, RunRecord
 from alignkit.record.packing import pack, script
-from alignkit.record.place import Place, Row
 from alignkit.report.image_order import ImageOrder
 from alignkit.report.reproduce import cell_command, image_command
 from alignkit.text.names import Names

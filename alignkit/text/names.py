@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from alignkit.place import Row
 from alignkit.record import PathFacts
-from alignkit.record.place import Placed, Row
+from alignkit.record.stored import Placed
 from alignkit.text.numbers import DASH
 
 LABELS = {

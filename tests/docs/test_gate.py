@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from alignkit.experiment import load_experiment
-from alignkit.experiment.rule import PRESETS
+from alignkit.experiment.rule import RULE_PRESETS
 from alignkit.experiment.rule_metric import metric_names
 from alignkit.gate.outputs import OUTPUTS
 from tests.gate_case import make_case
@@ -29,7 +29,7 @@ def test_the_file_it_shows_loads(tmp_path):
 def test_every_metric_preset_and_output_is_named():
     for name in metric_names():
         assert f".{name.partition('.')[2]}" in TEXT or name in TEXT or "AVERAGE" in TEXT, name
-    assert all(f"`{name}`" in TEXT for name in (*PRESETS, *OUTPUTS))
+    assert all(f"`{name}`" in TEXT for name in (*RULE_PRESETS, *OUTPUTS))
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from torch.utils.dlpack import from_dlpack
 
 from alignkit.errors import ConfigError
 from alignkit.experiment.preprocess_option import PreprocessOption
-from alignkit.experiment.torchpipe_backend import BACKENDS
+from alignkit.experiment.torchpipe_backend import TORCHPIPE_BACKENDS
 from alignkit.experiment.torchpipe_toml import backends_of, stages_of_toml
 from tests.photos import encoded, exif, make_jpegs, photo
 
@@ -212,7 +212,7 @@ def test_every_backend_for_the_cpu_is_one_that_torchpipe_has():
 
     options = {"resize_h": "8", "resize_w": "8", "color": "rgb", "device": "cpu"}
     compiled_with_cuda = {"DecodeTensor", "TensorrtTensor"}
-    for name in BACKENDS.keys() - compiled_with_cuda:
+    for name in TORCHPIPE_BACKENDS.keys() - compiled_with_cuda:
         assert isinstance(omniback.init(name, options), omniback.Backend)
 
 

@@ -1,10 +1,10 @@
-"""Where two runtimes of one model part: every layer's output compared, in the graph's order.
+"""The first layer at which two runtimes of one model differ: every layer's output compared.
 
 A layer's output is read from the graph cut off behind it, so that everything before it is fused and
-placed as in the whole graph; tapping all layers of one graph at once would forbid the very fusions
-that are looked for. What differs there has come in or was made by the layer: so the candidate also
-runs the layer alone, fed what the reference computed. One cut runs at a time, on one side at a
-time, and what the reference computed waits on disk.
+placed as in the whole graph; tapping all layers of one graph at once would prevent the very fusions
+that may cause a difference. A difference there was either made by the layer or came in with its
+inputs, so the candidate also runs the isolated layer on the reference's activations. One cut runs
+at a time, on one side at a time; the reference's activations are kept on disk.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ from typing import TYPE_CHECKING, Protocol
 
 from alignkit.errors import BackendError, NothingCompared
 from alignkit.record.bisection import Bisection, LayerDrift
-from alignkit.studies.bisect.differences import drift_of, own_error
+from alignkit.studies.bisect.differences import drift_of, isolated_error
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from alignkit.studies.bisect.activations import Activations
     from alignkit.studies.bisect.graph import Layer
+    from alignkit.studies.bisect.isolated_layer import Activations
 
     Values = npt.NDArray[np.floating]
 
 __all__ = ["Candidate", "Side", "bisect"]
 
 
-class Side(Protocol):
+class BisectSide(Protocol):
     """One model in one runtime, on a fixed batch."""
 
     @property
     def name(self) -> str:
-        """E.g. ``onnxruntime fp16``."""
+        """The runtime and its precision, e.g. ``onnxruntime fp16``."""
         ...
 
     def values(self, layer: Layer) -> Values | None:
-        """The layer's output for the batch; ``None`` if this side has no such layer.
+        """Return the layer's output for the batch; ``None`` if this side has no such layer.
 
-        Raises `BackendError` if the runtime cannot run the graph up to there.
+        Raises `BackendError` if the runtime cannot run the graph up to that layer.
         """
         ...
 
 
-class Candidate(Side, Protocol):
-    """The side whose layers are also run one by one."""
+class Candidate(BisectSide, Protocol):
+    """The side whose layers are also run in isolation."""
 
-    def alone(self, layer: Layer, held: Activations) -> Values:
-        """The layer's output where it is fed ``held``, what the reference computed.
+    def isolated(self, layer: Layer, held: Activations) -> Values:
+        """Return the layer's output for the reference's activations ``held``.
 
         Raises `BackendError` if the runtime cannot run the layer by itself.
         """
@@ -56,7 +56,7 @@ class Candidate(Side, Protocol):
 
 
 def bisect(
-    reference: Side,
+    reference: BisectSide,
     candidate: Candidate,
     layers: Sequence[Layer],
     *,
@@ -66,22 +66,23 @@ def bisect(
     command: str = "",
     progress: Callable[[int, int], None] | None = None,
 ) -> Bisection:
-    """Compare layer by layer and name the first past the tolerance of the relative difference.
+    """Compare layer by layer and name the first that exceeds the tolerance.
 
-    Raises `NothingCompared` if the sides have no layer in common.
+    ``tolerance`` limits the relative difference. ``progress`` is called with (layers compared,
+    layers). Raises `NothingCompared` if the sides have no layer in common.
     """
-    from alignkit.studies.bisect.activations import Activations
+    from alignkit.studies.bisect.isolated_layer import Activations
 
     compared, unmatched, held = [], [], Activations()
     for number, layer in enumerate(layers, 1):
-        found = _compared(reference, candidate, layer, held, tolerance)
-        if found is None:
+        drift = _compared(reference, candidate, layer, held, tolerance)
+        if drift is None:
             unmatched.append(layer.name)
         else:
-            compared.append(found)
+            compared.append(drift)
         if progress:
             progress(number, len(layers))
-    if all(each.reason and not each.past for each in compared):
+    if all(each.reason and not each.exceeds_tolerance for each in compared):
         why = f": {compared[0].reason}" if compared else ""
         raise NothingCompared(
             f"{reference.name} and {candidate.name} have no layer to compare{why}"
@@ -92,7 +93,7 @@ def bisect(
         candidate=candidate.name,
         images=images,
         tolerance=tolerance,
-        first=next((each.name for each in compared if each.past), None),
+        first=next((each.name for each in compared if each.exceeds_tolerance), None),
         layers=tuple(compared),
         unmatched=tuple(unmatched),
         command=command,
@@ -100,7 +101,7 @@ def bisect(
 
 
 def _compared(
-    reference: Side, candidate: Candidate, layer: Layer, held: Activations, tolerance: float
+    reference: BisectSide, candidate: Candidate, layer: Layer, held: Activations, tolerance: float
 ) -> LayerDrift | None:
     try:
         left, right = reference.values(layer), candidate.values(layer)
@@ -108,11 +109,12 @@ def _compared(
         return LayerDrift(**layer.facts(), reason=str(error))
     if left is None or right is None:
         return None
-    found = drift_of(layer, left, right, tolerance)
+    drift = drift_of(layer, left, right, tolerance)
     try:
-        alone = candidate.alone(layer, held)
+        isolated = candidate.isolated(layer, held)
     except BackendError as error:
-        return found.model_copy(update={"own_reason": str(error)})
+        return drift.model_copy(update={"isolated_reason": str(error)})
     finally:
+        # later layers are fed it, also where this one cannot run in isolation
         held.keep(layer.tensor, left)
-    return found.model_copy(update=own_error(left, alone))
+    return drift.model_copy(update=isolated_error(left, isolated))

@@ -1,4 +1,4 @@
-"""One cell of an experiment → the two sides of a bisection: its reference runtime, and its own."""
+"""One cell of an experiment → the inputs of a bisection: its reference runtime, and its own."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from alignkit.train.trainings import train_models
 if TYPE_CHECKING:
     from alignkit.arrays import Batch
     from alignkit.experiment.experiment import Experiment
-    from alignkit.models.engine_source import Source
-    from alignkit.studies.bisect import Candidate, Side
+    from alignkit.models.checkpoint import EngineSource
+    from alignkit.studies.bisect import BisectSide, Candidate
     from alignkit.workspace import Context
 
-FORM = "TRAINED/EVALUATED/BACKEND/PRECISION"
+_FORM = "TRAINED/EVALUATED/BACKEND/PRECISION"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sides:
-    """What is to be compared."""
+class BisectInputs:
+    """Two sides and the layers to compare."""
 
-    reference: Side
+    reference: BisectSide
     candidate: Candidate
     layers: tuple[Layer, ...]
     model: str
     images: int
 
 
-def sides_of_cell(
+def inputs_from_cell(
     experiment: Experiment,
     cell: str,
     *,
     reference: Runtime | None,
     count: int,
     context: Context,
-) -> Sides:
-    """The cell's model and images; what a run stored is used, what it did not is made.
+) -> BisectInputs:
+    """Prepare the cell's model and images; work that a run stored is not repeated.
 
-    ``reference`` stands in for the row's reference runtime. Without ``cell`` it is the first in
+    ``reference`` replaces the row's reference runtime. An empty ``cell`` is the first cell in
     another runtime that runs a graph. Raises `ConfigError` for a cell the plan does not have, or
     whose runtime runs no graph.
     """
@@ -72,7 +72,7 @@ def sides_of_cell(
     batch = _batch(evaluation, sets, count)
     source = model_source(evaluation, checkpoint, sets, context.workspace)
     graph = load_graph(source.onnx)
-    return Sides(
+    return BisectInputs(
         _reference(reference or base.runtime, source, batch),
         ONNXSide(evaluation.runtime, checkpoint, source.onnx, batch, source.calibration),
         layers_of(graph),
@@ -82,7 +82,10 @@ def sides_of_cell(
 
 
 def chosen_cell(plan: Plan, cell: str) -> Evaluation:
-    """The evaluation that ``TRAINED/EVALUATED/BACKEND/PRECISION`` names, of the first seed."""
+    """Return the evaluation that ``TRAINED/EVALUATED/BACKEND/PRECISION`` names, of the first seed.
+
+    Raises `ConfigError`.
+    """
     followed = {
         str(each.place): each
         for each in reversed(plan.evaluations)
@@ -97,7 +100,7 @@ def chosen_cell(plan: Plan, cell: str) -> Evaluation:
         raise ConfigError(f"--cell {cell!r} is in the reference runtime; name another runtime's")
     if cell or not followed:
         listed = "\n  ".join(reversed(followed)) or "none: no other backend runs an ONNX graph"
-        raise ConfigError(f"--cell {cell!r}: write it as {FORM}; there are\n  {listed}")
+        raise ConfigError(f"--cell {cell!r}: write it as {_FORM}; there are\n  {listed}")
     return [*followed.values()][-1]
 
 
@@ -107,7 +110,7 @@ def _batch(evaluation: Evaluation, sets: Sets, count: int) -> Batch:
     return np.ascontiguousarray(prepared.batch(chosen, evaluation.preprocess.normalise))
 
 
-def _reference(runtime: Runtime, source: Source, batch: Batch) -> Side:
+def _reference(runtime: Runtime, source: EngineSource, batch: Batch) -> BisectSide:
     if runtime.backend.needs_onnx:
         return ONNXSide(runtime, source.checkpoint, source.onnx, batch, source.calibration)
     if runtime.precision != "fp32":

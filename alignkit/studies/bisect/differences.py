@@ -1,4 +1,4 @@
-"""Two arrays of one layer → its numbers."""
+"""Two arrays of one layer → `LayerDrift`."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ if TYPE_CHECKING:
     from alignkit.studies.bisect import Values
     from alignkit.studies.bisect.graph import Layer
 
-ZERO = "the reference is zero everywhere: nothing to relate to"
+_ZERO = "the reference is zero everywhere: nothing to relate to"
 
 
 def drift_of(layer: Layer, left: Values, right: Values, tolerance: float) -> LayerDrift:
-    """Reference and candidate; where either is not finite is counted and left out.
+    """Compare reference and candidate; values that are not finite are counted and left out.
 
-    Values that are not finite on one side only, and outputs of two shapes, are past any tolerance.
+    Values that are finite on one side only, and outputs of two shapes, exceed any tolerance.
     """
     if left.shape != right.shape:
         shapes = " against ".join("x".join(map(str, each.shape)) for each in (left, right))
-        return LayerDrift(**layer.facts(), shape=left.shape, past=True, reason=f"shapes {shapes}")
+        return LayerDrift(
+            **layer.facts(), shape=left.shape, exceeds_tolerance=True, reason=f"shapes {shapes}"
+        )
     finite = np.isfinite(left) & np.isfinite(right)
     lost = int(finite.size - finite.sum())
     differ = not np.array_equal(left[~finite], right[~finite], equal_nan=True)
     facts = {**layer.facts(), "shape": left.shape, "non_finite": lost}
     if not finite.any():
         reason = "no value is finite on both sides" if finite.size else "the layer gives no values"
-        return LayerDrift(**facts, past=differ, reason=reason)
+        return LayerDrift(**facts, exceeds_tolerance=differ, reason=reason)
     change, scale = _change(left, right, finite)
     greatest = float(change.max())
     relative = greatest / scale if scale else None
@@ -38,30 +40,30 @@ def drift_of(layer: Layer, left: Values, right: Values, tolerance: float) -> Lay
         max_abs=greatest,
         mean_abs=float(change.mean()),
         relative=relative,
-        past=differ or (greatest > 0 if relative is None else relative > tolerance),
-        reason="" if scale else ZERO,
+        exceeds_tolerance=differ or (greatest > 0 if relative is None else relative > tolerance),
+        reason="" if scale else _ZERO,
     )
 
 
-def own_error(left: Values, alone: Values) -> dict[str, Any]:
-    """What the layer alone does, fed the reference's activations; as fields of a `LayerDrift`."""
-    if left.shape != alone.shape:
-        return {"own_reason": f"alone it gives {'x'.join(map(str, alone.shape))}"}
-    finite = np.isfinite(left) & np.isfinite(alone)
-    if not np.array_equal(left[~finite], alone[~finite], equal_nan=True):
-        return {"own_reason": "alone it gives values that are not finite"}
+def isolated_error(left: Values, isolated: Values) -> dict[str, Any]:
+    """Compare the isolated layer with the reference; return fields of a `LayerDrift`."""
+    if left.shape != isolated.shape:
+        return {"isolated_reason": f"alone it gives {'x'.join(map(str, isolated.shape))}"}
+    finite = np.isfinite(left) & np.isfinite(isolated)
+    if not np.array_equal(left[~finite], isolated[~finite], equal_nan=True):
+        return {"isolated_reason": "alone it gives values that are not finite"}
     if not finite.any():
-        return {"own_reason": "no value is finite on both sides"}
-    change, scale = _change(left, alone, finite)
+        return {"isolated_reason": "no value is finite on both sides"}
+    change, scale = _change(left, isolated, finite)
     greatest = float(change.max())
     return {
-        "own_max_abs": greatest,
-        "own_relative": greatest / scale if scale else None,
-        "own_reason": "" if scale else ZERO,
+        "isolated_max_abs": greatest,
+        "isolated_relative": greatest / scale if scale else None,
+        "isolated_reason": "" if scale else _ZERO,
     }
 
 
 def _change(left: Values, right: Values, finite: Any) -> tuple[Any, float]:
-    """|Δ| of the finite values, and the greatest of the reference's."""
+    """Return |Δ| of the finite values, and the reference's greatest absolute value."""
     before = left[finite].astype(np.float64)
     return np.abs(right[finite].astype(np.float64) - before), float(np.abs(before).max())

@@ -1,4 +1,4 @@
-"""ONNX files and a folder of images → the two sides of a bisection."""
+"""ONNX files and a folder of images → the inputs of a bisection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.preprocess.isolated import encoded_images, take_pixels
-from alignkit.studies.bisect.cell import Sides
+from alignkit.studies.bisect.cell import BisectInputs
 from alignkit.studies.bisect.graph import inputs_of, layers_of, load_graph
 from alignkit.studies.bisect.onnx_side import ONNXSide
 from alignkit.workspace import file_sha256
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess
 
 
-def sides_of_files(
+def inputs_from_files(
     model: Path,
     against: Path | None,
     images: Sequence[Path],
@@ -32,11 +32,12 @@ def sides_of_files(
     candidate: Runtime,
     count: int,
     size: int | None = None,
-) -> Sides:
-    """One graph in two runtimes, or two graphs (``against``) whose tensors have the same names.
+) -> BisectInputs:
+    """Prepare one graph in two runtimes, or two graphs whose tensors have the same names.
 
-    ``preprocess`` is what `alignkit.match.target.path_of` takes; ``size`` the input's side where
-    the graph leaves it open.
+    ``against`` is the second graph. ``preprocess`` is an argument of
+    `alignkit.match.target.path_of`; ``size`` is the input's side in pixels where the graph leaves
+    it open.
     """
     graph = load_graph(model)
     height, width = _size(model, graph, size, count)
@@ -53,11 +54,11 @@ def sides_of_files(
         )
         for runtime, file, label in zip((reference, candidate), (model, other), labels, strict=True)
     ]
-    return Sides(sides[0], sides[1], layers_of(graph), str(model), len(batch))
+    return BisectInputs(sides[0], sides[1], layers_of(graph), str(model), len(batch))
 
 
 def _size(file: Path, graph: Any, asked: int | None, count: int) -> tuple[int, int]:
-    """(height, width) the graph takes; ``asked`` where it leaves them open."""
+    """Return the graph's (height, width); ``asked`` where it leaves them open."""
     inputs = inputs_of(graph)
     shape = [each.dim_value for each in inputs[0].type.tensor_type.shape.dim] if inputs else []
     if len(inputs) != 1 or len(shape) != 4 or shape[1] not in (0, 3):

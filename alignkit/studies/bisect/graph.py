@@ -9,9 +9,9 @@ from typing import Any
 
 from alignkit.errors import DataError
 
-NOT_LAYERS = ("Constant", "Identity")
-LARGEST = 2**31
-"""Bytes of weights: protobuf's limit for a message."""
+_NOT_LAYERS = ("Constant", "Identity")
+_MAX_WEIGHTS = 2**31
+"""Bytes: protobuf's limit for a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +19,19 @@ class Layer:
     """A floating-point output of a node."""
 
     name: str
-    """The node's; its output's where it has none."""
+    """The node's name; that of its output if it has none."""
     operator: str
     tensor: str
 
     def facts(self) -> dict[str, Any]:
-        """As keywords of a `LayerDrift`."""
+        """Return the keywords of a `LayerDrift`."""
         return {"name": self.name, "operator": self.operator, "tensor": self.tensor}
 
 
 def load_graph(file: Path) -> Any:
-    """An ``onnx.ModelProto`` with its weights and the shapes of all its tensors.
+    """Read an ``onnx.ModelProto`` with its weights and the shapes of all its tensors.
 
-    Raises `DataError` if the file is none, or its weights are more than one protobuf message holds.
+    Raises `DataError` if the file is no ONNX file, or its weights exceed one protobuf message.
     """
     import onnx
 
@@ -40,19 +40,19 @@ def load_graph(file: Path) -> Any:
     except Exception as error:
         raise DataError(f"{file} is no ONNX file ({error})") from error
     weights = sum(len(each.raw_data) for each in model.graph.initializer)
-    if weights > LARGEST:
+    if weights > _MAX_WEIGHTS:
         raise DataError(
             f"{file} has {weights / 2**30:.1f} GiB of weights; a graph is taken apart up to "
-            f"{LARGEST / 2**30:g} GiB, the limit of an ONNX file without external data"
+            f"{_MAX_WEIGHTS / 2**30:g} GiB, the limit of an ONNX file without external data"
         )
     try:
         return onnx.shape_inference.infer_shapes(model)
     except Exception as error:
-        raise DataError(f"{file}: the shapes of its tensors cannot be told ({error})") from error
+        raise DataError(f"{file}: the shapes of its tensors are unknown ({error})") from error
 
 
 def layers_of(model: Any) -> tuple[Layer, ...]:
-    """Every floating-point output that depends on the model's input, in the graph's order."""
+    """Return every floating-point output that depends on the model's input, in graph order."""
     import onnx
 
     kinds = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
@@ -68,13 +68,13 @@ def layers_of(model: Any) -> tuple[Layer, ...]:
         layers += [
             Layer(node.name or output, node.op_type, output)
             for output in node.output
-            if output in floats and node.op_type not in NOT_LAYERS
+            if output in floats and node.op_type not in _NOT_LAYERS
         ]
     return tuple(layers)
 
 
 def cut(model: Any, tensor: str) -> Any:
-    """The same model with ``tensor`` as its only output, without what does not lead there."""
+    """Return the model with ``tensor`` as its only output, without nodes it does not need."""
     nodes, _ = leading_to(model, tensor)
     return rebuilt(model, nodes, inputs_of(model), tensor)
 
@@ -82,7 +82,7 @@ def cut(model: Any, tensor: str) -> Any:
 def leading_to(
     model: Any, tensor: str, given: Container[str] = ()
 ) -> tuple[list[Any], frozenset[str]]:
-    """The nodes between ``given`` tensors and ``tensor``, in order, and all the names they read."""
+    """Return the nodes from ``given`` tensors to ``tensor``, in order, and the names they read."""
     needed, nodes = {tensor}, []
     for node in reversed(model.graph.node):
         wanted = {name for name in needed if name not in given}
@@ -99,7 +99,7 @@ def rebuilt(
     tensor: str,
     constants: Sequence[Any] = (),
 ) -> Any:
-    """A model of these nodes, with the weights they read, and ``tensor`` as its output."""
+    """Build a model of these nodes, with the weights they read and ``tensor`` as its output."""
     from onnx import helper
 
     read = {name for node in nodes for name in _read(node)}
@@ -119,18 +119,18 @@ def rebuilt(
 
 
 def tensors_of(model: Any) -> dict[str, Any]:
-    """Name → ``ValueInfoProto``, of every tensor whose type is known."""
+    """Return name → ``ValueInfoProto`` of every tensor whose type is known."""
     return {each.name: each for each in (*model.graph.value_info, *model.graph.output)}
 
 
 def inputs_of(model: Any) -> list[Any]:
-    """What a caller gives; older files list the weights too."""
+    """Return the inputs that a caller gives; older files list the weights among them."""
     weights = {each.name for each in model.graph.initializer}
     return [each for each in model.graph.input if each.name not in weights]
 
 
 def _read(node: Any) -> Iterator[str]:
-    """Names a node reads, those of graphs inside it (``If``, ``Loop``) included."""
+    """Yield the names a node reads, including those of graphs inside it (``If``, ``Loop``)."""
     yield from node.input
     for attribute in node.attribute:
         for inside in attribute.g.node:

@@ -1,4 +1,4 @@
-"""A side that runs a graph in a backend, cut off behind the layer that is asked for."""
+"""A side that runs a graph in a backend, cut off behind the requested layer."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from alignkit.backends import Builder
 from alignkit.engines.build import build_engine
 from alignkit.errors import BackendError
-from alignkit.models.engine_source import Calibration, Source
+from alignkit.models.checkpoint import Calibration, EngineSource
 from alignkit.predict import open_session
-from alignkit.studies.bisect.alone import layer_alone, packed
 from alignkit.studies.bisect.graph import Layer, cut, inputs_of, load_graph, tensors_of
+from alignkit.studies.bisect.isolated_layer import isolated_graph, packed
 from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan.runtime import Runtime
     from alignkit.studies.bisect import Values
-    from alignkit.studies.bisect.activations import Activations
+    from alignkit.studies.bisect.isolated_layer import Activations
 
 
 @dataclass(eq=False)
 class ONNXSide:
-    """Every graph is built, proved to run in its precision, and closed again."""
+    """A graph in a backend; each cut is built, verified to run in its precision, and closed."""
 
     runtime: Runtime
     checkpoint: Checkpoint
-    """Names, shapes and key; the weights are the graph's."""
+    """Names, shapes and key; the weights are those of the graph."""
     file: Path
     batch: Batch
     calibration: Calibration | None = None
     label: str = ""
-    """Said of the runtime, e.g. which file it runs."""
+    """Addition to the runtime's name, e.g. the file it runs."""
 
     @property
     def name(self) -> str:
-        """E.g. ``onnxruntime fp16``."""
+        """The runtime, its precision and the label, e.g. ``onnxruntime fp16``."""
         return " ".join(filter(None, (self.runtime.name, self.runtime.precision, self.label)))
 
     @cached_property
@@ -55,13 +55,13 @@ class ONNXSide:
         return frozenset(tensors_of(self._graph))
 
     def values(self, layer: Layer) -> Values | None:
-        """See `alignkit.studies.bisect.Side`."""
+        """Run the graph up to the layer: see `alignkit.studies.bisect.BisectSide`."""
         if layer.tensor not in self._tensors:
             return None
         return self._ran(cut(self._graph, layer.tensor), self.batch, layer.tensor)
 
-    def alone(self, layer: Layer, held: Activations) -> Values:
-        """See `alignkit.studies.bisect.Candidate`."""
+    def isolated(self, layer: Layer, held: Activations) -> Values:
+        """Run the layer alone: see `alignkit.studies.bisect.Candidate`."""
         backend, precision = self.runtime.backend, self.runtime.precision
         if isinstance(backend, Builder) and backend.calibration(precision):
             raise BackendError(
@@ -71,7 +71,7 @@ class ONNXSide:
         [own_input] = inputs_of(self._graph)
         if own_input.name not in held.shapes:
             held.keep(own_input.name, self.batch)
-        graph, fed = layer_alone(self._graph, layer.tensor, held.shapes, images)
+        graph, fed = isolated_graph(self._graph, layer.tensor, held.shapes, images)
         return self._ran(graph, packed(held, fed, images), f"{layer.tensor} alone")
 
     def _ran(self, graph: Any, batch: Batch, what: str) -> Values:
@@ -83,7 +83,7 @@ class ONNXSide:
         import onnx
 
         height, width = size
-        # another graph, and its outputs are no classes to be put in order
+        # a cut is another graph, and its outputs are no classes to reorder
         checkpoint = replace(
             self.checkpoint,
             key=f"{self.checkpoint.key} to {what}",
@@ -94,7 +94,7 @@ class ONNXSide:
         with TemporaryDirectory(prefix="alignkit-") as folder:
             file = Path(folder) / "cut.onnx"
             onnx.save(graph, file)
-            source = Source(checkpoint, file, self.calibration)
+            source = EngineSource(checkpoint, file, self.calibration)
             engine = build_engine(
                 self.runtime.backend, source, self.runtime.precision, Workspace(Path(folder))
             )

@@ -1,4 +1,4 @@
-"""``onnxruntime optimisation=basic fp16`` → `Runtime`: as the report names it."""
+"""A runtime as the report names it, e.g. ``onnxruntime optimisation=basic fp16`` → `Runtime`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from alignkit.plugins import did_you_mean, find_plugin
 
 
 def runtime_named(text: str) -> Runtime:
-    """A backend's name, its options as KEY=VALUE, and a precision (by default fp32).
+    """Parse a backend's name, its options as KEY=VALUE, and a precision (by default fp32).
 
     Raises `ConfigError` for a mistake, or a backend that bisect cannot follow.
     """

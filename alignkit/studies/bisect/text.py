@@ -8,12 +8,12 @@ from alignkit.record.bisection import Bisection, LayerDrift
 from alignkit.text.columns import columns
 from alignkit.text.numbers import count, significant
 
-HEAD = ("", "layer", "operator", "shape", "max |Δ|", "mean |Δ|", "relative", "alone", "non-finite")
+_HEAD = ("", "layer", "operator", "shape", "max |Δ|", "mean |Δ|", "relative", "alone", "non-finite")
 
 
 def as_text(found: Bisection) -> str:
-    """The table of layers, and the first one past the tolerance."""
-    rows = [HEAD, *map(_row, found.layers)]
+    """Return the table of layers, and a sentence on the first that exceeds the tolerance."""
+    rows = [_HEAD, *map(_row, found.layers)]
     reasons = [f"{each.name}: {each.reason}" for each in found.layers if each.reason]
     reasons += _alone(found)
     unmatched = (
@@ -32,14 +32,14 @@ def _row(each: LayerDrift) -> tuple[str, ...]:
         return "–" if value is None else significant(value)
 
     return (
-        ">" if each.past else "",
+        ">" if each.exceeds_tolerance else "",
         each.name,
         each.operator,
         "x".join(map(str, each.shape)),
         number(each.max_abs),
         number(each.mean_abs),
         number(each.relative),
-        number(each.own_relative),
+        number(each.isolated_relative),
         str(each.non_finite or ""),
     )
 
@@ -49,8 +49,8 @@ def _some(names: tuple[str, ...]) -> str:
 
 
 def _alone(found: Bisection) -> list[str]:
-    """Why layers have no number alone, each reason once."""
-    missing = Counter(each.own_reason for each in found.layers if each.own_reason)
+    """Return why isolated layers have no number, each reason once."""
+    missing = Counter(each.isolated_reason for each in found.layers if each.isolated_reason)
     return [f"alone, {count(number, 'layer')}: {why}" for why, number in missing.items()]
 
 
@@ -58,11 +58,11 @@ def _sentence(found: Bisection) -> str:
     if found.first is None:
         return f"no layer differs by more than {found.tolerance:g} of its greatest value"
     first = next(each for each in found.layers if each.name == found.first)
-    start = f"it starts at {first.name} ({first.operator}): {_told(first)}"
+    start = f"it starts at {first.name} ({first.operator}): {_difference(first)}"
     return f"{start} (tolerance {found.tolerance:g})\n{_blamed(first, found)}"
 
 
-def _told(first: LayerDrift) -> str:
+def _difference(first: LayerDrift) -> str:
     if first.max_abs is None or (first.non_finite and not first.relative):
         return first.reason or "values that are not finite"
     share = (
@@ -73,17 +73,16 @@ def _told(first: LayerDrift) -> str:
 
 
 def _blamed(first: LayerDrift, found: Bisection) -> str:
-    """Whether the layer is to blame, or what came in."""
-    if first.own_relative is None:
-        return f"alone: {first.own_reason}" if first.own_reason else "alone: not measured"
-    alone = (
-        f"fed the reference's values, this layer alone differs by {significant(first.own_relative)}"
-    )
-    if first.own_relative > found.tolerance:
-        return f"{alone}: the layer itself is to blame"
-    worst = max(found.layers, key=lambda each: each.own_relative or 0)
-    most = f"; most alone: {worst.name}, {significant(worst.own_relative or 0)}"
+    """Say whether the layer or its inputs cause the difference."""
+    if first.isolated_relative is None:
+        return f"alone: {first.isolated_reason}" if first.isolated_reason else "alone: not measured"
+    error = significant(first.isolated_relative)
+    isolated = f"fed the reference's values, this layer alone differs by {error}"
+    if first.isolated_relative > found.tolerance:
+        return f"{isolated}: the layer itself is to blame"
+    worst = max(found.layers, key=lambda each: each.isolated_relative or 0)
+    most = f"; most alone: {worst.name}, {significant(worst.isolated_relative or 0)}"
     return (
-        f"{alone}: what came in, summed up over the layers before, or what the runtime fuses with "
-        f"it is to blame{most}"
+        f"{isolated}: what came in, summed up over the layers before, or what the runtime fuses "
+        f"with it is to blame{most}"
     )

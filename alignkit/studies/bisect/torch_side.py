@@ -1,4 +1,4 @@
-"""torch in float32 as a side: the outputs of a module's layers, by the names its export gave them.
+"""A side that runs torch in float32: outputs of a module's layers, by their names in the export.
 
 The exporter names a node by the modules around it (``/layer1/layer1.0/conv1/Conv``). A layer's
 output is that of the last node in its scope; a batch norm that was folded into the convolution
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from alignkit.studies.bisect.activations import Activations
+from alignkit.studies.bisect.isolated_layer import Activations
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class TorchSide:
-    """All layers are kept from one forward pass on the CPU, on disk."""
+    """A module whose layers are all recorded on disk in one forward pass on the CPU."""
 
     checkpoint: Checkpoint
     graph: Any
@@ -39,14 +39,12 @@ class TorchSide:
         return torch_layers(self.checkpoint, self.graph, self.batch)
 
     def values(self, layer: Layer) -> Values | None:
-        """See `alignkit.studies.bisect.Side`; layers the module has under no name of its own have
-        none.
-        """
+        """Return the recorded output; ``None`` if the module has no layer of that name."""
         return self._known.read(layer.tensor) if layer.tensor in self._known.shapes else None
 
 
 def torch_layers(checkpoint: Checkpoint, graph: Any, batch: Batch) -> Activations:
-    """Name of an exported tensor → what torch computes for it, and the logits."""
+    """Run torch and return its values of every exported tensor it has, and of the logits."""
     scopes = {
         _module_of(node.name): node.output[0] for node in graph.graph.node if "/" in node.name
     }
@@ -66,7 +64,7 @@ def torch_layers(checkpoint: Checkpoint, graph: Any, batch: Batch) -> Activation
 
 
 def _module_of(node: str) -> str:
-    """``/layer1/layer1.0/conv1/Conv`` → ``layer1.0.conv1``."""
+    """Return a node's module: ``/layer1/layer1.0/conv1/Conv`` → ``layer1.0.conv1``."""
     parts: list[str] = []
     before = ""
     for each in node.strip("/").split("/")[:-1]:
@@ -79,9 +77,9 @@ def _module_of(node: str) -> str:
 def _run(
     checkpoint: Checkpoint, batch: Batch, record: Callable[[str, str, Values], None]
 ) -> Values:
-    """The logits; ``record`` is told (path, class, output) of each call of a layer, in their order.
+    """Return the logits; ``record`` is called with (path, class, output) of each layer call.
 
-    Called again, a layer's path gets the suffix ``_1``, as the exporter gives it.
+    The second call of a layer has the suffix ``_1`` at its path, as in the export.
     """
     import torch
 

@@ -1,10 +1,9 @@
-"""Surrogates → how far their stages are from the real ones, measured where the real ones run.
+"""Distance of each surrogate's stages from the real ones, measured where the real ones run.
 
-Decode is compared on the same files, each kind of JPEG by itself; resize on the same pixels, those
-the surrogate decodes. What is found is kept as ``<preset>.json``: the package ships it, and
-`alignkit.preprocess.presets.calibration` shows it wherever the surrogate is. A stage that cannot
-run here
-keeps what was measured of it elsewhere.
+Decode is compared on the same files, by kind of JPEG; resize on the same pixels, decoded by the
+surrogate. The result is kept as ``<preset>.json``: the package ships it, and
+`alignkit.preprocess.presets.calibration` shows it beside the surrogate. A stage that cannot run
+here keeps the result of another machine.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from alignkit.compare.pixel_sums import PixelSums, pixel_sums
 from alignkit.errors import RecordError
 from alignkit.preprocess.decode import decode
 from alignkit.studies.calibrate.probe import fingerprint, kind_of
-from alignkit.studies.calibrate.surrogates import STAGES, Pair, Surrogate, surrogates
+from alignkit.studies.calibrate.surrogates import CALIBRATED_STAGES, Pair, Surrogate, surrogates
 from alignkit.text.numbers import percent
 from alignkit.workspace import write_atomically
 
@@ -31,41 +30,41 @@ if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess
     from alignkit.progress import Progress
 
-__all__ = ["STAGES", "Pair", "Surrogate", "calibrate", "surrogates", "write_calibration"]
+__all__ = ["CALIBRATED_STAGES", "Pair", "Surrogate", "calibrate", "surrogates", "write_calibration"]
 
-FORMAT = 1
+_FORMAT = 1
 # 1: 2026-11, first format.
 SHIPPED = Path(__file__).resolve().parents[2] / "preprocess" / "calibration"
 
-Measured: TypeAlias = tuple[str, "PixelSums | None", str]
-"""Kind of image, how far apart, and where that cannot be said why."""
+_PairResult: TypeAlias = tuple[str, "PixelSums | None", str]
+"""Kind of image, sums of the differences or ``None``, and the reason for ``None``."""
 
 
 def calibrate(
     surrogate: Surrogate, images: Sequence[Encoded], progress: Progress
 ) -> dict[str, dict[str, Any]]:
-    """Stage → what was measured, JSON-ready; without the stages that cannot run here."""
+    """Measure each stage that can run here; return stage → result, JSON-ready."""
     from alignkit.machine import cpu_name, gpu_name
 
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for pair in surrogate.pairs:
         if pair.missing:
             continue
         with progress.stage("calibrate", len(images), f"{pair.stage} of {surrogate.name}") as stage:
             measured = _decoded if pair.stage == "decode" else _resized
             kinds = _summed(measured(pair, surrogate.path, images), stage.advance)
-        found[pair.stage] = {
+        results[pair.stage] = {
             "real": pair.real.version(),
             "surrogate": pair.surrogate.version(),
             "device": gpu_name() if pair.gpu else f"CPU: {cpu_name()}",
             "probe": {"images": len(images), "sha256": fingerprint(images)},
             "kinds": kinds,
         }
-    return found
+    return results
 
 
 def residuals(pair: Pair, images: Sequence[Encoded]) -> dict[str, npt.NDArray[np.int16]]:
-    """Image → real minus surrogate decode, (h, w, 3) in levels: from which rules can be found."""
+    """Return image → real minus surrogate decode, (h, w, 3) in levels, to derive rules from."""
     import numpy as np
 
     found = {}
@@ -77,35 +76,35 @@ def residuals(pair: Pair, images: Sequence[Encoded]) -> dict[str, npt.NDArray[np
 
 
 def write_calibration(name: str, measured: dict[str, dict[str, Any]], folder: Path) -> Path:
-    """Write ``<name>.json``; returns the file.
+    """Write ``<name>.json`` and return its path.
 
-    Stages that were not measured now are kept as the file has them. Raises `RecordError` if the
-    file cannot be read.
+    The file keeps its results of stages that are not among ``measured``. Raises `RecordError` if
+    the file cannot be read.
     """
     path = folder / f"{name}.json"
     stages = {**_stored(path), **measured}
-    of_stages = {str(stage): stages.get(stage) for stage in STAGES}
-    content = {"format": FORMAT, "summary": summary(stages), **of_stages}
+    of_stages = {str(stage): stages.get(stage) for stage in CALIBRATED_STAGES}
+    content = {"format": _FORMAT, "summary": summary(stages), **of_stages}
     write_atomically(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
     return path
 
 
 def summary(stages: dict[str, dict[str, Any]]) -> str:
-    """Each stage in some words; the worst kind of image decides."""
-    told = [_told(stage, stages.get(stage)) for stage in STAGES]
-    *others, (_, last) = told
+    """Describe each stage in a few words, by its worst kind of image."""
+    words = [_in_words(stage, stages.get(stage)) for stage in CALIBRATED_STAGES]
+    *others, (_, last) = words
     return "; ".join(
-        [*(f"{words}{of if of != last else ''}" for words, of in others), "".join(told[-1])]
+        [*(f"{near}{of if of != last else ''}" for near, of in others), "".join(words[-1])]
     )
 
 
-def _told(stage: str, measured: dict[str, Any] | None) -> tuple[str, str]:
-    """How near, and to what."""
-    found = list((measured or {}).get("kinds", {}).values())
-    left_out = sum(each["not_compared"] for each in found)
-    images = left_out + sum(each["images"] for each in found)
+def _in_words(stage: str, measured: dict[str, Any] | None) -> tuple[str, str]:
+    """Return how near the stage is, and what it was compared with."""
+    results = list((measured or {}).get("kinds", {}).values())
+    left_out = sum(each["not_compared"] for each in results)
+    images = left_out + sum(each["images"] for each in results)
     rest = f", {left_out} of {images} images not compared" if left_out else ""
-    kinds = [each for each in found if each["images"]]
+    kinds = [each for each in results if each["images"]]
     if measured is None or not kinds:
         return f"{stage} not yet calibrated{rest}", ""
     where = "a CPU" if measured["device"].startswith("CPU") else measured["device"]
@@ -115,7 +114,7 @@ def _told(stage: str, measured: dict[str, Any] | None) -> tuple[str, str]:
 
 
 def _apart(kinds: Sequence[dict[str, Any]], *, whole: bool) -> str:
-    """How far the worst kind is; ``equal`` only of the whole probe."""
+    """Describe the worst kind; ``equal`` is said only if the whole probe was compared."""
     most = max(each["max_levels"] for each in kinds)
     if not most and whole:
         return "equal"
@@ -131,13 +130,13 @@ def _stored(path: Path) -> dict[str, dict[str, Any]]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise RecordError(f"{path} cannot be read ({error}); delete it to measure anew") from None
-    if content.get("format") != FORMAT:
-        raise RecordError(f"{path} has another format; delete it to measure anew")
-    return {stage: content[stage] for stage in STAGES if content.get(stage)}
+        raise RecordError(f"{path} cannot be read ({error}); delete it to measure again") from None
+    if content.get("format") != _FORMAT:
+        raise RecordError(f"{path} has another format; delete it to measure again")
+    return {stage: content[stage] for stage in CALIBRATED_STAGES if content.get(stage)}
 
 
-def _decoded(pair: Pair, path: Preprocess, images: Iterable[Encoded]) -> Iterator[Measured]:
+def _decoded(pair: Pair, path: Preprocess, images: Iterable[Encoded]) -> Iterator[_PairResult]:
     for image in images:
         real = decode(pair.real, image.data, path.max_pixels)
         ours = decode(pair.surrogate, image.data, path.max_pixels)
@@ -150,7 +149,7 @@ def _decoded(pair: Pair, path: Preprocess, images: Iterable[Encoded]) -> Iterato
             yield kind, pixel_sums(real.image, ours.image), ""
 
 
-def _resized(pair: Pair, path: Preprocess, images: Iterable[Encoded]) -> Iterator[Measured]:
+def _resized(pair: Pair, path: Preprocess, images: Iterable[Encoded]) -> Iterator[_PairResult]:
     for image in images:
         given = decode(path.decode, image.data, path.max_pixels).image
         if given is None:
@@ -166,7 +165,7 @@ def _resized(pair: Pair, path: Preprocess, images: Iterable[Encoded]) -> Iterato
             yield kind, pixel_sums(real, ours), ""
 
 
-def _summed(measured: Iterator[Measured], advance: Any) -> dict[str, dict[str, Any]]:
+def _summed(measured: Iterator[_PairResult], advance: Any) -> dict[str, dict[str, Any]]:
     sums: dict[str, PixelSums] = {}
     refused: dict[str, list[str]] = {}
     for kind, one, reason in measured:
@@ -186,7 +185,7 @@ def _summed(measured: Iterator[Measured], advance: Any) -> dict[str, dict[str, A
 
 
 def _facts(found: PixelSums | None) -> dict[str, Any]:
-    """Shares, mean and greatest are ``None`` where no image was compared.
+    """Return the counts; shares, mean and maximum are ``None`` if no image was compared.
 
     Raises `ValueError` for values that are not finite: the stage that gave them is broken.
     """

@@ -1,7 +1,7 @@
-"""Images on which real stages are compared with their surrogates: every kind of JPEG, made here.
+"""Images on which real stages are compared with their surrogates: JPEG files of every kind.
 
-Two photographs that scikit-learn ships, at odd sizes, so that chroma samples are cut at the edges.
-The same bytes on every machine with the same encoders, which the fingerprint tells.
+Encoded here from two photographs of scikit-learn, at odd sizes, so that chroma samples are cut at
+the edges. Equal encoders give equal bytes on every machine; the fingerprint shows it.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 PHOTOS = ("china.jpg", "flower.jpg")
 SIZES = ((427, 640), (191, 253))
-"""(height, width), cut out of the photographs' middle."""
-QUALITIES = (50, 75, 90, 95)
+"""(height, width) of the crops from the photographs' middle."""
+_QUALITIES = (50, 75, 90, 95)
 PROGRESSIVE = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
-"""What Pillow calls the chroma subsamplings it can write."""
+"""Pillow's number of each chroma subsampling it can write."""
 
 
 def probe_images() -> tuple[Encoded, ...]:
-    """Baseline files of every subsampling, progressive ones of the usual, and grey ones."""
+    """Encode baseline files of every subsampling, progressive ones of the usual, and grey ones."""
     return tuple(Encoded(name, data) for name, data in _files())
 
 
 def kind_of(image: Encoded) -> str:
-    """``4:2:0 progressive``: what decoders treat each in its own way."""
+    """Return subsampling and coding, which decoders treat differently: ``4:2:0 progressive``."""
     header = read_jpeg_header(image.data)
     return f"{header.subsampling} {header.coding}" if header else "not a readable JPEG"
 
 
 def fingerprint(images: Sequence[Encoded]) -> str:
-    """SHA-256 hex over names and contents."""
+    """Compute SHA-256 hex over names and contents."""
     digest = hashlib.sha256()
     for image in images:
         digest.update(image.id.encode() + b"\0" + hashlib.sha256(image.data).digest())
@@ -55,11 +55,11 @@ def _files() -> Iterator[tuple[str, bytes]]:
         top, left = (whole.shape[0] - height) // 2, (whole.shape[1] - width) // 2
         pixels = whole[top : top + height, left : left + width].copy()
         name = f"{photo.removesuffix('.jpg')}-{width}x{height}"
-        for subsampling, quality in product(SUBSAMPLINGS, QUALITIES):
+        for subsampling, quality in product(SUBSAMPLINGS, _QUALITIES):
             stress = Stress(subsampling, quality)
             yield f"{name} {stress.name}", stress.encode(pixels)
         image = Image.fromarray(pixels)
-        for (subsampling, code), quality in product(PROGRESSIVE.items(), QUALITIES):
+        for (subsampling, code), quality in product(PROGRESSIVE.items(), _QUALITIES):
             options = {"quality": quality, "subsampling": code, "progressive": True}
             yield f"{name} {subsampling} q{quality} progressive", _jpeg(image, **options)
         yield f"{name} grey q90", _jpeg(image.convert("L"), quality=90)

@@ -1,4 +1,4 @@
-"""Which real stage each stage of a surrogate stands in for, and whether it can run here."""
+"""The real stage that each stage of a surrogate replaces, and whether it can run here."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from alignkit.resizers import RESIZERS
 if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess
 
-Stage = Literal["decode", "resize"]
-STAGES: tuple[Stage, ...] = ("decode", "resize")
-SIZE = 224
+CalibratedStage = Literal["decode", "resize"]
+CALIBRATED_STAGES: tuple[CalibratedStage, ...] = ("decode", "resize")
+_SIZE = 224
 
 TENSORFLOW = {
     "decode": Plugin(
@@ -29,38 +29,39 @@ TENSORFLOW = {
         module="tensorflow",
     ),
 }
-"""No preset: its libraries do not go with ours in every environment, and only this needs them."""
+"""Not a preset: TensorFlow conflicts with our libraries in some environments, and only calibration
+needs it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """A surrogate's stage and the real one."""
 
-    stage: Stage
+    stage: CalibratedStage
     surrogate: Any
-    """A decoder or resizer, as the next."""
+    """A decoder or resizer, as is ``real``."""
     real: Any
     """``None`` where its library is missing."""
     missing: str
     """Why the two cannot be compared here; empty if they can."""
     gpu: bool
-    """Whether the real one computes on a GPU."""
+    """Whether the real stage computes on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surrogate:
-    """A preset that stands in for a real stack."""
+    """A preset that replaces a real stack."""
 
     name: str
     path: Preprocess
     pairs: tuple[Pair, ...]
-    """One a stage of `STAGES`."""
+    """One for each of `CALIBRATED_STAGES`."""
 
 
 def surrogates() -> tuple[Surrogate, ...]:
-    """Every surrogate among the presets."""
+    """Return every surrogate among the presets."""
     return tuple(
-        Surrogate(name, path, tuple(_pair(path, stage) for stage in STAGES))
+        Surrogate(name, path, tuple(_pair(path, stage) for stage in CALIBRATED_STAGES))
         for name, preset in PRESETS.items()
         if preset.surrogate_of
         for path in (_path(name),)
@@ -70,10 +71,10 @@ def surrogates() -> tuple[Surrogate, ...]:
 def _path(preset: str) -> Preprocess:
     from alignkit.experiment.preprocess_option import PreprocessOption
 
-    return PreprocessOption.model_validate({"preset": preset, "size": SIZE}).build(preset)
+    return PreprocessOption.model_validate({"preset": preset, "size": _SIZE}).build(preset)
 
 
-def _pair(path: Preprocess, stage: Stage) -> Pair:
+def _pair(path: Preprocess, stage: CalibratedStage) -> Pair:
     ours, needed = _stage(path, stage)
     if path.surrogate_of == "tensorflow":
         plugin = TENSORFLOW[stage]
@@ -85,13 +86,13 @@ def _pair(path: Preprocess, stage: Stage) -> Pair:
     return Pair(stage, ours, real, plugin.missing() or needed.missing(), plugin.gpu)
 
 
-def _stage(path: Preprocess, stage: Stage) -> tuple[Any, Plugin]:
+def _stage(path: Preprocess, stage: CalibratedStage) -> tuple[Any, Plugin]:
     found, table = (path.decode, DECODERS) if stage == "decode" else (path.resize.resizer, RESIZERS)
     return found, table[name_of(found, table)]
 
 
 def _torchpipe_on_a_cpu() -> tuple[Any, Plugin]:
-    """ResizeTensor itself: torchpipe runs the same code on a CPU tensor."""
+    """Return ResizeTensor itself: torchpipe runs the same code on a CPU tensor."""
     from alignkit.resizers.torchpipe import TorchpipeResizer
 
     return TorchpipeResizer("tensor"), RESIZERS["torchpipe"]

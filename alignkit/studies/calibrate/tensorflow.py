@@ -1,4 +1,4 @@
-"""TensorFlow's own decode and resize, which the preset ``tensorflow-surrogate`` stands in for.
+"""TensorFlow's own decode and resize, which the preset ``tensorflow-surrogate`` replaces.
 
 ``tf.image.decode_image`` with its defaults and ``tf.image.resize``: bilinear, no antialias.
 """
@@ -21,7 +21,7 @@ class TensorFlowDecoder:
     orients: ClassVar[bool] = False
 
     def decode(self, encoded: bytes) -> Decoded:
-        """``failed`` for whatever TensorFlow refuses."""
+        """Decode; a file that TensorFlow refuses is ``failed``."""
         import numpy as np
         import tensorflow as tf
 
@@ -32,7 +32,7 @@ class TensorFlowDecoder:
         return Decoded("ok", np.array(image))
 
     def version(self) -> str:
-        """``tensorflow 2.21.0, tf.image.decode_image``."""
+        """Return e.g. ``tensorflow 2.21.0, tf.image.decode_image``."""
         import tensorflow as tf
 
         return f"tensorflow {tf.__version__}, tf.image.decode_image"
@@ -43,14 +43,14 @@ class TensorFlowResizer:
     """A resizer by the contract of `alignkit.resizers`."""
 
     def resize(self, image: Image, height: int, width: int) -> Pixels:
-        """(h, w, 3) ``uint8`` → (height, width, 3) ``float32``."""
+        """Resize (h, w, 3) ``uint8`` to (height, width, 3) ``float32``."""
         import numpy as np
         import tensorflow as tf
 
         return np.array(tf.image.resize(image, (height, width)))
 
     def version(self) -> str:
-        """``tensorflow 2.21.0, tf.image.resize``."""
+        """Return e.g. ``tensorflow 2.21.0, tf.image.resize``."""
         import tensorflow as tf
 
         return f"tensorflow {tf.__version__}, tf.image.resize"

@@ -1,4 +1,4 @@
-"""Two runs' folders → `RunComparison`: which cells, stages and images changed."""
+"""Two runs' folders → `RunComparison`: the cells, stages and images that changed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from alignkit.compare.image_table import ImageTable, read_image_table
 from alignkit.compare.predictions import Predictions
 from alignkit.errors import NothingCompared, RecordError
+from alignkit.place import Place
 from alignkit.record import Artifact, Cell, RunRecord
 from alignkit.record.document import read_record
-from alignkit.record.place import Place
 from alignkit.record.run_comparison import RunComparison, Side
 from alignkit.studies.compare_runs.comparable import check_comparable, differences
 from alignkit.studies.compare_runs.entries import entry_changes
@@ -22,7 +22,7 @@ from alignkit.version import __version__
 
 @dataclass(frozen=True, eq=False)
 class StoredRun:
-    """A run's folder: its record, and the arrays it names, each read once."""
+    """A run's folder: its record, and the arrays that the record names, each read once."""
 
     folder: Path
     record: RunRecord
@@ -30,14 +30,14 @@ class StoredRun:
 
     @cache  # noqa: B019 - the object lives as long as the comparison
     def predictions(self, at: Place, seed: int) -> Predictions | None:
-        """Of a cell; ``None`` if it was not measured."""
+        """Read a cell's predictions; ``None`` if it was not measured."""
         cell = self.cells.get((at, seed))
         if cell is None or cell.predictions is None:
             return None
         return Predictions.from_parquet(self._file(cell.predictions))
 
     def images(self, reference: str, candidate: str) -> ImageTable | None:
-        """Every image's difference between two paths; ``None`` if they were not compared."""
+        """Read every image's difference between two paths; ``None`` if they were not compared."""
         for each in self.record.images:
             if (each.reference, each.candidate) == (reference, candidate):
                 return read_image_table(self._file(each.table))
@@ -59,7 +59,7 @@ def stored_run(folder: Path) -> StoredRun:
 
 
 def compare_runs(before: Path, after: Path, *, force: bool, command: str) -> RunComparison:
-    """Hold the run in ``after`` against the one in ``before``.
+    """Compare the run in ``after`` with the one in ``before``.
 
     Raises `NotComparable` with the reasons if that would mislead, unless ``force``, and
     `NothingCompared` if the two have neither a cell nor a pair of paths in common.

@@ -1,4 +1,4 @@
-"""Whether two runs may be compared, and what else is not the same in them."""
+"""Whether two runs may be compared, and all other differences between them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ HARMLESS = ("threads", "_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
 
 
 def check_comparable(before: RunRecord, after: RunRecord, *, force: bool) -> tuple[str, ...]:
-    """The obstacles that ``force`` overrules; empty if there are none.
+    """Return the obstacles that ``force`` overrules; empty if there are none.
 
-    Raises `NotComparable` with the reasons: always for other classes, without ``force`` for other
-    images, another GPU or system, or settings that change numbers.
+    Raises `NotComparable` with the reasons: always if the classes differ; without ``force`` if
+    images, GPU, system, or settings that change numbers differ.
     """
     if before.data.classes != after.data.classes:
         raise NotComparable(
@@ -41,7 +41,7 @@ def _few(names: tuple[str, ...]) -> str:
 
 
 def obstacles(before: RunRecord, after: RunRecord) -> Iterator[str]:
-    """What makes a change impossible to ascribe, each in words."""
+    """Yield each difference, in words, that could itself be the cause of a change."""
     if before.data.fingerprint != after.data.fingerprint:
         yield (
             f"the images are not the same ({before.data.name} {before.data.fingerprint[:12]} with "
@@ -71,7 +71,7 @@ def _flag(flags: dict[str, str], name: str) -> str:
 
 
 def differences(before: RunRecord, after: RunRecord) -> tuple[Difference, ...]:
-    """Versions, settings, paths and trainings that are not the same."""
+    """Return the versions, settings, paths and trainings that differ."""
     a, b = before.environment, after.environment
     facts = [
         ({"alignkit": before.alignkit, **_machine(a)}, {"alignkit": after.alignkit, **_machine(b)}),

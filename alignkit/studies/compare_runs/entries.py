@@ -1,4 +1,4 @@
-"""The matrix of two runs: which cells, and which of their images, flip as they did not before.
+"""The matrix of two runs: cells, and their images, whose flips changed.
 
 Seeds and images that only one run has are left out. An image counts as one trial, however many
 seeds flip it: its seeds are not independent of each other.
@@ -14,17 +14,17 @@ import numpy.typing as npt
 
 from alignkit.compare.predictions import class_name
 from alignkit.compare.statistics import holm, mcnemar
+from alignkit.place import Place
 from alignkit.record import MatrixEntry
 from alignkit.record.cell import ALPHA
-from alignkit.record.place import Place
 from alignkit.record.run_comparison import Change, EntryChange, ImageChange
 from alignkit.studies.compare_runs.seeds import Run, Seed, seeds_of
 
-Kind: TypeAlias = Literal["new", "fixed", "other class"]
+FlipChange: TypeAlias = Literal["new", "fixed", "other class"]
 
 
 def entry_changes(before: Run, after: Run) -> tuple[EntryChange, ...]:
-    """Every place of either matrix, the later run's order first."""
+    """Compare every place of either matrix, in the later run's order, then the earlier's."""
     old = {each.place: each for each in before.record.matrix}
     new = {each.place: each for each in after.record.matrix}
     found = [_entry(at, old.get(at), new.get(at), before, after) for at in {**new, **old}]
@@ -73,7 +73,7 @@ def _gap(which: str, entry: MatrixEntry | None) -> str:
 def _signs(
     seeds: Sequence[Seed], flips: Sequence[tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]
 ) -> tuple[int, int]:
-    """Images that flip with more seeds than before, and with fewer."""
+    """Count the images that flip with more seeds than before, and with fewer."""
     change: dict[str, int] = {}
     for seed, (was, now) in zip(seeds, flips, strict=True):
         for index in np.flatnonzero(was != now):
@@ -83,8 +83,8 @@ def _signs(
 
 
 def _images(seeds: Sequence[Seed]) -> tuple[ImageChange, ...]:
-    """What flips anew or no more first, by the number of seeds."""
-    found: dict[tuple[str, Kind], list[tuple[Seed, int]]] = {}
+    """List the images whose flips changed: new, fixed, then another class, each by seeds."""
+    found: dict[tuple[str, FlipChange], list[tuple[Seed, int]]] = {}
     for seed in seeds:
         was, now = seed.before[0] != seed.before[1], seed.after[0] != seed.after[1]
         other = was & now & (seed.before[1] != seed.after[1])

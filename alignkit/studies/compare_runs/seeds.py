@@ -1,4 +1,4 @@
-"""The predictions of two runs brought to the same seeds and images."""
+"""The predictions of two runs, restricted to the same seeds and images."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import numpy.typing as npt
 
 from alignkit.compare.predictions import Predictions, aligned
 from alignkit.errors import NothingCompared
+from alignkit.place import Place
 from alignkit.record import Cell, MatrixEntry, RunRecord
-from alignkit.record.place import Place
 
 if TYPE_CHECKING:
     from alignkit.compare.image_table import ImageTable
 
 
 class Run(Protocol):
-    """A run, as far as it is compared."""
+    """The parts of a run that are compared."""
 
     @property
     def record(self) -> RunRecord:
-        """What it left behind."""
+        """The record of the run."""
         ...
 
     @property
     def cells(self) -> dict[tuple[Place, int], Cell]:
-        """By place and seed."""
+        """Cells by place and seed."""
         ...
 
     def predictions(self, at: Place, seed: int) -> Predictions | None:
-        """Of a cell; ``None`` if it was not measured."""
+        """Read a cell's predictions; ``None`` if it was not measured."""
         ...
 
     def images(self, reference: str, candidate: str) -> ImageTable | None:
-        """Every image's difference between two paths."""
+        """Read every image's difference between two paths; ``None`` if they were not compared."""
         ...
 
 
@@ -47,12 +47,12 @@ class Seed:
     labels: npt.NDArray[np.int64]
     classes: tuple[str, ...]
     before: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-    """Of the aligned cell, of this cell; of an aligned cell, the labels and this cell."""
+    """Predictions of the aligned cell (in an aligned cell: the labels), and of this cell."""
     after: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
 def seeds_of(at: Place, old: MatrixEntry, new: MatrixEntry, before: Run, after: Run) -> list[Seed]:
-    """Of a place, every seed that both runs measured there and in the row's aligned cell."""
+    """Return every seed that both runs measured at a place and in its row's aligned cell."""
     homes = [
         {cell.seed: spot for (spot, _), cell in run.cells.items()
          if cell.aligned and spot.row == at.row}

@@ -1,4 +1,4 @@
-"""The pixels of two runs: which stages, and which images, differ as they did not before."""
+"""The pixels of two runs: stages and images whose difference changed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from alignkit.record import PixelStage, RunRecord
 from alignkit.record.run_comparison import Change, PixelChange, PixelImage, StageChange
 from alignkit.studies.compare_runs.seeds import Run
 
-SHOWN = 20
+_SHOWN = 20
 
 
 def stage_changes(before: RunRecord, after: RunRecord) -> tuple[StageChange, ...]:
-    """Each stage on the same input, where both runs compared the two paths."""
+    """Compare each isolated stage, where both runs compared the two paths."""
     old = {_place(each): each for each in before.pixels if each.mode == "isolated"}
     return tuple(
         _stage(old[_place(each)], each)
@@ -57,7 +57,7 @@ def _of(old: float, new: float) -> Literal["new", "worse", "fixed", "better", "u
 
 
 def pixel_changes(before: Run, after: Run) -> tuple[PixelChange, ...]:
-    """Each pair of paths whose images both runs measured."""
+    """Compare each pair of paths whose images both runs measured."""
     found = []
     for facts in after.record.images:
         old = before.images(facts.reference, facts.candidate)
@@ -77,7 +77,7 @@ def _pair(reference: str, candidate: str, old: ImageTable, new: ImageTable) -> P
     }
     kinds = {name: _of(*pair) for name, pair in both.items()}
     counts = [*kinds.values()]
-    ranked = sorted(both, key=lambda name: -abs(both[name][1] - both[name][0]))[:SHOWN]
+    ranked = sorted(both, key=lambda name: -abs(both[name][1] - both[name][0]))[:_SHOWN]
     return PixelChange(
         reference=reference,
         candidate=candidate,

@@ -1,4 +1,4 @@
-"""`Described`: the sets of an experiment, or of a folder, and how their pixels were had."""
+"""`Described`: the measured sets of an experiment, or of a folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from alignkit.decoders import DECODERS
 from alignkit.errors import ConfigError, MissingDependency
 from alignkit.plugins import did_you_mean, find_plugin, name_of
 from alignkit.studies.data.description import Look, SetDescription, describe
-from alignkit.studies.data.moments import Channels
+from alignkit.studies.data.moments import ChannelMoments
 
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What `alignkit data stats` found."""
+    """The result of `alignkit data stats`."""
 
     source: str
     how: str
-    """What was done to an image before it was measured."""
+    """Preparation of an image before it was measured."""
     preprocess: str
     """Path of an experiment; empty for a folder."""
-    normalise: Channels | None
-    """What that path subtracts and divides by; ``None`` for a folder, which has none."""
+    normalise: ChannelMoments | None
+    """Mean and std that the path normalises by; ``None`` for a folder."""
     sets: tuple[SetDescription, ...]
     notes: tuple[str, ...] = ()
     """Content in both splits, images of no class."""
@@ -44,8 +44,8 @@ def described(
 ) -> Described:
     """Measure every image of an experiment file's data, or of a folder.
 
-    Raises `ConfigError` for a name that is not known, `MissingDependency` for a library that is not
-    here, `DataError` if nothing could be decoded.
+    Raises `ConfigError` for an unknown name, `MissingDependency` for a missing library, `DataError`
+    if no image could be decoded.
     """
     if source.is_dir():
         if preprocess or overrides:
@@ -58,7 +58,7 @@ def described(
         f"{name_of(experiment.data, DATASETS)} as path {path.name} gives it to be "
         "normalised; 1 is the value 255"
     )
-    constants = Channels(path.normalise.mean, path.normalise.std)
+    constants = ChannelMoments(path.normalise.mean, path.normalise.std)
     measured = _measured(_sets_of(experiment), _following(path), progress)
     notes = tuple(experiment.data.notes())
     return Described(str(source), how, path.name, constants, measured, notes)
@@ -98,7 +98,7 @@ def _following(path: Preprocess) -> Look:
 
 
 def _sets_of_folder(root: Path) -> tuple[dict[str, Samples], tuple[str, ...]]:
-    """Its two splits; or all of its classes, or of its images, as ``all``. And notes on them."""
+    """Return the folder's two splits, or all of its images as ``all``; and notes on them."""
     from alignkit.datasets.folder import Folder, labelled_samples
     from alignkit.datasets.images import Images
     from alignkit.datasets.layout import has_classes, images_by_class, split_dirs, strays

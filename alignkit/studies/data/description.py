@@ -1,4 +1,4 @@
-"""`SetDescription`: what a set of images holds: counts, classes, sizes, mean and deviation."""
+"""`SetDescription`: counts, classes, sizes, mean and deviation of a set of images."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from statistics import median_low
 from typing import TYPE_CHECKING
 
 from alignkit.errors import DataError
-from alignkit.studies.data.moments import Channels, Moments
+from alignkit.studies.data.moments import ChannelMoments, Moments
 
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
     from alignkit.decoders import Decoded
-    from alignkit.progress import Stage
+    from alignkit.progress import ProgressStage
     from alignkit.samples import Samples
 
 Look = Callable[[bytes], "tuple[Decoded, Pixels | None]"]
-"""Encoded bytes → how the decode ended, and the pixels to measure, in 0..255."""
+"""Encoded bytes → the decode's outcome, and the pixels to measure, in 0..255."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
-    """How one side of the decoded images is distributed, in pixels."""
+class SideLengths:
+    """Distribution of one side of the decoded images, in pixels."""
 
     least: int
     median: int
@@ -46,23 +46,23 @@ class SetDescription:
     name: str
     images: int
     measured: int
-    """Those with pixels; the others stand in ``remarked``."""
+    """Images with pixels; ``remarked`` lists the others."""
     bytes: int
-    """Encoded."""
+    """Size of the encoded files."""
     classes: dict[str, int]
     """Class → images; empty without labels."""
     sizes: int
-    """Different sizes there are."""
-    width: Sides
-    height: Sides
-    whole_set: Channels
-    """Every pixel counts alike."""
-    per_image: Channels
-    """Each image's own, averaged."""
+    """Number of different sizes."""
+    width: SideLengths
+    height: SideLengths
+    whole_set: ChannelMoments
+    """Of all pixels together, each with equal weight."""
+    per_image: ChannelMoments
+    """Of each image alone, then averaged over the images."""
     remarked: tuple[Remarked, ...]
 
 
-def describe(name: str, samples: Samples, look: Look, stage: Stage) -> SetDescription:
+def describe(name: str, samples: Samples, look: Look, stage: ProgressStage) -> SetDescription:
     """Read every image once, holding one at a time.
 
     Raises `DataError` if none could be decoded.
@@ -102,6 +102,6 @@ def _by_class(samples: Samples) -> dict[str, int]:
     return {name: counted[index] for index, name in enumerate(samples.classes)}
 
 
-def _sides(sizes: Counter[tuple[int, int]], axis: int) -> Sides:
+def _sides(sizes: Counter[tuple[int, int]], axis: int) -> SideLengths:
     sides = sorted(size[axis] for size in sizes.elements())
-    return Sides(sides[0], median_low(sides), sides[-1])
+    return SideLengths(sides[0], median_low(sides), sides[-1])

@@ -1,4 +1,4 @@
-"""A folder of classes → a new folder with ``train/`` and ``eval/``; the first is never changed."""
+"""A folder of classes → a new folder with ``train/`` and ``eval/``; the source never changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PutFile = Callable[[Path, Path], object]
 
 @dataclass(frozen=True, slots=True)
 class Divided:
-    """What was written."""
+    """The folder that was written."""
 
     folder: Path
     train: dict[str, int]
@@ -38,7 +38,7 @@ def write_division(root: Path, out: Path, *, share: float, seed: int, by: By) ->
     """Write ``share`` of every class below ``out/eval``, the rest below ``out/train``.
 
     The division is the one that ``data: {name: folder, root: ROOT, eval_share:, seed:}`` makes.
-    ``out`` appears whole or not at all. Raises `ConfigError` for an option that cannot be,
+    ``out`` appears whole or not at all. Raises `ConfigError` for an impossible option,
     `DataError` if ``root`` cannot be divided or read, `WorkspaceError` if ``out`` cannot be
     written.
     """

@@ -1,9 +1,9 @@
 """Mean and standard deviation of many images, one image at a time: memory does not grow with them.
 
-There are two, and they are confused: of the *whole set*, every pixel counting alike, which is what
-a normalisation is meant to be given; and *per image*, each image's own, averaged, every image
-counting alike. The second standard deviation leaves out how images differ from one another, so with
-images of one size it is never the greater.
+There are two kinds, which are often confused: of the *whole set*, where every pixel has equal
+weight, as a normalisation needs them; and *per image*, where each image's own are averaged and
+every image has equal weight. The second standard deviation leaves out differences between images,
+so with images of one size it is never the greater.
 """
 
 from __future__ import annotations
@@ -18,21 +18,19 @@ from alignkit.arrays import FloatArray
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
 
-Three = tuple[float, float, float]
-
 
 @dataclass(frozen=True, slots=True)
-class Channels:
-    """Of each channel, in the order of the pixels; 1 is the value 255."""
+class ChannelMoments:
+    """Mean and std of each channel, in the order of the pixels; 1 is the value 255."""
 
-    mean: Three
-    std: Three
-    """Of the population: the sum of squares is divided by n."""
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    """Population standard deviation: the sum of squares is divided by n."""
 
 
 @dataclass(slots=True)
 class Moments:
-    """The running sums of `add`; at least one image must be added before either is asked for."""
+    """Running sums over images; a result needs at least one `add`."""
 
     images: int = 0
     pixels: int = 0
@@ -43,10 +41,10 @@ class Moments:
     _stds: FloatArray = field(default_factory=lambda: np.zeros(3))
 
     def add(self, pixels: Pixels) -> None:
-        """(h, w, 3) uint8 or float32 in 0..255.
+        """Add an image: (h, w, 3) uint8 or float32 in 0..255.
 
-        Joined pairwise (Chan, Golub and LeVeque, The American Statistician 37(3), 1983): sums of
-        squares of many images would lose the digits that the variance is made of.
+        Joined pairwise (Chan, Golub and LeVeque, The American Statistician 37(3), 1983): plain sums
+        of squares over many images would lose the digits that the variance needs.
         """
         import cv2
 
@@ -61,20 +59,20 @@ class Moments:
         self.images, self.pixels = self.images + 1, total
 
     @property
-    def whole_set(self) -> Channels:
-        """Of all pixels together."""
+    def whole_set(self) -> ChannelMoments:
+        """Moments of all pixels together."""
         return _channels(self._mean, np.sqrt(self._squares / self.pixels))
 
     @property
-    def per_image(self) -> Channels:
-        """Of each image by itself, averaged over the images."""
+    def per_image(self) -> ChannelMoments:
+        """Moments of each image alone, averaged over the images."""
         return _channels(self._means / self.images, self._stds / self.images)
 
 
-def _channels(mean: FloatArray, std: FloatArray) -> Channels:
-    return Channels(_three(mean), _three(std))
+def _channels(mean: FloatArray, std: FloatArray) -> ChannelMoments:
+    return ChannelMoments(_three(mean), _three(std))
 
 
-def _three(values: FloatArray) -> Three:
+def _three(values: FloatArray) -> tuple[float, float, float]:
     red, green, blue = values.tolist()
     return red, green, blue

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from alignkit.decoders import Outcome
+from alignkit.decoders import DecodeOutcome
 from alignkit.isolation.shared_images import EVERYTHING, Encoded
 from alignkit.isolation.worker import Begin
 from alignkit.preprocess import Preprocess, StageName, Taps
 from alignkit.preprocess.decode import decode
-from alignkit.preprocess.image_kinds import Kinds, kinds_of
+from alignkit.preprocess.image_kinds import ImageKinds, kinds_of
 from alignkit.preprocess.image_size import declared_size
 from alignkit.preprocess.isolated import (
     Started,
@@ -45,8 +45,8 @@ class ImageFacts(NamedTuple):
     """One image in short."""
 
     id: str
-    kinds: Kinds
-    outcomes: tuple[tuple[Outcome, str], ...]
+    kinds: ImageKinds
+    outcomes: tuple[tuple[DecodeOutcome, str], ...]
     """How each path's decode ended, with the reason; reference first."""
     distances: tuple[Distance | None, ...]
     """One a candidate; ``None`` where one of the two gave no pixels."""
@@ -159,9 +159,9 @@ class DiffImages:
 
 
 def _distance(diff: ImageDiff) -> Distance:
-    last = diff.found["colour", "cumulative"]
+    last = diff.sums["colour", "cumulative"]
     return Distance(
-        decode=totals_of(diff.found["decode", "cumulative"]),
+        decode=totals_of(diff.sums["decode", "cumulative"]),
         last=totals_of(last),
         ssim=last.ssim if last else None,
     )

@@ -34,7 +34,7 @@ def planes_of(
 
     found: Planes = {}
     for stage in stages:
-        counted = diff.found[stage, "cumulative"]
+        counted = diff.sums[stage, "cumulative"]
         if counted is None:
             continue
         if counted.identical:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from alignkit.compare.image_diff import DECODED
 from alignkit.compare.pixel_diff import PixelDiff, StageDiffs, joined
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.image_kinds import DIMENSIONS, Kinds
+from alignkit.preprocess.image_kinds import DIMENSIONS, ImageKinds
 from alignkit.studies.diff.images import Distance, ImageFacts, Part
 from alignkit.studies.diff.planes import Planes, added_planes
 from alignkit.studies.diff.totals import Totals
@@ -45,7 +45,7 @@ class PairTally:
     only_candidate: int = 0
     examples: list[str] = field(default_factory=list)
     """Ids of images that only one of the two decodes."""
-    kinds: dict[Kinds, tuple[Totals, Totals]] = field(
+    kinds: dict[ImageKinds, tuple[Totals, Totals]] = field(
         default_factory=lambda: defaultdict(lambda: (Totals(), Totals()))
     )
     """At decode, and of the pixels that are normalised."""
@@ -73,7 +73,7 @@ class DiffTally:
     paths: tuple[Preprocess, ...]
     """Reference first."""
     images: int = 0
-    kinds: Counter[Kinds] = field(default_factory=Counter)
+    kinds: Counter[ImageKinds] = field(default_factory=Counter)
     of_path: list[PathTally] = field(init=False)
     of_pair: list[PairTally] = field(init=False)
     """In the order of the candidates."""

@@ -12,13 +12,11 @@ from onnx.reference import ReferenceEvaluator
 from alignkit.engines.export import export_onnx
 from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.models.architectures import build_model
-from alignkit.models.checkpoint import Checkpoint
-from alignkit.models.engine_source import Calibration
+from alignkit.models.checkpoint import Calibration, Checkpoint
 from alignkit.studies.bisect import bisect
-from alignkit.studies.bisect.activations import Activations
-from alignkit.studies.bisect.alone import layer_alone, packed
-from alignkit.studies.bisect.differences import drift_of, own_error
+from alignkit.studies.bisect.differences import drift_of, isolated_error
 from alignkit.studies.bisect.graph import Layer, cut, layers_of, load_graph
+from alignkit.studies.bisect.isolated_layer import Activations, isolated_graph, packed
 from alignkit.studies.bisect.onnx_side import ONNXSide
 from alignkit.studies.bisect.runtime import runtime_named
 from alignkit.studies.bisect.text import as_text
@@ -86,7 +84,7 @@ def test_a_fault_planted_in_one_layer_is_named_exactly(model, tmp_path):
         before = [each for each in found.layers if each.name != planted]
         before = before[: [each.name for each in found.layers].index(planted)]
         assert all(each.max_abs == 0 for each in before)
-        own = {each.name: each.own_relative for each in found.layers}
+        own = {each.name: each.isolated_relative for each in found.layers}
         assert own.pop(planted) > 1e-3
         assert max(own.values()) < 1e-6  # what comes after has its error from what came in
 
@@ -107,7 +105,7 @@ def test_a_changed_operator_is_named_exactly(model, tmp_path):
     onnx.save(graph, tmp_path / "changed.onnx")
     found = run(side(model), side(model, file=tmp_path / "changed.onnx"), model)
     assert found.first == changed.name
-    assert [each.name for each in found.layers if each.own_relative > 1e-6] == [changed.name]
+    assert [each.name for each in found.layers if each.isolated_relative > 1e-6] == [changed.name]
     assert f"it starts at {changed.name} (Relu)" in as_text(found)
     assert "the layer itself is to blame" in as_text(found)
 
@@ -121,9 +119,9 @@ def test_a_layer_that_only_passes_on_what_came_in_is_not_blamed(model, tmp_path)
     )
     assert found.first == later[0].name
     # the layer with the fault was not looked at: nothing held stands between it and this one
-    assert found.layers[0].own_max_abs == found.layers[0].max_abs
-    assert found.layers[1].past
-    assert found.layers[1].own_max_abs == 0
+    assert found.layers[0].isolated_max_abs == found.layers[0].max_abs
+    assert found.layers[1].exceeds_tolerance
+    assert found.layers[1].isolated_max_abs == 0
 
 
 def test_a_layer_of_another_shape_is_named(model, tmp_path):
@@ -148,7 +146,7 @@ def test_a_layer_alone_computes_what_it_does_in_the_graph(resnet):
     kinds = set()
     for layer in layers_of(graph)[:20]:  # one shortcut of each kind
         [expected] = ReferenceEvaluator(cut(graph, layer.tensor)).run(None, {"images": batch})
-        alone, fed = layer_alone(graph, layer.tensor, held.shapes, 2)
+        alone, fed = isolated_graph(graph, layer.tensor, held.shapes, 2)
         onnx.checker.check_model(alone)
         given = {"alignkit_packed": packed(held, fed, 2)}
         [found] = ReferenceEvaluator(alone).run(None, given)
@@ -170,7 +168,7 @@ def test_what_is_kept_goes_with_its_holder():
 
 
 def test_weights_past_the_limit_of_a_file_are_refused(model, monkeypatch):
-    monkeypatch.setattr("alignkit.studies.bisect.graph.LARGEST", 1000)
+    monkeypatch.setattr("alignkit.studies.bisect.graph._MAX_WEIGHTS", 1000)
     with pytest.raises(DataError, match="GiB of weights; a graph is taken apart up to"):
         load_graph(model.onnx)
 
@@ -182,8 +180,8 @@ def test_int8_has_no_error_of_a_layer_alone_and_says_why(model):
     )
     layers = layers_of(load_graph(model.onnx))[:2]
     found = bisect(side(model), int8, layers, model="x", images=4, tolerance=1e-3)
-    assert found.layers[0].past
-    assert "takes its scales from images" in found.layers[0].own_reason
+    assert found.layers[0].exceeds_tolerance
+    assert "takes its scales from images" in found.layers[0].isolated_reason
     assert "alone, 2\N{NO-BREAK SPACE}layers: int8 takes" in as_text(found)
 
 
@@ -254,22 +252,24 @@ def test_the_numbers_of_a_layer_equal_numpy():
     assert found.max_abs == gap.max()
     assert found.mean_abs == pytest.approx(gap.mean(), rel=1e-12)
     assert found.relative == pytest.approx(gap.max() / np.abs(left[kept]).max(), rel=1e-7)
-    assert (found.non_finite, found.past, found.shape) == (1, True, (3, 4, 5))
+    assert (found.non_finite, found.exceeds_tolerance, found.shape) == (1, True, (3, 4, 5))
 
 
 def test_what_is_not_finite_on_both_sides_alike_is_no_difference():
     left = np.array([[1.0, np.nan, np.inf]], np.float32)
-    assert drift_of(LAYER, left, left, 0).past is False
+    assert drift_of(LAYER, left, left, 0).exceeds_tolerance is False
     assert drift_of(LAYER, left, left, 0).non_finite == 2
-    assert drift_of(LAYER, left, -left, 10).past is True
-    assert own_error(left, -left) == {"own_reason": "alone it gives values that are not finite"}
+    assert drift_of(LAYER, left, -left, 10).exceeds_tolerance is True
+    assert isolated_error(left, -left) == {
+        "isolated_reason": "alone it gives values that are not finite"
+    }
 
 
 @pytest.mark.parametrize(("change", "past"), [(0, False), (1e-9, True)])
 def test_a_reference_of_zeros_has_no_relative_difference(change, past):
     zeros = np.zeros((2, 2), np.float32)
     found = drift_of(LAYER, zeros, zeros + np.float32(change), 1e-3)
-    assert (found.relative, found.past) == (None, past)
+    assert (found.relative, found.exceeds_tolerance) == (None, past)
     assert "zero everywhere" in found.reason
 
 
