@@ -101,6 +101,11 @@ class Column:
         """Preprocess, backend, precision."""
         return self.preprocess, self.backend, self.precision
 
+    @property
+    def runtime(self) -> str:
+        """Backend and precision, ``torch bf16``; empty where pixels alone are compared."""
+        return f"{self.backend} {self.precision}".strip()
+
     def __str__(self) -> str:
         return "/".join(self.names)
 

@@ -37,7 +37,7 @@ def reference_views(record: RunRecord, names: Names) -> tuple[ReferenceView, ...
         switched = _switched(record, column, known)
         if switched is None:
             continue
-        title = f"{names.short(column.preprocess)}, {column.backend} {column.precision}"
+        title = f"{names.short(column.preprocess)}, {column.runtime}"
         views.append(
             ReferenceView(str(column), title, matrix_views(switched, names, against=title))
         )
