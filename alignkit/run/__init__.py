@@ -41,7 +41,7 @@ def run_experiment(
     """Do everything a plan holds and write its record; returns it and the run's folder.
 
     A run whose record is whole is not done again, unless ``fresh``. ``cells`` narrows the plan to
-    these. Rank 0 of a group calls it, and the others `Rank.follow`. Raises `WorkspaceError` if
+    these. Rank 0 of a group calls it, and the others `Rank.serve_calls`. Raises `WorkspaceError` if
     another process holds the folder or it cannot be written, `DataError` for unusable data, and
     `ConfigError` for a cell that is none of the plan's.
     Images without labels are `alignkit.gate.check.run_or_check`'s.
