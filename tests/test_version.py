@@ -13,6 +13,7 @@ LAYERS = {name: value for name, value in vars(version).items() if name.endswith(
 NO_NUMBERS = {
     "errors": "types of exceptions",
     "outcome": "how work ended",
+    "place": "names rows and cells, which are parts of keys",
     "plugins": "finds classes and versions, which are parts of keys",
     "progress": "shows how far work is",
     "version": "the version of the code itself",

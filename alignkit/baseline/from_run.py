@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from alignkit.baseline import Baseline, BaselineHead, MetricLine, differing, read_baseline
 from alignkit.errors import BaselineError, RecordError
+from alignkit.place import Place
 from alignkit.record import Drift, LogitDistance, MatrixEntry, RunRecord
 from alignkit.record.document import read_record
-from alignkit.record.place import Place
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions

@@ -26,6 +26,7 @@ from alignkit.baseline import (
 )
 from alignkit.baseline.golden import GoldenStore, array_sha256
 from alignkit.decoders import Decoded, DecodeOutcome
+from alignkit.place import Place
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
 from alignkit.preprocess.isolated import (
     Started,
@@ -35,7 +36,6 @@ from alignkit.preprocess.isolated import (
     warm_up,
 )
 from alignkit.progress import advancing
-from alignkit.record.place import Place
 from alignkit.samples import Samples
 
 if TYPE_CHECKING:

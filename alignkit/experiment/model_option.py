@@ -8,8 +8,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, Field, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from alignkit.experiment.option import wrong
-from alignkit.experiment.strict_types import STRICT, Name
+from alignkit.experiment.option import STRICT_MODEL, Name, wrong
 from alignkit.models.architectures import USER_BUILT, unknown_model
 from alignkit.models.checkpoint import CheckpointFormat
 from alignkit.models.user_model import UserModel
@@ -21,7 +20,7 @@ FORMATS: tuple[CheckpointFormat, ...] = ("weights", "torchscript", "exported", "
 class ModelOption(BaseModel):
     """One model: exactly one file, and the path it was trained with."""
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     name: Name
     preprocess: Name
     """The path it was trained with, which its row is compared with."""

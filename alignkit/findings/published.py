@@ -8,6 +8,7 @@ from itertools import combinations
 
 from alignkit.experiment.published_option import Published, PublishedRowOption
 from alignkit.findings.claim import read_claim, unmeasured
+from alignkit.place import Column, Place, Row
 from alignkit.record import (
     Claim,
     Estimate,
@@ -17,7 +18,6 @@ from alignkit.record import (
     PublishedRow,
     SizeCurve,
 )
-from alignkit.record.place import Column, Place, Row
 
 NO_ENTRY = "not part of this run"
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from alignkit.findings.entry_change import drift_of, entry_change
+from alignkit.place import Place, Row
 from alignkit.record import Estimate, MatrixEntry, TrainingFacts
 from alignkit.record.cell import DRIFT_METRICS, DriftMetric, SizeCurve, SizePoint
-from alignkit.record.place import Place, Row
 
 if TYPE_CHECKING:
     from alignkit.predict.cells import Predicted

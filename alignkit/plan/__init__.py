@@ -14,11 +14,11 @@ from alignkit.experiment.published_option import Published
 from alignkit.experiment.recipe import Recipe
 from alignkit.experiment.rule import Gate
 from alignkit.models.user_model import UserModel
+from alignkit.place import FULL, Column, Place, Row
 from alignkit.plan.pixel_comparison import PixelComparison
 from alignkit.plan.runtime import Runtime, not_served, runtimes_of
 from alignkit.prepare import pixel_identity
 from alignkit.preprocess import Preprocess, stage_identity
-from alignkit.record.place import FULL, Column, Place, Row
 from alignkit.version import ALL_LAYERS, LOGIT_LAYERS, WEIGHT_LAYERS, code_version
 from alignkit.workspace import PlannedWork, content_key
 

@@ -11,10 +11,10 @@ from alignkit.version import SHARE_LAYERS, code_version
 from alignkit.workspace import PlannedWork
 
 if TYPE_CHECKING:
+    from alignkit.place import Row
     from alignkit.plan import Evaluation, Plan
     from alignkit.plan.runtime import Runtime
     from alignkit.preprocess import Preprocess
-    from alignkit.record.place import Row
 
 
 @dataclass(frozen=True, slots=True)

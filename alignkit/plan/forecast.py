@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
+from alignkit.place import FULL
 from alignkit.plan import Evaluation, Plan
 from alignkit.plan.attribution import PlannedAttribution, planned_attributions
 from alignkit.plan.pixel_comparison import PixelComparison
 from alignkit.plan.preparation import preparations
-from alignkit.record.place import FULL
 from alignkit.workspace import Finished, Kind, PlannedWork, Workspace
 
 State = Literal["cached", "to run", "impossible"]

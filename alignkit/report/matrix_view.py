@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from alignkit.judge.words import SEVERITY
+from alignkit.place import Place, Row
 from alignkit.record import Drift, Estimate, MatrixEntry, NoiseFloor, RunRecord, VerdictState
-from alignkit.record.place import Place, Row
 from alignkit.report.table import Note, Notes
-from alignkit.report.verdict_view import SEVERITY, Icon, icon
+from alignkit.report.verdict_view import Icon, icon
 from alignkit.text.names import LABELS, MATRIX_METRICS, Names, PathName
 from alignkit.text.numbers import DASH, count, grouped, interval, percent, points, unsigned
 
@@ -123,7 +124,7 @@ def warnings(entries: Iterable[MatrixEntry]) -> list[str]:
     found: dict[str, list[str]] = {}
     for entry in entries:
         if entry.warning:
-            found.setdefault(f"{entry.backend} {entry.precision}", []).append(entry.warning)
+            found.setdefault(entry.column.runtime, []).append(entry.warning)
     return [
         f"{runtime}, {count(len(told), 'entry', 'entries')}: {told[0]}"
         for runtime, told in found.items()

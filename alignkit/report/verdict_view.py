@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from alignkit.judge.words import settled_by
+from alignkit.judge.words import SEVERITY, remark, worst_first
 from alignkit.record import RuleOutcome, Verdict, VerdictState
-from alignkit.report.table import Shown, Table, TableRow, text_columns
+from alignkit.report.table import Shown, Table, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, NBSP, listed
 
@@ -48,7 +48,6 @@ SIGNS: dict[VerdictState, str] = {
     "inconclusive": "M9 9.6a3 3 0 1 1 4.4 2.6c-.9.5-1.4 1-1.4 2M12 17v.5",
     "error": "M12 6.8v6.4M12 16.6v.5",
 }
-SEVERITY: tuple[VerdictState, ...] = ("error", "fail", "inconclusive", "warn", "pass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ def icon(state: VerdictState) -> Icon:
 
 def verdict_view(verdict: Verdict, names: Names) -> VerdictView:
     """The verdict and its rules, the worst first."""
-    ordered = sorted(verdict.rules, key=lambda rule: SEVERITY.index(rule.state))
+    ordered = worst_first(verdict.rules)
     attention = [rule for rule in ordered if rule.state != "pass"]
     passed = [rule for rule in ordered if rule.state == "pass"]
     return VerdictView(
@@ -133,20 +132,16 @@ def _favicon(state: VerdictState) -> str:
 def _table(caption: str, rules: list[RuleOutcome], names: Names) -> Table | None:
     if not rules:
         return None
-    rows = tuple(
-        TableRow(
-            (
-                Shown(WORDS[rule.state], tone=rule.state),
-                Shown(rule.limit),
-                Shown(rule.observed),
-                Shown(names.short(rule.trained_with)),
-                Shown(names.short(rule.evaluated_with)),
-                Shown(f"{rule.backend} {rule.precision}".strip() or DASH),
-                Shown(_rule_remark(rule) or DASH),
-            )
+    rows = [
+        (
+            Shown(WORDS[rule.state], tone=rule.state),
+            rule.limit,
+            rule.observed,
+            *names.cells(rule),
+            remark(rule) or DASH,
         )
         for rule in rules
-    )
+    ]
     columns = text_columns(
         "Outcome",
         "Rule",
@@ -156,13 +151,4 @@ def _table(caption: str, rules: list[RuleOutcome], names: Names) -> Table | None
         "Runtime",
         "Remark",
     )
-    return Table(caption, columns, rows)
-
-
-def _rule_remark(rule: RuleOutcome) -> str:
-    parts = [rule.cause] if rule.cause else []
-    if settled := settled_by(rule.needed, rule.needed_seeds):
-        parts.append(settled)
-    if rule.waived:
-        parts.append(f"waived {rule.waived}")
-    return "; ".join(parts)
+    return Table.of(caption, columns, rows)

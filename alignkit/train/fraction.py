@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from alignkit.record.place import FULL
+from alignkit.place import FULL
 from alignkit.train.augment import words
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ def test_the_limit_of_a_file_reaches_every_stage_that_decodes():
     mixed = make_stage_mixtures(small, path("pillow-train"))
     assert isinstance(left := mixed.tensors(encoded(photo()), [frozenset()]), LeftOut)
     assert "too large" in left.reason
-    found = Configuration(small.decode, small.resize.resizer).path(
+    found = Configuration(small.decode, small.resize.resizer).preprocess(
         Geometry.of(small), small.normalise
     )
     assert found.max_pixels == stage_block(found)["max_pixels"] == PIXELS - 1
