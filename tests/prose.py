@@ -13,14 +13,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE_FOLDERS = (
-    "cli", "compare", "controls", "datasets", "decoders", "experiment", "loader", "match",
-    "models", "preprocess", "resizers", "studies", "train",
+    "attribute", "backends", "baseline", "cli", "compare", "controls", "datasets", "decoders",
+    "engines", "experiment", "loader", "match", "models", "predict", "preprocess", "resizers",
+    "studies", "train",
 )  # fmt: skip
 """Folders of the package whose docstrings and help texts are checked."""
 SOURCES = (
     "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "experiments/*.yaml",
     "templates/*.yml", "action.yml", "noxfile.py", "benchmarks/*.py",
-    "alignkit/report/templates/*.j2", "alignkit/[!rw]*.py",
+    "alignkit/report/templates/*.j2", "alignkit/[!w]*.py",
     *(f"alignkit/{each}/**/*.py" for each in PACKAGE_FOLDERS),
 )  # fmt: skip
 BANNED = re.compile(

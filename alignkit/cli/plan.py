@@ -159,7 +159,14 @@ def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
         assert isinstance(work, PlannedAttribution)
         stages = ", ".join(work.factors) or "no stage differs"
         rows.append(
-            (work.label, outlook.state, f"{work.wanted}", f"{images}", stages, _reason(outlook))
+            (
+                work.label,
+                outlook.state,
+                f"{work.mixture_count}",
+                f"{images}",
+                stages,
+                _reason(outlook),
+            )
         )
     return [columns(rows, indent="  "), ""] if len(rows) > 1 else []
 
@@ -242,4 +249,4 @@ def _attribution_json(outlook: Outlook) -> dict[str, Any]:
 
     work = outlook.work
     assert isinstance(work, PlannedAttribution)
-    return {**_outlook_json(outlook), "factors": [*work.factors], "mixtures": work.wanted}
+    return {**_outlook_json(outlook), "factors": [*work.factors], "mixtures": work.mixture_count}

@@ -64,8 +64,8 @@ class PlannedAttribution(PlannedWork):
         return make_stage_mixtures(self.reference, self.candidate).factors
 
     @property
-    def wanted(self) -> int:
-        """Mixtures of the two paths that every image is prepared by."""
+    def mixture_count(self) -> int:
+        """Number of mixtures of the two paths, each of which prepares every image."""
         return len(mixtures(self.factors))
 
 

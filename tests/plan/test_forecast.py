@@ -128,7 +128,7 @@ def test_an_attribution_says_what_it_will_mix(plan, workspace):
     (outlook,) = forecast(plan, workspace).attributions
     assert outlook.state == "to run"
     assert outlook.work.factors == ("decode", "orient", "resize")
-    assert outlook.work.wanted == 8
+    assert outlook.work.mixture_count == 8
 
 
 def test_attributions_are_timed_by_those_of_the_same_images_paths_and_number_of_models(
