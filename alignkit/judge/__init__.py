@@ -16,14 +16,13 @@ from alignkit.errors import ExitCode, worst
 from alignkit.experiment.rule import Gate, Rule, Waiver
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.judge.observe import observe
-from alignkit.judge.words import in_words, limits, sentence
+from alignkit.judge.words import SEVERITY, in_words, limits, sentence
 from alignkit.record import Control, RuleOutcome, Verdict, VerdictState
 
 if TYPE_CHECKING:
     from alignkit.compare.statistics import RequiredSample
 
 NOT_YET = Observed("", "any")
-SEVERITY: tuple[VerdictState, ...] = ("pass", "warn", "inconclusive", "fail", "error")
 
 
 def judge(
@@ -244,7 +243,7 @@ def _strangers(gate: Gate, evidence: Evidence) -> list[_Judged]:
 
 
 def _worst(states: Iterable[VerdictState]) -> VerdictState:
-    return max(states, key=SEVERITY.index, default="error")
+    return min(states, key=SEVERITY.index, default="error")
 
 
 def _run_code(gate: Gate, evidence: Evidence, broken: Sequence[Control]) -> ExitCode:
