@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from alignkit.gate.assertion import Images
+    from alignkit.gate.assertion import ImageSource
     from alignkit.preprocess import Preprocess
 
 UPDATE = "--alignkit-update"
@@ -54,7 +54,7 @@ class PreprocessBaseline:
     reason: str | None
 
     def check(
-        self, path: Preprocess | Mapping[str, Any], images: Images, name: str = "path"
+        self, path: Preprocess | Mapping[str, Any], images: ImageSource, name: str = "path"
     ) -> None:
         """Fail if a stage gives other pixels than were approved, or nothing was approved."""
         from alignkit.gate.assertion import compare_or_approve

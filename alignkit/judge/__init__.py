@@ -18,12 +18,12 @@ from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.judge.observe import observe
 from alignkit.judge.words import in_words, limits, sentence
 from alignkit.record import Control, RuleOutcome, Verdict, VerdictState
+from alignkit.record.stored import WORST_FIRST
 
 if TYPE_CHECKING:
     from alignkit.compare.statistics import Settling
 
 NOT_YET = Observed("", "any")
-SEVERITY: tuple[VerdictState, ...] = ("pass", "warn", "inconclusive", "fail", "error")
 
 
 def judge(
@@ -43,7 +43,7 @@ def judge(
         for rule, line in gate.placed(lines, with_model=bool(evidence.matrix))
         for each in _judged(rule, line, gate, evidence, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
     ]
-    judged += _strangers(gate, evidence)
+    judged += _unapproved_images(gate, evidence)
     state = _worst(each.outcome.state for each in judged)
     broken = [each for each in controls if not each.passed and each.failing == "error"]
     doubts = [each for each in controls if not each.passed and each.failing == "inconclusive"]
@@ -57,7 +57,7 @@ def judge(
         state="error" if broken else state,
         sentence=sentence(outcomes, broken, doubts, evidence),
         informational=gate.informational,
-        exit_code=pardoned(code) if gate.informational else int(code),
+        exit_code=informational_exit_code(code) if gate.informational else int(code),
         rules=outcomes,
     )
 
@@ -213,7 +213,7 @@ def _waiver(gate: Gate, rule: Rule, seen: Observed, today: date) -> Waiver | Non
     return None
 
 
-def _strangers(gate: Gate, evidence: Evidence) -> list[_Judged]:
+def _unapproved_images(gate: Gate, evidence: Evidence) -> list[_Judged]:
     """Images without an approved line, and approved ones that were not looked at."""
     baseline = evidence.baseline
     if baseline is None or not any(rule.against == BASELINE for rule in gate.rules or ()):
@@ -242,7 +242,7 @@ def _strangers(gate: Gate, evidence: Evidence) -> list[_Judged]:
 
 
 def _worst(states: Iterable[VerdictState]) -> VerdictState:
-    return max(states, key=SEVERITY.index, default="error")
+    return min(states, key=WORST_FIRST.index, default="error")
 
 
 def _run_code(gate: Gate, evidence: Evidence, broken: Sequence[Control]) -> ExitCode:
@@ -258,7 +258,7 @@ def _run_code(gate: Gate, evidence: Evidence, broken: Sequence[Control]) -> Exit
     return ExitCode.PASS
 
 
-def pardoned(code: int) -> int:
+def informational_exit_code(code: int) -> int:
     """What drift and indecision become where they may not fail a run; all else stays, for it means
     that nothing was decided.
     """

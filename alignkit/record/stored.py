@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 State = Literal["measured", "skipped", "failed"]
 VerdictState = Literal["pass", "warn", "fail", "inconclusive", "error"]
+WORST_FIRST: Final[tuple[VerdictState, ...]] = ("error", "fail", "inconclusive", "warn", "pass")
 Count = Annotated[int, Field(ge=0)]
 
 

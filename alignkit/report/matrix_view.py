@@ -8,8 +8,9 @@ from itertools import groupby
 
 from alignkit.record import Drift, Estimate, MatrixEntry, NoiseFloor, RunRecord, VerdictState
 from alignkit.record.place import Place, Row
+from alignkit.record.stored import WORST_FIRST
 from alignkit.report.table import Note, Notes
-from alignkit.report.verdict_view import SEVERITY, Icon, icon
+from alignkit.report.verdict_view import Icon, icon
 from alignkit.text.names import LABELS, MATRIX_METRICS, Names, PathName
 from alignkit.text.numbers import DASH, count, grouped, interval, percent, points, unsigned
 
@@ -241,7 +242,7 @@ class _Builder:
         states: list[VerdictState] = [
             rule.state for rule in self.rules if rule.place == entry.place
         ]
-        worst = min(states, key=SEVERITY.index) if states else "pass"
+        worst = min(states, key=WORST_FIRST.index) if states else "pass"
         return None if worst == "pass" else icon(worst)
 
 

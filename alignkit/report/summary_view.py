@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from alignkit.record import Estimate, MatrixEntry, PublishedFacts, RunRecord
+from alignkit.record.stored import WORST_FIRST
 from alignkit.report.advice_view import advice_sentence
 from alignkit.report.coverage_view import coverage_words
 from alignkit.report.flipped_view import flipped_sentences
@@ -14,7 +15,7 @@ from alignkit.report.mix_view import mix_sentences
 from alignkit.report.published_view import published_label, tally
 from alignkit.report.stage_view import stage_sections
 from alignkit.report.training_size_view import across_paths, size_sentence
-from alignkit.report.verdict_view import SEVERITY, WORDS, verdict_view
+from alignkit.report.verdict_view import WORDS, verdict_view
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, estimated, percent, plain, points, shorten, unsigned
 
@@ -167,7 +168,7 @@ def _matrix_row(entry: MatrixEntry, names: Names) -> tuple[str, ...]:
 
 
 def _rules(record: RunRecord, names: Names) -> Section:
-    ordered = sorted(record.verdict.rules, key=lambda rule: SEVERITY.index(rule.state))
+    ordered = sorted(record.verdict.rules, key=lambda rule: WORST_FIRST.index(rule.state))
     rows = [
         (
             WORDS[rule.state],

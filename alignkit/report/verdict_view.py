@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from alignkit.judge.words import settled_by
 from alignkit.record import RuleOutcome, Verdict, VerdictState
+from alignkit.record.stored import WORST_FIRST
 from alignkit.report.table import Shown, Table, TableRow, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, NBSP, listed
@@ -48,7 +49,6 @@ SIGNS: dict[VerdictState, str] = {
     "inconclusive": "M9 9.6a3 3 0 1 1 4.4 2.6c-.9.5-1.4 1-1.4 2M12 17v.5",
     "error": "M12 6.8v6.4M12 16.6v.5",
 }
-SEVERITY: tuple[VerdictState, ...] = ("error", "fail", "inconclusive", "warn", "pass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def icon(state: VerdictState) -> Icon:
 
 def verdict_view(verdict: Verdict, names: Names) -> VerdictView:
     """The verdict and its rules, the worst first."""
-    ordered = sorted(verdict.rules, key=lambda rule: SEVERITY.index(rule.state))
+    ordered = sorted(verdict.rules, key=lambda rule: WORST_FIRST.index(rule.state))
     attention = [rule for rule in ordered if rule.state != "pass"]
     passed = [rule for rule in ordered if rule.state == "pass"]
     return VerdictView(
@@ -115,7 +115,7 @@ def _remark(verdict: Verdict) -> str:
 def _tally(verdict: Verdict) -> str:
     if not verdict.rules:
         return "No gate rule was set; the state follows from the run itself."
-    counts = {state: sum(rule.state == state for rule in verdict.rules) for state in SEVERITY}
+    counts = {state: sum(rule.state == state for rule in verdict.rules) for state in WORST_FIRST}
     words = [f"{number} {OUTCOMES[state]}" for state, number in counts.items() if number]
     return f"{len(verdict.rules)} rule checks: {listed(words)}."
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from alignkit.judge.words import settled_by
-from alignkit.record import RuleOutcome, VerdictState
-
-WORST_FIRST: tuple[VerdictState, ...] = ("error", "fail", "inconclusive", "warn", "pass")
+from alignkit.record import RuleOutcome
+from alignkit.record.stored import WORST_FIRST
 
 
 def place(outcome: RuleOutcome) -> str:
-    """``opencv against pillow``, ``pillow served with opencv, onnxruntime fp16``."""
+    """Name the place of an outcome.
+
+    ``opencv against pillow``, ``trained with pillow, served with opencv in onnxruntime fp16``.
+    """
     if not outcome.backend:
         return f"{outcome.evaluated_with} against {outcome.trained_with}"
     return (
@@ -21,12 +23,12 @@ def place(outcome: RuleOutcome) -> str:
 
 
 def worst_first(outcomes: Sequence[RuleOutcome]) -> list[RuleOutcome]:
-    """By severity; the file's order among equals."""
+    """Sort by severity; within one, keep the file's order."""
     return sorted(outcomes, key=lambda each: WORST_FIRST.index(each.state))
 
 
 def explained(outcome: RuleOutcome) -> str:
-    """What was observed, the limit, and what is known of why."""
+    """Join the observed value, the limit and, if known, the cause and the remedy."""
     parts = [f"{outcome.observed} ({outcome.limit})"]
     if outcome.cause:
         parts.append(outcome.cause)
