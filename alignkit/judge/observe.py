@@ -167,8 +167,8 @@ def slowdown(
 ) -> tuple[float, float, float]:
     """Compute candidate minus reference in ``p50`` or ``p95``.
 
-    Returns the median over rounds and the ends of its 96 % interval, in milliseconds per image; with
-    ``relative``, as shares of the reference.
+    Returns the median over rounds and the ends of its 96 % interval, in milliseconds per image;
+    with ``relative``, as shares of the reference.
     """
     pairs = zip(getattr(reference, which), getattr(candidate, which), strict=True)
     changes = sorted((b - a) / a if relative else b - a for a, b in pairs)

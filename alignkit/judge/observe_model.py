@@ -88,7 +88,7 @@ def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str
 def _unseen(metric: RuleMetric, drift: Drift, images: int) -> float:
     """Bound the change of a metric that none of ``images`` needs to show.
 
-    A macro average moves most if the smallest class changes. For precision, a class is assumed to be
+    A macro average moves most if its smallest class does. For precision, a class is assumed to be
     predicted as often as it occurs.
     """
     from alignkit.compare.statistics import unseen_share
