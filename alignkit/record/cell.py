@@ -134,6 +134,10 @@ class CellPair:
     p_values: dict[str, float] = field(default_factory=dict)
     """Of ``metrics``, two-sided: that there is no change; not corrected for others."""
 
+    def of(self, metric: str) -> Estimate:
+        """Return the change in one of ``metrics``, or the churn."""
+        return self.churn if metric == "churn" else self.metrics[metric]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift(CellPair):
