@@ -19,7 +19,7 @@ from alignkit.text.columns import columns
 
 if TYPE_CHECKING:
     from alignkit.plan import Plan
-    from alignkit.plan.forecast import Estimate, Forecast, Outlook
+    from alignkit.plan.forecast import Cost, Forecast, Outlook
     from alignkit.plan.memory import Memory
     from alignkit.record.place import Place
 
@@ -126,7 +126,7 @@ def _reason(outlook: Outlook) -> str:
 
 def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
     """Format one row for cells that differ only in their seed."""
-    from alignkit.plan import Evaluation
+    from alignkit.plan.work import Evaluation
 
     grouped: dict[Place, list[Outlook]] = {}
     for outlook in outlooks:
@@ -160,7 +160,14 @@ def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
         assert isinstance(work, PlannedAttribution)
         stages = ", ".join(work.factors) or "no stage differs"
         rows.append(
-            (work.label, outlook.state, f"{work.wanted}", f"{images}", stages, _reason(outlook))
+            (
+                work.label,
+                outlook.state,
+                f"{work.mixture_count}",
+                f"{images}",
+                stages,
+                _reason(outlook),
+            )
         )
     return [columns(rows, indent="  "), ""] if len(rows) > 1 else []
 
@@ -185,13 +192,13 @@ def _counted(outlooks: Sequence[Outlook]) -> str:
     return ", ".join(f"{number} {state}" for state, number in counts.items())
 
 
-def _time(estimate: Estimate, work: str) -> str:
+def _time(estimate: Cost, work: str) -> str:
     if estimate.seconds is None:
         return NOT_MEASURED
     return f"about {duration(estimate.seconds)} for {work}" if estimate.seconds else "none"
 
 
-def _disk(estimate: Estimate, work: str) -> str:
+def _disk(estimate: Cost, work: str) -> str:
     if estimate.bytes is None:
         return NOT_MEASURED
     return f"about {estimate.bytes / 1e6:.1f} MB for {work}" if estimate.bytes else "none"
@@ -243,4 +250,4 @@ def _attribution_json(outlook: Outlook) -> dict[str, Any]:
 
     work = outlook.work
     assert isinstance(work, PlannedAttribution)
-    return {**_outlook_json(outlook), "factors": [*work.factors], "mixtures": work.wanted}
+    return {**_outlook_json(outlook), "factors": [*work.factors], "mixtures": work.mixture_count}

@@ -22,7 +22,8 @@ from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.backends import Session
-    from alignkit.plan import Evaluation, Plan
+    from alignkit.plan import Plan
+    from alignkit.plan.work import Evaluation
     from alignkit.prepare.sets import Sets
     from alignkit.preprocess import Preprocess
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.compare import StageDiffs, compare_preprocess
 from alignkit.compare.image_table import write_image_table
 from alignkit.compare.pixel_facts import coverage_diff, pixel_stages
-from alignkit.plan.pixel_comparison import PixelComparison
+from alignkit.plan.work import PixelComparison
 from alignkit.prepare.sets import Sets
 from alignkit.preprocess import Preprocess
 from alignkit.progress import advancing
