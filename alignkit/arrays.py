@@ -1,4 +1,4 @@
-"""The arrays that flow, by name: dtype, axes, value range."""
+"""Names of the arrays that stages pass on, with dtype, axes and value range."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 Image: TypeAlias = npt.NDArray[np.uint8]
-"""(height, width, 3), RGB, 0..255: what every decoder returns."""
+"""(height, width, 3), RGB, 0..255, as every decoder returns it."""
 
 Pixels: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 """(height, width, 3), RGB, 0..255: after a resize, ``uint8`` or unrounded ``float32`` as the
 library gives it."""
 
 Batch: TypeAlias = npt.NDArray[np.float32]
-"""(samples, 3, height, width), normalised: what every backend receives."""
+"""(samples, 3, height, width), normalised, as every backend receives it."""
 
 Logits: TypeAlias = npt.NDArray[np.float32]
 """(samples, classes), before any softmax."""

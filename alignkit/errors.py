@@ -1,4 +1,4 @@
-"""What a user can act on. Each is printed without a traceback and ends with its exit code.
+"""Errors that a user can act on. Each is printed without a traceback and has an exit code.
 
 ::
 
@@ -51,12 +51,12 @@ GRAVITY = (
     ExitCode.CRASHED,
     ExitCode.INTERRUPTED,
 )
-"""From best to worst. What was not measured is worse than any finding: of several experiments, one
+"""From best to worst. A missing measurement is worse than any finding: of several experiments, one
 that drifted must not hide one that did not run."""
 
 
 def worst(codes: Iterable[ExitCode]) -> ExitCode:
-    """The gravest of several exit codes; `ExitCode.PASS` of none.
+    """Return the most severe of several exit codes; `ExitCode.PASS` if there is none.
 
     >>> worst([ExitCode.DRIFT, ExitCode.USAGE, ExitCode.PASS]).name
     'USAGE'
@@ -65,11 +65,11 @@ def worst(codes: Iterable[ExitCode]) -> ExitCode:
 
 
 class AlignkitError(Exception):
-    """A message with the next step in it, for the user."""
+    """Error whose message tells the user the next step."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.USAGE
     shared: bool = False
-    """Whether every process of a torchrun group raises it; `alignkit.rank.shared` says so."""
+    """Whether every process of a torchrun group raises it; `alignkit.rank.shared` sets it."""
 
 
 class ConfigError(AlignkitError):
@@ -139,7 +139,7 @@ class BackendError(AlignkitError):
 
 
 class ConfigWarning(UserWarning):
-    """What was read, and had no effect or needs a word from the user; shown on stderr."""
+    """A setting that had no effect or that the user should confirm; shown on stderr."""
 
 
 DEFECT = "This is a bug in alignkit, not in your experiment; please report it with the above."

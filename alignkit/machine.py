@@ -1,4 +1,4 @@
-"""The processor of this machine: its name, and the vector extensions that its kernels choose by."""
+"""Processor and GPU of this machine: names, and the vector extensions that select kernels."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
 VECTORS = re.compile(r"s?sse|avx|amx|fma|f16c|asimd|neon|sve|sme(?!p)|i8mm|bf16")
-"""How the names of extensions that change arithmetic begin, on x86 and on ARM.
+"""Beginnings of the names of extensions that change arithmetic, on x86 and on ARM.
 
-``smep`` protects memory.
+``smep`` is not one: it protects memory.
 """
 
 
 def cpu_name() -> str:
-    """The processor's model name, or at least its architecture."""
+    """Return the processor's model name, or its architecture if that is all that is known."""
     named = _field(CPUINFO, "model name")
     return named or platform.processor() or platform.machine()
 
 
 def processor_flags() -> frozenset[str]:
-    """The processor's features as Linux names them; empty where it does not say."""
+    """Return the processor's features as Linux names them; empty where it names none."""
     # x86 has "flags", ARM has "Features"
     return frozenset((_field(CPUINFO, "flags") or _field(CPUINFO, "Features")).split())
 
 
 def vector_extensions() -> str:
-    """The vector extensions in alphabetical order, or that they are unknown.
+    """Return the vector extensions in alphabetical order, or say that they are unknown.
 
     Every runtime chooses its kernels by them, and other kernels give other bits.
     """
-    found = sorted(flag for flag in processor_flags() if VECTORS.match(flag))
-    return " ".join(found) or f"unknown on {platform.system()} {platform.machine()}"
+    extensions = sorted(flag for flag in processor_flags() if VECTORS.match(flag))
+    return " ".join(extensions) or f"unknown on {platform.system()} {platform.machine()}"
 
 
 @cache  # the kernel takes milliseconds to write the file on a machine with many processors
@@ -51,7 +51,7 @@ DRIVER = Path("/proc/driver/nvidia")
 
 
 def gpu_name() -> str:
-    """Every NVIDIA GPU's name, with the driver; ``none`` if the driver shows none."""
+    """Return every NVIDIA GPU's name with the driver; ``none`` if the driver shows none."""
     if shutil.which("nvidia-smi"):
         query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
         answer = _output(query)
@@ -73,6 +73,6 @@ def _pairs(answer: str) -> list[tuple[str, str]]:
 
 
 def _output(command: list[str]) -> str:
-    """What a program says; empty if it fails."""
+    """Return what a program prints; empty if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)  # noqa: S603 - fixed programs
     return done.stdout.strip() if done.returncode == 0 else ""

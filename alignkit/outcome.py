@@ -1,4 +1,4 @@
-"""How one piece of a run ended: a cell that failed or could not run is a value, not a hole."""
+"""Outcome of one unit of work as a value: `Measured`, `Skipped` or `Failed`."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from typing import Generic, TypeAlias, TypeVar
 
 from alignkit.errors import AlignkitError, RankError, WorkspaceError
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Measured(Generic[T]):
-    """It ran, and this is what it gave."""
+class Measured(Generic[_T]):
+    """Work that ran, with its result."""
 
-    value: T
+    value: _T
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """It cannot run on this machine."""
+    """Work that cannot run on this machine."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It was started and ended in an error."""
+    """Work that was started and ended in an error."""
 
     message: str
     traceback: str
 
 
-Ended: TypeAlias = Measured[T] | Skipped | Failed
+Outcome: TypeAlias = Measured[_T] | Skipped | Failed
 
 
-def attempt(work: Callable[[], T]) -> Measured[T] | Failed:
-    """Do ``work`` and give its value, or the error it ended in.
+def capture(work: Callable[[], _T]) -> Measured[_T] | Failed:
+    """Run ``work`` and return its value, or the error that ended it.
 
-    A `WorkspaceError` and a `RankError` are raised on: when nothing can be stored, or another
-    process of the group is gone, no other cell can end better.
+    Raise `WorkspaceError` and `RankError`: when nothing can be stored, or another process of the
+    group has ended, no other cell can succeed.
     """
     try:
         return Measured(work())

@@ -1,4 +1,4 @@
-"""A plugin is data until it is used: the only dynamic import of the package.
+"""Plugins as data: their class is imported when it is used, the only dynamic import of the package.
 
 Each family (`decoders`, `resizers`, `backends`, `datasets`) has one table of `Plugin` in its
 `__init__`. The class a plugin names is a frozen dataclass whose fields are its options; its module
@@ -22,12 +22,12 @@ NO_GPU = "needs an NVIDIA GPU, and this machine has none"
 
 
 UNPROVEN = "not yet run on hardware"
-"""Of an adapter written after its library's documentation, which no GPU has run yet."""
+"""Label of an adapter that follows its library's documentation and that no GPU has run yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """Where a plugin's class lies and which distribution its numbers depend on."""
+    """Location of a plugin's class, and the distribution on which its numbers depend."""
 
     target: str
     """``package.module:Class``."""
@@ -41,7 +41,7 @@ class Plugin:
     gpu: bool = False
     """Needs an NVIDIA GPU."""
     unproven: bool = False
-    """`UNPROVEN`: told wherever the plugin is listed, and in the record."""
+    """Whether `UNPROVEN` is shown wherever the plugin is listed, and in the record."""
     summary: str = ""
     """One line for `alignkit list`."""
 
@@ -52,16 +52,16 @@ class Plugin:
         return loaded
 
     def version(self) -> str:
-        """``distribution version`` of the installed library, read without importing it."""
+        """Return ``distribution version`` of the installed library without importing it."""
         for distribution in self.distributions:
-            found = _distribution_version(distribution)
-            if found:
-                return f"{distribution} {found}"
+            if version := _distribution_version(distribution):
+                return f"{distribution} {version}"
         return ""
 
     def missing(self) -> str:
-        """Why this plugin cannot run here, with the fix; empty if it can."""
-        if self.gpu and not gpu_present():  # first: what needs one need not be installed here
+        """Explain why this plugin cannot run here, with the fix; empty if it can."""
+        # the GPU comes first: installing the library would not help without one
+        if self.gpu and not gpu_present():
             return NO_GPU
         if self.module and not _importable(self.module):
             fix = (
@@ -97,17 +97,18 @@ def _importable(module: str) -> bool:
 
 @cache
 def gpu_present() -> bool:
-    """Whether the NVIDIA driver shows a device, asked without importing torch."""
+    """Tell whether the NVIDIA driver shows a device, without importing torch."""
     from pathlib import Path
 
     return any(Path("/proc/driver/nvidia/gpus").glob("*")) or Path("/dev/nvidia0").exists()
 
 
 def find_plugin(family: str, table: dict[str, Plugin], name: str) -> Plugin:
-    """The plugin of that name, from the family's table or from entry points.
+    """Return the plugin of that name, from the family's table or from entry points.
 
-    Raises `ConfigError` with the nearest known name.
+    Raise `ConfigError` with the nearest known name if there is none.
     """
+    # the table first: no third party can replace a plugin of alignkit
     if name in table:
         return table[name]
     entries = metadata.entry_points(group=f"alignkit.{family}", name=name)
@@ -117,7 +118,7 @@ def find_plugin(family: str, table: dict[str, Plugin], name: str) -> Plugin:
 
 
 def name_of(instance: Any, table: dict[str, Plugin]) -> str:
-    """The name under which the table holds an instance's class; else the class's own name."""
+    """Return the name under which the table holds an instance's class; else the class's name."""
     target = f"{type(instance).__module__}:{type(instance).__qualname__}"
     for name, plugin in table.items():
         if plugin.target == target:
@@ -126,7 +127,7 @@ def name_of(instance: Any, table: dict[str, Plugin]) -> str:
 
 
 def did_you_mean(word: str, known: Any) -> str:
-    """``; did you mean 'x'?``, or the list of what there is."""
+    """Return ``; did you mean 'x'?``, or the list of known words."""
     import difflib
 
     names = [str(each) for each in known]

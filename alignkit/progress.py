@@ -1,4 +1,4 @@
-"""How a run tells what it is doing: live on a terminal, plain lines elsewhere, or not at all.
+"""Progress of a run: live bars on a terminal, plain lines elsewhere, or nothing.
 
 All of it goes to stderr; results go to stdout.
 """
@@ -16,65 +16,67 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichDisplay
     from rich.progress import TaskID
 
-Mode = Literal["auto", "plain", "none"]
+ProgressMode = Literal["auto", "plain", "none"]
 QUIET_SECONDS = 30.0
-"""A plain stage says at most one line in this time between its start and its end."""
+"""Shortest time between two lines of a plain stage, other than its first and last."""
 
 
-class Stage(Protocol):
-    """A stretch of work whose length is known."""
+class ProgressStage(Protocol):
+    """Work of a known number of steps."""
 
     def advance(self, n: int = 1) -> None:
-        """``n`` more of the total are done."""
+        """Count ``n`` more steps as done."""
         ...
 
     def note(self, text: str) -> None:
-        """What is being done now, in a few words."""
+        """Name the current step in a few words."""
         ...
 
 
 class Progress(Protocol):
-    """Told of stages as they begin, go on and end."""
+    """Display of stages as they begin, advance and end."""
 
-    def stage(self, name: str, total: int, detail: str = "") -> AbstractContextManager[Stage]:
-        """A stage of ``total`` steps; ends, done or not, with the ``with`` block."""
+    def stage(
+        self, name: str, total: int, detail: str = ""
+    ) -> AbstractContextManager[ProgressStage]:
+        """Show a stage of ``total`` steps; it ends, done or not, with the ``with`` block."""
         ...
 
     def note(self, text: str) -> None:
-        """Something worth a line of its own."""
+        """Show a line of its own."""
         ...
 
 
-def progress_for(mode: Mode, stream: TextIO | None = None) -> Progress:
-    """The display that suits: ``auto`` is live on a terminal and plain elsewhere."""
+def progress_for(mode: ProgressMode, stream: TextIO | None = None) -> Progress:
+    """Return the display of a mode: ``auto`` is live on a terminal and plain elsewhere."""
     stream = stream or sys.stderr
     if mode == "none":
         return NoProgress()
     return LiveProgress(stream) if mode == "auto" and stream.isatty() else PlainProgress(stream)
 
 
-def advancing(stage: Stage) -> Callable[[int, int], None]:
-    """Tell a stage that wants steps of work that reports (done, total)."""
+def advancing(stage: ProgressStage) -> Callable[[int, int], None]:
+    """Return a callback (done, total) that advances a stage by the steps since its last call."""
     reached = 0
 
-    def tell(done: int, total: int) -> None:  # noqa: ARG001 - the stage knows its total
+    def advance(done: int, total: int) -> None:  # noqa: ARG001 - the stage knows its total
         nonlocal reached
         stage.advance(done - reached)
         reached = done
 
-    return tell
+    return advance
 
 
 class NoProgress:
-    """Says nothing."""
+    """A display that shows nothing."""
 
     @contextmanager
-    def stage(self, name: str, total: int, detail: str = "") -> Iterator[Stage]:  # noqa: ARG002
-        """A stage nobody hears of."""
+    def stage(self, name: str, total: int, detail: str = "") -> Iterator[ProgressStage]:  # noqa: ARG002
+        """Yield a stage that is not shown."""
         yield _SilentStage()
 
     def note(self, text: str) -> None:
-        """Nothing."""
+        """Ignore the line."""
 
 
 class _SilentStage:
@@ -87,14 +89,14 @@ class _SilentStage:
 
 @dataclass(slots=True)
 class PlainProgress:
-    """One line as a stage begins, one as it ends, and at most one every 30 s between."""
+    """Display with a line as a stage begins, one as it ends, and at most one every 30 s between."""
 
     stream: TextIO
     quiet_seconds: float = QUIET_SECONDS
 
     @contextmanager
-    def stage(self, name: str, total: int, detail: str = "") -> Iterator[Stage]:
-        """A stage told in lines."""
+    def stage(self, name: str, total: int, detail: str = "") -> Iterator[ProgressStage]:
+        """Print a stage as lines."""
         title = f"{name} {detail}".rstrip()
         self.note(f"{title}: 0 of {total}")
         stage = _PlainStage(self, title, total)
@@ -106,7 +108,7 @@ class PlainProgress:
         self.note(f"{title}: {_ending(stage.done, total, stage.began)}")
 
     def note(self, text: str) -> None:
-        """A line."""
+        """Print a line."""
         print(text, file=self.stream, flush=True)
 
 
@@ -137,7 +139,7 @@ class _PlainStage:
 
 
 class LiveProgress:
-    """Bars with rate and time left, for a terminal; finished stages stay as lines above them."""
+    """Bars with rate and time left for a terminal; finished stages stay as lines above them."""
 
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console
@@ -162,8 +164,8 @@ class LiveProgress:
         self._display: RichDisplay | None = None
 
     @contextmanager
-    def stage(self, name: str, total: int, detail: str = "") -> Iterator[Stage]:
-        """A stage shown as a bar; stages may be nested."""
+    def stage(self, name: str, total: int, detail: str = "") -> Iterator[ProgressStage]:
+        """Show a stage as a bar; stages may be nested."""
         outermost = self._display is None
         display = self._display or self._make(*self._columns, console=self._console, transient=True)
         if outermost:
@@ -176,13 +178,14 @@ class LiveProgress:
             yield stage
             self.note(f"✓ {title}: {_ending(stage.done, total, stage.began)}")
         finally:
+            # also after an error: the terminal must get its cursor back
             display.remove_task(task)
             if outermost:
                 display.stop()
                 self._display = None
 
     def note(self, text: str) -> None:
-        """A line above the bars."""
+        """Print a line above the bars."""
         self._console.print(text, markup=False)
 
 
@@ -196,15 +199,15 @@ class _LiveStage:
     def advance(self, n: int = 1) -> None:
         self.done += n
         rate = self.done / max(1e-9, time.monotonic() - self.began)
-        told = f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
-        self.display.update(self.task, advance=n, rate=told)
+        text = f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
+        self.display.update(self.task, advance=n, rate=text)
 
     def note(self, text: str) -> None:
         self.display.update(self.task, doing=text)
 
 
 def _ending(done: int, total: int, began: float) -> str:
-    """What ended early was kept from before, or failed: the caller knows which."""
+    # fewer than the total: the rest was stored before or failed; the caller knows which
     return f"{done} of {total} in {duration(time.monotonic() - began)}"
 
 

@@ -23,7 +23,7 @@ UPDATE = "--alignkit-update"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The plugin's options."""
+    """Add the plugin's options."""
     group = parser.getgroup("alignkit", "preprocessing baselines")
     group.addoption(
         UPDATE,
@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @dataclass(frozen=True)
 class PreprocessBaseline:
-    """What ``preprocess_baseline`` gives a test."""
+    """Value of the fixture ``preprocess_baseline``."""
 
     folder: Path
     reason: str | None
@@ -56,7 +56,7 @@ class PreprocessBaseline:
     def check(
         self, path: Preprocess | Mapping[str, Any], images: ImageSource, name: str = "path"
     ) -> None:
-        """Fail if a stage gives other pixels than were approved, or nothing was approved."""
+        """Fail if a stage returns other pixels than the approved ones, or none are approved."""
         from alignkit.gate.assertion import compare_or_approve
 
         problem = compare_or_approve(self.folder, name, path, images, reason=self.reason)
@@ -66,7 +66,7 @@ class PreprocessBaseline:
 
 @pytest.fixture
 def preprocess_baseline(request: pytest.FixtureRequest) -> PreprocessBaseline:
-    """Compares a stack with its approved baseline; ``--alignkit-update REASON`` approves."""
+    """Compare a stack with its approved baseline; ``--alignkit-update REASON`` approves."""
     test = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name).strip("-")
     folder = request.path.parent / "alignkit.baseline" / request.path.stem / test
     return PreprocessBaseline(folder, request.config.getoption(UPDATE))

@@ -15,16 +15,16 @@ Split = Literal["train", "eval"]
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Encoded images with their labels. Cheap to hold: bytes are read when asked for."""
+    """Encoded images with their labels. Cheap to hold: bytes are read on demand."""
 
     ids: tuple[str, ...]
     """Unique, stable, readable; for a folder the path relative to its root."""
     labels: tuple[int, ...]
-    """Index into ``classes``, one a sample; empty if the images are not labelled."""
+    """Index into ``classes`` of each sample; empty if the images are not labelled."""
     classes: tuple[str, ...]
     """Class names, in the order of the model's outputs; empty if the images are not labelled."""
     read: Callable[[int], bytes]
-    """The encoded bytes of the sample at an index; may be called from threads."""
+    """Function from an index to the sample's encoded bytes; may be called from threads."""
     fingerprint: str
     """SHA-256 hex over ids, labels and bytes."""
 
@@ -36,7 +36,7 @@ class Samples:
         return len(self.ids)
 
     def take(self, indices: Sequence[int]) -> Samples:
-        """The samples at ``indices``, in that order, with a fingerprint of their own."""
+        """Select the samples at ``indices``, in that order, with a fingerprint of their own."""
         chosen = tuple(indices)
         selection = json.dumps([self.fingerprint, chosen])
         return Samples(

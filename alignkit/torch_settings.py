@@ -1,4 +1,4 @@
-"""Torch's process-wide settings that change numbers: set for a while, verified, and put back.
+"""Torch's process-wide settings: numbers, threads and log levels, set for a block and restored.
 
 The float32 precision is set by torch's newer per-operator switches; its older ``allow_tf32`` ones
 raise when the two disagree, and are left alone.
@@ -6,6 +6,7 @@ raise when the two disagree, and are left alone.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,10 +20,27 @@ if TYPE_CHECKING:
     from torch import nn
 
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
+TORCH_EXTENSIONS = "torch.utils.cpp_extension"
+"""Logger that warns on its first import where there is a CUDA toolkit and no GPU."""
+
+
+@contextmanager
+def quiet(logger: str = "") -> Iterator[None]:
+    """Silence what a logger (by default the root) logs below errors while the block runs.
+
+    For messages of a library that the user cannot act on.
+    """
+    silenced = logging.getLogger(logger)
+    level = silenced.level
+    silenced.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        silenced.setLevel(level)
 
 
 def missing_device(device: Literal["cpu", "cuda"]) -> str:
-    """Why torch cannot compute on a device here, asked without importing it; empty if it can."""
+    """Explain why torch cannot compute on a device here; empty if it can. Does not import torch."""
     if device == "cpu":
         return ""
     if not gpu_present():
@@ -33,7 +51,7 @@ def missing_device(device: Literal["cpu", "cuda"]) -> str:
 
 
 def require_device(device: Literal["cpu", "cuda"]) -> torch.device:
-    """The torch device; raises `MissingDependency` instead of giving another one."""
+    """Return the torch device; raise `MissingDependency` instead of returning another one."""
     import torch
 
     if reason := missing_device(device):
@@ -47,14 +65,14 @@ def require_device(device: Literal["cpu", "cuda"]) -> torch.device:
 
 
 def usable_cpus() -> int:
-    """CPUs this process may use: how many threads decode images. Does not import torch."""
+    """Count the CPUs this process may use: the threads that decode images. No import of torch."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def available_threads() -> int:
-    """CPU threads that every runtime is given, and the record names: as many as torch is set to.
+    """Return torch's number of CPU threads, which every runtime gets and the record names.
 
-    By default that is one a core this process may use; ``OMP_NUM_THREADS`` lowers it.
+    The default is one for each core this process may use; ``OMP_NUM_THREADS`` lowers it.
     """
     import torch
 
@@ -78,7 +96,7 @@ def float32_precision(precision: Literal["ieee", "tf32"]) -> Iterator[None]:
     before = [switch.fp32_precision for switch in switches]
     try:
         for switch in switches:
-            # a CPU has no TF32, and oneDNN's stand-ins for it are not asked for
+            # a CPU has no TF32; oneDNN would use bfloat16 in its place
             switch.fp32_precision = precision if switch in switches[:3] else "ieee"
         yield
     finally:
@@ -90,10 +108,9 @@ def float32_precision(precision: Literal["ieee", "tf32"]) -> Iterator[None]:
 def reproducible(
     device: torch.device, threads: int, float32: Literal["ieee", "tf32"] = "ieee"
 ) -> Iterator[None]:
-    """Deterministic kernels, one float32 precision, a fixed number of CPU threads, a private
-    generator.
+    """Run a block with deterministic kernels, one float32 precision and ``threads`` CPU threads.
 
-    What is drawn inside does not disturb torch's generators outside. An operation that has no
+    Random draws inside do not disturb torch's generators outside. An operation without a
     deterministic kernel raises `RuntimeError`.
     """
     import torch
@@ -130,7 +147,7 @@ def reproducible(
 
 
 def named_arithmetic(survives: Callable[[float], bool]) -> Literal["ieee", "tf32", "bf16"]:
-    """What float32 products are computed in, by which values they leave as they are.
+    """Name the arithmetic of float32 products by the values that they leave unchanged.
 
     1 + 2⁻¹² is exact with float32's 23 bits of mantissa and rounds to 1 with the 10 of TF32;
     1 + 2⁻⁹ survives TF32 and rounds to 1 with the 7 of bfloat16.
@@ -141,7 +158,7 @@ def named_arithmetic(survives: Callable[[float], bool]) -> Literal["ieee", "tf32
 
 
 def observed_float32(device: torch.device) -> Literal["ieee", "tf32", "bf16"]:
-    """What torch's matrix products and convolutions of float32 compute in now."""
+    """Measure the arithmetic that torch's float32 products and convolutions use now."""
     import torch
     from torch.nn import functional
 
@@ -156,13 +173,13 @@ def observed_float32(device: torch.device) -> Literal["ieee", "tf32", "bf16"]:
         return named_arithmetic(survives)
 
 
-WEIGHTED = ("convolution", "conv2d", "linear", "addmm", "mm", "bmm", "_convolution")
-"""Operators that multiply by weights: what a graph without layers is judged by."""
+_WEIGHTED = ("convolution", "conv2d", "linear", "addmm", "mm", "bmm", "_convolution")
+"""Operators that multiply by weights; a graph without layers is judged by them."""
 
 
 @contextmanager
 def _recorded_operators() -> Iterator[set[str]]:
-    """The types that operators return: a loaded graph has no layers that Python could watch."""
+    """Record the dtypes that operators return: a loaded graph has no layers to hook."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     seen: set[str] = set()
@@ -172,7 +189,7 @@ def _recorded_operators() -> Iterator[set[str]]:
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             output = func(*args, **(kwargs or {}))
-            if func.overloadpacket.__name__ in WEIGHTED:
+            if func.overloadpacket.__name__ in _WEIGHTED:
                 seen.add(str(output.dtype).removeprefix("torch."))
             return output
 
@@ -182,7 +199,7 @@ def _recorded_operators() -> Iterator[set[str]]:
 
 @contextmanager
 def recorded_dtypes(model: nn.Module) -> Iterator[set[str]]:
-    """The types that a module's layers return while the block runs, e.g. ``{"float16"}``."""
+    """Record the dtypes that a module's layers return in the block, e.g. ``{"float16"}``."""
     import torch
 
     seen: set[str] = set()

@@ -22,11 +22,11 @@ WEIGHT_LAYERS = (*PIXEL_LAYERS, "models", "train")
 ENGINE_LAYERS = (*PIXEL_LAYERS, "models", "backends", "engines")
 """Exported graphs, and the engines that backends build of them."""
 LOGIT_LAYERS = (*ENGINE_LAYERS, "compare", "predict")
-SHARE_LAYERS = (*LOGIT_LAYERS, "attribute")
-"""The share of each stage in a drift."""
+SHARE_LAYERS = (*LOGIT_LAYERS, "attribute", "text")
+"""The share of each stage in a drift, stored with its sentence."""
 # `run` imports nearly every room; of its modules these two decide what is stored
 DIFFERENCE_LAYERS = (*PIXEL_LAYERS, "compare", "run/pixel_comparison.py")
-ADVICE_LAYERS = (*PIXEL_LAYERS, "compare", "models", "backends", "match", "run/advise.py")
+ADVICE_LAYERS = (*PIXEL_LAYERS, "compare", "models", "backends", "text", "match", "run/advise.py")
 ALL_LAYERS = (".",)
 """All: for a result that is quick to compute again."""
 

@@ -2,10 +2,10 @@
 
     python benchmarks/attribute.py [--images 60] [--side 224] [--folder DIR]
 
-Two stacks differ in four stages (decode, resize, quantise, colour), so each image has 16 hybrids.
-*Naive* is the number of runs of a stage if each hybrid were computed separately, *distinct* the
+Two stacks differ in four stages (decode, resize, quantise, colour), so each image has 16 mixtures.
+*Naive* is the number of runs of a stage if each mixture were computed separately, *distinct* the
 number of different (input, stage) pairs, *run* the number of runs that happened. Each distinct
-computation is then timed separately, once; the cost is the time of all hybrids over the sum of
+computation is then timed separately, once; the cost is the time of all mixtures over the sum of
 these times. Target: at most 1.5. Without a folder, scikit-learn's photos are used.
 """
 
@@ -24,7 +24,7 @@ from prepare import bundled_photos
 
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.preprocess import Colour, Preprocess, Quantise, Resize
-from alignkit.preprocess.stage_mixtures import Hybrids, all_mixtures, make_hybrids
+from alignkit.preprocess.stage_mixtures import StageMixtures, all_mixtures, make_stage_mixtures
 from alignkit.resizers.torch import TorchResizer
 
 
@@ -36,11 +36,11 @@ class Clock:
         self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def timed(self, apply: Callable[..., Any]) -> Callable[..., Any]:
-        """Replace `Hybrids.apply` and record its time."""
+        """Replace `StageMixtures.apply` and record its time."""
 
-        def run(hybrids: Hybrids, name: str, *arguments: Any) -> Any:
+        def run(mixed: StageMixtures, name: str, *arguments: Any) -> Any:
             began = time.perf_counter()
-            result = apply(hybrids, name, *arguments)
+            result = apply(mixed, name, *arguments)
             self.seconds[name] += time.perf_counter() - began
             self.runs[name] += 1
             return result
@@ -63,11 +63,11 @@ def stacks(side: int) -> tuple[Preprocess, Preprocess]:
     return reference, candidate
 
 
-def distinct(hybrids: Hybrids) -> Counter[str]:
+def distinct(mixed: StageMixtures) -> Counter[str]:
     """Count one image's distinct computations (input and options) per stage."""
     found: Counter[str] = Counter()
     decided = 0
-    for level in hybrids.levels:
+    for level in mixed.stages:
         decided += len(level.factors)
         found[level.stage] = 2**decided
     return found
@@ -84,17 +84,17 @@ def main() -> None:
         files = [path.read_bytes() for path in sorted(given.folder.rglob("*.jpg"))[: given.images]]
     else:
         files = bundled_photos(given.images)
-    hybrids = make_hybrids(*stacks(given.side))
-    wanted = all_mixtures(hybrids.factors)
+    mixed = make_stage_mixtures(*stacks(given.side))
+    wanted = all_mixtures(mixed.factors)
     for file in files:
-        hybrids.tensors(file, wanted)  # warms up
+        mixed.tensors(file, wanted)  # warms up
     began = time.perf_counter()
     for file in files:
-        hybrids.tensors(file, wanted)
+        mixed.tensors(file, wanted)
     whole = time.perf_counter() - began
-    clock = counted(hybrids, files)
-    expected = distinct(hybrids)
-    print(f"{len(files)} images, {len(wanted)} hybrids, factors {', '.join(hybrids.factors)}")
+    clock = counted(mixed, files)
+    expected = distinct(mixed)
+    print(f"{len(files)} images, {len(wanted)} mixtures, factors {', '.join(mixed.factors)}")
     print("stage      naive  distinct    run     seconds")
     for stage, seconds in clock.seconds.items():
         runs = clock.runs[stage] / len(files)
@@ -103,18 +103,20 @@ def main() -> None:
         seconds * expected[stage] * len(files) / clock.runs[stage]
         for stage, seconds in clock.seconds.items()
     )
-    print(f"all hybrids {whole:.2f} s, distinct computations {once:.2f} s: cost {whole / once:.2f}")
+    print(
+        f"all mixtures {whole:.2f} s, distinct computations {once:.2f} s, cost {whole / once:.2f}"
+    )
 
 
-def counted(hybrids: Hybrids, files: list[bytes]) -> Clock:
+def counted(mixed: StageMixtures, files: list[bytes]) -> Clock:
     """Repeat the same work with every stage counted and timed."""
-    clock, plain = Clock(), Hybrids.apply
-    Hybrids.apply = clock.timed(plain)  # type: ignore[method-assign]
+    clock, plain = Clock(), StageMixtures.apply
+    StageMixtures.apply = clock.timed(plain)  # type: ignore[method-assign]
     try:
         for file in files:
-            hybrids.tensors(file, all_mixtures(hybrids.factors))
+            mixed.tensors(file, all_mixtures(mixed.factors))
     finally:
-        Hybrids.apply = plain  # type: ignore[method-assign]
+        StageMixtures.apply = plain  # type: ignore[method-assign]
     return clock
 
 

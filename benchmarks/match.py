@@ -18,7 +18,7 @@ from prepare import bundled_photos
 from alignkit.datasets.images import Images
 from alignkit.match import match
 from alignkit.match.configurations import configurations
-from alignkit.match.target import path_of, path_target
+from alignkit.match.target import preprocess_of, preprocess_target
 from alignkit.match.text import headline
 from alignkit.samples import Samples
 
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--everything", action="store_true", help="include the plugins of extras")
     given = parser.parse_args()
     samples = Images(given.folder).evaluation() if given.folder else photographs(given.images)
-    target = path_target(path_of(given.target, given.side), samples)
+    target = preprocess_target(preprocess_of(given.target, given.side))
     only = {} if given.everything else BASE
     if target.geometry.orient == "none" and only:
         only = {**only, "decoders": BASE["decoders"][:-1]}

@@ -28,7 +28,7 @@ from alignkit.preprocess import Normalise, Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.torch_settings import available_threads
 from alignkit.train.fit import fit
-from alignkit.train.images import Source, TrainingImages
+from alignkit.train.images import PixelSource, TrainingImages
 
 
 def bare_loop(images: torch.Tensor, labels: torch.Tensor, recipe: Recipe) -> float:
@@ -72,7 +72,7 @@ def main() -> None:
         np.save(Path(folder) / "pixels.npy", random.integers(0, 256, shape, np.uint8))
         pixels = np.load(Path(folder) / "pixels.npy", mmap_mode="r")
         images = TrainingImages(
-            (Source(pixels, np.arange(given.images), Normalise()),),
+            (PixelSource(pixels, np.arange(given.images), Normalise()),),
             labels=random.integers(0, 10, given.images).tolist(),
             ids=[f"image-{number}" for number in range(given.images)],
         )

@@ -25,7 +25,7 @@ from alignkit.rank import ALONE, Rank, this_rank
 from alignkit.record.document import read_record
 from alignkit.run import run_experiment
 from alignkit.run.advise import advised_plan
-from alignkit.train.images import Source, TrainingImages, batch_bounds
+from alignkit.train.images import PixelSource, TrainingImages, batch_bounds
 from alignkit.workspace import Context, Workspace
 from tests.run.test_run import differences, settled
 from tests.training_case import RECIPE, digits_case
@@ -118,7 +118,9 @@ def run_alone(folder: Path, weights: Path) -> Path:
 
 def images(count: int = 47) -> TrainingImages:
     case = digits_case(count=count)
-    source = Source(case.prepared.pixels, case.prepared.rows, case.training.preprocess.normalise)
+    source = PixelSource(
+        case.prepared.pixels, case.prepared.rows, case.training.preprocess.normalise
+    )
     return TrainingImages((source,), case.samples.labels, case.samples.ids)
 
 

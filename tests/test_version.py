@@ -12,8 +12,8 @@ PACKAGE = Path(alignkit.__file__).parent
 LAYERS = {name: value for name, value in vars(version).items() if name.endswith("_LAYERS")}
 NO_NUMBERS = {
     "errors": "types of exceptions",
-    "library_logs": "silences libraries",
     "outcome": "how work ended",
+    "place": "names rows and cells, which are parts of keys",
     "plugins": "finds classes and versions, which are parts of keys",
     "progress": "shows how far work is",
     "version": "the version of the code itself",

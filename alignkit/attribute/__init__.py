@@ -21,7 +21,12 @@ from alignkit.attribute.mixtures import Observed, Sessions, labels_of, observe
 from alignkit.attribute.shapley import interaction, shares
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.compare.statistics import percentile_interval
-from alignkit.preprocess.stage_mixtures import FACTORIAL_LIMIT, Taken, make_hybrids, mixtures
+from alignkit.preprocess.stage_mixtures import (
+    FACTORIAL_LIMIT,
+    FromCandidate,
+    make_stage_mixtures,
+    mixtures,
+)
 from alignkit.record import Estimate, FactorShare
 
 if TYPE_CHECKING:
@@ -91,13 +96,13 @@ def attribute(
     Raises `ConfigError` if the paths prepare different sizes, `NothingCompared` if no image can be
     prepared by every mixture.
     """
-    hybrids = make_hybrids(reference, candidate, decoder_switches=decoder_switches)
-    factors = (*hybrids.factors, *runtime_factors(models))
+    mixed = make_stage_mixtures(reference, candidate, decoder_switches=decoder_switches)
+    factors = (*mixed.factors, *runtime_factors(models))
     if not factors:
         return _alike(reference, candidate, len(samples))
     observed = observe(
         samples,
-        hybrids,
+        mixed,
         reference.normalise,
         mixtures(factors),
         models,
@@ -110,7 +115,7 @@ def attribute(
         candidate.name,
         len(observed.rows),
         observed.left_out,
-        hybrids.notes,
+        mixed.notes,
         measured.attributions(factors),
     )
 
@@ -119,7 +124,7 @@ def attribute(
 class MixtureValues:
     """Every metric of every mixture, from which shares among any of their factors follow."""
 
-    wanted: tuple[Taken, ...]
+    wanted: tuple[FromCandidate, ...]
     values: dict[Metric, FloatArray]
     """(mixtures, 1 + resamples): the sample itself first."""
     absent: dict[Metric, str]
@@ -172,7 +177,7 @@ def _method(factors: Sequence[str]) -> Method:
 
 
 def _attribution(
-    metric: Metric, factors: Sequence[str], values: dict[Taken, FloatArray]
+    metric: Metric, factors: Sequence[str], values: dict[FromCandidate, FloatArray]
 ) -> Attribution:
     """``values``: (1 + resamples,) of each mixture, the sample itself first."""
     reference, whole = values[frozenset()], values[frozenset(factors)]

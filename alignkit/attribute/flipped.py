@@ -14,12 +14,12 @@ from alignkit.record import FlippedFacts
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
+    from alignkit.place import Column
     from alignkit.plan import Plan
     from alignkit.predict.cells import Predicted
     from alignkit.prepare import Prepared
     from alignkit.prepare.sets import Sets
     from alignkit.progress import Progress
-    from alignkit.record.place import Column
     from alignkit.samples import Samples
 
 NONE_FLIPPED = "no prediction changed"

@@ -1,6 +1,6 @@
 """What every mixture of two paths gives on a set of images, reduced to numbers an image.
 
-The tensors and logits of all hybrids are never held together: images are taken a batch at a time,
+The tensors and logits of all mixtures are never held together: images are taken a batch at a time,
 and of each only its distances, its predicted class and its logit distance are kept.
 """
 
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.arrays import FloatArray
 from alignkit.backends import Session
 from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import NothingCompared
 from alignkit.isolation.shared_images import EVERYTHING, Encoded
 from alignkit.preprocess.isolated import encoded_images, run_isolated, warm_up
-from alignkit.preprocess.stage_mixtures import Hybrids, LeftOut, Taken
+from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, StageMixtures
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Labels, Logits
@@ -27,12 +28,11 @@ if TYPE_CHECKING:
     from alignkit.preprocess import Normalise
     from alignkit.samples import Samples
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-Mixed: TypeAlias = "dict[Taken, Batch] | LeftOut"
+Mixed: TypeAlias = "dict[FromCandidate, Batch] | LeftOut"
 IMAGES = 16
-"""Images whose hybrids are in memory together."""
+"""Images whose mixtures are in memory together."""
 
-Sessions: TypeAlias = Mapping[Taken, Session]
+Sessions: TypeAlias = Mapping[FromCandidate, Session]
 """One model in its runtimes: the runtime factors taken from the candidate → the session that has
 them. ``{frozenset(): s}`` for one runtime; with ``{frozenset({"precision"}): t}`` besides for two.
 All subsets of the runtime factors must be there."""
@@ -42,7 +42,7 @@ All subsets of the runtime factors must be there."""
 class Observed:
     """The mixtures of two paths on the images that all of them could prepare."""
 
-    wanted: tuple[Taken, ...]
+    wanted: tuple[FromCandidate, ...]
     """The second axis of every array below; the reference first."""
     rows: npt.NDArray[np.int64]
     """(images,): which of the samples."""
@@ -59,9 +59,9 @@ class Observed:
 
 def observe(
     samples: Samples,
-    hybrids: Hybrids,
+    mixed: StageMixtures,
     normalise: Normalise,
-    wanted: Sequence[Taken],
+    wanted: Sequence[FromCandidate],
     models: Sequence[Sessions] = (),
     *,
     threads: int = 2,
@@ -72,13 +72,13 @@ def observe(
     ``normalise`` is the reference's; its ``std`` turns differences of tensors back into grey
     levels. Raises `NothingCompared` if no image can be prepared by all mixtures.
     """
-    stages = frozenset(hybrids.factors)
+    stages = frozenset(mixed.factors)
     levels = 255.0 * np.asarray(normalise.std)[:, None, None]
     parts: list[_Part] = []
     left_out: list[tuple[str, str]] = []
     kept: list[int] = []
     all_made = mix_stages(
-        hybrids, {taken & stages for taken in wanted}, encoded_images(samples), threads
+        mixed, {taken & stages for taken in wanted}, encoded_images(samples), threads
     )
     for start in range(0, len(samples), IMAGES):
         made = dict(enumerate(islice(all_made, IMAGES), start))
@@ -106,35 +106,35 @@ def observe(
 
 @dataclass(frozen=True, slots=True)
 class MixStages:
-    """Make the wanted hybrids of each image; a `Work` of `alignkit.isolation`."""
+    """Make the wanted mixtures of each image; a `Work` of `alignkit.isolation`."""
 
-    hybrids: Hybrids
-    wanted: frozenset[Taken]
+    mixtures: StageMixtures
+    wanted: frozenset[FromCandidate]
 
     def warm_up(self, begin: Begin) -> None:
         """Run both paths once."""
-        warm_up(self.hybrids.paths, begin)
+        warm_up(self.mixtures.paths, begin)
 
     def __call__(self, images: Sequence[Encoded], begin: Begin) -> list[Mixed]:
-        """For each image, the tensor of every hybrid, or why some hybrid has none."""
+        """For each image, the tensor of every mixture, or why some mixture has none."""
         made: list[Mixed] = []
         for position, image in enumerate(images):
             begin(position, EVERYTHING)
             lost = [LeftOut(reason) for _, reason in image.lost]
-            made.append(lost[0] if lost else self.hybrids.tensors(image.data, self.wanted))
+            made.append(lost[0] if lost else self.mixtures.tensors(image.data, self.wanted))
         return made
 
 
 def mix_stages(
-    hybrids: Hybrids,
-    wanted: Iterable[Taken],
+    mixtures: StageMixtures,
+    wanted: Iterable[FromCandidate],
     images: Iterable[Encoded],
     threads: int | None = None,
 ) -> Iterator[Mixed]:
-    """Yield each image's tensors by hybrid, or why it is left out."""
-    work = MixStages(hybrids, frozenset(wanted))
+    """Yield each image's tensors by mixture, or why it is left out."""
+    work = MixStages(mixtures, frozenset(wanted))
     # one image a task: its tensors may take ten megabytes
-    parts = run_isolated(work, hybrids.paths, images, processes=threads, images_a_task=1)
+    parts = run_isolated(work, mixtures.paths, images, processes=threads, images_a_task=1)
     for (mixed,) in parts:
         yield mixed
 
@@ -143,9 +143,9 @@ _Part: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64], FloatArray]
 
 
 def _reduced(
-    tensors: Sequence[Mapping[Taken, Batch]],
-    wanted: Sequence[Taken],
-    stages: Taken,
+    tensors: Sequence[Mapping[FromCandidate, Batch]],
+    wanted: Sequence[FromCandidate],
+    stages: FromCandidate,
     models: Sequence[Sessions],
     levels: FloatArray,
 ) -> _Part:
@@ -170,9 +170,9 @@ def _reduced(
 
 
 def _logits(
-    tensors: Sequence[Mapping[Taken, Batch]],
-    wanted: Sequence[Taken],
-    stages: Taken,
+    tensors: Sequence[Mapping[FromCandidate, Batch]],
+    wanted: Sequence[FromCandidate],
+    stages: FromCandidate,
     model: Sessions,
 ) -> list[Logits]:
     """Per mixture; batches of the same arrays in the same runtime are predicted once."""

@@ -1,6 +1,6 @@
 """Attribution of a matrix row: one reference and candidate path, every runtime, every seed at once.
 
-The hybrids of the paths are prepared once for all runtimes and seeds.
+The mixtures of the paths are prepared once for all runtimes and seeds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ from alignkit.backends import Session
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.outcome import Skipped
 from alignkit.plan.attribution import PlannedAttribution
-from alignkit.preprocess.stage_mixtures import Hybrids, Taken, make_hybrids, mixtures
+from alignkit.preprocess.stage_mixtures import (
+    FromCandidate,
+    StageMixtures,
+    make_stage_mixtures,
+    mixtures,
+)
 from alignkit.record import AttributionFacts
 from alignkit.workspace import Workspace
 
@@ -89,47 +94,52 @@ def attribute_runs(
     are all there is. A runtime's rows say what swapping the path and the runtime does together.
     Raises as `alignkit.attribute.attribute` does.
     """
-    hybrids = make_hybrids(reference, candidate)
+    mixed = make_stage_mixtures(reference, candidate)
     runtimes = list(models[0]) if models else []
-    if not hybrids.factors and len(runtimes) < 2:
+    if not mixed.factors and len(runtimes) < 2:
         return attribution_facts(attribute(reference, candidate, samples))
     observed = observe(
         samples,
-        hybrids,
+        mixed,
         reference.normalise,
-        _wanted(hybrids.factors, runtimes[1:]),
+        _wanted(mixed.factors, runtimes[1:]),
         [_sessions(model) for model in models],
         progress=progress,
     )
     values = measure(observed, samples, resamples=resamples, seed=seed)
     whole = PathAttribution(
-        reference.name, candidate.name, len(observed.rows), observed.left_out, hybrids.notes, {}
+        reference.name,
+        candidate.name,
+        len(observed.rows),
+        observed.left_out,
+        mixed.notes,
+        {},
     )
     rows: tuple[AttributionFacts, ...] = ()
-    if hybrids.factors:
+    if mixed.factors:
         inside = attribute_decode(reference, candidate, samples, resamples=resamples)
-        rows = _pixel_rows(whole, values, hybrids, inside)
+        rows = _pixel_rows(whole, values, mixed, inside)
     for runtime in runtimes:
-        rows += _rows(whole, values, hybrids, runtime, runtimes[0])
+        rows += _rows(whole, values, mixed, runtime, runtimes[0])
     return rows
 
 
 def _pixel_rows(
     whole: PathAttribution,
     values: MixtureValues,
-    hybrids: Hybrids,
+    mixed: StageMixtures,
     inside: PathAttribution | Skipped,
 ) -> tuple[AttributionFacts, ...]:
-    pixels: dict[Metric, Attribution] = {"pixels": values.attributions(hybrids.factors)["pixels"]}
+    pixels: dict[Metric, Attribution] = {"pixels": values.attributions(mixed.factors)["pixels"]}
     return attribution_facts(
-        replace(whole, metrics=pixels, notes=(*whole.notes, *_unmixed(hybrids, inside))),
+        replace(whole, metrics=pixels, notes=(*whole.notes, *_unmixed(mixed, inside))),
         inside_decode=inside if isinstance(inside, PathAttribution) else None,
     )
 
 
-def _unmixed(hybrids: Hybrids, inside: PathAttribution | Skipped) -> tuple[str, ...]:
+def _unmixed(mixed: StageMixtures, inside: PathAttribution | Skipped) -> tuple[str, ...]:
     """Why decode is one factor, where it is."""
-    if "decode" not in hybrids.factors or isinstance(inside, PathAttribution):
+    if "decode" not in mixed.factors or isinstance(inside, PathAttribution):
         return ()
     return (f"inside decode: {inside.reason}",)
 
@@ -144,7 +154,7 @@ def _name(runtime: Runtime) -> str:
     return f"{runtime.name} {runtime.precision}"
 
 
-def _wanted(stages: Sequence[str], others: Sequence[Runtime]) -> tuple[Taken, ...]:
+def _wanted(stages: Sequence[str], others: Sequence[Runtime]) -> tuple[FromCandidate, ...]:
     """The mixtures of all runtimes' attributions, each once, the reference first."""
     chosen = [mixtures(stages), *(mixtures((*stages, _name(runtime))) for runtime in others)]
     return tuple(dict.fromkeys(taken for some in chosen for taken in some))
@@ -153,11 +163,11 @@ def _wanted(stages: Sequence[str], others: Sequence[Runtime]) -> tuple[Taken, ..
 def _rows(
     whole: PathAttribution,
     values: MixtureValues,
-    hybrids: Hybrids,
+    mixed: StageMixtures,
     runtime: Runtime,
     base: Runtime,
 ) -> tuple[AttributionFacts, ...]:
-    factors = (*hybrids.factors, _name(runtime)) if runtime != base else hybrids.factors
+    factors = (*mixed.factors, _name(runtime)) if runtime != base else mixed.factors
     if not factors:
         return ()
     found = values.attributions(factors)

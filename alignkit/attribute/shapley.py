@@ -14,20 +14,20 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.preprocess.stage_mixtures import FACTORIAL_LIMIT, Taken, all_mixtures
+from alignkit.preprocess.stage_mixtures import FACTORIAL_LIMIT, FromCandidate, all_mixtures
 
 Values: TypeAlias = npt.NDArray[np.float64]
 """(…): a mixture's value, or its value in each of many resamples."""
 
 
-def shares(factors: Sequence[str], values: Mapping[Taken, Values]) -> dict[str, Values]:
+def shares(factors: Sequence[str], values: Mapping[FromCandidate, Values]) -> dict[str, Values]:
     """Each factor's share, by Shapley where ``values`` holds every subset, else alone."""
     if len(factors) <= FACTORIAL_LIMIT:
         return {factor: shapley(factor, factors, values) for factor in factors}
     return {factor: alone(factor, values) for factor in factors}
 
 
-def shapley(factor: str, factors: Sequence[str], values: Mapping[Taken, Values]) -> Values:
+def shapley(factor: str, factors: Sequence[str], values: Mapping[FromCandidate, Values]) -> Values:
     """A factor's mean marginal contribution over all orders of swapping.
 
     A factor that changes nothing in any mixture gets exactly 0.
@@ -40,12 +40,12 @@ def shapley(factor: str, factors: Sequence[str], values: Mapping[Taken, Values])
     return total / factorial(count)
 
 
-def alone(factor: str, values: Mapping[Taken, Values]) -> Values:
+def alone(factor: str, values: Mapping[FromCandidate, Values]) -> Values:
     """What swapping one factor does while all else is the reference's."""
     return values[frozenset({factor})] - values[frozenset()]
 
 
-def interaction(factors: Sequence[str], values: Mapping[Taken, Values]) -> Values:
+def interaction(factors: Sequence[str], values: Mapping[FromCandidate, Values]) -> Values:
     """What all factors do together less the sum of what each does alone."""
     whole = values[frozenset(factors)] - values[frozenset()]
     return whole - sum((alone(factor, values) for factor in factors), np.zeros(()))

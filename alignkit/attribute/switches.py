@@ -17,7 +17,7 @@ from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.outcome import Skipped
 from alignkit.preprocess.isolated import encoded_images
-from alignkit.preprocess.stage_mixtures import LeftOut, make_hybrids
+from alignkit.preprocess.stage_mixtures import LeftOut, make_stage_mixtures
 
 if TYPE_CHECKING:
     from alignkit.decoders import Decoder
@@ -100,10 +100,10 @@ def _equal(
     """
     if decoder == setting:
         return frozenset(range(len(samples)))
-    hybrids = make_hybrids(replace(path, decode=decoder), replace(path, decode=setting))
+    mixed = make_stage_mixtures(replace(path, decode=decoder), replace(path, decode=setting))
     both = (frozenset[str](), frozenset({"decode"}))
     equal = set()
-    all_made = mix_stages(hybrids, both, encoded_images(samples))
+    all_made = mix_stages(mixed, both, encoded_images(samples))
     for index, (sample, made) in enumerate(zip(samples.ids, all_made, strict=True)):
         if isinstance(made, LeftOut):
             continue

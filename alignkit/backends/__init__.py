@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alignkit.arrays import Logits
-    from alignkit.models.checkpoint import Checkpoint
-    from alignkit.models.engine_source import Source
+    from alignkit.models.checkpoint import Checkpoint, EngineSource
     from alignkit.preprocess import Normalise
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "int8", "served"]
@@ -144,7 +143,7 @@ class Builder(Protocol):
         """
         ...
 
-    def build(self, source: Source, precision: Precision, folder: Path) -> None:
+    def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:
         """Fill the empty ``folder`` with the engine; raises `BackendError` if it cannot be built.
 
         Nothing may be read from an earlier build, so that two builds are independent.

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from alignkit.backends import BACKENDS
 from alignkit.errors import BackendError, MissingDependency
-from alignkit.library_logs import TOOLKIT, quiet
 from alignkit.plugins import UNPROVEN
-from alignkit.torch_settings import missing_device
+from alignkit.torch_settings import TORCH_EXTENSIONS, missing_device, quiet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,7 +128,7 @@ class PipeSession:
         self.pipe = None
 
     def _build(self, normalise: Normalise) -> None:
-        with quiet(TOOLKIT):
+        with quiet(TORCH_EXTENSIONS):
             import torchpipe
 
         options = pipe_options(self.onnx, self.size, self.engine, normalise)

@@ -25,10 +25,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, ValidationError
 
 from alignkit.errors import BaselineError
+from alignkit.place import Place
 from alignkit.preprocess import Preprocess, StageName
 from alignkit.record import Count, Stored
 from alignkit.record.document import refuse_newer
-from alignkit.record.place import Place, Placed
+from alignkit.record.stored import Placed
 from alignkit.workspace import write_atomically
 
 FOLDER = "alignkit.baseline"

@@ -7,9 +7,9 @@ from pathlib import Path
 from alignkit.baseline import Baseline, Head, MetricLine, differing, read_baseline
 from alignkit.baseline.answers import pack
 from alignkit.errors import BaselineError, RecordError
+from alignkit.place import Place
 from alignkit.record import MatrixEntry, RunRecord
 from alignkit.record.document import read_record
-from alignkit.record.place import Place
 
 STAGES_FILE = "stages.jsonl"
 """Beside the record: what the run's stages made of every image, as a baseline holds it."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from alignkit.baseline import Baseline, LineKey, baseline_text, read_baseline
 from alignkit.baseline.approval import LineChange, MetricChange, changes, metric_changes
 from alignkit.errors import ConfigError
+from alignkit.place import Place
 from alignkit.preprocess import STAGES, StageName
-from alignkit.record.place import Place
 from alignkit.workspace import Workspace, write_atomically
 
 

@@ -15,6 +15,7 @@ from alignkit.baseline import Baseline
 from alignkit.baseline.approval import LineChange, MetricChange
 from alignkit.baseline.pending import ChangeGroup
 from alignkit.text.columns import columns
+from alignkit.text.names import place_in_words
 
 KEYS = (
     "a accept · r reject · s skip · A, R, S the same for all that are left · "
@@ -120,9 +121,7 @@ def model_lines(metrics: Sequence[MetricChange], file: Path) -> Iterator[str]:
             f"{name} {_share(old.get(name))} → {_share(new.get(name))}"
             for name in ("top1", "recall.macro")
         ]
-        row, preprocess, backend, precision = change.new.place.names
-        where = f"trained with {row}, served with {preprocess} in {backend} {precision}"
-        yield f"# {where}: predictions changed; {', '.join(told)}"
+        yield f"# {place_in_words(change.new)}: predictions changed; {', '.join(told)}"
     if metrics:
         words = ["alignkit", "baseline", "approve", str(file), "--models", "--reason", "…"]
         yield shlex.join(words)

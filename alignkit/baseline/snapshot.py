@@ -25,7 +25,8 @@ from alignkit.baseline import (
     baseline_environment,
 )
 from alignkit.baseline.golden import GoldenStore, array_sha256
-from alignkit.decoders import Decoded, Outcome
+from alignkit.decoders import Decoded, DecodeOutcome
+from alignkit.place import Place
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
 from alignkit.preprocess.isolated import (
     Started,
@@ -35,7 +36,6 @@ from alignkit.preprocess.isolated import (
     warm_up,
 )
 from alignkit.progress import advancing
-from alignkit.record.place import Place
 from alignkit.samples import Samples
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def _line(
     stage: StageName,
     sha256: str,
     array: Pixels | Batch,
-    outcome: Outcome,
+    outcome: DecodeOutcome,
     source: str,
 ) -> StageLine:
     mean, std = _mean_and_std(array if stage == "normalise" else [array])

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from alignkit.errors import AlignkitError, ExitCode
+
 Files = Annotated[list[Path], typer.Argument(help="Experiment files in YAML.", show_default=False)]
 Overrides = Annotated[
     list[str],
@@ -83,6 +85,16 @@ MaxReportSize = Annotated[
         show_default=False,
     ),
 ]
+
+
+def print_error(error: AlignkitError, file: Path) -> ExitCode:
+    """Print a user's error with its file on stderr, without ending the command.
+
+    Returns the error's exit code.
+    """
+    located = str(error).startswith((str(file), "--set "))
+    print(error if located else f"{file}: {error}", file=sys.stderr)
+    return error.exit_code
 
 
 def open_page(page: Path, *, wanted: bool | None) -> None:

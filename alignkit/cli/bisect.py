@@ -11,7 +11,7 @@ import typer
 
 from alignkit.cli.arguments import Json, Overrides, Quiet, Reports
 from alignkit.errors import ConfigError
-from alignkit.progress import Mode, Progress, advancing, progress_for
+from alignkit.progress import Progress, ProgressMode, advancing, progress_for
 
 if TYPE_CHECKING:
     from alignkit.studies.bisect.cell import BisectInputs
@@ -82,7 +82,7 @@ def bisect(
         list[str],
         typer.Option(metavar="json=PATH", help="Also write the result.", show_default=False),
     ] = [],  # noqa: B006
-    progress: Annotated[Mode, typer.Option(help="auto, plain or none.")] = "auto",
+    progress: Annotated[ProgressMode, typer.Option(help="auto, plain or none.")] = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Find the first layer at which two runtimes of a model, or two graphs, diverge.

@@ -11,7 +11,7 @@ import typer
 
 from alignkit.cli.arguments import Overrides, Quiet
 from alignkit.errors import ConfigError
-from alignkit.progress import Mode, progress_for
+from alignkit.progress import ProgressMode, progress_for
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -87,7 +87,7 @@ def diff(
         float, typer.Option(min=0.1, help="Memory in GiB allowed per image and path.")
     ] = 4.0,
     progress: Annotated[
-        Mode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
+        ProgressMode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
     ] = "auto",
     quiet: Quiet = False,
 ) -> None:

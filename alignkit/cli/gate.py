@@ -10,7 +10,7 @@ import typer
 from alignkit.cli.arguments import Baselines, Form, Open, Out, Overrides, Quiet, Reports, open_page
 from alignkit.cli.gate_calibrate import calibrate
 from alignkit.cli.group import DEFAULT, WithDefault
-from alignkit.progress import Mode, progress_for
+from alignkit.progress import ProgressMode, progress_for
 from alignkit.workspace import Workspace
 
 app = typer.Typer(name="gate", cls=WithDefault, rich_markup_mode=None)
@@ -69,7 +69,7 @@ def gate(
     report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,
     open_: Open = None,
     progress: Annotated[
-        Mode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
+        ProgressMode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
     ] = "auto",
     quiet: Quiet = False,
 ) -> None:

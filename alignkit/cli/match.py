@@ -13,7 +13,7 @@ import typer
 
 from alignkit.cli.arguments import Quiet
 from alignkit.errors import ConfigError
-from alignkit.progress import Mode, Progress, advancing, progress_for
+from alignkit.progress import Progress, ProgressMode, advancing, progress_for
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -83,7 +83,7 @@ def match(
         list[str],
         typer.Option(metavar="json=PATH", help="Also write the result.", show_default=False),
     ] = [],  # noqa: B006
-    progress: Annotated[Mode, typer.Option(help="auto, plain or none.")] = "auto",
+    progress: Annotated[ProgressMode, typer.Option(help="auto, plain or none.")] = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Find the configurations on this machine whose pixels are nearest to a serving stack's."""
@@ -132,11 +132,11 @@ def _target(
     resizers: Sequence[str],
 ) -> tuple[Target, Sequence[int]]:
     from alignkit.match.recorded_target import recorded_target
-    from alignkit.match.target import path_of, path_target
+    from alignkit.match.target import preprocess_of, preprocess_target
 
     if Path(given).is_dir():
         return recorded_target(Path(given), samples, decoders=decoders, resizers=resizers)
-    return path_target(path_of(given, size)), range(len(samples))
+    return preprocess_target(preprocess_of(given, size)), range(len(samples))
 
 
 def _endpoint(
@@ -214,7 +214,7 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
         first_out, reason = found.left_out[0]
         print(f"{len(found.left_out)} images skipped; the first, {first_out}: {reason}")
     if not names:
-        print(f"\npreprocess:\n{_indented(yaml_block(found.paths[0], 'matched'))}")
+        print(f"\npreprocess:\n{_indented(yaml_block(found.preprocesses[0], 'matched'))}")
 
 
 def _table(found: Match, names: Mapping[Configuration, str]) -> Table:

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from alignkit.cli.arguments import Cells, Files, Json, Overrides, Reports
-from alignkit.cli.tell import tell
+from alignkit.cli.arguments import Cells, Files, Json, Overrides, Reports, print_error
 from alignkit.errors import AlignkitError, worst
 from alignkit.progress import duration
 from alignkit.text.columns import columns
 
 if TYPE_CHECKING:
+    from alignkit.place import Place
     from alignkit.plan import Plan
     from alignkit.plan.forecast import Cost, Forecast, Outlook
     from alignkit.plan.memory import Memory
-    from alignkit.record.place import Place
 
 NOT_MEASURED = "not measured yet on this machine"
 
@@ -51,7 +50,7 @@ def plan(
             planned = keyed_plan(load_experiment(file, overrides), workspace, cells=cells)
             planned_files.append((planned, forecast(planned, workspace)))
         except AlignkitError as error:
-            codes.append(tell(error, file))
+            codes.append(print_error(error, file))
     if as_json:
         print(json.dumps([_as_json(*each) for each in planned_files], indent=1))
     elif planned_files:

@@ -23,11 +23,11 @@ from alignkit.cli.arguments import (
     Reports,
     SingleFile,
     open_page,
+    print_error,
 )
 from alignkit.cli.report import tell_left_out
-from alignkit.cli.tell import tell
 from alignkit.errors import AlignkitError, ExitCode, RankError, worst
-from alignkit.progress import Mode, progress_for
+from alignkit.progress import ProgressMode, progress_for
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def run(
     max_report_size: MaxReportSize = "",
     open_: Open = None,
     progress: Annotated[
-        Mode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
+        ProgressMode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
     ] = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -110,7 +110,7 @@ def _loaded(files: list[Path], overrides: list[str]) -> tuple[list[Experiment], 
         try:
             experiments.append(load_experiment(file, overrides))
         except AlignkitError as error:
-            codes.append(tell(error, file))
+            codes.append(print_error(error, file))
     return experiments, codes
 
 
@@ -130,7 +130,7 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
     except RankError:
         raise  # the process group is lost: no other experiment can run
     except AlignkitError as error:
-        return tell(error, experiment.file)
+        return print_error(error, experiment.file)
     except KeyboardInterrupt:
         again = _command(job.context.rank)
         message = f"interrupted; finished work is kept. Continue with:\n  {again}"

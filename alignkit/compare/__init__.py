@@ -1,6 +1,6 @@
 """`drift`: paired differences of two models, or one model under two paths, on the same images.
 
-The pixel side is in `alignkit.compare.pixels`.
+Pixels are compared in `alignkit.compare.pixels`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from alignkit.compare.pixel_diff import PixelDiff, StageDiffs
 from alignkit.compare.pixels import compare_preprocess
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.statistics import change_p, detectable_effect, mcnemar
-from alignkit.compare.totals import Totals, pair_up
+from alignkit.compare.totals import PredictionTotals, pair_up
 from alignkit.record import ClassDrift, Drift, Estimate, StandardError
 
 __all__ = ["PixelDiff", "StageDiffs", "compare_preprocess", "drift"]
 
-UNDEFINED = "no class defines it on both sides"
+_UNDEFINED = "no class defines it on both sides"
 
 
 def drift(
@@ -35,12 +35,12 @@ def drift(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Drift:
-    """Compare predictions pair by pair; one pair a training seed, in the same order on both sides.
+    """Compare predictions pair by pair: one pair per training seed, in one order on both sides.
 
     Differences are fractions; several seeds are averaged. Intervals are 95 % bootstrap intervals:
-    of one seed over images, of several over seeds and images (`alignkit.compare.hierarchy`).
-    Deterministic in ``seed``, which is that of the resampling. Raises `DataError` if the sides do
-    not pair up or the seeds have not the same images, `NothingCompared` if no image is shared.
+    over images for one seed, over seeds and images for several (`alignkit.compare.hierarchy`). The
+    result is deterministic in ``seed``, which seeds the resampling. Raise `DataError` if the sides
+    do not pair up or the seeds have different images, `NothingCompared` if no image is shared.
     """
     pairs = pair_up(reference, candidate)
     first = pairs[0][0]
@@ -58,6 +58,7 @@ def drift(
         errors=errors,
         p_values=_p_values(metrics, errors, len(first), len(pairs), int(changed.sum())),
         classes=_classes(first, means, intervals),
+        # widened by Student's quantile, an interval may leave 0..1
         churn=estimate_from(means["churn"], intervals["churn"].clip(0, 1)),
         mcnemar_p=mcnemar(int((gained < 0).sum()), int((gained > 0).sum())),
         logits=logits,
@@ -66,7 +67,7 @@ def drift(
 
 
 def change_fields(pairs: Sequence[tuple[Predictions, Predictions]]) -> dict[str, Any]:
-    """Fields of `alignkit.record.CellPair` that no resampling decides, over all seeds."""
+    """Compute the fields of `alignkit.record.CellPair` that need no resampling, over all seeds."""
     flipped = reduce(add, (flips(a.labels, a.predicted, b.predicted) for a, b in pairs))
     images = len(pairs[0][0])
     return {
@@ -81,29 +82,30 @@ def change_fields(pairs: Sequence[tuple[Predictions, Predictions]]) -> dict[str,
 def _bootstrap(
     pairs: Sequence[tuple[Predictions, Predictions]], resamples: int, seed: int
 ) -> tuple[dict[str, FloatArray], dict[str, FloatArray], dict[str, Spread]]:
-    """By metric: the mean over seeds (…,), its interval (2, …), and both standard errors (…,)."""
-    totals = Totals(pairs)
+    """Return by metric: mean over seeds (…,), interval (2, …) and both standard errors (…,)."""
+    totals = PredictionTotals(pairs)
     drawn = resampled_counts(totals.members, resamples=resamples, seed=seed)
     counted = np.asarray(totals.members.sum(axis=1), np.float64)
-    observed = {name: each[..., 0] for name, each in totals.differences(counted).items()}
+    observed = {name: values[..., 0] for name, values in totals.differences(counted).items()}
     spreads: dict[str, Spread] = {}
     intervals: dict[str, FloatArray] = {}
     for name, draws in totals.differences(drawn).items():
         intervals[name], spreads[name] = joined_interval(
             draws, observed[name], images=totals.n, seed=seed
         )
-    return {name: each.mean(axis=0) for name, each in observed.items()}, intervals, spreads
+    means = {name: values.mean(axis=0) for name, values in observed.items()}
+    return means, intervals, spreads
 
 
 def _gained(pairs: Sequence[tuple[Predictions, Predictions]]) -> Labels:
-    """(n,): in how many more seeds each image is right than it was."""
+    """Count, (n,), in how many more seeds each image is right with the candidate."""
     right = [(b.predicted == b.labels) * 1 - (a.predicted == a.labels) for a, b in pairs]
     seeds: Labels = np.sum(right, axis=0, dtype=np.int64)
     return seeds
 
 
-def estimate_from(value: FloatArray, interval: FloatArray, reason: str = UNDEFINED) -> Estimate:
-    """One value and its (2,) interval."""
+def estimate_from(value: FloatArray, interval: FloatArray, reason: str = _UNDEFINED) -> Estimate:
+    """Build an estimate of a value and its (2,) interval; NaN becomes ``None`` with ``reason``."""
     if np.isnan(value):
         return Estimate(None, None, None, reason)
     return Estimate(float(value), float(interval[0]), float(interval[1]))
@@ -148,8 +150,7 @@ def _classes(
     }
 
     def estimate(name: str, index: int) -> Estimate:
-        found = means[name][index], intervals[name][:, index]
-        return estimate_from(*found, reasons[name])
+        return estimate_from(means[name][index], intervals[name][:, index], reasons[name])
 
     return tuple(
         ClassDrift(

@@ -1,8 +1,8 @@
-"""The paired bootstrap: images drawn with replacement, the same draws for every side and seed.
+"""Paired bootstrap: images drawn with replacement, with the same draws for every side and seed.
 
 The image is the cluster: a draw takes it with the predictions of all seeds, and the estimate is the
-mean over seeds. A resample is a weight an image, how often it was drawn: Multinomial(n, 1/n). All
-that is compared of n images shares one matrix of weights, made from the seed alone.
+mean over seeds. A resample is a weight for each image, the number of its draws: Multinomial(n,
+1/n). All comparisons of n images share one matrix of weights, made from the seed alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEPT_BYTES = 112 << 20  # one-byte weights kept for the next comparison; more ar
 def resampled_counts(
     members: sparse.csr_matrix, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> FloatArray:
-    """(groups, n) indicators → (groups, resamples): how many members each resample drew.
+    """Count, (groups, resamples), the members (groups, n) that each resample drew.
 
     Float32 counts exactly up to 2²⁴ images.
     """
@@ -33,14 +33,14 @@ def resampled_counts(
 
 
 def indicators(group: Labels, groups: int, weights: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
-    """(n,) group of each image → (groups, n), of the images where ``weights`` is true."""
+    """Mark, (groups, n), the group (n,) of each image where ``weights`` is true."""
     images = np.flatnonzero(weights)
     ones = np.ones(len(images), np.float32)
     return sparse.csr_matrix((ones, (group[images], images)), shape=(groups, len(group)))
 
 
 def resample_weights(n: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.float32]]:
-    """Blocks (n, part) that make up (n, resamples): how often each image was drawn."""
+    """Yield blocks (n, part) of (n, resamples): the number of draws of each image."""
     part = max(1, BLOCK_BYTES // (4 * n))
     if n * resamples <= KEPT_BYTES:
         kept = _kept(n, resamples, seed)
@@ -53,6 +53,7 @@ def resample_weights(n: int, resamples: int, seed: int) -> Iterator[npt.NDArray[
         yield drawn.T.astype(np.float32, order="C")
 
 
+# comparisons that follow each other are of the same images and seed
 @lru_cache(maxsize=1)
 def _kept(n: int, resamples: int, seed: int) -> npt.NDArray[np.uint8]:
     drawn = _draw(np.random.default_rng(seed), n, resamples)
@@ -61,9 +62,9 @@ def _kept(n: int, resamples: int, seed: int) -> npt.NDArray[np.uint8]:
 
 
 def _draw(generator: np.random.Generator, n: int, resamples: int) -> npt.NDArray[np.uint8]:
-    """(resamples, n) counts; one byte is enough, 256 draws of one image do not happen."""
+    """Draw (resamples, n) counts; one byte is enough, as 256 draws of an image do not occur."""
     drawn = np.empty((resamples, n), np.uint8)
     for row in drawn:
-        # the law of Generator.multinomial(n, [1/n] * n), ten times as fast at n = 50,000
+        # same distribution as Generator.multinomial(n, [1/n] * n), ten times as fast at n = 50,000
         row[:] = np.bincount(generator.integers(0, n, n), minlength=n)
     return drawn

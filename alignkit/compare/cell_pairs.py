@@ -1,7 +1,7 @@
-"""Every two cells of a matrix row, compared.
+"""Comparison of every two cells of a matrix row.
 
 The numbers are those of `alignkit.compare.drift` of the two. The same images are drawn for all
-cells, so each cell is resampled once and a pair takes the difference; only churn is of a pair.
+cells, so each cell is resampled once and a pair takes the difference; only churn needs the pair.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from alignkit.compare.totals import pair_up
 from alignkit.errors import NothingCompared
 from alignkit.record import CellPair
 
-Side = dict[str, FloatArray]
-"""Every metric of one cell and seed, (1 + resamples,): as observed, then of each resample."""
+_CellDraws = dict[str, FloatArray]
+"""Every metric of one cell and seed, (1 + resamples,): observed first, then of each resample."""
 
 
 def cell_pairs(
@@ -34,13 +34,14 @@ def cell_pairs(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[tuple[int, int], CellPair]:
-    """(cells, training seeds) of one row → each pair of cells by its places, the earlier first.
+    """Compare (cells, training seeds) of one row; return each pair by its indices, lower first.
 
-    A seed counts where both cells ran (are not ``None``). Pairs without such a seed, or that share
-    no image, are left out; so are other metrics. Raises `DataError` for cells of different labels.
+    A seed counts where both cells ran (are not ``None``). Pairs without such a seed, or without a
+    shared image, are left out; so are other metrics. Raise `DataError` for cells of different
+    labels.
     """
-    sides: dict[tuple[int, int, tuple[str, ...]], Side] = {}
-    found: dict[tuple[int, int], CellPair] = {}
+    sides: dict[tuple[int, int, tuple[str, ...]], _CellDraws] = {}
+    compared: dict[tuple[int, int], CellPair] = {}
     for places in combinations(range(len(cells)), 2):
         both = zip(*(cells[place] for place in places), strict=True)
         ran = [(k, a, b) for k, (a, b) in enumerate(both) if a is not None and b is not None]
@@ -48,20 +49,21 @@ def cell_pairs(
             pairs = pair_up([a for _, a, _ in ran], [b for _, _, b in ran]) if ran else []
         except NothingCompared:
             continue
-        drawn: list[tuple[Side, Side]] = []
+        drawn: list[tuple[_CellDraws, _CellDraws]] = []
         for (k, _, _), pair in zip(ran, pairs, strict=True):
-            for place, each in zip(places, pair, strict=True):
-                if (place, k, each.ids) not in sides:
-                    sides[place, k, each.ids] = _side(each, resamples, seed)
+            for place, cell in zip(places, pair, strict=True):
+                # by ids too: the images that a cell shares depend on its partner
+                if (place, k, cell.ids) not in sides:
+                    sides[place, k, cell.ids] = _side(cell, resamples, seed)
             first, second = (sides[place, k, pair[0].ids] for place in places)
             drawn.append((first, second))
         if pairs:
             changes = {name: np.stack([b[name] - a[name] for a, b in drawn]) for name in metrics}
-            found[places] = _pair(pairs, changes, resamples, seed)
-    return found
+            compared[places] = _pair(pairs, changes, resamples, seed)
+    return compared
 
 
-def _side(cell: Predictions, resamples: int, seed: int) -> Side:
+def _side(cell: Predictions, resamples: int, seed: int) -> _CellDraws:
     size = len(cell.classes)
     everyone = np.ones(len(cell), np.bool_)
     members = sparse.vstack(
@@ -76,7 +78,7 @@ def _side(cell: Predictions, resamples: int, seed: int) -> Side:
 
 
 def _counts(members: sparse.csr_matrix, resamples: int, seed: int) -> FloatArray:
-    """(groups, 1 + resamples): how many members there are, and how many each resample drew."""
+    """Count, (groups, 1 + resamples), all members, then those that each resample drew."""
     observed = np.asarray(members.sum(axis=1), np.float64)
     drawn = resampled_counts(members, resamples=resamples, seed=seed)
     return np.concatenate([observed, drawn], axis=1)
@@ -108,12 +110,13 @@ def _pair(
         **change_fields(pairs),
         metrics=metrics,
         p_values=p_values,
+        # widened by Student's quantile, an interval may leave 0..1
         churn=estimate_from(churn, interval.clip(0, 1)),
     )
 
 
 def _joined(values: FloatArray, images: int, seed: int) -> tuple[FloatArray, FloatArray, Spread]:
-    """(training seeds, 1 + resamples) → the mean over seeds, its interval (2,) and its errors."""
+    """Join (training seeds, 1 + resamples) to the mean over seeds, its interval (2,) and errors."""
     observed = values[:, 0]
     interval, spread = joined_interval(values[:, 1:], observed, images=images, seed=seed)
     return np.asarray(observed.mean()), interval, spread

@@ -1,4 +1,4 @@
-"""How much more, or less, one comparison drifts than another, on the same images and seeds."""
+"""Change from one drift to another, measured on the same images and seeds."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from alignkit.compare.bootstrap import RESAMPLES, resampled_counts
 from alignkit.compare.hierarchy import joined_draws, spread_of
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.statistics import percentile_interval
-from alignkit.compare.totals import Totals, pair_up
+from alignkit.compare.totals import PredictionTotals, pair_up
 from alignkit.errors import DataError
 from alignkit.record import Estimate
 
-Sides = tuple[Sequence[Predictions], Sequence[Predictions]]
-"""Reference and candidate, one of each a seed."""
+ReferenceAndCandidate = tuple[Sequence[Predictions], Sequence[Predictions]]
+"""Predictions of the reference and of the candidate, one for each seed."""
 
 
 def drift_change(
-    before: Sides,
-    after: Sides,
+    before: ReferenceAndCandidate,
+    after: ReferenceAndCandidate,
     metrics: Sequence[str],
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Estimate]:
-    """The drift of ``after`` less that of ``before`` in each metric or ``churn``, as fractions.
+    """Subtract the drift of ``before`` from that of ``after``, for metrics or ``churn``; fractions.
 
-    Paired twice: both are drawn with the same images, and the spread over seeds is that of each
-    seed's own change (`alignkit.compare.hierarchy`), so that what the two have in common cancels.
-    Raises `DataError` if they have not the same seeds or images, `NothingCompared` if no image.
+    The two are paired twice: both are drawn with the same images, and the spread over seeds is that
+    of each seed's own change (`alignkit.compare.hierarchy`), so common noise cancels. Raise
+    `DataError` if seeds or images differ, `NothingCompared` if there is no image.
     """
     earlier, later = pair_up(*before), pair_up(*after)
     if len(earlier) != len(later) or earlier[0][0].ids != later[0][0].ids:
         raise DataError("two drifts are compared on the same images and seeds; evaluate both so")
     counts = [_differences(pairs, resamples, seed) for pairs in (earlier, later)]
-    found = {}
+    changes = {}
     for metric in metrics:
-        (seen, draws), (seen_later, draws_later) = (each[metric] for each in counts)
-        found[metric] = _estimate(
-            seen_later - seen, draws_later - draws, images=len(earlier[0][0]), seed=seed
+        (observed, draws), (observed_later, draws_later) = (each[metric] for each in counts)
+        changes[metric] = _estimate(
+            observed_later - observed, draws_later - draws, images=len(earlier[0][0]), seed=seed
         )
-    return found
+    return changes
 
 
 def _differences(
     pairs: Sequence[tuple[Predictions, Predictions]], resamples: int, seed: int
 ) -> dict[str, tuple[FloatArray, FloatArray]]:
-    """By metric: each seed's drift (seeds,), and its draws (seeds, resamples)."""
-    totals = Totals(pairs)
+    """Return, by metric, each seed's drift (seeds,) and its draws (seeds, resamples)."""
+    totals = PredictionTotals(pairs)
     observed = totals.differences(np.asarray(totals.members.sum(axis=1), np.float64))
     drawn = totals.differences(resampled_counts(totals.members, resamples=resamples, seed=seed))
     return {name: (observed[name][..., 0], drawn[name]) for name in observed}

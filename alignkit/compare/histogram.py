@@ -1,10 +1,10 @@
 """Histograms of absolute differences, in constant memory.
 
-For ``uint8`` there is a bin a level, and the histogram is exact. For ``float32`` a bin is the
-upper half of the difference's bits, rounded up: bin *b* holds the differences above ``edge(b - 1)``
-and up to ``edge(b)``. Edges lie 0.4 to 0.8 % apart at any magnitude, so that differences of 1e-6
-are told apart as well as those of 100. Zero, powers of two and all whole numbers up to 256 are
-edges: shares above such a level are exact, and a percentile is at most 0.8 % too great.
+For ``uint8`` each level has a bin, and the histogram is exact. For ``float32`` a bin is the upper
+half of the difference's bits, rounded up: bin *b* holds the differences above ``edge(b - 1)`` and
+up to ``edge(b)``. Edges lie 0.4 to 0.8 % apart at any magnitude, so differences near 1e-6 are
+resolved as well as those near 100. Zero, powers of two and all whole numbers up to 256 are edges:
+shares above such a level are exact, and a percentile is up to 0.8 % too great.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INFINITE = 32_640  # the bin of infinity and of the greatest finite floats; NaN 
 
 
 def histogram_of(differences: Differences) -> Histogram:
-    """(rows, columns) absolute differences → counts, up to the last bin that is not empty."""
+    """Count (rows, columns) absolute differences by bin, up to the last bin that is not empty."""
     values = differences.ravel()
     return _histogram_of_floats(values) if values.dtype != np.uint8 else _histogram_of_bytes(values)
 
@@ -32,8 +32,8 @@ def histogram_of(differences: Differences) -> Histogram:
 def _histogram_of_bytes(values: Differences) -> Histogram:
     from PIL import Image
 
-    # Four tables in turn: equal neighbours do not wait for each other's count, which makes it more
-    # than twice as fast as cv2.calcHist. The values are looked at, not copied, as RGBA pixels.
+    # Pillow counts RGBA in four tables in turn, so equal neighbours do not wait for each other's
+    # count: more than twice as fast as cv2.calcHist. The values are viewed as RGBA, not copied.
     fours = len(values) // 4
     image = Image.frombuffer("RGBA", (fours, 1), values[: 4 * fours], "raw", "RGBA", 0, 1)
     counts: Histogram = np.array(image.histogram(), np.int64).reshape(4, 256).sum(axis=0)
@@ -47,14 +47,14 @@ def _histogram_of_floats(values: Differences) -> Histogram:
         return np.bincount(bins)
     import cv2
 
-    # takes 16 bits as they are, so that it is nearly twice as fast as numpy.bincount
+    # takes 16 bits without a cast, so it is nearly twice as fast as numpy.bincount
     size = int(bins.max()) + 1
     counts = cv2.calcHist([bins.reshape(1, -1)], [0], None, [size], [0, size])
     return counts.ravel().astype(np.int64)
 
 
 def added(left: Histogram, right: Histogram) -> Histogram:
-    """The histogram of both sets of differences."""
+    """Add the histograms of two sets of differences."""
     shorter, longer = sorted((left, right), key=len)
     total = longer.copy()
     total[: len(shorter)] += shorter
@@ -62,22 +62,23 @@ def added(left: Histogram, right: Histogram) -> Histogram:
 
 
 def bins_of(differences: Differences) -> npt.NDArray[np.uint16]:
-    """The ``float32`` bin of each difference."""
+    """Return the ``float32`` bin of each difference."""
     bits = differences.astype(np.float32).view(np.uint32)
+    # rounds up, so that a bin's edge is its greatest difference
     bits += np.uint32(0xFFFF)
     bits >>= np.uint32(16)
     return bits.astype(np.uint16)
 
 
 def edge(index: int, depth: Depth) -> float:
-    """The greatest difference that a bin holds."""
+    """Return the greatest difference that a bin holds."""
     if depth == "uint8":
         return float(index)
     return float(np.uint32(index << 16).view(np.float32))
 
 
 def widened(counts: Histogram) -> Histogram:
-    """A ``uint8`` histogram as a ``float32`` one, without loss."""
+    """Convert a ``uint8`` histogram to a ``float32`` one, without loss."""
     bins = bins_of(np.arange(len(counts), dtype=np.uint8))
     wide = np.zeros(int(bins[-1]) + 1, np.int64)
     wide[bins] = counts
@@ -85,7 +86,7 @@ def widened(counts: Histogram) -> Histogram:
 
 
 def count_above(counts: Histogram, level: float, depth: Depth) -> int:
-    """How many differences exceed ``level``; for ``float32`` its bin is counted as not above."""
+    """Count the differences above ``level``; for ``float32`` its bin is counted as not above."""
     first = (
         math.floor(level) if depth == "uint8" else int(bins_of(np.asarray([level], np.float32))[0])
     )
@@ -93,9 +94,10 @@ def count_above(counts: Histogram, level: float, depth: Depth) -> int:
 
 
 def percentile_of(counts: Histogram, percent: float, depth: Depth) -> float:
-    """The least edge that ``percent`` % of the differences do not exceed; needs one difference.
+    """Return the least edge that ``percent`` % of the differences do not exceed.
 
-    For ``uint8`` this is ``numpy.percentile(…, method="inverted_cdf")``.
+    There must be one difference or more. For ``uint8`` this is ``numpy.percentile(…,
+    method="inverted_cdf")``.
     """
     cumulative = np.cumsum(counts)
     wanted = max(1, math.ceil(percent / 100 * int(cumulative[-1])))

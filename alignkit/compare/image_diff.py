@@ -1,11 +1,10 @@
 """`ImageDiff`: one image through two preprocessing paths, compared at every stage.
 
-Every stage of either path runs once. What the isolated mode needs besides is computed only where
-it cannot be known from what is there: if the candidate's own input of a stage was measured to equal
-the reference's, its own tap is the answer; if both paths have the same stage with the same options,
-the reference's tap is.
+Every stage of either path runs once. The isolated mode runs a stage again only where the result is
+not known: if the candidate's own input of a stage was measured to equal the reference's, its own
+tap is the result; if both paths have the same stage with the same options, the reference's tap is.
 
-Whether an image is turned belongs to ``orient``, also where a decoder turns by itself: its turn is
+The turn of an image belongs to ``orient``, even where a decoder turns by itself: that turn is
 undone, which is exact, to get the tap of ``decode``.
 """
 
@@ -22,30 +21,31 @@ from alignkit.preprocess.exif import exif_orientation, turn
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Pixels
-    from alignkit.decoders import Outcome
+    from alignkit.decoders import DecodeOutcome
 
-Mode = Literal["isolated", "cumulative"]
-Found: TypeAlias = PixelSums | None
-"""``None``: the shapes differ."""
+ComparisonMode = Literal["isolated", "cumulative"]
+StageAndMode: TypeAlias = tuple[StageName, ComparisonMode]
+MaybeSums: TypeAlias = PixelSums | None
+"""``None`` if the shapes differ."""
 
 DECODED = ("ok", "corrupt")
-"""The outcomes that give pixels."""
+"""Outcomes with pixels."""
 UNTURNED = {6: 8, 8: 6}  # quarter turns undo each other; every other orientation undoes itself
 
 
 @dataclass(frozen=True, slots=True)
 class ImageDiff:
-    """How both decodes of an image ended, and its differences stage by stage."""
+    """Outcomes of an image's two decodes, and its differences stage by stage."""
 
-    reference: Outcome
-    candidate: Outcome
-    found: dict[tuple[StageName, Mode], Found] = field(default_factory=dict)
+    reference: DecodeOutcome
+    candidate: DecodeOutcome
+    sums: dict[StageAndMode, MaybeSums] = field(default_factory=dict)
     """Empty unless both paths decoded the image."""
 
     @property
     def compared(self) -> bool:
-        """Whether both paths decoded it."""
-        return bool(self.found)
+        """Tell whether both paths decoded the image."""
+        return bool(self.sums)
 
 
 def diff_taps(
@@ -59,7 +59,7 @@ def diff_taps(
 ) -> ImageDiff:
     """Compare every stage of two paths on one image; SSIM of the stages named.
 
-    ``left`` is what the reference made of it, ``right`` what the candidate did.
+    ``left`` holds the reference's taps of the image, ``right`` the candidate's.
     """
     outcomes = left.decoded.outcome, right.decoded.outcome
     if not left.pixels or not right.pixels:
@@ -68,12 +68,12 @@ def diff_taps(
         encoded, _Side(reference, with_decode(left, encoded)),
         _Side(candidate, with_decode(right, encoded)),
     )  # fmt: skip
-    return ImageDiff(*outcomes, both.found(ssim=ssim))
+    return ImageDiff(*outcomes, both.sums(ssim=ssim))
 
 
 @dataclass(slots=True)
 class _Side:
-    """A path and what it made of the image; ``normalise`` is added when it is first wanted."""
+    """A path and its taps of the image; that of ``normalise`` is computed on first use."""
 
     path: Preprocess
     taps: dict[StageName, Pixels | Batch]
@@ -96,11 +96,11 @@ class _Both:
     encoded: bytes
     reference: _Side
     candidate: _Side
-    seen: dict[tuple[int, int], Found] = field(default_factory=dict)
-    """Arrays by identity → their sums; a stage that does nothing hands on what it was given."""
+    seen: dict[tuple[int, int], MaybeSums] = field(default_factory=dict)
+    """Arrays by identity → their sums; a stage that does nothing returns its input."""
 
-    def found(self, *, ssim: Collection[StageName]) -> dict[tuple[StageName, Mode], Found]:
-        out: dict[tuple[StageName, Mode], Found] = {}
+    def sums(self, *, ssim: Collection[StageName]) -> dict[StageAndMode, MaybeSums]:
+        out: dict[StageAndMode, MaybeSums] = {}
         same_input = True
         for stage in STAGES:
             same_stage = self.reference.stage(stage) == self.candidate.stage(stage)
@@ -119,27 +119,27 @@ class _Both:
             out[stage, "isolated"], out[stage, "cumulative"] = isolated, cumulative
         return out
 
-    def _isolated(self, stage: StageName) -> Found:
-        """Run the candidate's stage on what the reference's stage was given."""
-        given = self.reference.taps[STAGES[STAGES.index(stage) - 1]]
+    def _isolated(self, stage: StageName) -> MaybeSums:
+        """Run the candidate's stage on the input of the reference's stage."""
+        source = self.reference.taps[STAGES[STAGES.index(stage) - 1]]
         run = self.candidate.stage(stage)
         try:
-            made = run(given, self.encoded) if stage == "orient" else run(given)
+            made = run(source, self.encoded) if stage == "orient" else run(source)
         except ValueError:
             if stage != "crop":
                 raise
             return None  # the reference's pixels are smaller than the candidate's crop
         return _sums(stage, self.reference.tap(stage), made)
 
-    def _cumulative(self, stage: StageName) -> Found:
+    def _cumulative(self, stage: StageName) -> MaybeSums:
         left, right = self.reference.tap(stage), self.candidate.tap(stage)
         key = id(left), id(right)
         if key not in self.seen:
             self.seen[key] = _sums(stage, left, right)
         return self.seen[key]
 
-    def _normalised(self, pixels: Found, *, same_input: bool) -> Found:
-        """Two tensors made by one stage: not made, where what they are made of tells all."""
+    def _normalised(self, pixels: MaybeSums, *, same_input: bool) -> MaybeSums:
+        """Compare two tensors of one stage, without making them if their pixels suffice."""
         if same_input:
             return self._same("normalise")
         left, right = self.reference.taps["colour"], self.candidate.taps["colour"]
@@ -147,31 +147,31 @@ class _Both:
             return normalised_sums(pixels, left, right, self.reference.path.normalise)
         return self._cumulative("normalise")
 
-    def _same(self, stage: StageName) -> Found:
-        """The reference's tap against itself."""
+    def _same(self, stage: StageName) -> MaybeSums:
+        """Compare the reference's tap with itself."""
         tap = self.reference.taps["colour" if stage == "normalise" else stage]
         whole = tap.dtype == "uint8" and stage != "normalise"
         return identical_sums(tap.size, "uint8" if whole else "float32")
 
-    def _equal(self, stage: StageName, found: Found) -> bool:
-        """Whether the next stage is given the same on both sides, in value and in dtype."""
-        if found is None or not found.identical:
+    def _equal(self, stage: StageName, sums: MaybeSums) -> bool:
+        """Tell whether the next stage has the same input on both sides, in value and in dtype."""
+        if sums is None or not sums.identical:
             return False
         if stage == "normalise":
             return True
         return self.reference.taps[stage].dtype == self.candidate.taps[stage].dtype
 
 
-def _sums(stage: StageName, left: Pixels | Batch, right: Pixels | Batch) -> Found:
+def _sums(stage: StageName, left: Pixels | Batch, right: Pixels | Batch) -> MaybeSums:
     if left.shape != right.shape:
         return None
     return pixel_sums(left, right, channels="first" if stage == "normalise" else "last")
 
 
 def with_decode(taps: Taps, encoded: bytes) -> dict[StageName, Pixels | Batch]:
-    """Stage → array; ``decode`` too where the decoder turned the image, with the turn undone."""
-    found: dict[StageName, Pixels | Batch] = dict(taps.pixels)
-    if "decode" not in found and taps.decoded.image is not None:
+    """Map stages to arrays; with ``decode``, the turn undone, if the decoder turned the image."""
+    arrays: dict[StageName, Pixels | Batch] = dict(taps.pixels)
+    if "decode" not in arrays and taps.decoded.image is not None:
         orientation = exif_orientation(encoded)
-        found["decode"] = turn(taps.decoded.image, UNTURNED.get(orientation, orientation))
-    return found
+        arrays["decode"] = turn(taps.decoded.image, UNTURNED.get(orientation, orientation))
+    return arrays

@@ -1,8 +1,8 @@
-"""Per image and stage, how far two paths differ: a Parquet file beside a run's record.
+"""Differences of two paths by image and stage: a Parquet file beside a run's record.
 
-Columns ``id``, ``reference``, ``candidate`` (how the two decodes ended), ``max_<stage>`` and
-``mean_<stage>`` (cumulative; grey levels, of ``normalise`` normalised units), ``ssim`` (of the last
-pixels). Null where the stage could not be compared.
+Its columns are ``id``, ``reference``, ``candidate`` (outcomes of the two decodes), ``max_<stage>``
+and ``mean_<stage>`` (cumulative; in grey levels, for ``normalise`` in normalised units) and
+``ssim`` (of the last pixels). A value is null where the stage could not be compared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LAST = "colour"
 
 @dataclass(frozen=True, eq=False)
 class ImageTable:
-    """The columns of a file; NaN stands for null, in memory only."""
+    """Columns of a file; in memory, NaN is null."""
 
     ids: tuple[str, ...]
     max_abs: dict[str, npt.NDArray[np.float32]]
@@ -37,7 +37,7 @@ class ImageTable:
 
 
 def write_image_table(rows: Sequence[ImageRow], path: Path) -> None:
-    """Write one line an image, in the order given."""
+    """Write one line per image, in the order given."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -60,7 +60,7 @@ def _at(values: tuple[float | None, ...], index: int) -> float | None:
 
 
 def read_image_table(path: Path) -> ImageTable:
-    """Read what `write_image_table` wrote; raises `DataError` for any other file."""
+    """Read a file of `write_image_table`; raise `DataError` for any other file."""
     import numpy as np
     import pyarrow as pa
     from pyarrow import parquet

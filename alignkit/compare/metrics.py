@@ -1,12 +1,12 @@
 """Classification metrics and logit distances: pure array functions.
 
-Counts are kept, ratios derived from them. A ratio without a denominator is undefined and given as
-``None``, never as 0: the *recall* of a class without a sample, the *precision* of a class that is
+Counts are kept, and ratios derived from them. A ratio without a denominator is undefined and is
+``None``, never 0: the *recall* of a class without a sample, the *precision* of a class that is
 never predicted, the *F1* of a class with neither. An undefined class is left out of macro and
 weighted means. All of this is scikit-learn's ``zero_division=numpy.nan`` over all classes.
 
-A model that gives NaN has predicted nothing: `predicted_classes` says ``NO_PREDICTION``, which is
-wrong whatever the label, and a prediction of no class.
+A row of logits with NaN predicts nothing: `predicted_classes` returns ``NO_PREDICTION``, which is
+wrong for every label and a prediction of no class.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from alignkit.arrays import FloatArray, Labels, Logits
 from alignkit.record import LogitDistance
 
 NO_PREDICTION = -1
-AVERAGES = ("macro", "micro", "weighted")
+_AVERAGES = ("macro", "micro", "weighted")
 METRICS = (
     "top1",
-    *(f"{ratio}.{average}" for ratio in ("recall", "precision", "f1") for average in AVERAGES),
+    *(f"{ratio}.{average}" for ratio in ("recall", "precision", "f1") for average in _AVERAGES),
 )
 """The names of `averages`: ``top1``, ``recall.macro``, ``recall.micro``, …"""
 
-ROWS = 4096  # of logits at a time: bounds the float64 copies at 1,000 classes to some 100 MB
+_ROWS = 4096  # of logits at a time: bounds the float64 copies at 1,000 classes to some 100 MB
 
 
 @dataclass(frozen=True, slots=True)
 class ClassCounts:
-    """Confusion counts, one number a class."""
+    """Confusion counts, one number for each class."""
 
     true_positive: tuple[int, ...]
     predicted: tuple[int, ...]
@@ -43,34 +43,34 @@ class ClassCounts:
 
     @property
     def recall(self) -> tuple[float | None, ...]:
-        """Per class; ``None`` for a class without a sample."""
+        """Compute the recall per class; ``None`` for a class without a sample."""
         return _optional(ratio(_floats(self.true_positive), _floats(self.support)))
 
     @property
     def precision(self) -> tuple[float | None, ...]:
-        """Per class; ``None`` for a class that is never predicted."""
+        """Compute the precision per class; ``None`` for a class that is never predicted."""
         return _optional(ratio(_floats(self.true_positive), _floats(self.predicted)))
 
     @property
     def f1(self) -> tuple[float | None, ...]:
-        """Per class; ``None`` for a class without a sample that is never predicted."""
+        """Compute the F1 per class; ``None`` for a class without samples and predictions."""
         total = _floats(self.predicted) + _floats(self.support)
         return _optional(ratio(2 * _floats(self.true_positive), total))
 
     def metrics(self) -> dict[str, float | None]:
-        """Every one of `METRICS`; ``None`` where no class defines it."""
+        """Compute each of `METRICS`; ``None`` where no class defines it."""
         counts = (_floats(each) for each in (self.true_positive, self.predicted, self.support))
         return {name: _optional(value)[0] for name, value in averages(*counts).items()}
 
 
 def predicted_classes(logits: Logits) -> Labels:
-    """(samples, classes) → (samples,): the class of the greatest logit, the first among equals.
+    """Find the class of the greatest logit, first if tied: (samples, classes) → (samples,).
 
-    ``NO_PREDICTION`` for a row that holds NaN; an infinite logit competes like any other.
+    A row with NaN is ``NO_PREDICTION``; an infinite logit competes like any other.
     """
-    found: Labels = np.argmax(logits, axis=1).astype(np.int64)
-    found[np.isnan(logits).any(axis=1)] = NO_PREDICTION
-    return found
+    predicted: Labels = np.argmax(logits, axis=1).astype(np.int64)
+    predicted[np.isnan(logits).any(axis=1)] = NO_PREDICTION
+    return predicted
 
 
 def class_counts(labels: Labels, predicted: Labels, classes: int) -> ClassCounts:
@@ -87,7 +87,7 @@ def class_counts(labels: Labels, predicted: Labels, classes: int) -> ClassCounts
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    """Elementwise quotient; NaN where the denominator is 0."""
+    """Divide elementwise; NaN where the denominator is 0."""
     out = np.full(np.broadcast(numerator, denominator).shape, np.nan)
     np.divide(numerator, denominator, out=out, where=denominator != 0)
     return out
@@ -96,9 +96,9 @@ def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
 def averages(
     true_positive: FloatArray, predicted: FloatArray, support: FloatArray
 ) -> dict[str, FloatArray]:
-    """`METRICS` of counts (classes, …), each (…): one column is one data set, or one resample.
+    """Compute `METRICS`, each (…), of counts (classes, …): a column is a data set or a resample.
 
-    NaN where no class defines a metric.
+    A metric that no class defines is NaN.
     """
     doubled, total = 2 * true_positive, predicted + support
     out = {"top1": ratio(true_positive.sum(axis=0), support.sum(axis=0))}
@@ -107,9 +107,9 @@ def averages(
         ("precision", true_positive, predicted),
         ("f1", doubled, total),
     ):
-        each = ratio(above, below)
-        defined = ~np.isnan(each)
-        filled = np.where(defined, each, 0.0)
+        by_class = ratio(above, below)
+        defined = ~np.isnan(by_class)
+        filled = np.where(defined, by_class, 0.0)
         weights = np.where(defined, support, 0.0)
         out[f"{name}.macro"] = ratio(filled.sum(axis=0), defined.sum(axis=0).astype(np.float64))
         out[f"{name}.micro"] = ratio(above.sum(axis=0), below.sum(axis=0))
@@ -119,7 +119,7 @@ def averages(
 
 @dataclass(frozen=True, slots=True)
 class Flips:
-    """How predicted classes changed from the reference to the candidate, in samples."""
+    """Changes of predicted classes from the reference to the candidate, in samples."""
 
     right_to_wrong: int
     wrong_to_right: int
@@ -144,9 +144,9 @@ def flips(labels: Labels, reference: Labels, candidate: Labels) -> Flips:
     )
 
 
-TOLERANCES = (1e-5, 1e-3, 1e-2)
-TOP = (1, 5)
-QUANTILES = (0.5, 0.99, 0.999)
+_TOLERANCES = (1e-5, 1e-3, 1e-2)
+_TOP = (1, 5)
+_QUANTILES = (0.5, 0.99, 0.999)
 
 
 def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
@@ -157,8 +157,8 @@ def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
     classes = reference.shape[1]
     distances = np.empty(reference.shape, np.float32)
     similar, directed, absolute, compared = 0.0, 0, 0.0, 0
-    inside = dict.fromkeys(TOLERANCES, 0)
-    same_top = {k: 0 for k in TOP if k < classes}
+    inside = dict.fromkeys(_TOLERANCES, 0)
+    same_top = {k: 0 for k in _TOP if k < classes}
     for left, right in _finite_blocks(reference, candidate):
         distance = np.abs(right - left)
         distances[compared : compared + len(left)] = distance
@@ -174,7 +174,8 @@ def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
     if not compared:
         return LogitDistance(None, None, None, "no sample has finite logits on both sides")
     largest = float(distances[:compared].max())
-    quantiles = np.quantile(distances[:compared], QUANTILES, overwrite_input=True).tolist()
+    # in place: the array is large and not used again
+    quantiles = np.quantile(distances[:compared], _QUANTILES, overwrite_input=True).tolist()
     return LogitDistance(
         max_abs=largest,
         mean_abs=absolute / (compared * classes),
@@ -190,7 +191,7 @@ def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
 
 
 def top_classes(logits: FloatArray, k: int) -> npt.NDArray[np.bool_]:
-    """(samples, classes > k) → the same shape, true at the k greatest; of equals, the first."""
+    """Mark the k greatest of (samples, classes > k), the first if tied; same shape."""
     place = logits.shape[1] - k
     least = np.partition(logits, place, axis=1)[:, place : place + 1]
     above, equal = logits > least, logits == least
@@ -200,7 +201,7 @@ def top_classes(logits: FloatArray, k: int) -> npt.NDArray[np.bool_]:
 
 
 def softmax_margin(logits: Logits) -> FloatArray:
-    """(samples, classes ≥ 2) → (samples,): probability of the first class minus the second's."""
+    """Subtract the second-best class's probability from the best: (samples, ≥ 2) → (samples,)."""
     shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
     exponentials = np.exp(shifted)
     probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
@@ -210,8 +211,8 @@ def softmax_margin(logits: Logits) -> FloatArray:
 
 
 def _finite_blocks(reference: Logits, candidate: Logits) -> Iterator[tuple[FloatArray, FloatArray]]:
-    for start in range(0, len(reference), ROWS):
-        left, right = reference[start : start + ROWS], candidate[start : start + ROWS]
+    for start in range(0, len(reference), _ROWS):
+        left, right = reference[start : start + _ROWS], candidate[start : start + _ROWS]
         finite = np.isfinite(left).all(axis=1) & np.isfinite(right).all(axis=1)
         yield left[finite].astype(np.float64), right[finite].astype(np.float64)
 
@@ -229,4 +230,4 @@ def _floats(counts: tuple[int, ...]) -> FloatArray:
 
 
 def _optional(values: FloatArray) -> tuple[float | None, ...]:
-    return tuple(None if np.isnan(each) else float(each) for each in np.atleast_1d(values))
+    return tuple(None if np.isnan(value) else float(value) for value in np.atleast_1d(values))

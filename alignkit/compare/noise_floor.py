@@ -1,4 +1,4 @@
-"""What a new seed alone does to a model; differences of rows must exceed it."""
+"""`NoiseFloor` of a path: differences between seeds alone; differences of rows must exceed it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from alignkit.record import NoiseFloor
 def noise_floor(preprocess: str, trainings: Mapping[int, Predictions]) -> NoiseFloor:
     """Compare the models of several seeds, seed → predictions, on the same images.
 
-    Raises `NothingCompared` for one seed or no image, `DataError` if the images are not the same in
+    Raise `NothingCompared` for one seed or no image, `DataError` if the images are not the same in
     the same order.
     """
     models = list(trainings.values())
@@ -33,7 +33,7 @@ def noise_floor(preprocess: str, trainings: Mapping[int, Predictions]) -> NoiseF
         preprocess=preprocess,
         seeds=tuple(trainings),
         metrics={
-            name: found for name in measured[0] if (found := _range(measured, name)) is not None
+            name: spread for name in measured[0] if (spread := _range(measured, name)) is not None
         },
         churn=sum(churns) / len(churns),
     )
@@ -41,4 +41,5 @@ def noise_floor(preprocess: str, trainings: Mapping[int, Predictions]) -> NoiseF
 
 def _range(measured: Sequence[Mapping[str, float | None]], name: str) -> float | None:
     values = [value for each in measured if (value := each[name]) is not None]
+    # a range over fewer seeds would be too small
     return max(values) - min(values) if len(values) == len(measured) else None

@@ -1,8 +1,8 @@
-"""`PixelDiff`: how far one stage of two preprocessing paths differs, over many images.
+"""`PixelDiff`: the difference of one stage of two preprocessing paths, over many images.
 
-Two modes. *Cumulative* compares the two paths' own taps. *Isolated* compares the reference's tap
-with what the candidate's implementation of that stage makes of the reference's input: it names the
-stage to blame. ``decode`` is given the same bytes, so that its two modes are one.
+There are two modes. *Cumulative* compares the two paths' own taps. *Isolated* compares the
+reference's tap with the output of the candidate's stage on the reference's input: it names the
+stage to blame. The input of ``decode`` is the same bytes, so its two modes are one.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from itertools import product
 from operator import add
 from typing import TYPE_CHECKING
 
-from alignkit.compare.image_diff import DECODED, ImageDiff, Mode
+from alignkit.compare.image_diff import DECODED, ComparisonMode, ImageDiff
 from alignkit.compare.pixel_sums import PixelSums
 from alignkit.preprocess import STAGES, StageName
 
 if TYPE_CHECKING:
-    from alignkit.decoders import Outcome
+    from alignkit.decoders import DecodeOutcome
 
-MODES: tuple[Mode, ...] = ("isolated", "cumulative")
+COMPARISON_MODES: tuple[ComparisonMode, ...] = ("isolated", "cumulative")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class PixelDiff:
     """One stage in one mode, over the images that both paths decoded."""
 
     stage: StageName
-    mode: Mode
+    mode: ComparisonMode
     sums: PixelSums | None = None
-    """In grey levels; of ``normalise`` in normalised units. ``None`` if no image was compared."""
+    """In grey levels; for ``normalise`` in normalised units. ``None`` if no image was compared."""
     shape_mismatches: int = 0
     """Images whose two arrays differ in shape, or whose candidate cannot cut its crop out of the
-    reference's pixels: not compared, but certainly different."""
+    reference's pixels: they are not compared, but certainly different."""
 
     def __add__(self, other: PixelDiff) -> PixelDiff:
         """Join the diffs of two sets of images."""
@@ -45,43 +45,44 @@ class PixelDiff:
 
     @property
     def images(self) -> int:
-        """Images compared."""
+        """Return the number of images compared."""
         return self.sums.images if self.sums else 0
 
     @property
     def psnr(self) -> float | None:
-        """In dB of 255; ``None`` if nothing differs, and for ``normalise``, which has no peak."""
+        """Compute the PSNR in dB of 255; ``None`` without a difference, and for ``normalise``."""
+        # a normalised tensor has no peak
         return self.sums.psnr() if self.sums and self.stage != "normalise" else None
 
     @property
     def differs(self) -> bool:
-        """Whether any image does."""
+        """Tell whether any image differs."""
         return bool(self.shape_mismatches or (self.sums and self.sums.identical < self.sums.images))
 
 
 @dataclass(frozen=True, slots=True)
 class ImageRow:
-    """One image in short: enough to find the worst."""
+    """Summary of one image, enough to find the worst."""
 
     id: str
-    reference: Outcome
-    candidate: Outcome
-    """How the two decodes ended."""
+    reference: DecodeOutcome
+    candidate: DecodeOutcome
+    """Outcomes of the two decodes."""
     max_abs: tuple[float | None, ...]
-    """Cumulative, one a stage of `STAGES`; ``None`` where the stage could not be compared."""
+    """Cumulative, one for each of `STAGES`; ``None`` where the stage could not be compared."""
     mean_abs: tuple[float | None, ...]
     ssim: float | None
-    """Of the pixels that the normalise stage receives."""
+    """SSIM of the pixels that the normalise stage receives."""
 
     @property
     def compared(self) -> bool:
-        """Whether both paths decoded the image."""
+        """Tell whether both paths decoded the image."""
         return self.reference in DECODED and self.candidate in DECODED
 
 
 @dataclass(frozen=True, slots=True)
 class StageDiffs:
-    """Every stage of two paths in both modes."""
+    """Differences of two paths at every stage in both modes."""
 
     reference: str
     candidate: str
@@ -89,46 +90,46 @@ class StageDiffs:
     diffs: tuple[PixelDiff, ...]
     """In the order of `STAGES`, isolated before cumulative."""
     rows: tuple[ImageRow, ...]
-    """In the order of the samples, those that a path could not decode included."""
+    """In the order of the samples, including those that a path could not decode."""
     levels_per_unit: float
-    """Grey levels that one unit of the reference's normalised tensor stands for, mean over R, G, B:
-    only to rank ``normalise`` among the other stages."""
+    """Grey levels in one unit of the reference's normalised tensor, mean over R, G, B; used only to
+    rank ``normalise`` among the other stages."""
 
-    def diff(self, stage: StageName, mode: Mode = "cumulative") -> PixelDiff:
-        """The diff of one stage."""
-        return self.diffs[2 * STAGES.index(stage) + MODES.index(mode)]
+    def diff(self, stage: StageName, mode: ComparisonMode = "cumulative") -> PixelDiff:
+        """Return the diff of one stage."""
+        return self.diffs[2 * STAGES.index(stage) + COMPARISON_MODES.index(mode)]
 
     @property
     def compared(self) -> int:
-        """Images that both paths decoded."""
+        """Count the images that both paths decoded."""
         return sum(row.compared for row in self.rows)
 
     @property
-    def outcomes(self) -> Counter[tuple[Outcome, Outcome]]:
-        """(reference's, candidate's) outcome of the decode → images: the coverage of both."""
+    def outcomes(self) -> Counter[tuple[DecodeOutcome, DecodeOutcome]]:
+        """Count images by (reference's, candidate's) decode outcome: the coverage of both."""
         return Counter((row.reference, row.candidate) for row in self.rows)
 
     @property
     def first_divergence(self) -> StageName | None:
-        """The first stage whose isolated diff is not zero; ``None`` if there is none.
+        """Find the first stage whose isolated diff is not zero; ``None`` if there is none.
 
-        Says nothing of coverage: images that only one path decoded are in ``outcomes``.
+        Coverage does not count: images that only one path decoded are in ``outcomes``.
         """
         return next((diff.stage for diff in self._isolated if diff.differs), None)
 
     @property
     def largest_divergence(self) -> StageName | None:
-        """The stage with the greatest isolated mean absolute difference; ``None`` if all are zero.
+        """Find the stage of the greatest isolated mean absolute difference; ``None`` if all are 0.
 
-        Only compared images count; a stage that gives other shapes is found by
-        ``first_divergence`` and ``shape_mismatches``.
+        Only compared images count; ``first_divergence`` and ``shape_mismatches`` find a stage that
+        changes the shape.
         """
         means = {diff.stage: self._mean_in_levels(diff) for diff in self._isolated}
         stage = max(means, key=means.__getitem__)
         return stage if means[stage] > 0 else None
 
     def worst(self, count: int, stage: StageName = "colour") -> tuple[ImageRow, ...]:
-        """The images with the greatest cumulative mean difference of a stage, worst first."""
+        """List the images with the greatest cumulative mean difference of a stage, worst first."""
         index = STAGES.index(stage)
         compared = [row for row in self.rows if row.mean_abs[index] is not None]
         compared.sort(key=lambda row: row.mean_abs[index] or 0.0, reverse=True)
@@ -144,8 +145,8 @@ class StageDiffs:
 
 
 def row_of(name: str, image: ImageDiff) -> ImageRow:
-    """The row of an image."""
-    sums = [image.found.get((stage, "cumulative")) for stage in STAGES]
+    """Summarise an image as a row."""
+    sums = [image.sums.get((stage, "cumulative")) for stage in STAGES]
     return ImageRow(
         id=name,
         reference=image.reference,
@@ -157,22 +158,22 @@ def row_of(name: str, image: ImageDiff) -> ImageRow:
 
 
 def diffs_of(image: ImageDiff) -> tuple[PixelDiff, ...]:
-    """The diffs of one image alone."""
+    """Return the diffs of one image alone."""
     return tuple(
-        PixelDiff(stage, mode, found, shape_mismatches=int(found is None))
-        for (stage, mode), found in image.found.items()
+        PixelDiff(stage, mode, sums, shape_mismatches=int(sums is None))
+        for (stage, mode), sums in image.sums.items()
     )
 
 
 def joined(parts: Iterable[tuple[PixelDiff, ...]]) -> tuple[PixelDiff, ...]:
-    """Add up diffs stage by stage, in the order given; those of no image are left out.
+    """Add up diffs stage by stage, in the order given; empty ones are left out.
 
-    What several stages share, as those do that hand on what they were given, is added up once.
+    Stages that return their input share its sums, which are added up once.
     """
     some = [part for part in parts if part]
     added: dict[tuple[tuple[int, int], ...], PixelDiff] = {}
     totals = []
-    for place, (stage, mode) in enumerate(product(STAGES, MODES)):
+    for place, (stage, mode) in enumerate(product(STAGES, COMPARISON_MODES)):
         column = [part[place] for part in some]
         key = tuple((id(each.sums), each.shape_mismatches) for each in column)
         if key not in added:

@@ -1,4 +1,4 @@
-"""Pixel comparisons as the record keeps them: `StageDiffs` → `PixelStage`, `CoverageDiff`."""
+"""Pixel comparisons in the types of the record: `StageDiffs` → `PixelStage`, `CoverageDiff`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from alignkit.record import CoverageDiff, PixelStage
 if TYPE_CHECKING:
     from alignkit.compare.pixel_diff import PixelDiff, StageDiffs
 
-LEVELS = (1, 2, 4, 8)
-"""Grey levels whose exceedance the record keeps."""
-EXAMPLES = 20
+_LEVELS = (1, 2, 4, 8)
+"""Grey levels of which the record keeps the share of greater differences."""
+_EXAMPLES = 20
 
 
 def pixel_stages(diffs: StageDiffs) -> tuple[PixelStage, ...]:
-    """Every stage in both modes."""
+    """Convert every stage in both modes."""
     return tuple(
         pixel_stage(diff, reference=diffs.reference, candidate=diffs.candidate)
         for diff in diffs.diffs
@@ -23,7 +23,7 @@ def pixel_stages(diffs: StageDiffs) -> tuple[PixelStage, ...]:
 
 
 def pixel_stage(diff: PixelDiff, *, reference: str, candidate: str) -> PixelStage:
-    """One stage's numbers; a quantity that is not finite or not defined is ``None``."""
+    """Convert one stage; a quantity that is not finite or not defined is ``None``."""
     facts = {
         "reference": reference,
         "candidate": candidate,
@@ -46,7 +46,7 @@ def pixel_stage(diff: PixelDiff, *, reference: str, candidate: str) -> PixelStag
         mean_abs=sums.mean_abs,
         bias=sums.bias,
         share_differing=sums.share_differing,
-        share_above={str(level): sums.share_above(level) or 0.0 for level in LEVELS},
+        share_above={str(level): sums.share_above(level) or 0.0 for level in _LEVELS},
         p99=sums.percentile(99),
         p99_9=sums.percentile(99.9),
         psnr=None if diff.stage == "normalise" else sums.psnr(),
@@ -56,7 +56,7 @@ def pixel_stage(diff: PixelDiff, *, reference: str, candidate: str) -> PixelStag
 
 
 def coverage_diff(diffs: StageDiffs) -> CoverageDiff:
-    """Which images only one of the two paths decodes."""
+    """Count the images that only one of the two paths decodes."""
     from alignkit.compare.image_diff import DECODED
 
     split = [(row.id, row.reference in DECODED, row.candidate in DECODED) for row in diffs.rows]
@@ -67,5 +67,5 @@ def coverage_diff(diffs: StageDiffs) -> CoverageDiff:
         images=len(split),
         only_reference=sum(reference and not candidate for _, reference, candidate in split),
         only_candidate=sum(candidate and not reference for _, reference, candidate in split),
-        examples=tuple(examples[:EXAMPLES]),
+        examples=tuple(examples[:_EXAMPLES]),
     )

@@ -1,16 +1,17 @@
-"""`PixelSums`: what is counted of pairs of images, additive, in constant memory.
+"""`PixelSums`: counts over pairs of images, additive, in constant memory.
 
 One pass keeps a histogram of the absolute differences and a few sums; greatest and mean difference,
-any percentile, shares above a level, PSNR and SSIM follow from them. What follows from nothing is
-``None``.
+any percentile, shares above a level, PSNR and SSIM follow from them, or are ``None`` without any
+value.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,6 @@ from alignkit.compare.histogram import (
     percentile_of,
     widened,
 )
-from alignkit.compare.scratch import Scratch
 from alignkit.compare.ssim import WINDOW
 from alignkit.compare.ssim import ssim as ssim_of
 
@@ -35,8 +35,28 @@ if TYPE_CHECKING:
 Rows: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 EQUAL = np.array([0, 0, 0, 255], np.uint8).view(np.uint32)
 """A pixel without a difference, as OpenCV pads it to four bytes."""
+ChannelAxis = Literal["last", "first"]
+
+
+class Scratch(threading.local):
+    """Reused memory by name: page faults of a fresh array cost more than the work on an image.
+
+    Each thread has its own memory, which grows as needed and is freed as the thread ends.
+    """
+
+    def __init__(self) -> None:
+        self._memory: dict[str, npt.NDArray[np.uint8]] = {}
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Return a C-contiguous array of arbitrary values, valid until the name is used again."""
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        memory = self._memory.get(name)
+        if memory is None or len(memory) < size:
+            memory = self._memory[name] = np.empty(size, np.uint8)
+        return memory[:size].view(dtype).reshape(shape)
+
+
 SCRATCH = Scratch()
-Channels = Literal["last", "first"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -47,7 +67,7 @@ class PixelSums:
     """
 
     depth: Depth
-    """``uint8`` if all images were; else ``float32``."""
+    """``uint8`` if all images are; else ``float32``."""
     histogram: Histogram
     """Absolute differences of values (pixel by channel), see `alignkit.compare.histogram`."""
     images: int = 0
@@ -57,13 +77,13 @@ class PixelSums:
     differing_pixels: int = 0
     """Pixels that differ in any channel."""
     sum_abs: float = 0
-    """An exact integer for ``uint8``; else summed in float64, as the next two."""
+    """An exact integer for ``uint8``; otherwise summed in float64, like the next two."""
     sum_squares: float = 0
     sums: tuple[float, float, float] = (0, 0, 0)
     """Signed, per channel R, G, B."""
     max_abs: float = 0
     non_finite: int = 0
-    """Values of differing images whose difference is NaN or infinite: in no other number."""
+    """Values of differing images whose difference is NaN or infinite; no other number has them."""
     ssim_images: int = 0
     ssim_sum: float = 0
     ssim_least: float = 1
@@ -91,26 +111,26 @@ class PixelSums:
         )
 
     def as_float(self) -> PixelSums:
-        """The same sums over a ``float32`` histogram."""
+        """Return the same sums over a ``float32`` histogram."""
         if self.depth == "float32":
             return self
         return replace(self, depth="float32", histogram=widened(self.histogram))
 
     @property
     def values(self) -> int:
-        """Compared values: three a pixel, less the non-finite ones."""
+        """Count the compared values: three per pixel, minus the non-finite ones."""
         return 3 * self.pixels - self.non_finite
 
     @property
     def mean_abs(self) -> float | None:
-        """Mean absolute difference of values."""
+        """Compute the mean absolute difference of values."""
         return self.sum_abs / self.values if self.values else None
 
     @property
     def bias(self) -> tuple[float, float, float] | None:
-        """Mean signed difference per channel R, G, B.
+        """Compute the mean signed difference per channel R, G, B.
 
-        ``None`` also if some values are not finite, as those are not counted by channel.
+        It is also ``None`` if some values are not finite, as those are not counted by channel.
         """
         if not self.pixels or self.non_finite:
             return None
@@ -119,32 +139,33 @@ class PixelSums:
 
     @property
     def share_differing(self) -> float | None:
-        """Share of pixels that differ in any channel."""
+        """Compute the share of pixels that differ in any channel."""
         return self.differing_pixels / self.pixels if self.pixels else None
 
     def share_above(self, level: float) -> float | None:
-        """Share of values that differ by more than ``level``."""
+        """Compute the share of values that differ by more than ``level``."""
         above = count_above(self.histogram, level, self.depth)
         return above / self.values if self.values else None
 
     def percentile(self, percent: float) -> float | None:
-        """The difference that ``percent`` % of the values do not exceed."""
+        """Find the difference that ``percent`` % of the values do not exceed."""
         if not self.values:
             return None
+        # a bin's edge may lie above the greatest difference
         return min(percentile_of(self.histogram, percent, self.depth), self.max_abs)
 
     @property
     def mse(self) -> float | None:
-        """Mean squared difference of values."""
+        """Compute the mean squared difference of values."""
         return self.sum_squares / self.values if self.values else None
 
     def psnr(self, peak: float = 255) -> float | None:
-        """``10 log10(peak² / mse)`` in dB; ``None`` also if nothing differs, as it is infinite."""
+        """Compute ``10 log10(peak² / mse)`` in dB; ``None`` also where it is infinite."""
         return 10 * math.log10(peak**2 / self.mse) if self.mse else None
 
     @property
     def ssim(self) -> float | None:
-        """Mean over the images it was asked for that have 7 by 7 pixels or more."""
+        """Compute the mean SSIM of the images of 7 by 7 pixels or more that have one."""
         return self.ssim_sum / self.ssim_images if self.ssim_images else None
 
 
@@ -152,11 +173,11 @@ def pixel_sums(
     reference: Pixels | Batch,
     candidate: Pixels | Batch,
     *,
-    channels: Channels = "last",
+    channels: ChannelAxis = "last",
 ) -> PixelSums:
     """Compare two images (h, w, 3), or two tensors (3, h, w) with ``channels="first"``.
 
-    SSIM is added by `with_ssim`. Raises `ValueError` if the shapes differ.
+    `with_ssim` adds the SSIM. Raise `ValueError` if the shapes differ.
     """
     if reference.shape != candidate.shape:
         raise ValueError(f"shapes differ: {reference.shape} and {candidate.shape}")
@@ -168,12 +189,12 @@ def pixel_sums(
 
 
 def identical_sums(values: int, depth: Depth) -> PixelSums:
-    """Those of two equal images of so many values."""
+    """Return the sums of two equal images of ``values`` values."""
     return PixelSums(depth, np.array([values]), images=1, identical=1, pixels=values // 3)
 
 
 def with_ssim(counted: PixelSums, reference: Pixels, candidate: Pixels) -> PixelSums:
-    """The sums of one pair of images in 0..255, and its SSIM if it has 7 by 7 pixels or more."""
+    """Add the SSIM of a pair of images in 0..255 to its sums, from 7 by 7 pixels on."""
     if min(reference.shape[:2]) < WINDOW:
         return counted
     value = 1.0 if counted.identical else ssim_of(reference, candidate)
@@ -181,7 +202,7 @@ def with_ssim(counted: PixelSums, reference: Pixels, candidate: Pixels) -> Pixel
 
 
 def _rows(image: Pixels | Batch, depth: Depth) -> Rows:
-    """Two axes, C-contiguous: OpenCV would take the third for up to 512 channels."""
+    """Join the last two axes, C-contiguous: OpenCV would take the third axis for channels."""
     rows: Rows = np.ascontiguousarray(image, depth).reshape(image.shape[0], -1)
     return rows
 
@@ -189,14 +210,14 @@ def _rows(image: Pixels | Batch, depth: Depth) -> Rows:
 def _equal(left: Rows, right: Rows) -> bool:
     import cv2
 
-    if not np.array_equal(left[0], right[0]):  # as in most that differ: the rest need not be read
+    if not np.array_equal(left[0], right[0]):  # most pairs that differ do so in the first row
         return False
     if left.dtype == np.uint8:
         return cv2.norm(left, right, cv2.NORM_INF) == 0
     return np.array_equal(left, right)
 
 
-def _differing(left: Rows, right: Rows, channels: Channels) -> PixelSums:
+def _differing(left: Rows, right: Rows, channels: ChannelAxis) -> PixelSums:
     import cv2
 
     difference = _difference(left, right)
@@ -205,6 +226,7 @@ def _differing(left: Rows, right: Rows, channels: Channels) -> PixelSums:
     if difference.dtype != np.uint8 and counts[INFINITE:].any():
         finite = np.isfinite(difference)
         lost = int(difference.size - np.count_nonzero(finite))
+        # as zeros they add to no sum; the bin of zero is corrected below
         left, right = np.where(finite, left, 0), np.where(finite, right, 0)
         difference = _difference(left, right)
         counts = histogram_of(difference)
@@ -235,7 +257,7 @@ def _difference(left: Rows, right: Rows) -> Rows:
 
 
 def _magnitude(difference: Rows, counts: Histogram) -> tuple[float, float]:
-    """Sum of the differences and of their squares: whole numbers from an exact histogram."""
+    """Sum the differences and their squares: whole numbers from an exact histogram."""
     import cv2
 
     if difference.dtype != np.uint8:
@@ -244,7 +266,7 @@ def _magnitude(difference: Rows, counts: Histogram) -> tuple[float, float]:
     return int(counts @ levels), int(counts @ levels**2)
 
 
-def _planes(rows: Rows, channels: Channels) -> Sequence[Rows]:
+def _planes(rows: Rows, channels: ChannelAxis) -> Sequence[Rows]:
     import cv2
 
     if channels == "first":
@@ -254,7 +276,7 @@ def _planes(rows: Rows, channels: Channels) -> Sequence[Rows]:
     return planes
 
 
-def _channel_sums(rows: Rows, channels: Channels) -> Sequence[float]:
+def _channel_sums(rows: Rows, channels: ChannelAxis) -> Sequence[float]:
     import cv2
 
     if channels == "first":
@@ -262,7 +284,7 @@ def _channel_sums(rows: Rows, channels: Channels) -> Sequence[float]:
     return cv2.sumElems(rows.reshape(len(rows), -1, 3))[:3]
 
 
-def _differing_pixels(difference: Rows, channels: Channels) -> int:
+def _differing_pixels(difference: Rows, channels: ChannelAxis) -> int:
     import cv2
 
     if difference.dtype == np.uint8 and channels == "last":

@@ -1,4 +1,4 @@
-"""Two paths over many images: `Preprocess`², `Samples` → `StageDiffs`."""
+"""Comparison of two paths over many images: `Samples` → `StageDiffs`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess, StageName
     from alignkit.samples import Samples
 
-Part: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow]]
+_Part: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow]]
 
 
 @dataclass(frozen=True, slots=True)
 class CompareStages:
-    """Compare two paths on each image; a `Work` of `alignkit.isolation`."""
+    """`Work` of `alignkit.isolation` that compares two paths on each image."""
 
     paths: tuple[Preprocess, Preprocess]
     ssim: tuple[StageName, ...]
@@ -39,18 +39,18 @@ class CompareStages:
         """Run both paths once."""
         warm_up(self.paths, begin)
 
-    def __call__(self, images: Sequence[Encoded], begin: Begin) -> Part:
-        """The sums of some images, and a row for each."""
-        found = [self._image(image, partial(begin, place)) for place, image in enumerate(images)]
-        rows = [row_of(image.id, diff) for image, diff in zip(images, found, strict=True)]
-        return joined(map(diffs_of, found)), rows
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> _Part:
+        """Add up the differences of some images, with a row for each."""
+        diffs = [self._image(image, partial(begin, place)) for place, image in enumerate(images)]
+        rows = [row_of(image.id, diff) for image, diff in zip(images, diffs, strict=True)]
+        return joined(map(diffs_of, diffs)), rows
 
     def _image(self, image: Encoded, begin: Started) -> ImageDiff:
         left, right = (taps_of(path, image, n, begin) for n, path in enumerate(self.paths))
-        found = result_or_reason(
+        diff = result_or_reason(
             lambda: diff_taps(*self.paths, image.data, left, right, ssim=self.ssim)
         )
-        return ImageDiff(left.decoded.outcome, "failed") if isinstance(found, str) else found
+        return ImageDiff(left.decoded.outcome, "failed") if isinstance(diff, str) else diff
 
 
 def compare_preprocess(
@@ -65,9 +65,9 @@ def compare_preprocess(
     """Compare every stage of two paths over all samples; results do not depend on ``threads``.
 
     ``threads`` are worker processes, by default one for each CPU this process may use. ``ssim`` is
-    measured on the pixels that the normalise stage receives. ``progress`` is called with (done,
-    total). Memory is constant except for one `ImageRow` an image. Raises `NothingCompared` if there
-    is no image that both paths decode.
+    measured on the pixels that the normalise stage receives. ``progress`` is called with (images
+    done, images). Memory is constant except for one `ImageRow` per image. Raise `NothingCompared`
+    if there is no image that both paths decode.
     """
     work = CompareStages((reference, candidate), ("colour",) if ssim else ())
     diffs, rows = joined(()), list[ImageRow]()

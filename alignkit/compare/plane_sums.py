@@ -1,8 +1,8 @@
-"""`PlaneSums`: differences in Y'CbCr, plane by plane: chroma upsampling moves two of them alone.
+"""`PlaneSums`: differences in Y'CbCr, plane by plane; chroma upsampling changes Cb and Cr alone.
 
-JPEG's own Y'CbCr (JFIF; BT.601, full range) is linear in RGB, so it is the difference of two images
-that is transformed, and nothing is rounded. Additive, in constant memory; what is exact of shares
-and percentiles is told in `alignkit.compare.histogram`.
+JPEG's own Y'CbCr (JFIF; BT.601, full range) is linear in RGB, so the difference of two images is
+transformed, and nothing is rounded. Sums are additive, in constant memory;
+`alignkit.compare.histogram` says which shares and percentiles are exact.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ FROM_RGB = np.array(
     ]
 )
 """ITU-T T.871 (JFIF), 7: rows Y', Cb, Cr; offsets cancel in a difference."""
-Value = TypeVar("Value")
-Three: TypeAlias = tuple[float, float, float]
+_Value = TypeVar("_Value")
+_Three: TypeAlias = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlaneSums:
-    """Sums over pairs of images, one a plane; candidate minus reference, in grey levels."""
+    """Sums over pairs of images by plane; candidate minus reference, in grey levels."""
 
     histograms: tuple[Histogram, Histogram, Histogram]
     """Absolute differences."""
     images: int = 0
     pixels: int = 0
-    """Less those with a value that is not finite: they are in no number."""
-    sums: Three = (0.0, 0.0, 0.0)
+    """Without those with a value that is not finite; no number has them."""
+    sums: _Three = (0.0, 0.0, 0.0)
     """Signed."""
-    sum_abs: Three = (0.0, 0.0, 0.0)
-    sum_squares: Three = (0.0, 0.0, 0.0)
-    max_abs: Three = (0.0, 0.0, 0.0)
+    sum_abs: _Three = (0.0, 0.0, 0.0)
+    sum_squares: _Three = (0.0, 0.0, 0.0)
+    max_abs: _Three = (0.0, 0.0, 0.0)
 
     def __add__(self, other: PlaneSums) -> PlaneSums:
         """Join the sums of two sets of images."""
@@ -60,33 +60,33 @@ class PlaneSums:
         )
 
     def mean_abs(self, plane: int) -> float | None:
-        """Mean absolute difference; this and the next are ``None`` where no pixel was compared."""
+        """Compute the mean absolute difference; ``None`` where no pixel was compared."""
         return self.sum_abs[plane] / self.pixels if self.pixels else None
 
     def bias(self, plane: int) -> float | None:
-        """Mean signed difference."""
+        """Compute the mean signed difference; ``None`` where no pixel was compared."""
         return self.sums[plane] / self.pixels if self.pixels else None
 
     def percentile(self, plane: int, percent: float) -> float | None:
-        """The difference that ``percent`` % of a plane's samples do not exceed, within 0.8 %."""
+        """Find the difference that ``percent`` % of a plane do not exceed, within 0.8 %."""
         if not self.pixels:
             return None
-        found = percentile_of(self.histograms[plane], percent, "float32")
-        return min(found, self.max_abs[plane])
+        return min(percentile_of(self.histograms[plane], percent, "float32"), self.max_abs[plane])
 
     def psnr(self, plane: int) -> float | None:
-        """In dB of 255; ``None`` also if nothing differs."""
+        """Compute the PSNR in dB of 255; ``None`` also if nothing differs."""
         squares = self.sum_squares[plane]
         return 10 * math.log10(255**2 * self.pixels / squares) if squares else None
 
 
 def plane_sums(reference: Pixels, candidate: Pixels) -> PlaneSums:
-    """Compare two RGB images (h, w, 3) in 0..255; raises `ValueError` if the shapes differ."""
+    """Compare two RGB images (h, w, 3) in 0..255; raise `ValueError` if the shapes differ."""
     import cv2
 
     if reference.shape != candidate.shape:
         raise ValueError(f"shapes differ: {reference.shape} and {candidate.shape}")
     gap = np.subtract(candidate, reference, dtype=np.float32)
+    # one sum tells whether any value is not finite
     if not np.isfinite(gap.sum(dtype=np.float64)):
         gap = gap[np.isfinite(gap).all(axis=2)].reshape(1, -1, 3)
     if not gap.size:
@@ -104,11 +104,11 @@ def plane_sums(reference: Pixels, candidate: Pixels) -> PlaneSums:
 
 
 def same_planes(pixels: int) -> PlaneSums:
-    """The sums of two equal images of so many pixels."""
+    """Return the sums of two equal images of ``pixels`` pixels."""
     counts = np.array([pixels])
     return PlaneSums((counts, counts, counts), images=1, pixels=pixels)
 
 
-def _three(values: Iterable[Value]) -> tuple[Value, Value, Value]:
+def _three(values: Iterable[_Value]) -> tuple[_Value, _Value, _Value]:
     first, second, third = values
     return first, second, third

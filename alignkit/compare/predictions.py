@@ -1,4 +1,4 @@
-"""`Predictions`: what one model said of the same images, in a fixed order."""
+"""`Predictions`: one model's logits of labelled images, in a fixed order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from alignkit.arrays import FloatArray, Labels, Logits
 from alignkit.compare.metrics import NO_PREDICTION, ClassCounts, class_counts, predicted_classes
 from alignkit.errors import DataError, NothingCompared
 
-CLASSES = b"classes"  # the metadata key of the Parquet file
+_CLASSES_KEY = b"classes"  # the metadata key of the Parquet file
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,29 +48,27 @@ class Predictions:
 
     @cached_property
     def predicted(self) -> Labels:
-        """(n,) int64: the class of the greatest logit; see
-        `alignkit.compare.metrics.predicted_classes`.
-        """
+        """Return (n,) int64, see `alignkit.compare.metrics.predicted_classes`."""
         return predicted_classes(self.logits)
 
     @property
     def non_finite(self) -> int:
-        """Samples with a NaN or infinite logit."""
+        """Count the samples with a NaN or infinite logit."""
         return int((~np.isfinite(self.logits)).any(axis=1).sum())
 
     def counts(self) -> ClassCounts:
-        """Confusion counts per class."""
+        """Count confusions per class."""
         return class_counts(self.labels, self.predicted, len(self.classes))
 
     def rows(self, indices: Labels) -> Predictions:
-        """Those of the samples at ``indices``, in that order."""
+        """Select the samples at ``indices``, in that order."""
         ids = tuple(self.ids[index] for index in indices)
         return Predictions(ids, self.labels[indices], self.logits[indices], self.classes)
 
     def to_parquet(self, path: Path, **besides: FloatArray) -> None:
-        """Write columns ``id, label, predicted, logit_0, …``; class names lie in the metadata.
+        """Write columns ``id, label, predicted, logit_0, …``; the metadata holds the class names.
 
-        ``besides`` are further columns (n,), null where not finite; `from_parquet` leaves them out.
+        ``besides`` are further columns (n,), null where not finite; `from_parquet` ignores them.
         """
         import pyarrow as pa
         from pyarrow import parquet
@@ -81,12 +79,12 @@ class Predictions:
             columns[f"logit_{index}"] = self.logits[:, index]
         for name, values in besides.items():
             columns[name] = pa.array(values, mask=~np.isfinite(values))
-        table = pa.table(columns).replace_schema_metadata({CLASSES: json.dumps(self.classes)})
+        table = pa.table(columns).replace_schema_metadata({_CLASSES_KEY: json.dumps(self.classes)})
         parquet.write_table(table, path)
 
     @classmethod
     def from_parquet(cls, path: Path) -> Predictions:
-        """Read what `to_parquet` wrote, bit for bit; raises `DataError` for any other file."""
+        """Read a file of `to_parquet`, bit for bit; raise `DataError` for any other file."""
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -94,7 +92,7 @@ class Predictions:
             table = parquet.read_table(path)
         except (pa.ArrowInvalid, OSError) as error:
             raise DataError(f"{path} cannot be read as Parquet ({error})") from error
-        stored = (table.schema.metadata or {}).get(CLASSES)
+        stored = (table.schema.metadata or {}).get(_CLASSES_KEY)
         if stored is None:
             raise DataError(f"{path} holds no predictions: its metadata has no class names")
         classes = tuple(json.loads(stored))
@@ -106,7 +104,7 @@ class Predictions:
 
 
 def class_name(classes: Sequence[str], predicted: int) -> str:
-    """What a model said of an image, in words.
+    """Name the predicted class in words.
 
     >>> class_name(("cat", "truck"), 1), class_name(("cat", "truck"), NO_PREDICTION)
     ('truck', 'no prediction')
@@ -115,9 +113,9 @@ def class_name(classes: Sequence[str], predicted: int) -> str:
 
 
 def aligned(reference: Predictions, candidate: Predictions) -> tuple[Predictions, Predictions]:
-    """Both restricted to the ids they share, in the reference's order.
+    """Restrict both to the ids they share, in the reference's order.
 
-    Raises `NothingCompared` if they share none, `DataError` if classes or labels disagree.
+    Raise `NothingCompared` if they share none, `DataError` if classes or labels disagree.
     """
     if reference.classes != candidate.classes:
         raise DataError("predictions of different classes cannot be compared; evaluate both models "
@@ -136,13 +134,13 @@ def aligned(reference: Predictions, candidate: Predictions) -> tuple[Predictions
 
 
 def mean_metrics(seeds: Sequence[Predictions]) -> dict[str, float | None]:
-    """`alignkit.compare.metrics.METRICS`, each the mean over seeds; ``None`` where a seed defines
-    none.
+    """Average each of `alignkit.compare.metrics.METRICS` over seeds.
 
-    Empty without a seed.
+    A metric that a seed does not define is ``None``. Without a seed the result is empty.
     """
-    found = [each.counts().metrics() for each in seeds]
-    return {name: _mean([each[name] for each in found]) for name in (found[0] if found else ())}
+    metrics = [each.counts().metrics() for each in seeds]
+    names = metrics[0] if metrics else ()
+    return {name: _mean([each[name] for each in metrics]) for name in names}
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -153,5 +151,5 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def _restricted(reference: Predictions, candidate: Predictions) -> tuple[Predictions, Predictions]:
     place = {name: index for index, name in enumerate(candidate.ids)}
     kept = [index for index, name in enumerate(reference.ids) if name in place]
-    found = [place[reference.ids[index]] for index in kept]
-    return reference.rows(np.asarray(kept, np.int64)), candidate.rows(np.asarray(found, np.int64))
+    theirs = [place[reference.ids[index]] for index in kept]
+    return reference.rows(np.asarray(kept, np.int64)), candidate.rows(np.asarray(theirs, np.int64))

@@ -1,7 +1,8 @@
 """Structural similarity of two images (Wang et al., IEEE TIP 13(4), 2004, eq. 13).
 
-As scikit-image's defaults have it: uniform 7 by 7 window, sample covariance, ``data_range=255``,
-mean over channels and over the pixels whose window lies inside the image; equal within 1e-6.
+It follows scikit-image's defaults: uniform 7 by 7 window, sample covariance, ``data_range=255``,
+mean over channels and over the pixels whose window lies inside the image. It equals scikit-image
+within 1e-6.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ STRIP = 64  # rows at a time: the intermediates then stay in the cache, which ha
 
 
 def ssim(reference: Pixels, candidate: Pixels) -> float:
-    """Mean SSIM of two (h, w, 3) images in 0..255; raises `ValueError` if a side is under 7."""
+    """Compute the mean SSIM of two (h, w, 3) images in 0..255.
+
+    Raise `ValueError` if a side is under 7.
+    """
     height, width = reference.shape[0] - 2 * MARGIN, reference.shape[1] - 2 * MARGIN
     if height < 1 or width < 1:
         raise ValueError(f"SSIM needs 7 by 7 pixels, the image has {reference.shape[:2]}")
@@ -39,10 +43,10 @@ def ssim(reference: Pixels, candidate: Pixels) -> float:
 
 
 def _similarity(reference: Pixels, candidate: Pixels) -> float:
-    """Sum of the SSIM map, from the local means of a, a - b, a·b and (a - b)².
+    """Sum the SSIM map, computed from the local means of a, a - b, a·b and (a - b)².
 
-    In place, on whole strips: arrays without gaps are four times as fast as their inner part, so
-    the margin is computed too and left out at the end.
+    It works in place on whole strips: arrays without gaps are four times as fast as their inner
+    part, so the margin is computed too and left out at the end.
     """
     import cv2
 
@@ -57,7 +61,7 @@ def _similarity(reference: Pixels, candidate: Pixels) -> float:
     spread = _local_mean(a)
     mean_b = np.subtract(mean_a, mean_gap, out=b)
     mean_gap *= mean_gap
-    spread -= mean_gap  # the variance of a - b: what var(a) + var(b) exceeds 2 cov(a, b) by
+    spread -= mean_gap  # the variance of a - b, which is var(a) + var(b) - 2 cov(a, b)
     mean_ab -= np.multiply(mean_a, mean_b, out=a)  # cov(a, b)
     mean_a += MIDDLE
     mean_b += MIDDLE

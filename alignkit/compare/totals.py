@@ -1,4 +1,4 @@
-"""Counts behind every difference of two sides, so that a resample is one matrix product."""
+"""Counts behind every difference of two models, so that a resample is one matrix product."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from alignkit.errors import DataError
 def pair_up(
     reference: Sequence[Predictions], candidate: Sequence[Predictions]
 ) -> list[tuple[Predictions, Predictions]]:
-    """One pair a seed, restricted to the images that both sides predicted.
+    """Pair the predictions by seed, restricted to the images that both sides predicted.
 
-    Raises `DataError` if the sides do not pair up or the seeds have not the same images,
+    Raise `DataError` if the sides do not pair up or the seeds have different images,
     `NothingCompared` if no image is shared.
     """
     if not reference or len(reference) != len(candidate):
@@ -33,7 +33,7 @@ def pair_up(
     return pairs
 
 
-class Totals:
+class PredictionTotals:
     """Counts of every pair as groups of images, so that a resample is one matrix product."""
 
     def __init__(self, pairs: Sequence[tuple[Predictions, Predictions]]) -> None:
@@ -43,23 +43,26 @@ class Totals:
         parts = [indicators(first.labels, self.size, everyone)]
         for side in (each for pair in pairs for each in pair):
             parts.append(indicators(side.labels, self.size, side.predicted == side.labels))
+            # NO_PREDICTION (-1) is a prediction of no class
             parts.append(indicators(side.predicted, self.size, side.predicted >= 0))
         one = np.zeros(self.n, np.int64)
         parts += [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]
         self.members = sparse.vstack(parts, format="csr")
 
     def differences(self, counts: FloatArray) -> dict[str, FloatArray]:
-        """(groups, draws) → per seed, every metric and ``churn`` (seeds, draws); per class,
-        ``recall`` and ``precision`` (seeds, classes, draws).
+        """Compute all differences from counts (groups, draws).
+
+        Every metric and ``churn`` are (seeds, draws); ``recall`` and ``precision`` by class are
+        (seeds, classes, draws).
         """
         support, split = counts[: self.size], self.size * (1 + 4 * self.seeds)
         sides = counts[self.size : split].reshape(self.seeds, 2, 2, self.size, -1)
-        found: dict[str, list[FloatArray]] = {}
+        by_seed: dict[str, list[FloatArray]] = {}
         for before, after in sides:
             old = _ratios(before[0], before[1], support)
             for name, value in _ratios(after[0], after[1], support).items():
-                found.setdefault(name, []).append(value - old[name])
-        stacked = {name: np.stack(each) for name, each in found.items()}
+                by_seed.setdefault(name, []).append(value - old[name])
+        stacked = {name: np.stack(values) for name, values in by_seed.items()}
         return stacked | {"churn": counts[split:] / self.n}
 
 

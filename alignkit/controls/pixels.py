@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from alignkit.outcome import Measured, attempt
+from alignkit.outcome import Measured, capture
 from alignkit.preprocess import Colour, Preprocess
 from alignkit.record import Control
 from alignkit.samples import Samples
@@ -32,7 +32,7 @@ def attempted(name: str, check: Callable[[], tuple[Control, ...]]) -> tuple[Cont
 
     So the record of the run is written all the same.
     """
-    ended = attempt(check)
+    ended = capture(check)
     if isinstance(ended, Measured):
         return ended.value
     return (

@@ -1,11 +1,11 @@
 """Data sets: labelled encoded images, as a training and an evaluation `Samples`.
 
-The contract every data set keeps, and the conformance tests check:
+The contract that every data set keeps and the conformance tests check:
 
 - a frozen dataclass; its fields are its options; the same options and files give the same samples
   in the same order on every machine;
 - ``training()`` and ``evaluation()`` share ``classes`` and no sample;
-- files of the user's are read, never written, moved or deleted;
+- the user's files are read, never written, moved or deleted;
 - ``fingerprint()`` changes if any byte or label does, and is quick, so that `plan` can call it;
   ``training().fingerprint`` is ``fingerprint("train")``, known without making the samples.
 """
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
 
 class Dataset(Protocol):
-    """A frozen dataclass; its fields are its options."""
+    """Data set plugin: a frozen dataclass whose fields are its options."""
 
     def training(self) -> Samples:
-        """The samples models are trained on."""
+        """Return the samples on which models are trained."""
         ...
 
     def evaluation(self) -> Samples:
-        """The samples every path and backend is evaluated on."""
+        """Return the samples on which every path and backend is evaluated."""
         ...
 
     def counts(self) -> tuple[int, int]:
-        """How many samples the two have, without making or reading them."""
+        """Count the samples of both splits, without making or reading them."""
         ...
 
     def fingerprint(self, split: Split | None = None) -> str:
-        """SHA-256 hex over the content that a split, or both, consist of."""
+        """Compute the SHA-256 hex over the content of one split, or of both."""
         ...
 
     def version(self) -> str:
-        """What besides the options the samples depend on, in words."""
+        """Describe in words the dependencies of the samples besides the options."""
         ...
 
     def notes(self) -> Iterable[str]:
-        """What is no error but should be known of the data; shown in the report."""
+        """Return remarks on the data that are no errors; the report shows them."""
         ...
 
 

@@ -1,46 +1,60 @@
-"""What data sets keep between runs: images made here, hashes of the user's files.
+"""Cache of the data sets: images made here, and hashes of the user's files.
 
-It lies in the user's cache folder, or where ``ALIGNKIT_CACHE_DIR`` says, and may be deleted at any
-time: everything in it can be made again.
+It lies in the user's cache folder, or in ``ALIGNKIT_CACHE_DIR``, and may be deleted at any time:
+everything in it can be made again.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
-from alignkit.errors import WorkspaceError
+from alignkit.datasets.files import unreadable
+from alignkit.errors import DataError, WorkspaceError
+from alignkit.workspace import file_sha256, write_atomically
 
 logger = logging.getLogger(__name__)
 
+SETTLED_SECONDS = 2.0
+"""Age from which a file's hash is kept: a younger file may change again within one tick of its file
+system's clock."""
+
+Stamp: TypeAlias = tuple[int, int, int]
+"""Size, mtime and ctime in nanoseconds; a kept hash is used only if they are unchanged."""
+
 
 def cache_root() -> Path:
-    """The folder that holds everything; it need not exist yet."""
+    """Return the cache folder; it need not exist yet."""
     import platformdirs
 
     return Path(os.environ.get("ALIGNKIT_CACHE_DIR") or platformdirs.user_cache_dir("alignkit"))
 
 
 def made_once(folder: Path, *, damage: Callable[[Path], str], make: Callable[[Path], None]) -> Path:
-    """Give ``folder``, filled by ``make`` if it is absent or ``damage`` names a fault in it.
+    """Return ``folder``, filled by ``make`` if it is absent or ``damage`` names a fault in it.
 
-    It appears whole or not at all, however the process ends; of several processes one makes it and
-    the others wait. Raises `WorkspaceError` if the cache cannot be written.
+    It appears whole or not at all, however the process ends. If several processes need it, one
+    makes it and the others wait. Raise `WorkspaceError` if the cache cannot be written.
     """
     if folder.exists() and not damage(folder):
         return folder
     with _locked(folder):
         if folder.exists():
-            if not (fault := damage(folder)):  # made meanwhile by the process that held the lock
+            if not (fault := damage(folder)):  # the process that held the lock has made it
                 return folder
             logger.warning("%s is damaged (%s) and is made again", folder, fault)
-        for leftover in folder.parent.glob(f".{folder.name}-*"):  # of makers that were killed
+        for leftover in folder.parent.glob(f".{folder.name}-*"):  # of processes that were killed
             shutil.rmtree(leftover)
+        # beside the folder, so that the rename stays within one file system
         making = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         make(making / "new")
         if folder.exists():
@@ -70,3 +84,63 @@ def explained_cache() -> Iterator[None]:
             f"cannot write the cache {cache_root()} ({error.strerror}); set ALIGNKIT_CACHE_DIR to "
             "a folder that can be written and has space"
         ) from error
+
+
+def content_hashes(root: Path, names: Sequence[str]) -> list[str]:
+    """Return the SHA-256 hex of each file's content; unchanged files are not read again.
+
+    Raise `DataError` for a file that cannot be read.
+    """
+    root = root.resolve()
+    kept = cache_root() / "hashes" / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.json"
+    known = _known_hashes(kept)
+    stamps = {name: _stamp(root / name) for name in names}
+    stale = [name for name in names if known.get(name, (None, ""))[0] != stamps[name]]
+    if not stale:
+        return [known[name][1] for name in names]
+    fresh = dict(zip(stale, _hashed(root, stale), strict=True))
+    # a younger file may change again and keep its time stamp
+    settled = time.time_ns() - int(SETTLED_SECONDS * 1e9)
+    keep = {name: (stamps[name], each) for name, each in fresh.items() if stamps[name][2] < settled}
+    _keep_hashes(kept, known | keep)
+    return [fresh.get(name) or known[name][1] for name in names]
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise DataError(unreadable(path, error)) from error
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _hashed(root: Path, names: Sequence[str]) -> list[str]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    def hashed(name: str) -> str:
+        try:
+            return file_sha256(root / name)
+        except OSError as error:
+            raise DataError(unreadable(root / name, error)) from error
+
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(hashed, names))
+
+
+def _known_hashes(kept: Path) -> dict[str, tuple[Stamp, str]]:
+    if not kept.exists():
+        return {}
+    try:
+        stored = json.loads(kept.read_text())
+        return {name: ((size, m, c), digest) for name, (size, m, c, digest) in stored.items()}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        logger.warning("%s is damaged (%s); every file is hashed again", kept, error)
+        return {}
+
+
+def _keep_hashes(kept: Path, known: dict[str, tuple[Stamp, str]]) -> None:
+    content = {name: (*stamp, digest) for name, (stamp, digest) in known.items()}
+    try:
+        write_atomically(kept, json.dumps(content))
+    except WorkspaceError:
+        logger.warning("hashes cannot be kept in %s; every file is hashed each time", kept.parent)

@@ -1,10 +1,10 @@
-"""One image of `digits-on-photos`: a handwritten digit that inverts the photograph it lies on.
+"""One image of `digits-on-photos`: a handwritten digit that inverts the photograph below it.
 
 The recipe is MNIST-M's (Ganin et al., *Domain-Adversarial Training of Neural Networks*, 2016): the
 absolute difference of photograph and digit. Sharp strokes and sensor noise, finer than a network's
-input resolves, make the images sensitive to how they are made smaller.
+input resolves, make the images sensitive to the resize.
 
-Everything follows from (seed, split, index): an image does not depend on how many there are.
+Everything follows from (seed, split, index): an image does not depend on the number of images.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
-CLASSES = 10
+_CLASSES = 10
 TRAIN_SHARE = 0.6
-"""Share of each class's handwritten digits that training images are composed of."""
+"""Share of each class's handwritten digits that is used for training images."""
 SIDE = (96, 192)
 """Least and greatest side of an image, in pixels."""
 QUALITY = (60, 90)
 """Least and greatest JPEG quality."""
 ZOOM = (2.0, 5.0)
-"""How much the patch of the photograph is enlarged."""
+"""Least and greatest enlargement of the patch of the photograph."""
 NOISE = 8.0
 """Standard deviation of the noise, in grey levels."""
 THICKNESS = (0.6, 0.4)
@@ -50,7 +50,7 @@ class Sources:
 
 @cache
 def sources() -> Sources:
-    """Load digits and photographs."""
+    """Load the digits and photographs."""
     import numpy as np
     from sklearn.datasets import load_digits, load_sample_images
 
@@ -61,15 +61,16 @@ def sources() -> Sources:
 
 @cache
 def digits_of(split: Literal["train", "eval"], seed: int) -> tuple[tuple[int, ...], ...]:
-    """For each class the digits a split may use, as indices into `Sources.digits`, shuffled.
+    """List, for each class, the shuffled indices into `Sources.digits` that a split may use.
 
     The two splits share none.
     """
     import numpy as np
 
+    # a stream of its own: images draw from [seed, 0 or 1, index]
     random = np.random.default_rng([seed, 2])
     pools = []
-    for label in range(CLASSES):
+    for label in range(_CLASSES):
         shuffled = random.permutation(np.flatnonzero(sources().labels == label))
         cut = round(len(shuffled) * TRAIN_SHARE)
         chosen = shuffled[:cut] if split == "train" else shuffled[cut:]
@@ -78,14 +79,14 @@ def digits_of(split: Literal["train", "eval"], seed: int) -> tuple[tuple[int, ..
 
 
 def compose(split: Literal["train", "eval"], index: int, seed: int) -> bytes:
-    """The JPEG file (4:2:0) of one image; its class is ``index % 10``."""
+    """Compose one image as a JPEG file (4:2:0); its class is ``index % 10``."""
     import numpy as np
     from PIL import Image
 
     random = np.random.default_rng([seed, split == "eval", index])
     height, width = (int(side) for side in random.integers(SIDE[0], SIDE[1] + 1, 2))
-    pool = digits_of(split, seed)[index % CLASSES]
-    digit = sources().digits[pool[index // CLASSES % len(pool)]]
+    pool = digits_of(split, seed)[index % _CLASSES]
+    digit = sources().digits[pool[index // _CLASSES % len(pool)]]
     photo = _patch(random, split, height, width)
     photo += NOISE * random.standard_normal((height, width, 1), np.float32)
     ink = 255 * random.uniform(0.9, 1.0) * _stroke(random, digit, height, width)
@@ -98,7 +99,7 @@ def compose(split: Literal["train", "eval"], index: int, seed: int) -> bytes:
 
 
 def _patch(random: np.random.Generator, split: str, height: int, width: int) -> Floats:
-    """An enlarged piece of a photograph: left half for training, right for evaluation."""
+    """Enlarge a random piece of a photograph: left half for training, right for evaluation."""
     import numpy as np
     from PIL import Image
 
@@ -118,7 +119,7 @@ def _patch(random: np.random.Generator, split: str, height: int, width: int) -> 
 
 
 def _stroke(random: np.random.Generator, digit: Floats, height: int, width: int) -> Floats:
-    """Coverage 0..1 of each pixel by the digit, turned, sheared, moved and thickened at random."""
+    """Compute each pixel's coverage, 0..1, by the digit, turned, sheared, moved and thickened."""
     import numpy as np
     from PIL import Image
 

@@ -1,8 +1,8 @@
 """`DigitsOnPhotos`: the data set that needs no download.
 
-Real handwriting (scikit-learn's 1,797 digits) on real photographs (its two), made on this machine
-as JPEG files of 96..192 px, 4:2:0, quality 60..90, and kept in the user's cache. The handwritten
-digits and the regions of the photographs that the two splits use are disjoint.
+It puts real handwriting (scikit-learn's 1,797 digits) on real photographs (its two), as JPEG files
+of 96..192 px, 4:2:0, quality 60..90, made on this machine and kept in the user's cache. The two
+splits use disjoint handwritten digits and disjoint regions of the photographs.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from alignkit.workspace import content_key, file_sha256
 if TYPE_CHECKING:
     from alignkit.samples import Samples, Split
 
-CLASSES = tuple("0123456789")
-LIBRARIES = ("scikit-learn", "numpy", "pillow")
-"""Distributions the bytes of the images depend on."""
+_CLASSES = tuple("0123456789")
+_LIBRARIES = ("scikit-learn", "numpy", "pillow")
+"""Distributions that decide the bytes of the images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +39,25 @@ class DigitsOnPhotos:
 
     def __post_init__(self) -> None:
         for name, count in (("train", self.train), ("eval", self.eval)):
-            if not len(CLASSES) <= count <= 1_000_000:
-                raise ConfigError(f"{name}: {count} images; from 10 (one a class) to 1,000,000")
+            if not len(_CLASSES) <= count <= 1_000_000:
+                raise ConfigError(f"{name}: {count} images; from 10 (one per class) to 1,000,000")
         if self.seed < 0:
             raise ConfigError(f"seed: {self.seed}; 0 or more")
 
     def training(self) -> Samples:
-        """The training images, made first if they are not in the cache."""
+        """Return the training images; make them first if they are not in the cache."""
         return self._samples("train")
 
     def evaluation(self) -> Samples:
-        """The evaluation images, made first if they are not in the cache."""
+        """Return the evaluation images; make them first if they are not in the cache."""
         return self._samples("eval")
 
     def counts(self) -> tuple[int, int]:
-        """``(train, eval)``."""
+        """Return ``(train, eval)``."""
         return self.train, self.eval
 
     def fingerprint(self, split: Split | None = None) -> str:
-        """SHA-256 hex over what the images follow from: options, code, libraries' versions."""
+        """Compute the SHA-256 hex over the options, the code and the libraries' versions."""
         if split is None:
             return content_key([self.fingerprint("train"), self.fingerprint("eval")])
         return content_key(
@@ -71,11 +71,11 @@ class DigitsOnPhotos:
         )
 
     def version(self) -> str:
-        """``scikit-learn 1.8.0, numpy 2.4.1, pillow 12.0.0``."""
-        return ", ".join(Plugin("", distributions=(name,)).version() for name in LIBRARIES)
+        """Return ``scikit-learn 1.8.0, numpy 2.4.1, pillow 12.0.0``."""
+        return ", ".join(Plugin("", distributions=(name,)).version() for name in _LIBRARIES)
 
     def notes(self) -> tuple[str, ...]:
-        """Nothing that should be known besides."""
+        """Return no remarks."""
         return ()
 
     def _count(self, split: Split) -> int:
@@ -91,12 +91,12 @@ class DigitsOnPhotos:
             make=partial(_make, split=split, count=self._count(split), seed=self.seed),
         )
         ids = tuple(f"{split}/{_file(index)}" for index in range(self._count(split)))
-        labels = tuple(index % len(CLASSES) for index in range(len(ids)))
-        return Samples(ids, labels, CLASSES, partial(_read, folder), fingerprint)
+        labels = tuple(index % len(_CLASSES) for index in range(len(ids)))
+        return Samples(ids, labels, _CLASSES, partial(_read, folder), fingerprint)
 
 
 def _file(index: int) -> str:
-    return f"{CLASSES[index % len(CLASSES)]}/{index:06d}.jpg"
+    return f"{_CLASSES[index % len(_CLASSES)]}/{index:06d}.jpg"
 
 
 def _read(folder: Path, index: int) -> bytes:
@@ -112,7 +112,7 @@ def _make(folder: Path, *, split: Split, count: int, seed: int) -> None:
     from alignkit.datasets.digit_photo import compose
 
     with explained_cache():
-        for name in CLASSES:
+        for name in _CLASSES:
             (folder / name).mkdir(parents=True)
         for index in range(count):
             (folder / _file(index)).write_bytes(compose(split, index, seed))
@@ -121,7 +121,7 @@ def _make(folder: Path, *, split: Split, count: int, seed: int) -> None:
 
 
 def _damage(folder: Path) -> str:
-    """What is wrong with a cached set; empty if every file is as it was written."""
+    """Describe the damage to a cached set; empty if every file is as it was written."""
     try:
         hashes = json.loads((folder / "index.json").read_text())
         for index, expected in enumerate(hashes):

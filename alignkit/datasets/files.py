@@ -1,4 +1,4 @@
-"""The user's image files: which there are, and which to take. They are read, never written."""
+"""The user's image files: found, chosen and read, never written."""
 
 from __future__ import annotations
 
@@ -9,35 +9,20 @@ from pathlib import Path
 
 from alignkit.errors import DataError
 
-SUFFIXES = frozenset(
-    {
-        *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".dib", ".tga"),
-        *(
-            ".tif",
-            ".tiff",
-            ".ppm",
-            ".pgm",
-            ".pbm",
-            ".pnm",
-            ".jp2",
-            ".j2k",
-            ".avif",
-            ".heic",
-            ".heif",
-        ),
-    }
-)
-"""A file with one of these, in any case, is an image; whether it can be decoded is the decoders'
-business."""
+_SUFFIXES = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".dib", ".tga", ".tif",
+     ".tiff", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".avif", ".heic", ".heif"}
+)  # fmt: skip
+"""Suffixes of image files, in any case; the decoders decide whether a file can be decoded."""
 
 
 def image_files(folder: Path) -> list[str]:
-    """Paths of all images below a folder, relative to it, with ``/``, sorted.
+    """List the paths of all images below a folder, relative to it, with ``/``, sorted.
 
-    Links are followed, hidden files and folders are not entered. Raises `DataError` for a folder
-    that cannot be listed.
+    Links are followed; hidden files and folders are left out. Raise `DataError` for a folder that
+    cannot be listed.
     """
-    found: list[str] = []
+    images: list[str] = []
     entered: set[tuple[int, int]] = set()
 
     def refuse(error: OSError) -> None:
@@ -45,26 +30,27 @@ def image_files(folder: Path) -> list[str]:
 
     for path, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
         status = os.stat(path)  # noqa: PTH116 - a Path for each folder would cost more than the walk
-        if (status.st_dev, status.st_ino) in entered:  # a link to a folder around it
+        if (status.st_dev, status.st_ino) in entered:  # a link to a folder that contains it
             folders.clear()
             continue
         entered.add((status.st_dev, status.st_ino))
+        # os.walk enters the folders that remain in this list, in its order
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         below = os.path.relpath(path, folder).replace(os.sep, "/")
         prefix = "" if below == "." else f"{below}/"
-        found += [prefix + name for name in files if is_image(name)]
-    for name in found:
+        images += [prefix + name for name in files if is_image(name)]
+    for name in images:
         check_name(name, folder)
-    return sorted(found)
+    return sorted(images)
 
 
 def is_image(name: str) -> bool:
-    """Whether a file's name says that it is an image."""
-    return not name.startswith(".") and os.path.splitext(name)[1].lower() in SUFFIXES  # noqa: PTH122
+    """Tell whether a file's name is that of an image."""
+    return not name.startswith(".") and os.path.splitext(name)[1].lower() in _SUFFIXES  # noqa: PTH122
 
 
 def check_name(name: str, folder: Path) -> None:
-    """Raise `DataError` for a name that no report could show."""
+    """Raise `DataError` for a name that is not UTF-8: no report could show it."""
     try:
         name.encode()
     except UnicodeEncodeError as error:
@@ -72,16 +58,16 @@ def check_name(name: str, folder: Path) -> None:
 
 
 def choose(names: Iterable[str], count: int, seed: int) -> set[str]:
-    """``count`` of the names, by the order of their hashes.
+    """Choose ``count`` of the names by the order of their hashes.
 
-    The same on every machine, and nearly the same after a name is added or removed.
+    The choice is the same on every machine, and nearly the same after a name is added or removed.
     """
     ordered = sorted(names, key=lambda name: hashlib.sha256(f"{seed}/{name}".encode()).digest())
     return set(ordered[:count])
 
 
 def read_image(root: Path, name: str) -> bytes:
-    """The bytes of a file; raises `DataError` if it cannot be read."""
+    """Return the bytes of a file; raise `DataError` if it cannot be read."""
     try:
         return (root / name).read_bytes()
     except OSError as error:
@@ -89,7 +75,7 @@ def read_image(root: Path, name: str) -> bytes:
 
 
 def unreadable(path: Path, error: OSError) -> str:
-    """What to say of a file that cannot be read."""
+    """Explain why a file cannot be read."""
     if path.is_symlink() and not path.exists():
         return f"cannot read {path}: a link to {path.readlink()}, which is not there; remove it"
     return f"cannot read {path}: {error.strerror}; make it readable or remove it"

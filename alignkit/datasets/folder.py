@@ -1,4 +1,4 @@
-"""`Folder`: the user's own labelled images, a folder for each class.
+"""`Folder`: the user's own labelled images, with a folder for each class.
 
 Either ``ROOT/train/<class>/…`` and ``ROOT/eval/<class>/…`` (or ``val``, ``validation``, ``test``),
 or ``ROOT/<class>/…`` divided here by a seed; nothing is moved or written.
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alignkit.datasets.cache import content_hashes
 from alignkit.datasets.files import read_image
-from alignkit.datasets.hashes import content_hashes
 from alignkit.datasets.layout import (
     Labelled,
     divide,
@@ -39,13 +39,13 @@ class Folder:
     root: Path
     train_dir: str = "train"
     eval_dir: str = ""
-    """By default the first there is of ``eval``, ``val``, ``validation``, ``test``."""
+    """By default the first that exists of ``eval``, ``val``, ``validation``, ``test``."""
     eval_share: float = 0.25
-    """Share of each class that evaluates, where ``root`` holds the class folders themselves."""
+    """Share of each class for evaluation, where ``root`` holds the class folders itself."""
     seed: int = 0
-    """Of the division, and of what ``limit`` takes."""
+    """Seed of the division, and of the choice by ``limit``."""
     limit: int | None = None
-    """At most this many images of each split, spread evenly over the classes."""
+    """Greatest number of images of each split, spread evenly over the classes."""
 
     def __post_init__(self) -> None:
         if not 0 < self.eval_share < 1:
@@ -54,20 +54,20 @@ class Folder:
             raise ConfigError(f"limit: {self.limit}; 1 or more, or none")
 
     def training(self) -> Samples:
-        """The images of the training folder, or of the larger part."""
+        """Return the images of the training folder, or of the larger part."""
         return self._samples("train")
 
     def evaluation(self) -> Samples:
-        """The images of the evaluation folder, or of the smaller part."""
+        """Return the images of the evaluation folder, or of the smaller part."""
         return self._samples("eval")
 
     def counts(self) -> tuple[int, int]:
-        """Images of the two splits; lists folders, reads no file."""
+        """Count the images of the two splits; lists folders, reads no file."""
         splits = self._splits()
         return len(names_of(splits["train"])), len(names_of(splits["eval"]))
 
     def fingerprint(self, split: Split | None = None) -> str:
-        """SHA-256 hex over paths, labels and contents; unchanged files are not read again."""
+        """Compute the SHA-256 hex over paths, labels and contents; reread only changed files."""
         splits = self._splits()
         if split is None:
             return content_key(
@@ -76,11 +76,11 @@ class Folder:
         return _content_key(self._root, splits[split])
 
     def version(self) -> str:
-        """Nothing but the files decides."""
+        """Say that the files alone decide the samples."""
         return "the files as they are"
 
     def notes(self) -> Iterator[str]:
-        """What is no error but should be known: content in both splits, images of no class."""
+        """Name content that is in both splits, and images that lie in no class folder."""
         splits = self._splits()
         train, evaluation = names_of(splits["train"]), names_of(splits["eval"])
         hashes = content_hashes(self._root, train + evaluation)
@@ -114,7 +114,7 @@ class Folder:
 
 
 def labelled_samples(root: Path, labelled: Labelled) -> Samples:
-    """The images of ``labelled``, class by class."""
+    """Return the images of ``labelled`` as samples, class by class."""
     from alignkit.samples import Samples
 
     names = tuple(names_of(labelled))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
+from alignkit.datasets.cache import content_hashes
 from alignkit.datasets.files import choose, image_files, read_image
-from alignkit.datasets.hashes import content_hashes
 from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.workspace import content_key
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 class Images:
     """Every image of a folder and the folders in it, or the files named, or a list of both.
 
-    A file that is named is taken whatever its suffix.
+    A named file is taken whatever its suffix.
     """
 
     labelled: ClassVar[bool] = False
 
     root: Path | tuple[Path, ...]
     limit: int | None = None
-    """At most this many, chosen by ``seed``."""
+    """Greatest number of images, chosen by ``seed``."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -37,13 +37,13 @@ class Images:
             raise ConfigError(f"limit: {self.limit}; 1 or more, or none")
 
     def training(self) -> NoReturn:
-        """Raises `DataError`: nothing can be learnt from images without labels."""
+        """Raise `DataError`: images without labels cannot train a model."""
         raise DataError("'images' has no labels to train on; use 'folder' with class folders")
 
     def evaluation(self) -> Samples:
-        """The images in sorted order, each once; their ids are paths below what all have in common.
+        """Return each image once, in sorted order, with its path below their common folder as id.
 
-        Raises `NothingCompared` if there is none, `DataError` if one cannot be read.
+        Raise `NothingCompared` if there is none, `DataError` if one cannot be read.
         """
         from alignkit.samples import Samples
 
@@ -57,35 +57,35 @@ class Images:
         )
 
     def counts(self) -> tuple[int, int]:
-        """``(0, images)``."""
+        """Return ``(0, images)``."""
         return 0, len(self._found()[1])
 
     def fingerprint(self, split: Split | None = None) -> str:
-        """SHA-256 hex over names and contents; unchanged files are not read again."""
+        """Compute the SHA-256 hex over names and contents; unchanged files are not read again."""
         if split == "train":
             self.training()
         return _content_key(*self._found())
 
     def version(self) -> str:
-        """Nothing but the files decides."""
+        """Say that the files alone decide the samples."""
         return "the files as they are"
 
     def notes(self) -> tuple[str, ...]:
-        """Nothing that should be known besides."""
+        """Return no remarks."""
         return ()
 
     def _found(self) -> tuple[Path, tuple[str, ...]]:
-        """The folder that holds all images, and their paths below it."""
-        given = (self.root,) if isinstance(self.root, Path) else self.root
-        if len(given) == 1 and given[0].expanduser().is_dir():
-            folder = given[0].expanduser()
+        """Return the folder that holds all images, and their paths below it."""
+        roots = (self.root,) if isinstance(self.root, Path) else self.root
+        if len(roots) == 1 and roots[0].expanduser().is_dir():
+            folder = roots[0].expanduser()
             names = image_files(folder)
         else:
-            files = sorted({file for each in given for file in _files(each.expanduser())})
+            files = sorted({file for root in roots for file in _files(root.expanduser())})
             folder = Path(os.path.commonpath([file.parent for file in files])) if files else Path()
             names = [file.relative_to(folder).as_posix() for file in files]
         if not names:
-            raise NothingCompared(f"no images in {', '.join(str(each) for each in given)}")
+            raise NothingCompared(f"no images in {', '.join(str(root) for root in roots)}")
         if self.limit is not None:
             names = sorted(choose(names, self.limit, self.seed))
         return folder, tuple(names)
@@ -95,10 +95,10 @@ def _content_key(folder: Path, names: tuple[str, ...]) -> str:
     return content_key([names, content_hashes(folder, names)])
 
 
-def _files(given: Path) -> list[Path]:
-    path = Path(os.path.abspath(given))  # noqa: PTH100 - resolve() would rename links
+def _files(root: Path) -> list[Path]:
+    path = Path(os.path.abspath(root))  # noqa: PTH100 - resolve() would rename links
     if path.is_dir():
         return [path / name for name in image_files(path)]
     if not path.exists():
-        raise DataError(f"{given} does not exist; name a folder or an image")
+        raise DataError(f"{root} does not exist; name a folder or an image")
     return [path]

@@ -1,4 +1,4 @@
-"""How a user's folders say which image is of which class and split."""
+"""Class and split of each image, as the user's folders give them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from alignkit.errors import DataError
 if TYPE_CHECKING:
     from alignkit.samples import Split
 
-EVAL_DIRS = ("eval", "val", "validation", "test")
+_EVAL_DIRS = ("eval", "val", "validation", "test")
 Labelled: TypeAlias = dict[str, list[str]]
 """Class → paths of its images, relative to the data set's root, sorted."""
 
 
 def split_dirs(root: Path, train_dir: str, eval_dir: str) -> dict[Split, str] | None:
-    """The folders of the two splits below ``root``; ``None`` if it holds the class folders itself.
+    """Find the folders of the two splits below ``root``; ``None`` if it holds the class folders.
 
-    Raises `DataError` if only one of the two is there.
+    Raise `DataError` if only one of the two is there.
     """
     if not root.is_dir():
         kind = "is not a folder" if root.exists() else "does not exist"
         raise DataError(f"{root} {kind}; name the folder that holds the images")
-    evals = [name for name in ((eval_dir,) if eval_dir else EVAL_DIRS) if (root / name).is_dir()]
+    evals = [name for name in ((eval_dir,) if eval_dir else _EVAL_DIRS) if (root / name).is_dir()]
     wanted = f"{eval_dir}/" if eval_dir else "eval/, val/, validation/ or test/"
     if (root / train_dir).is_dir():
         if evals:
@@ -34,21 +34,22 @@ def split_dirs(root: Path, train_dir: str, eval_dir: str) -> dict[Split, str] | 
             f"{root} has {train_dir}/ but no {wanted}; name it with 'eval_dir', or give "
             f"{root / train_dir} as 'root' to have it divided"
         )
+    # evaluation folders alone are a data set without its training half, and not classes
     named = train_dir != "train" or eval_dir
-    if named or (evals and {path.name for path in _folders(root)} <= {*EVAL_DIRS}):
+    if named or (evals and {path.name for path in _folders(root)} <= {*_EVAL_DIRS}):
         raise DataError(f"{root} has no {train_dir}/; name the training folder with 'train_dir'")
     return None
 
 
 def has_classes(root: Path) -> bool:
-    """Whether the folders below ``root`` can be classes."""
+    """Tell whether the folders below ``root`` can be classes."""
     return len(_folders(root)) > 1
 
 
 def images_by_class(root: Path, directory: str = "") -> Labelled:
-    """The images of every class folder in ``root/directory``.
+    """List the images of every class folder in ``root/directory``.
 
-    Raises `DataError` if there is no class folder, only one, or one without images.
+    Raise `DataError` if there is no class folder, only one, or one without images.
     """
     parent = root / directory
     prefix = f"{directory}/" if directory else ""
@@ -59,12 +60,12 @@ def images_by_class(root: Path, directory: str = "") -> Labelled:
         )
     if len(names) == 1:
         raise DataError(f"{parent} has one class only, {names[0]}; a classifier needs two")
-    found = {
+    images = {
         name: [f"{prefix}{name}/{file}" for file in image_files(parent / name)] for name in names
     }
-    if empty := [name for name, files in found.items() if not files]:
+    if empty := [name for name, files in images.items() if not files]:
         raise DataError(f"no images in {listed(empty)} of {parent}; add some or remove the folder")
-    return found
+    return images
 
 
 def same_classes(train: Labelled, evaluation: Labelled, dirs: dict[Split, str]) -> None:
@@ -81,11 +82,12 @@ def same_classes(train: Labelled, evaluation: Labelled, dirs: dict[Split, str]) 
 
 
 def divide(whole: Labelled, share: float, seed: int) -> dict[Split, Labelled]:
-    """Split each class by a seed, at least one image to each side."""
+    """Split each class by a seed, with at least one image on each side."""
     if few := [name for name, files in whole.items() if len(files) < 2]:
         raise DataError(f"{listed(few)}: one image only, which cannot be in both splits; add some")
     divided: dict[Split, Labelled] = {"train": {}, "eval": {}}
     for name, files in whole.items():
+        # every class must be both trained and evaluated
         count = min(max(round(len(files) * share), 1), len(files) - 1)
         chosen = choose(files, count, seed)
         divided["train"][name] = [file for file in files if file not in chosen]
@@ -94,13 +96,14 @@ def divide(whole: Labelled, share: float, seed: int) -> dict[Split, Labelled]:
 
 
 def limited(whole: Labelled, limit: int | None, seed: int) -> Labelled:
-    """At most ``limit`` images, as evenly over the classes as they last."""
+    """Take up to ``limit`` images, spread over the classes as evenly as their sizes allow."""
     if limit is None:
         return whole
     if limit < len(whole):
         raise DataError(
             f"limit: {limit} images cannot cover {len(whole)} classes; at least one each"
         )
+    # smallest classes first, so that the larger ones share what a small one cannot fill
     left, shares = limit, {}
     for place, name in enumerate(sorted(whole, key=lambda each: (len(whole[each]), each))):
         shares[name] = min(len(whole[name]), left // (len(whole) - place))
@@ -110,17 +113,17 @@ def limited(whole: Labelled, limit: int | None, seed: int) -> Labelled:
 
 
 def names_of(labelled: Labelled) -> list[str]:
-    """The samples in order: class by class."""
+    """List the samples in order: class by class."""
     return [name for label in sorted(labelled) for name in labelled[label]]
 
 
 def labels_of(labelled: Labelled) -> list[int]:
-    """Their labels, in the same order."""
+    """List the labels of the samples in the order of `names_of`."""
     return [index for index, label in enumerate(sorted(labelled)) for _ in labelled[label]]
 
 
 def strays(root: Path, directories: Iterable[str]) -> Iterator[str]:
-    """What to say of images that lie beside the class folders, and belong to none."""
+    """Report images that lie beside the class folders and belong to none."""
     for directory in directories:
         folder = root / directory
         count = sum(is_image(path.name) and path.is_file() for path in folder.iterdir())
@@ -130,7 +133,7 @@ def strays(root: Path, directories: Iterable[str]) -> Iterator[str]:
 
 
 def listed(names: list[str]) -> str:
-    """``a, b, c and 4 more``."""
+    """Return ``a, b, c and 4 more``: the first five names."""
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return f"{', '.join(names[:5])}{more}"
 

@@ -1,24 +1,27 @@
 """Decoders: encoded bytes → `Image`.
 
-The contract every decoder keeps, and the conformance tests check:
+The contract that every decoder keeps and the conformance tests check:
 
 - accepts ``bytes`` of one encoded image; keeps no reference to them; may be called from threads;
 - returns `Decoded`: RGB, ``uint8``, (height, width, 3), freshly owned, C-contiguous;
 - never turns an image by its EXIF orientation, unless the library cannot do otherwise; then its
   class says ``orients = True`` and `Preprocess` leaves the orient stage to it;
-- never raises for bad bytes: a file it decoded with damage is ``corrupt`` (pixels given), one it
+- never raises for bad bytes: a file it decoded with damage is ``corrupt`` (with pixels), one it
   could not decode is ``failed``, one of a kind it does not handle is ``unsupported``;
-- never hands the bytes to another library. What the label says is what ran;
-- the module docstring says what it does with EXIF, grey, CMYK, 16-bit, alpha, ICC, progressive and
-  truncated files; docs/preprocessing.md has it as a table, and a test measures every cell that can
-  be measured here.
+- never hands the bytes to another library: the label names the code that ran;
+- describes in its module docstring how it treats EXIF, grey, CMYK, 16-bit, alpha, ICC, progressive
+  and truncated files; docs/preprocessing.md has this as a table, and a test measures every entry
+  that can be measured on a CPU.
 
 Two decoders count as the same when they return equal bytes for every valid file.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from alignkit.plugins import Plugin
@@ -26,35 +29,36 @@ from alignkit.plugins import Plugin
 if TYPE_CHECKING:
     from alignkit.arrays import Image
 
-Outcome = Literal["ok", "corrupt", "failed", "unsupported"]
+DecodeOutcome = Literal["ok", "corrupt", "failed", "unsupported"]
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """How one decode ended."""
+    """Outcome of one decode, with the image if there is one."""
 
-    outcome: Outcome
+    outcome: DecodeOutcome
     image: Image | None = None
-    """Given for ``ok`` and ``corrupt``; ``None`` for ``failed`` and ``unsupported``."""
+    """Present for ``ok`` and ``corrupt``; ``None`` for ``failed`` and ``unsupported``."""
     reason: str = ""
     """The library's own words, where the outcome is not ``ok``."""
 
 
 class Decoder(Protocol):
-    """A frozen dataclass; its fields are its options."""
+    """Decoder plugin: a frozen dataclass whose fields are its options."""
 
     orients: ClassVar[bool]
-    """Whether the library turns images by their EXIF orientation and cannot be told not to."""
+    """Whether the library turns images by their EXIF orientation and has no switch for it."""
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode one image; never raises for bad bytes."""
         ...
 
     def version(self) -> str:
-        """The library, its version and its codec's, as they really run."""
+        """Return the library, its version and its codec's, as they really run."""
         ...
 
 
+# one wheel for each CUDA version: the first installed one counts
 NVIMGCODEC = ("nvidia-nvimgcodec-cu13", "nvidia-nvimgcodec-cu12")
 DALI = ("nvidia-dali-cuda130", "nvidia-dali-cuda120")
 
@@ -145,3 +149,16 @@ DECODERS = {
         summary="nvImageCodec on CUDA or the JPEG engine: nvJPEG, smooth chroma by default",
     ),
 }
+
+
+@cache
+def embedded_version(binary: str, pattern: str) -> str:
+    """Return the first group of ``pattern`` in the bytes of a shared library; empty if absent.
+
+    For libraries that have no call for the version of the codec inside them.
+
+    >>> embedded_version(__file__, "^no such (text)$")
+    ''
+    """
+    match = re.search(pattern.encode(), Path(binary).read_bytes())
+    return match.group(1).decode() if match else ""

@@ -8,11 +8,11 @@ On the CPU (``dali``):
   rounded, so up to one level above the high byte; alpha: dropped; palette: looked up; ICC profile:
   ignored.
 - progressive JPEG: the same pixels as a baseline file of the same coefficients.
-- truncated files: ``failed``. ``corrupt`` never: warnings stay inside DALI.
+- truncated files: ``failed``. Never ``corrupt``: warnings stay inside DALI.
 
 On the GPU (``dali-gpu``, DALI's ``mixed``): nvJPEG, which by DALI's default repeats chroma samples.
-What DALI cannot decode on the GPU it decodes on the CPU without saying so; that is the stack as it
-is served. **Not yet run on hardware.**
+DALI silently decodes on the CPU whatever the GPU cannot decode; this is the stack as it is served.
+**Not yet run on hardware.**
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Any, ClassVar
 from alignkit.decoders import Decoded
 
 UNSUPPORTED = "nvImageCodec failure: '#4'"
-"""``NVIMGCODEC_STATUS_CODESTREAM_UNSUPPORTED`` of nvimgcodec.h, as DALI words it."""
+"""Beginning of DALI's message for ``NVIMGCODEC_STATUS_CODESTREAM_UNSUPPORTED`` of nvimgcodec.h."""
 
 
 @dataclass(frozen=True, slots=True)
 class DALIDecoder:
-    """On the CPU: libjpeg-turbo with smooth chroma; ``adjust_orientation`` switched off."""
+    """CPU decoder: libjpeg-turbo with smooth chroma; ``adjust_orientation`` switched off."""
 
     orients: ClassVar[bool] = False
 
@@ -40,13 +40,13 @@ class DALIDecoder:
         return _decoded(encoded, device="cpu", use_fast_idct=self.use_fast_idct)
 
     def version(self) -> str:
-        """``dali 2.4.0``."""
+        """Return ``dali 2.4.0``."""
         return _version()
 
 
 @dataclass(frozen=True, slots=True)
 class DALIGPUDecoder:
-    """On the GPU: nvJPEG; ``adjust_orientation`` switched off. Not yet run on hardware."""
+    """GPU decoder: nvJPEG; ``adjust_orientation`` switched off. Not yet run on hardware."""
 
     orients: ClassVar[bool] = False
 
@@ -58,7 +58,7 @@ class DALIGPUDecoder:
         return _decoded(encoded, device="mixed", jpeg_fancy_upsampling=self.fancy_upsampling)
 
     def version(self) -> str:
-        """``dali 2.4.0``."""
+        """Return ``dali 2.4.0``."""
         return _version()
 
 
@@ -71,6 +71,7 @@ def _decoded(encoded: bytes, **options: Any) -> Decoded:
     data = np.frombuffer(encoded, np.uint8)
     try:
         decoded = dali.decoders.image(data, adjust_orientation=False, **options)
+        # a copy: the contract asks for an array of its own
         return Decoded("ok", np.array(decoded.cpu()))
     except RuntimeError as error:
         reason = str(error).strip()

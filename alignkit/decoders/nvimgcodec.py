@@ -8,15 +8,15 @@ On the CPU (``nvimgcodec``):
   dropped; palette: looked up; ICC profile: ignored.
 - progressive JPEG: the same pixels as a baseline file of the same coefficients.
 - truncated files: ``failed``.
-- ``corrupt`` and ``unsupported`` never: nvImageCodec gives no image, and logs the reason to the
+- never ``corrupt`` or ``unsupported``: nvImageCodec returns no image, and logs the reason to the
   process's stderr.
 
 With ``fancy_upsampling`` off it equals simplejpeg with ``chroma: nearest``, bit for bit. Whether
 either equals nvJPEG has not been measured.
 
 On the GPU (``nvimgcodec-gpu``): nvJPEG for JPEG files, on CUDA's cores or the JPEG engine that some
-GPUs have, with smooth chroma by default, other than in DALI and torchvision. The CPU's backends are
-not allowed, so what the GPU cannot decode is ``failed``. EXIF: ignored; ICC profile: ignored.
+GPUs have, with smooth chroma by default, unlike DALI and torchvision. The CPU's backends are not
+allowed, so an image the GPU cannot decode is ``failed``. EXIF: ignored; ICC profile: ignored.
 **Not yet run on hardware.**
 """
 
@@ -29,18 +29,18 @@ from typing import Any, ClassVar, Literal
 from alignkit.decoders import Decoded
 
 _of_this_thread = threading.local()
-ENGINES = {"cuda": ("GPU_ONLY", "HYBRID_CPU_GPU"), "hardware": ("HW_GPU_ONLY",)}
+_ENGINES = {"cuda": ("GPU_ONLY", "HYBRID_CPU_GPU"), "hardware": ("HW_GPU_ONLY",)}
 """``nvimgcodec.BackendKind`` by name; hybrid: Huffman codes on the CPU, the rest on the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class NvImageCodecDecoder:
-    """``nvimgcodec.Decoder`` without a device; ``apply_exif_orientation`` switched off."""
+    """CPU decoder: ``nvimgcodec.Decoder`` without a device; ``apply_exif_orientation`` off."""
 
     orients: ClassVar[bool] = False
 
     fancy_upsampling: bool = True
-    """Smooth chroma, or repeated samples."""
+    """Smooth chroma upsampling instead of repeated samples."""
     fast_idct: bool = False
     """libjpeg-turbo's fast integer inverse cosine transform."""
 
@@ -49,17 +49,17 @@ class NvImageCodecDecoder:
         return _decoded(encoded, self)
 
     def version(self) -> str:
-        """``nvimgcodec 0.9.0``."""
+        """Return ``nvimgcodec 0.9.0``."""
         return _version()
 
     def build(self) -> Any:
-        """A decoder of the library."""
+        """Build the library's decoder."""
         from nvidia import nvimgcodec
 
         return nvimgcodec.Decoder(
             device_id=nvimgcodec.NVIMGCODEC_DEVICE_CPU_ONLY,
             max_num_cpu_threads=1,
-            # without this it looks for a GPU, and gives nothing where there is none
+            # without this it looks for a GPU, and returns nothing where there is none
             backends=_backends("CPU_ONLY"),
             options=f":fancy_upsampling={self.fancy_upsampling:d} :fast_idct={self.fast_idct:d}",
         )
@@ -67,12 +67,12 @@ class NvImageCodecDecoder:
 
 @dataclass(frozen=True, slots=True)
 class NvImageCodecGPUDecoder:
-    """``nvimgcodec.Decoder`` on the current GPU, copied back. Not yet run on hardware."""
+    """GPU decoder: ``nvimgcodec.Decoder``, pixels copied back. Not yet run on hardware."""
 
     orients: ClassVar[bool] = False
 
     fancy_upsampling: bool = True
-    """Smooth chroma, or repeated samples."""
+    """Smooth chroma upsampling instead of repeated samples."""
     engine: Literal["cuda", "hardware"] = "cuda"
 
     def decode(self, encoded: bytes) -> Decoded:
@@ -80,31 +80,31 @@ class NvImageCodecGPUDecoder:
         return _decoded(encoded, self)
 
     def version(self) -> str:
-        """``nvimgcodec 0.9.0``."""
+        """Return ``nvimgcodec 0.9.0``."""
         return _version()
 
     def build(self) -> Any:
-        """A decoder of the library."""
+        """Build the library's decoder."""
         from nvidia import nvimgcodec
 
         return nvimgcodec.Decoder(
             max_num_cpu_threads=1,
-            backends=_backends(*ENGINES[self.engine]),
+            backends=_backends(*_ENGINES[self.engine]),
             options=f":fancy_upsampling={self.fancy_upsampling:d}",
         )
 
 
-def _decoded(encoded: bytes, ours: NvImageCodecDecoder | NvImageCodecGPUDecoder) -> Decoded:
+def _decoded(encoded: bytes, decoder: NvImageCodecDecoder | NvImageCodecGPUDecoder) -> Decoded:
     import numpy as np
     from nvidia import nvimgcodec
 
-    # one a thread: a decoder that two threads call at once loses images
+    # one for each thread: a decoder that two threads call at once loses images
     built: dict[Any, Any] = vars(_of_this_thread).setdefault("decoders", {})
-    if ours not in built:
-        built[ours] = ours.build()
+    if decoder not in built:
+        built[decoder] = decoder.build()
     parameters = nvimgcodec.DecodeParams(apply_exif_orientation=False)
     try:
-        image = built[ours].decode(nvimgcodec.CodeStream(encoded), params=parameters)
+        image = built[decoder].decode(nvimgcodec.CodeStream(encoded), params=parameters)
     except RuntimeError as error:
         return Decoded("failed", reason=str(error).strip())
     if image is None:

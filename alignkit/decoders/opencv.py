@@ -5,10 +5,10 @@
   Pillow's; 16 bits: the high byte; alpha: dropped; palette: looked up; ICC profile: ignored;
   animation: the first frame.
 - progressive JPEG: the same pixels as a baseline file of the same coefficients.
-- truncated files: ``failed``; ``imdecode`` gives nothing back and no reason.
-- ``corrupt`` never: damage that libjpeg merely warns of (extraneous bytes, a bad Huffman code)
-  ends as ``ok``, for the warning goes to the process's stderr and to no caller.
-- ``unsupported`` never: an unknown format looks to the caller like a damaged one.
+- truncated files: ``failed``; ``imdecode`` returns nothing and no reason.
+- never ``corrupt``: damage that libjpeg only warns of (extraneous bytes, a bad Huffman code) ends
+  as ``ok``, because the warning goes to the process's stderr and not to the caller.
+- never ``unsupported``: an unknown format looks to the caller like a damaged one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpenCVDecoder:
-    """To RGB, with OpenCV's turning by EXIF switched off: `Orient` is a stage of its own."""
+    """OpenCV to RGB, with its turning by EXIF switched off: `Orient` is a stage of its own."""
 
     orients: ClassVar[bool] = False
 
@@ -34,9 +34,10 @@ class OpenCVDecoder:
         import cv2
         import numpy as np
 
+        # imdecode's own message for an empty buffer is an assertion of its source
         if not encoded:
             return Decoded("failed", reason="the file is empty")
-        # and not IMREAD_COLOR_RGB, which came with OpenCV 4.11: what was approved may be older
+        # not IMREAD_COLOR_RGB, which needs OpenCV 4.11: an approved baseline may be of an older one
         flags = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
         try:
             image = cv2.imdecode(np.frombuffer(encoded, np.uint8), flags)
@@ -47,7 +48,7 @@ class OpenCVDecoder:
         return Decoded("ok", cast("Image", cv2.cvtColor(image, cv2.COLOR_BGR2RGB)))
 
     def version(self) -> str:
-        """``opencv 5.0.0, build-libjpeg-turbo (ver 3.1.2-70)``."""
+        """Return ``opencv 5.0.0, build-libjpeg-turbo (ver 3.1.2-70)``."""
         import cv2
 
         codec = re.search(r"JPEG:\s+(.+)", cv2.getBuildInformation())

@@ -8,11 +8,11 @@
 - progressive JPEG: the same pixels as a baseline file of the same coefficients.
 - truncated files: ``failed``, as ``ImageFile.LOAD_TRUNCATED_IMAGES`` is left ``False``. A process
   that sets it gets grey lower parts and ``ok``.
-- ``corrupt`` never: Pillow passes no libjpeg warning on. Some damage that other decoders take
+- never ``corrupt``: Pillow passes no libjpeg warning on. Some damage that other decoders accept
   ("broken data stream") is ``failed`` here.
-- ``unsupported`` never: an unknown format and a damaged header raise the same error.
-- more pixels than twice ``Image.MAX_IMAGE_PIXELS``: ``failed``. More than it once is a Python
-  warning, and ``failed`` only where warnings are made errors.
+- never ``unsupported``: an unknown format and a damaged header raise the same error.
+- more than twice ``Image.MAX_IMAGE_PIXELS``: ``failed``. More than that number alone is a Python
+  warning, and ``failed`` only where warnings are errors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from alignkit.decoders import Decoded
 
 @dataclass(frozen=True, slots=True)
 class PillowDecoder:
-    """To RGB; does not turn the image, does not use ``draft``."""
+    """Pillow to RGB; does not turn the image, does not use ``draft``."""
 
     orients: ClassVar[bool] = False
 
@@ -45,7 +45,7 @@ class PillowDecoder:
         return Decoded("ok", image)
 
     def version(self) -> str:
-        """``pillow 13.0.0, libjpeg-turbo 3.2.0``."""
+        """Return ``pillow 13.0.0, libjpeg-turbo 3.2.0``."""
         import PIL
         from PIL import features
 

@@ -1,4 +1,4 @@
-"""FFmpeg through PyAV: its own JPEG decoder, and swscale for the way to RGB.
+"""FFmpeg through PyAV: its own JPEG decoder, and swscale for the conversion to RGB.
 
 - any format FFmpeg knows, by probing; the first frame of the first video stream.
 - EXIF: ignored; the image is not turned.
@@ -11,9 +11,9 @@
   within 4 levels of libjpeg-turbo's smooth upsampling. Otherwise swscale scales the chroma plane of
   ``ceil(n / 2)`` samples onto ``n`` pixels, in place of doubling it: colour drifts by up to half a
   pixel across the image, tens of levels at edges.
-- ``corrupt``: whatever FFmpeg warns of while it decodes, truncated files among it: it fills what is
-  missing. Junk before the header is ``corrupt`` too.
-- ``unsupported`` never: an unknown format and a damaged one raise the same error.
+- ``corrupt``: every file FFmpeg warns of while it decodes. Truncated files are among them: FFmpeg
+  fills the missing part. Junk before the header is ``corrupt`` too.
+- never ``unsupported``: an unknown format and a damaged one raise the same error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PyAVDecoder:
-    """``frame.to_ndarray(format="rgb24")``; the frame's rotation is not applied."""
+    """PyAV's ``frame.to_ndarray(format="rgb24")``; the frame's rotation is not applied."""
 
     orients: ClassVar[bool] = False
 
@@ -57,7 +57,7 @@ class PyAVDecoder:
         return Decoded("ok", image)
 
     def version(self) -> str:
-        """``pyav 18.1.0, libavcodec 62.28.102, libswscale 9.5.102``."""
+        """Return ``pyav 18.1.0, libavcodec 62.28.102, libswscale 9.5.102``."""
         import av
 
         libraries = av.library_versions

@@ -1,7 +1,7 @@
-"""A decoder self-test on five small JPEG files of the package.
+"""Self-test of the decoders on five small JPEG files of the package.
 
-The files are the same bytes everywhere, so that the hashes of two machines can be compared: where
-they differ, the machines decode differently.
+The files are the same bytes everywhere, so hashes of two machines can be compared: where they
+differ, the machines decode differently.
 """
 
 from __future__ import annotations
@@ -11,41 +11,41 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from alignkit.decoders import DECODERS, Decoded, Outcome
+from alignkit.decoders import DECODERS, Decoded, DecodeOutcome
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image
 
-KINDS = ("420", "444", "exif-6", "cmyk", "grey")
-"""Chroma at half resolution, at full; to be turned a quarter; four inks; one channel."""
-MUST_DECODE = ("420", "444", "exif-6", "grey")
-"""What every decoder of the base install decodes."""
-REFERENCE = "opencv"
+SELF_TEST_KINDS = ("420", "444", "exif-6", "cmyk", "grey")
+"""Chroma at half resolution; at full; to be turned a quarter; four inks; one channel."""
+_MUST_DECODE = ("420", "444", "exif-6", "grey")
+"""Files that every decoder of the base install decodes."""
+_REFERENCE = "opencv"
 
 
 @dataclass(frozen=True, slots=True)
 class DecoderCheck:
-    """One decoder on one file."""
+    """Result of one decoder on one file."""
 
     decoder: str
     kind: str
-    outcome: Outcome
+    outcome: DecodeOutcome
     finding: str
-    """Against the reference decoder's pixels, and where they are nearer against those with chroma
-    upsampled by nearest neighbour; or why there are none."""
+    """Difference from the reference decoder's pixels, and, if that is smaller, from those with
+    chroma upsampled by nearest neighbour; or the reason why there are no pixels."""
     sha256: str = ""
-    """Of the pixels; empty where there are none."""
+    """Hash of the pixels; empty if there are none."""
 
     @property
     def passed(self) -> bool:
-        """Whether it did what the base install promises."""
-        return self.outcome == "ok" or self.kind not in MUST_DECODE
+        """Tell whether the decoder does what the base install promises."""
+        return self.outcome == "ok" or self.kind not in _MUST_DECODE
 
 
 def self_test() -> list[DecoderCheck]:
-    """Every decoder that is installed, on every file."""
-    images = {kind: _bytes(kind) for kind in KINDS}
-    reference = DECODERS[REFERENCE].load()()
+    """Run every installed decoder on every file."""
+    images = {kind: _bytes(kind) for kind in SELF_TEST_KINDS}
+    reference = DECODERS[_REFERENCE].load()()
     expected = {kind: reference.decode(encoded) for kind, encoded in images.items()}
     repeating = DECODERS["simplejpeg"].load()(chroma="nearest")
     nearest = {kind: repeating.decode(encoded).image for kind, encoded in images.items()}
@@ -75,26 +75,26 @@ def _tested(
 
 
 def _finding(image: Image, expected: Image | None, nearest: Image | None) -> str:
-
     if expected is None:
-        return f"{REFERENCE} gives nothing to compare with"
+        return f"{_REFERENCE} gives nothing to compare with"
     if image.shape != expected.shape:
         turned = image.shape[:2] == expected.shape[1::-1]
         return "turned by EXIF" if turned else f"{image.shape[0]}x{image.shape[1]} pixels"
     mean, most = _distance(image, expected)
     if not most:
-        return f"equals {REFERENCE}"
-    told = f"differs from {REFERENCE}: mean {mean:.2f}, at most {most}"
+        return f"equals {_REFERENCE}"
+    text = f"differs from {_REFERENCE}: mean {mean:.2f}, at most {most}"
     if nearest is None or nearest.shape != image.shape:
-        return told
+        return text
     mean_nearest, most_nearest = _distance(image, nearest)
+    # half the distance: nearest chroma then explains most of the difference
     if mean_nearest > mean / 2:
-        return told
-    return f"{told}; nearest chroma: mean {mean_nearest:.2f}, at most {most_nearest}"
+        return text
+    return f"{text}; nearest chroma: mean {mean_nearest:.2f}, at most {most_nearest}"
 
 
 def _distance(left: Image, right: Image) -> tuple[float, int]:
-    """Mean and greatest difference in grey levels."""
+    """Compute the mean and the greatest difference in grey levels."""
     import numpy as np
 
     difference = np.abs(left.astype(np.int16) - right.astype(np.int16))

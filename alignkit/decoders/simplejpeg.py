@@ -5,7 +5,7 @@
 - grey: three equal channels; CMYK and YCCK: RGB by libjpeg-turbo's formula, equal to OpenCV's;
   12-bit and other precisions: ``unsupported``; ICC profile: ignored.
 - progressive JPEG: the same pixels as a baseline file of the same coefficients.
-- ``corrupt``: whatever libjpeg-turbo warns of. A truncated file is ``corrupt`` too, its missing
+- ``corrupt``: every file libjpeg-turbo warns of. A truncated file is ``corrupt`` too, its missing
   part grey; OpenCV, Pillow, torchvision and torchpipe refuse such a file.
 - a warning while the header is read (junk before a marker) is ``failed``: simplejpeg gives up.
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from alignkit.decoders import Decoded
+from alignkit.decoders import Decoded, embedded_version
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image
@@ -29,7 +29,7 @@ START_OF_IMAGE = b"\xff\xd8"
 
 @dataclass(frozen=True, slots=True)
 class SimpleJPEGDecoder:
-    """To RGB; does not turn the image."""
+    """simplejpeg to RGB; does not turn the image."""
 
     orients: ClassVar[bool] = False
 
@@ -43,10 +43,13 @@ class SimpleJPEGDecoder:
         if not encoded.startswith(START_OF_IMAGE):
             return Decoded("unsupported", reason="not a JPEG: it does not begin with FF D8")
         try:
+            # strict turns libjpeg-turbo's warnings into errors, which tells a damaged file from a
+            # good one
             return Decoded("ok", self._pixels(encoded, strict=True))
         except ValueError as error:
             warning = str(error)
         try:
+            # again without it, for the pixels of the damaged file
             return Decoded("corrupt", self._pixels(encoded, strict=False), reason=warning)
         except ValueError as error:
             reason = str(error)
@@ -67,11 +70,9 @@ class SimpleJPEGDecoder:
         return image
 
     def version(self) -> str:
-        """``simplejpeg 1.9.0, libjpeg-turbo 3.1.2``."""
+        """Return ``simplejpeg 1.9.0, libjpeg-turbo 3.1.2``."""
         import simplejpeg
         from simplejpeg import _jpeg
-
-        from alignkit.decoders.codec_version import embedded_version
 
         codec = embedded_version(_jpeg.__file__, r"libjpeg-turbo version ([\d.]+)")
         return f"simplejpeg {simplejpeg.__version__}, libjpeg-turbo {codec}"

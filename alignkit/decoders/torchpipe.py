@@ -1,10 +1,10 @@
 """torchpipe's ``DecodeMat``, which is ``cv2.imdecode`` of an OpenCV inside torchpipe's wheel.
 
-- **Turns the image by its EXIF orientation** and has no switch for it, hence ``orients``.
+- **Turns the image by its EXIF orientation** and has no switch for it: ``orients`` is true.
 - grey, CMYK, 16 bits, alpha, palette, ICC, progressive: as `alignkit.decoders.opencv`; the wheel's
   OpenCV has no WebP and no AVIF.
 - truncated files: ``failed``.
-- ``corrupt`` and ``unsupported`` never: torchpipe says only "no result". Its own log line goes to
+- never ``corrupt`` or ``unsupported``: torchpipe says only "no result". Its own log line goes to
   the process's stdout and libjpeg's warnings to stderr; neither reaches the caller.
 """
 
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from alignkit.decoders import Decoded
-from alignkit.library_logs import TOOLKIT, quiet
+from alignkit.decoders import Decoded, embedded_version
+from alignkit.torch_settings import TORCH_EXTENSIONS, quiet
 
 
 @dataclass(frozen=True, slots=True)
 class TorchpipeDecoder:
-    """``S[DecodeMat,CvtColorMat,Mat2Tensor]``: decode, BGR to RGB, hand over without a copy."""
+    """torchpipe's ``S[DecodeMat,CvtColorMat,Mat2Tensor]``: decode, BGR to RGB, no copy."""
 
     orients: ClassVar[bool] = True
 
@@ -38,7 +38,7 @@ class TorchpipeDecoder:
         return Decoded("ok", from_dlpack(request["result"]).numpy())
 
     def version(self) -> str:
-        """``torchpipe 0.2.25, omniback 0.2.24, opencv 4.12.0, libjpeg-turbo 3.1.0``."""
+        """Return ``torchpipe 0.2.25, omniback 0.2.24, opencv 4.12.0, libjpeg-turbo 3.1.0``."""
         from importlib import metadata
 
         libraries = metadata.files("torchpipe") or []
@@ -51,12 +51,12 @@ class TorchpipeDecoder:
 
 @lru_cache(maxsize=256)
 def backend(chain: str, **parameters: str) -> Any:
-    """A torchpipe backend without a name, built once per process and set of parameters.
+    """Build a torchpipe backend without a name, once per process and set of parameters.
 
-    Unlike a ``torchpipe.pipe`` it may be called from threads and after a fork, and takes no name
-    that would stay taken for the life of the process.
+    Unlike a ``torchpipe.pipe`` it may be called from threads and after a fork, and uses no name,
+    which would stay taken for the life of the process.
     """
-    with quiet(TOOLKIT):
+    with quiet(TORCH_EXTENSIONS):
         import torchpipe  # noqa: F401 - registers its backends with omniback
     import omniback
 
@@ -64,8 +64,6 @@ def backend(chain: str, **parameters: str) -> Any:
 
 
 def _codecs(library: str) -> list[str]:
-    from alignkit.decoders.codec_version import embedded_version
-
     opencv = embedded_version(library, r"General configuration for OpenCV ([\d.]+)")
     turbo = embedded_version(library, r"build-libjpeg-turbo \(ver ([\d.]+)")
     return [f"opencv {opencv}", f"libjpeg-turbo {turbo}"]

@@ -1,14 +1,14 @@
 """torchpipe's ``DecodeTensor``: nvJPEG, created with flags 0.
 
-**Not yet run on hardware**; what follows is read from torchpipe 0.2.25,
+**Not yet run on hardware**; the following is taken from torchpipe 0.2.25,
 csrc/nvjpeg_torch/DecodeTensor.cpp. torchpipe compiles this backend when it is first imported on a
 machine with CUDA's headers.
 
 - JPEG of three components only; grey, CMYK and every other format, and so 16 bits and alpha, give
-  no result: ``failed``. ICC profile: ignored. Whether progressive and truncated files decode is
-  nvJPEG's doing.
+  no result: ``failed``. ICC profile: ignored. nvJPEG decides whether progressive and truncated
+  files decode.
 - chroma samples are repeated, with no switch for it; EXIF is ignored.
-- ``corrupt`` and ``unsupported`` never: the reason goes to torchpipe's log on stdout.
+- never ``corrupt`` or ``unsupported``: the reason goes to torchpipe's log on stdout.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _of_this_thread = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class TorchpipeCudaDecoder:
-    """Decode on the current CUDA device, copied back."""
+    """Decoder on the current CUDA device; pixels are copied back."""
 
     orients: ClassVar[bool] = False
 
     def decode(self, encoded: bytes) -> Decoded:
-        """Decode one JPEG. Raises `MissingDependency` if torchpipe has no nvJPEG backend."""
+        """Decode one JPEG. Raise `MissingDependency` if torchpipe has no nvJPEG backend."""
         import numpy as np
         from torch.utils.dlpack import from_dlpack
 
@@ -45,7 +45,7 @@ class TorchpipeCudaDecoder:
         return Decoded("ok", np.ascontiguousarray(from_dlpack(request["result"]).cpu().numpy()))
 
     def version(self) -> str:
-        """``torchpipe 0.2.25, omniback 0.2.24, CUDA 13.0``."""
+        """Return ``torchpipe 0.2.25, omniback 0.2.24, CUDA 13.0``."""
         from importlib import metadata
 
         import torch
@@ -55,12 +55,12 @@ class TorchpipeCudaDecoder:
 
 
 def _backend() -> Any:
-    """One a thread: the backend holds the state of one nvJPEG decoder."""
+    """Return this thread's backend: it holds the state of one nvJPEG decoder."""
     from alignkit.decoders.torchpipe import backend
 
     if "decode" not in vars(_of_this_thread):
         try:
-            # past the cache, whose backends are shared between threads
+            # not through the cache, whose backends are shared between threads
             decode = backend.__wrapped__("DecodeTensor", color="rgb", data_format="hwc")
         except RuntimeError as error:
             raise MissingDependency(

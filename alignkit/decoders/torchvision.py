@@ -7,7 +7,7 @@
 - 16-bit PNG: ``unsupported``. torchvision returns ``uint16``, which no later stage takes.
 - progressive JPEG: the same pixels as a baseline file of the same coefficients.
 - truncated files: ``failed``.
-- ``corrupt`` never: libjpeg's warnings go to the process's stderr and to no caller.
+- never ``corrupt``: libjpeg's warnings go to the process's stderr and not to the caller.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from alignkit.decoders import Decoded
+from alignkit.decoders import Decoded, embedded_version
 
 
 @dataclass(frozen=True, slots=True)
 class TorchvisionDecoder:
-    """To RGB; ``apply_exif_orientation`` stays ``False``."""
+    """torchvision to RGB; ``apply_exif_orientation`` stays ``False``."""
 
     orients: ClassVar[bool] = False
 
@@ -33,7 +33,7 @@ class TorchvisionDecoder:
 
         if not encoded:
             return Decoded("failed", reason="the file is empty")
-        # the copy makes the buffer writable, without which torch warns
+        # the copy is writable; torch warns of a buffer that is not
         data = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
         try:
             decoded = decode_image(data, mode=ImageReadMode.RGB)
@@ -47,10 +47,8 @@ class TorchvisionDecoder:
         return Decoded("ok", np.ascontiguousarray(decoded.permute(1, 2, 0).numpy()))
 
     def version(self) -> str:
-        """``torchvision 0.27.1+cu130, libjpeg-turbo 3.1.3``; the codec if the wheel holds it."""
+        """Return ``torchvision 0.27.1+cu130, libjpeg-turbo 3.1.3``; the codec if bundled."""
         import torchvision
-
-        from alignkit.decoders.codec_version import embedded_version
 
         bundled = Path(torchvision.__file__).parent.with_name("torchvision.libs").glob("libjpeg*")
         for library in bundled:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.backends import Backend, Builder, CalibrationSet, Precision
 from alignkit.errors import NothingCompared
 from alignkit.machine import vector_extensions
-from alignkit.models.engine_source import CALIBRATION, Calibration, Source
+from alignkit.models.checkpoint import CALIBRATION, Calibration, EngineSource
 from alignkit.prepare import Preparation, prepare
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.version import ENGINE_LAYERS, code_version
@@ -68,7 +68,7 @@ def calibration_indices(wanted: CalibrationSet, training: Samples) -> list[int]:
 
 
 def build_engine(
-    backend: Backend, source: Source, precision: Precision, workspace: Workspace
+    backend: Backend, source: EngineSource, precision: Precision, workspace: Workspace
 ) -> Path:
     """What `Backend.open` takes: the folder of the stored engine, built if there is none.
 
@@ -89,7 +89,9 @@ def build_engine(
     return workspace.keep("engines", parts, label, build, Path)
 
 
-def engine_parts(backend: Backend, source: Source, precision: Precision) -> dict[str, Any] | None:
+def engine_parts(
+    backend: Backend, source: EngineSource, precision: Precision
+) -> dict[str, Any] | None:
     """What an engine depends on; ``None`` where nothing is built."""
     if not isinstance(backend, Builder):
         return None

@@ -9,8 +9,7 @@ from pydantic import BaseModel, Field
 from pydantic_core import InitErrorDetails
 
 from alignkit.decoders import DECODERS
-from alignkit.experiment.option import wrong
-from alignkit.experiment.strict_types import STRICT, Integer, Name
+from alignkit.experiment.option import STRICT_MODEL, Integer, Name, wrong
 from alignkit.plugins import Plugin, did_you_mean
 from alignkit.resizers import RESIZERS
 
@@ -21,7 +20,7 @@ ADVISED = "advised-"
 class AdviseOption(BaseModel):
     """Search the configuration that comes nearest, add it as a path, and check what it promised."""
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     served_by: tuple[Name, ...] = ()
     """Paths to find advice for; by default all except the reference."""
     change: Literal["training", "serving"] = "training"

@@ -29,6 +29,9 @@ from alignkit.datasets import DATASETS, Dataset
 from alignkit.experiment.advise_option import AdviseOption, unadvisable
 from alignkit.experiment.model_option import ModelOption, mismatched
 from alignkit.experiment.option import (
+    STRICT_MODEL,
+    Integer,
+    Name,
     PluginOption,
     plugin_from,
     plugin_schema,
@@ -41,7 +44,6 @@ from alignkit.experiment.published_option import Published, unplaced
 from alignkit.experiment.recipe import Recipe
 from alignkit.experiment.rule import Gate, Rule
 from alignkit.experiment.rule_place import misplaced
-from alignkit.experiment.strict_types import STRICT, Integer, Name
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Preprocess
 
@@ -104,7 +106,7 @@ class Evaluate(BaseModel):
     The first backend's first precision is the reference of every row.
     """
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     backends: Annotated[tuple[BackendOption, ...], Field(min_length=1)] = Field(
         default_factory=lambda: (BackendOption(name="torch"),)
     )
@@ -127,7 +129,7 @@ class Evaluate(BaseModel):
 class ReportOption(BaseModel):
     """``report:``: options of the page."""
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     worst: Annotated[Integer, Field(ge=0, le=200)] = 12
     """Images shown for each candidate path, worst first."""
 
@@ -135,7 +137,7 @@ class ReportOption(BaseModel):
 class ExperimentFile(BaseModel):
     """The YAML file, key by key."""
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     name: Name
     data: Annotated[Dataset, PluginOption("datasets", DATASETS)]
     preprocess: Annotated[dict[Name, PreprocessOption], Field(min_length=1)]

@@ -8,20 +8,19 @@ from typing import Annotated, Self
 from pydantic import BaseModel, Field, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from alignkit.experiment.option import wrong
-from alignkit.experiment.strict_types import STRICT, Name
-from alignkit.models.architectures import OWN, unknown_model
-from alignkit.models.checkpoint import Format
-from alignkit.models.user_model import Given
+from alignkit.experiment.option import STRICT_MODEL, Name, wrong
+from alignkit.models.architectures import USER_BUILT, unknown_model
+from alignkit.models.checkpoint import CheckpointFormat
+from alignkit.models.user_model import UserModel
 from alignkit.plugins import did_you_mean
 
-FORMATS: tuple[Format, ...] = ("weights", "torchscript", "exported", "onnx")
+FORMATS: tuple[CheckpointFormat, ...] = ("weights", "torchscript", "exported", "onnx")
 
 
 class ModelOption(BaseModel):
     """One model: exactly one file, and the path it was trained with."""
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     name: Name
     preprocess: Name
     """The path it was trained with, which its row is compared with."""
@@ -44,7 +43,7 @@ class ModelOption(BaseModel):
             raise PydanticCustomError("model", "give one of weights, torchscript, exported, onnx")
         if (self.model is not None) != (self.weights is not None):
             raise PydanticCustomError("model", "'weights' and 'model' belong together")
-        own = self.model is not None and OWN.fullmatch(self.model)
+        own = self.model is not None and USER_BUILT.fullmatch(self.model)
         if self.model and not own and (reason := unknown_model(self.model)):
             raise PydanticCustomError("model", "{message}", {"message": reason})
         if self.classes and len(set(self.classes)) != len(self.classes):
@@ -52,7 +51,7 @@ class ModelOption(BaseModel):
         return self
 
     @property
-    def format(self) -> Format:
+    def format(self) -> CheckpointFormat:
         """The format of the file."""
         return next(each for each in FORMATS if getattr(self, each) is not None)
 
@@ -62,9 +61,9 @@ class ModelOption(BaseModel):
         path: Path = getattr(self, self.format)
         return path.expanduser()
 
-    def build(self) -> Given:
+    def build(self) -> UserModel:
         """Build the model this entry describes."""
-        return Given(self.name, self.format, self.file, self.model or "", self.classes or ())
+        return UserModel(self.name, self.format, self.file, self.model or "", self.classes or ())
 
 
 def mismatched(

@@ -1,4 +1,7 @@
-"""A plugin written in YAML: its name alone, or a mapping of ``name`` and options."""
+"""Options in YAML: strict types, errors at their key, and plugins.
+
+A plugin is written as its name alone, or as a mapping of ``name`` and options.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,16 @@ import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
+    ConfigDict,
+    Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    Strict,
+    StringConstraints,
     TypeAdapter,
     ValidationError,
 )
@@ -22,6 +29,14 @@ from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin, did_you_mean, find_plugin
 
 OptionT = TypeVar("OptionT", bound=BaseModel)
+# as strict as a person expects: ``true`` is no number
+STRICT_MODEL = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
+Integer = Annotated[int, Strict()]
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Flag = Annotated[bool, Strict()]
+Fraction = Annotated[Number, Field(ge=0, le=1)]
+
 UNKNOWN_KEY = "unknown_key"
 """Type of the validation error for a key that nothing reads."""
 

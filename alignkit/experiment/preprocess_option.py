@@ -22,6 +22,9 @@ from pydantic_core import CoreSchema, InitErrorDetails
 from alignkit.decoders import DECODERS, Decoder
 from alignkit.errors import ConfigWarning
 from alignkit.experiment.option import (
+    STRICT_MODEL,
+    Integer,
+    Number,
     PluginOption,
     lines_of,
     plugin_from,
@@ -31,7 +34,6 @@ from alignkit.experiment.option import (
     wrong,
 )
 from alignkit.experiment.stage_source import SOURCE_KEYS, Stages, stages_from_source
-from alignkit.experiment.strict_types import STRICT, Integer, Number
 from alignkit.preprocess import (
     Colour,
     ColourSpace,
@@ -92,7 +94,7 @@ class ResizeOption(BaseModel):
 class CropOption(BaseModel):
     """``crop:`` of a path: the size, or a mapping of ``size`` and ``half``."""
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     size: InputSize
     half: Literal["even", "down", "up"] = "even"
     """Side of an odd margin that gets the extra pixel."""
@@ -105,7 +107,7 @@ def _crop(value: Any) -> Any:
 class NormaliseOption(BaseModel):
     """``normalise:`` of a path: per-channel mean and std of values in 0..1."""
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     mean: tuple[Number, Number, Number]
     std: tuple[
         Annotated[Number, Field(gt=0)],
@@ -120,7 +122,7 @@ class PreprocessOption(BaseModel):
     An import warns (`ConfigWarning`) of settings that it ignores or leaves open.
     """
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     preset: str | None = None
     """Name of a real stack's stages, which can be overridden one by one."""
     torchpipe_toml: str | None = None

@@ -9,10 +9,9 @@ from pydantic import BaseModel, Field
 from pydantic_core import InitErrorDetails
 
 from alignkit.backends import Precision
-from alignkit.experiment.option import wrong
-from alignkit.experiment.strict_types import STRICT, Fraction, Name, Number
+from alignkit.experiment.option import STRICT_MODEL, Fraction, Name, Number, wrong
+from alignkit.place import FULL
 from alignkit.plugins import did_you_mean
-from alignkit.record.place import FULL
 
 PublishedMetric = Literal[
     "top1",
@@ -25,7 +24,7 @@ PublishedText = Annotated[str, Field(min_length=1, max_length=200)]
 class PublishedRowOption(BaseModel):
     """One row of a published table, and the entry of this experiment that corresponds to it."""
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     training: PublishedText
     """As the table words it."""
     inference: PublishedText
@@ -46,7 +45,7 @@ class PublishedRowOption(BaseModel):
 class Published(BaseModel):
     """A table from elsewhere."""
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     source: PublishedText
     """Its author and where it was published."""
     label: PublishedText

@@ -7,8 +7,16 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from alignkit.experiment.option import refuse, wrong
-from alignkit.experiment.strict_types import STRICT, Flag, Fraction, Integer, Name, Number
+from alignkit.experiment.option import (
+    STRICT_MODEL,
+    Flag,
+    Fraction,
+    Integer,
+    Name,
+    Number,
+    refuse,
+    wrong,
+)
 from alignkit.experiment.timm_config import unknown_timm
 from alignkit.models.architectures import SCHEMA, unknown_model
 
@@ -16,7 +24,7 @@ from alignkit.models.architectures import SCHEMA, unknown_model
 class Augment(BaseModel):
     """Random changes of training images, the same for every path (drawn per sample, seeded)."""
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     flip: Fraction = 0.0
     """Probability of a horizontal flip."""
     crop: Annotated[Integer, Field(ge=0, le=512)] = 0
@@ -26,7 +34,7 @@ class Augment(BaseModel):
 class Recipe(BaseModel):
     """``train:``: the training every path gets; only the preprocessing differs."""
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     model: Annotated[str, Field(json_schema_extra=SCHEMA)] = "small-cnn"
     """``small-cnn``, the name of a torchvision classification model, or ``timm:NAME``."""
     epochs: Annotated[Integer, Field(ge=1, le=10_000)] = 8

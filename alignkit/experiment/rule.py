@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
+from alignkit.experiment.option import STRICT_MODEL, Flag, Name, Number
 from alignkit.experiment.rule_metric import OF_CLASS, RuleMetric, find_metric, metric_names
-from alignkit.experiment.strict_types import STRICT, Flag, Name, Number
 from alignkit.plugins import NO_GPU
 from alignkit.preprocess import STAGES
 
@@ -47,7 +47,7 @@ or the id."""
 class Rule(BaseModel):
     """One entry of ``gate.rules``: a metric and its limits, or the name of a preset of rules."""
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     metric: MetricName | None = None
     """``stage.metric``, ``coverage``, ``metric[.average]`` or ``recall[CLASS]``."""
     preset: PresetName | None = None
@@ -224,7 +224,7 @@ def _misfits(rule: Rule, metric: RuleMetric) -> tuple[tuple[bool, str], ...]:
 class Waiver(BaseModel):
     """One entry of ``gate.waive``: a rule that may fail until a date, and why."""
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     rule: str
     """Its metric; or its id, which adds path, backend, precision and mode if it names them."""
     path: Name | None = None
@@ -237,7 +237,7 @@ class Waiver(BaseModel):
 class Gate(BaseModel):
     """``gate:``: when the run fails."""
 
-    model_config = STRICT
+    model_config = STRICT_MODEL
     informational: Flag = False
     """Show verdicts, but exit 0."""
     on_inconclusive: Literal["warn", "fail"] = "warn"

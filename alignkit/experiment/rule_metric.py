@@ -61,7 +61,7 @@ LOGIT_METRICS = {
 }
 RATIOS = ("recall", "precision", "f1")
 _AVERAGES = ("macro", "micro", "weighted")
-ACCURACIES = {
+_ACCURACIES = {
     "top1": "top-1 accuracy",
     **{f"{ratio}.{average}": f"{average} {ratio}" for ratio in RATIOS for average in _AVERAGES},
 }
@@ -121,7 +121,7 @@ def _metrics() -> list[RuleMetric]:
         RuleMetric(
             name, "model", words, "points", greatest=1.0, signed=True, interval=True, field=name
         )
-        for name, words in ACCURACIES.items()
+        for name, words in _ACCURACIES.items()
     ]
     metrics += [
         RuleMetric(

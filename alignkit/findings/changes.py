@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from alignkit.compare.drift_change import Sides, drift_change
+from alignkit.compare.drift_change import ReferenceAndCandidate, drift_change
 from alignkit.outcome import Measured
+from alignkit.place import Place, Row
 from alignkit.record import Estimate, MatrixEntry, MixFacts, TrainingFacts
 from alignkit.record.cell import DRIFT_METRICS, DriftMetric, SizeCurve, SizePoint
-from alignkit.record.place import Place, Row
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
@@ -135,7 +135,9 @@ def entry_change(
     return drift_change(sides[0], sides[1], metrics, resamples=resamples)
 
 
-def _both_sides(predicted: Sequence[Predicted], entry: MatrixEntry, seeds: Sequence[int]) -> Sides:
+def _both_sides(
+    predicted: Sequence[Predicted], entry: MatrixEntry, seeds: Sequence[int]
+) -> ReferenceAndCandidate:
     aligned: dict[int, Predictions] = {}
     served: dict[int, Predictions] = {}
     for each in predicted:

@@ -31,8 +31,8 @@ from alignkit.record import (
 from alignkit.workspace import file_sha256
 
 if TYPE_CHECKING:
+    from alignkit.place import Place, Row
     from alignkit.predict.cells import Predicted
-    from alignkit.record.place import Place, Row
 
 
 _Check = TypeVar("_Check", BatchCheck, BuildSpread)

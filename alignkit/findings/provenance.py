@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from alignkit.outcome import Ended
+    from alignkit.outcome import Outcome
     from alignkit.plan import Plan
     from alignkit.prepare.sets import Sets
     from alignkit.train.trainings import Trained
@@ -34,7 +34,7 @@ _LOGGED = ("images", "ranks", "held_out", "kept_epoch", "pretrained")
 """Fields of a training's log that the record copies."""
 
 
-def state_of(ended: Ended[Any]) -> tuple[State, str, str]:
+def state_of(ended: Outcome[Any]) -> tuple[State, str, str]:
     """Return an outcome as (state, reason, traceback)."""
     if isinstance(ended, Skipped):
         return "skipped", ended.reason, ""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from alignkit.experiment.published_option import Published, PublishedRowOption
+from alignkit.place import Column, Place, Row
 from alignkit.record import (
     Claim,
     Estimate,
@@ -20,7 +21,6 @@ from alignkit.record import (
     PublishedRow,
     SizeCurve,
 )
-from alignkit.record.place import Column, Place, Row
 from alignkit.record.published import Reading
 
 _NO_ENTRY = "not part of this run"

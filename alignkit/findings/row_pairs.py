@@ -13,8 +13,8 @@ from alignkit.text.names import ACCURACIES
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
+    from alignkit.place import Column, Row
     from alignkit.predict.cells import Predicted
-    from alignkit.record.place import Column, Row
 
 
 def row_pairs(predicted: Sequence[Predicted], *, resamples: int) -> tuple[RowPair, ...]:

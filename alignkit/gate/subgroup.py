@@ -15,7 +15,7 @@ from alignkit.workspace import Context
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
-    from alignkit.record.place import Place
+    from alignkit.place import Place
 
 
 def measure_groups(

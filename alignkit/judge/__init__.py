@@ -16,12 +16,11 @@ from alignkit.errors import ExitCode, worst
 from alignkit.experiment.rule import Gate, Rule, Waiver
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.judge.observe import observe
-from alignkit.judge.words import in_words, limits, sentence
+from alignkit.judge.words import SEVERITY, in_words, limits, sentence
 from alignkit.record import Control, RuleOutcome, Verdict, VerdictState
-from alignkit.record.stored import WORST_FIRST
 
 if TYPE_CHECKING:
-    from alignkit.compare.statistics import Settling
+    from alignkit.compare.statistics import RequiredSample
 
 _NOT_YET = Observed("", "any")
 
@@ -111,7 +110,7 @@ def _left_to_gate(rule: Rule, evidence: Evidence) -> str:
     return ""
 
 
-def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, Settling | None]:
+def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, RequiredSample | None]:
     """Return the outcome and, if it is inconclusive, how many images or seeds would settle it."""
     if seen.different:
         return "fail", None
@@ -153,7 +152,9 @@ def _badness(rule: Rule, value: float) -> float:
     return {"both": abs(value), "drop": -value, "rise": value}[rule.direction]
 
 
-def _within(rule: Rule, margin: float, seen: Observed) -> tuple[VerdictState, Settling | None]:
+def _within(
+    rule: Rule, margin: float, seen: Observed
+) -> tuple[VerdictState, RequiredSample | None]:
     """Test whether the margin includes the 95 % interval: two one-sided tests for both directions.
 
     To pass, it must also include the flips that so few images may have failed to show.
@@ -167,23 +168,23 @@ def _within(rule: Rule, margin: float, seen: Observed) -> tuple[VerdictState, Se
         return "pass", None
     if seen.low > margin or seen.high < -margin:
         return "fail", None
-    return "inconclusive", _settling(seen, abs(margin - _badness(rule, seen.value)))
+    return "inconclusive", _required_sample(seen, abs(margin - _badness(rule, seen.value)))
 
 
-def _settling(seen: Observed, gap: float) -> Settling:
+def _required_sample(seen: Observed, gap: float) -> RequiredSample:
     """Compute how many images, or seeds, would move the interval off the margin.
 
     Returns ``None`` for both if the value equals the margin. If the errors of images and seeds are
     not known apart, the interval is assumed to shrink as 1/√n.
     """
-    from alignkit.compare.statistics import NORMAL, Settling, settling
+    from alignkit.compare.statistics import NORMAL, RequiredSample, required_sample
 
     assert seen.low is not None
     assert seen.high is not None
     if gap < 1e-9 or not seen.n:
-        return Settling(None, None)
+        return RequiredSample(None, None)
     whole = (seen.high - seen.low) / 2 / NORMAL
-    return settling(
+    return required_sample(
         gap,
         images_error=whole if seen.images_error is None else seen.images_error,
         seeds_error=seen.seeds_error,
@@ -242,7 +243,7 @@ def _unapproved_images(gate: Gate, evidence: Evidence) -> list[_Judged]:
 
 
 def _worst(states: Iterable[VerdictState]) -> VerdictState:
-    return min(states, key=WORST_FIRST.index, default="error")
+    return min(states, key=SEVERITY.index, default="error")
 
 
 def _run_code(gate: Gate, evidence: Evidence, broken: Sequence[Control]) -> ExitCode:

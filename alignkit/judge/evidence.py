@@ -116,7 +116,7 @@ class Observed:
     """Standard error over the choice of seeds."""
     unseen: float = 0.0
     """Change on either side by flips too rare to show in so few images; see
-    `alignkit.compare.statistics.unseen_share`."""
+    `alignkit.compare.statistics.rule_of_three`."""
     at_least: float | None = None
     """A lower bound, if the value itself is not known."""
     different: str = ""

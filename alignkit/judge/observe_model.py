@@ -91,12 +91,12 @@ def _unseen(metric: RuleMetric, drift: Drift, images: int) -> float:
     A macro average moves most if its smallest class does. For precision, a class is assumed to be
     predicted as often as it occurs.
     """
-    from alignkit.compare.statistics import unseen_share
+    from alignkit.compare.statistics import rule_of_three
 
     supports = [each.support for each in drift.classes if each.support]
     if metric.field.endswith(".macro") and supports:
-        return unseen_share(min(supports)) / len(supports)
-    return unseen_share(images) if images else 0.0
+        return rule_of_three(min(supports)) / len(supports)
+    return rule_of_three(images) if images else 0.0
 
 
 def _relative(found: Observed, whole: float | None) -> Observed:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 from alignkit.experiment.rule import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
-from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome
-from alignkit.record.place import Column
+from alignkit.place import Column
+from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome, VerdictState
+from alignkit.text.names import place_in_words
 from alignkit.text.numbers import MINUS, estimated, grouped, plain, significant, written
 
+SEVERITY: tuple[VerdictState, ...] = ("error", "fail", "inconclusive", "warn", "pass")
 NOTHING_CHANGED = "nothing of it changed since it was approved"
 NOT_LOOKED_AT = f"not looked at: {NOTHING_CHANGED}"
 
@@ -67,6 +69,23 @@ def settled_by(images: int | None, seeds: int | None) -> str:
         return f"about {seeds} seeds would settle it; more images alone would not"
     either = "" if seeds is None else f" or {seeds} seeds"
     return f"about {grouped(images)} images{either} would settle it"
+
+
+def worst_first(outcomes: Sequence[RuleOutcome]) -> list[RuleOutcome]:
+    """Order outcomes by severity; those of one state stay in the order of the file."""
+    return sorted(outcomes, key=lambda each: SEVERITY.index(each.state))
+
+
+def remark(outcome: RuleOutcome) -> str:
+    """Return the cause, what would settle it and the waiver, as far as they are known."""
+    waived = outcome.waived and f"waived {outcome.waived}"
+    settled = settled_by(outcome.needed, outcome.needed_seeds)
+    return "; ".join(filter(None, (outcome.cause, settled, waived)))
+
+
+def explained(outcome: RuleOutcome) -> str:
+    """Return what was observed, the limit, and what is known of why."""
+    return "; ".join(filter(None, (f"{outcome.observed} ({outcome.limit})", remark(outcome))))
 
 
 def _slower(seen: Observed, *, relative: bool) -> str:
@@ -157,9 +176,7 @@ def _of_matrix(evidence: Evidence) -> str:
     recall = estimated(drift.metrics["recall.macro"], unit=" pp")
     cause = _attributed(worst, evidence) or _cause(worst, evidence.pixels)
     return (
-        f"Trained with {worst.trained_with}, served with {worst.evaluated_with} "
-        f"({worst.backend} {worst.precision}): macro recall {recall}"
-        f"{_chance(worst, measured)}, "
+        f"T{place_in_words(worst)[1:]}: macro recall {recall}{_chance(worst, measured)}, "
         f"{plain(100 * worst.churn, 1)} % of predictions change{cause}."
     )
 

@@ -1,10 +1,10 @@
 """`MixedLoader`: batches for your own training loop, each image prepared by one of two paths.
 
-It wraps any iterable of batches of encoded images, a `torch.utils.data.DataLoader` or a list. Which
-path an image takes follows from (seed, epoch, image) alone, never from threads, workers or ranks;
-batches come in the order of the wrapped loader, a bounded number ahead. An image that is not read,
-or that a path does not decode, is left out of its batch, logged, and named in ``Batch.failed``; its
-batch is not lost.
+It wraps any iterable of batches of encoded images, a `torch.utils.data.DataLoader` or a list. The
+path of an image follows from (seed, epoch, image) alone, never from threads, workers or ranks;
+batches come in the order of the wrapped loader, a bounded number ahead. An image that cannot be
+read or decoded is left out of its batch, logged, and named in ``MixedBatch.failed``; the batch is
+kept.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from alignkit.errors import ConfigError
-from alignkit.loader.encoded import Encoded, EncodedImages, Unread, checked, collate_encoded
-from alignkit.loader.workers import deaths_explained
+from alignkit.errors import ConfigError, WorkerError
+from alignkit.loader.encoded import EncodedBatch, EncodedImages, Unread, checked, collate_encoded
 from alignkit.prepare import prepare_one
 from alignkit.torch_settings import usable_cpus
 from alignkit.train.augment import words
@@ -32,20 +31,30 @@ if TYPE_CHECKING:
     from alignkit.loader.upload import Upload, Uploaded
     from alignkit.preprocess import Preprocess
 
-__all__ = ["Batch", "Encoded", "EncodedImages", "FailedImage", "MixedLoader", "collate_encoded"]
+__all__ = [
+    "EncodedBatch",
+    "EncodedImages",
+    "FailedImage",
+    "MixedBatch",
+    "MixedLoader",
+    "collate_encoded",
+]
 
 Transform = Callable[["torch.Tensor", int], "torch.Tensor"]
-"""(3, h, w), 0..255 as the path gives it, before it is normalised; and a seed for its draws. →
-(3, h', w')."""
+"""Function from (3, h, w), 0..255 as the path returns it before normalisation, and a seed for its
+draws, to (3, h', w')."""
+
+_WORKER_DIED = "DataLoader worker (pid"
+"""Beginning of torch's ``RuntimeError`` for a worker that ended; it has no type of its own."""
 
 logger = logging.getLogger(__name__)
 
 
 class FailedImage(NamedTuple):
-    """An image that is not in its batch."""
+    """Image that is missing from its batch."""
 
     position: int
-    """In the batch of the wrapped loader."""
+    """Index in the batch of the wrapped loader."""
     path: str
     outcome: str
     reason: str
@@ -53,17 +62,17 @@ class FailedImage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """What a `MixedLoader` gives; iterating gives ``images, labels``."""
+class MixedBatch:
+    """Batch of a `MixedLoader`; iterating over it yields ``images, labels``."""
 
     images: torch.Tensor
     """(n, 3, h, w) float32, normalised."""
     labels: torch.Tensor
     """(n,) int64."""
     paths: tuple[str, ...]
-    """(n,) which path each image took."""
+    """(n,), name of each image's path."""
     ids: tuple[str, ...] = ()
-    """(n,)"""
+    """(n,), id of each image."""
     failed: tuple[FailedImage, ...] = ()
 
     def __iter__(self) -> Iterator[torch.Tensor]:
@@ -72,31 +81,32 @@ class Batch:
 
 @dataclass(slots=True)
 class MixedLoader:
-    """A drop-in for the loop ``for images, labels in loader``.
+    """Drop-in replacement for the loader of ``for images, labels in loader``.
 
-    Raises `ConfigError` for options that cannot be, `DataError` for batches that hold no encoded
-    images, `WorkerError` when a worker process of a ``DataLoader`` is killed, and what a transform
-    raises, with the image's name as a note.
+    Raises `ConfigError` for invalid options, `DataError` for batches without encoded images,
+    `WorkerError` when a worker process of a ``DataLoader`` is killed, and any error of a transform,
+    with the image's name as a note.
     """
 
     batches: Iterable[Any]
-    """Each an `Encoded`, or a pair or triple like it; see `collate_encoded`."""
+    """Batches, each an `EncodedBatch`, or a pair or triple like it; see `collate_encoded`."""
     first: Preprocess
     second: Preprocess
     share: float = 0.5
-    """Of the images, or batches, that ``first`` prepares: torchpipe's ``cpu_percentage``."""
+    """Share of the images, or batches, that ``first`` prepares: torchpipe's ``cpu_percentage``."""
     per: Literal["sample", "batch"] = "sample"
     seed: int = 0
     transform: Transform | None = None
-    """Of the images of both paths, so that the two stay matched."""
+    """Transform of the images of both paths, so that the two stay matched."""
     second_transform: Transform | None = None
-    """Of the second path's alone, where it is to differ."""
+    """Transform of the second path's images, instead of ``transform``."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """Of the batches. On ``cuda`` bytes are sent, and normalised there, on a stream of its own."""
+    """Device of the batches. On ``cuda`` bytes are sent and normalised there, on a separate
+    stream."""
     ahead: int = 4
-    """Batches that are prepared before they are asked for."""
+    """Number of batches prepared before the loop asks for them."""
     threads: int = 0
-    """That prepare images; 0 is one for each CPU this process may use."""
+    """Threads that prepare images; 0 is one for each CPU this process may use."""
     epoch: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -121,31 +131,31 @@ class MixedLoader:
         return len(self.batches)
 
     def set_epoch(self, epoch: int) -> None:
-        """Which epoch comes next; each iteration to the end counts one up by itself."""
+        """Set the next epoch; each complete iteration adds one by itself."""
         self.epoch = epoch
 
     def reset(self) -> None:
-        """Nothing is left over between epochs; here for loops written for torchpipe's wrapper."""
+        """Do nothing; exists for loops written for torchpipe's wrapper."""
 
     def prep_for_val(self, batches: Iterable[Any], path: Preprocess) -> MixedLoader:
-        """The same for validation: every image along ``path``, nothing random."""
+        """Return a loader for validation: every image along ``path``, nothing random."""
         return replace(
             self, batches=batches, first=path, second=path, share=1.0,
             transform=None, second_transform=None,
         )  # fmt: skip
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[MixedBatch]:
         from alignkit.loader.upload import Upload
 
         sampler: Any = getattr(self.batches, "sampler", None)
-        if hasattr(sampler, "set_epoch"):  # without, a DistributedSampler repeats one order
+        if hasattr(sampler, "set_epoch"):  # without this, a DistributedSampler repeats one order
             sampler.set_epoch(self.epoch)
         upload = Upload(self.device, (self.first, self.second))
         pending: deque[Future[_Done]] = deque()
         seen = 0
-        with deaths_explained(), _pools(self.threads or usable_cpus()) as (pool, sender):
-            for number, given in enumerate(self.batches):
-                drawn = self._draw(number, seen, checked(given, number + 1))
+        with _explained_deaths(), _pools(self.threads or usable_cpus()) as (pool, sender):
+            for number, batch in enumerate(self.batches):
+                drawn = self._draw(number, seen, checked(batch, number + 1))
                 jobs = [pool.submit(self._one, upload, *each) for each in drawn.jobs()]
                 pending.append(sender.submit(_sent, drawn, jobs, upload))
                 seen += len(jobs)
@@ -155,7 +165,7 @@ class MixedLoader:
                 yield self._batch(pending.popleft().result())
         self.epoch += 1
 
-    def _draw(self, number: int, seen: int, encoded: Encoded) -> _Drawn:
+    def _draw(self, number: int, seen: int, encoded: EncodedBatch) -> _Drawn:
         count = len(encoded.images)
         ids = encoded.ids or [f"image-{seen + position}" for position in range(count)]
         drawn = words(f"loader:{self.seed}:{self.epoch}", ids, 2)
@@ -185,7 +195,7 @@ class MixedLoader:
                 raise
         return _Prepared(outcome.outcome, outcome.reason, upload.ready(pixels, path))
 
-    def _batch(self, done: _Done) -> Batch:
+    def _batch(self, done: _Done) -> MixedBatch:
         names = (self.first.name, self.second.name)
         drawn, images = done.drawn, done.images
         kept = [place for place, each in enumerate(images) if each.image is not None]
@@ -203,15 +213,15 @@ class MixedLoader:
             )  # fmt: skip
         tensors = done.sent.arrived()
         paths = tuple(names[drawn.paths[place]] for place in kept)
-        return Batch(*tensors, paths, tuple(drawn.ids[place] for place in kept), failed)
+        return MixedBatch(*tensors, paths, tuple(drawn.ids[place] for place in kept), failed)
 
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """One batch, and what was drawn for it."""
+    """Batch with the paths and seeds drawn for it."""
 
     number: int
-    encoded: Encoded
+    encoded: EncodedBatch
     ids: Sequence[str]
     paths: Sequence[int]
     """0: first, 1: second."""
@@ -246,21 +256,37 @@ def _sent(drawn: _Drawn, jobs: Sequence[Future[_Prepared]], upload: Upload) -> _
 
 @contextmanager
 def _pools(threads: int) -> Iterator[tuple[ThreadPoolExecutor, ThreadPoolExecutor]]:
-    """Threads that prepare images, and one that sends batches in order; both end with the block."""
+    """Start threads that prepare images, and one that sends batches in order; end both after."""
     pool = ThreadPoolExecutor(threads, "mixed-loader")
     sender = ThreadPoolExecutor(1, "mixed-loader-sender")
     try:
         yield pool, sender
     finally:
+        # the sender waits for images, so it is stopped first and awaited last
         sender.shutdown(wait=False, cancel_futures=True)
         pool.shutdown(wait=True, cancel_futures=True)
         sender.shutdown(wait=True)
 
 
+@contextmanager
+def _explained_deaths() -> Iterator[None]:
+    """Turn torch's ``RuntimeError`` for a worker process that ended into a `WorkerError`."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not str(error).startswith(_WORKER_DIED):
+            raise
+        raise WorkerError(
+            f"{str(error).partition(chr(10))[0].rstrip('. ')}. Most often memory ran out: give the "
+            "DataLoader a smaller num_workers, prefetch_factor or batch_size, then begin this "
+            "epoch again from your last checkpoint; set_epoch draws it as before"
+        ) from error
+
+
 def _changed(transform: Transform, pixels: Pixels, seed: int) -> Pixels:
-    """(h, w, 3), of any size; a float path is never cut to ``uint8``."""
+    """Transform (h, w, 3), of any size; a float path is never converted to ``uint8``."""
     import numpy as np
     import torch
 
-    given = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1)
-    return transform(given, seed).permute(1, 2, 0).contiguous().numpy()
+    planes = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1)
+    return transform(planes, seed).permute(1, 2, 0).contiguous().numpy()

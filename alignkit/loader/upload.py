@@ -1,4 +1,4 @@
-"""The last step of a batch, one after the other in a thread of its own: stack, and send."""
+"""Last step of a batch, in a thread of its own: stack the images and send them to the device."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Uploaded:
     ready: torch.cuda.Event | None
 
     def arrived(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Images and labels; what the caller's stream does from here on begins after they came."""
+        """Return images and labels; later work on the caller's stream waits for their arrival."""
         if self.ready is not None:
             stream = torch.cuda.current_stream(self.images.device)
             stream.wait_event(self.ready)
-            for each in (self.images, self.labels):
-                each.record_stream(stream)  # their memory was taken on the loader's stream
+            for tensor in (self.images, self.labels):
+                tensor.record_stream(stream)  # their memory was allocated on the loader's stream
         return self.images, self.labels
 
 
 class Upload:
-    """Normalises: on the CPU image by image, by tables; on a GPU by batch, where bytes travel."""
+    """Normalisation and transfer: on a CPU by image, with tables; on a GPU by batch, of bytes."""
 
     def __init__(self, device: Literal["cpu", "cuda"], paths: Sequence[Preprocess]) -> None:
         self.device = require_device(device)
@@ -47,13 +47,13 @@ class Upload:
         self._normalise = [tensor_normaliser(each.normalise, self.device) for each in paths]
 
     def ready(self, pixels: Pixels, path: int) -> npt.NDArray[Any]:
-        """One image as `send` takes it; runs in the threads that prepare images."""
+        """Convert one image for `send`; runs in the threads that prepare images."""
         return np.ascontiguousarray(pixels) if self._cuda else self._paths[path].normalise(pixels)
 
     def send(
         self, images: Sequence[npt.NDArray[Any]], paths: Sequence[int], labels: Sequence[int]
     ) -> Uploaded:
-        """(n, 3, h, w) float32, normalised, and (n,) int64; all work on the loader's own stream."""
+        """Send (n, 3, h, w) float32, normalised, and (n,) int64, on the loader's own stream."""
         numbers = torch.tensor([int(label) for label in labels], dtype=torch.int64)
         if not images:
             height, width = self._paths[0].size
@@ -69,7 +69,7 @@ class Upload:
     def _normalised(
         self, images: Sequence[npt.NDArray[Any]], paths: npt.NDArray[np.int64]
     ) -> torch.Tensor:
-        """Each path's images together, then put back in order."""
+        """Normalise each path's images together, then restore the order."""
         places = [np.flatnonzero(paths == path) for path in range(len(self._paths))]
         parts = [
             normalise(

@@ -1,9 +1,9 @@
 """The configurations of this machine that come nearest to a target, by pixels.
 
-Coarse to fine: all configurations are tried on a handful of images, those that are clearly farther
-than the best are dropped, and the others go on to more; the finalists are confirmed on every image
-of the search, and then checked on images the search did not see. Work that configurations share
-(a decode, a resize of equal pixels) is done once an image.
+Coarse to fine: all configurations are tried on a few images, those clearly farther than the best
+are dropped, and the others are tried on more; the finalists are confirmed on every image of the
+search, and then checked on images the search did not see. Work that configurations share (a decode,
+a resize of equal pixels) is done once for each image.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ if TYPE_CHECKING:
 __all__ = ["Match", "Ranked", "match"]
 
 PROBE = 500
-"""Images of the search proper; the others of the search set only confirm its finalists."""
+"""Images on which configurations are dropped; the others only confirm the finalists."""
 UNSEEN_SHARE = 0.2
-"""Of all images, kept from the search for the check at its end."""
+"""Share of all images that is kept from the search, for the check at its end."""
 UNSEEN = 200
-"""At most so many."""
+"""Greatest number of unseen images."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What the search found."""
+    """The result of a search."""
 
     target: str
     ranking: tuple[Ranked, ...]
     """Nearest first."""
     tried: int
-    """Configurations."""
+    """Number of configurations."""
     rungs: tuple[tuple[int, int], ...]
-    """(images, configurations tried on them), in order."""
+    """(images, configurations tried on them), in the order of the search."""
     images: int
-    """Of the search, confirmation included."""
+    """Images of the search, confirmation included."""
     unseen: int
     left_out: tuple[tuple[str, str], ...] = ()
     """(id, reason) of images that the target gave no pixels for."""
     facts: tuple[str, ...] = ()
-    """What was found out about the target, a sentence each."""
-    paths: tuple[Preprocess, ...] = ()
-    """The plainest configuration of each place of the ranking, as a whole path."""
+    """Facts about the target, each a sentence."""
+    preprocesses: tuple[Preprocess, ...] = ()
+    """The plainest configuration of each place of the ranking, as a `Preprocess`."""
 
     @property
     def winner(self) -> Ranked:
-        """The nearest."""
+        """The nearest entry of the ranking."""
         return self.ranking[0]
 
     @property
@@ -102,14 +102,14 @@ def match(
         tuple((samples.ids[row], reason) for row, reason in sorted(search.left_out.items())),
         target.facts,
         tuple(
-            each.configurations[0].path(target.geometry, target.normalise, name=f"match-{place}")
+            each.configurations[0].preprocess(target.geometry, target.normalise, f"match-{place}")
             for place, each in enumerate(ranking, 1)
         ),
     )
 
 
 def _divided(rows: Sequence[int], seed: int) -> tuple[list[int], list[int]]:
-    """Rows in random order: those to search on, and those to keep for the check."""
+    """Shuffle the rows; return those to search on, and those to keep for the check."""
     shuffled = np.random.default_rng(seed).permutation(np.asarray(rows, np.int64)).tolist()
     kept = min(UNSEEN, int(len(shuffled) * UNSEEN_SHARE))
     return shuffled[kept:], shuffled[:kept]

@@ -1,4 +1,4 @@
-"""Stacks that read YCbCr by another matrix than it was written by, and so shift every colour.
+"""Decoders that read YCbCr by a wrong matrix, as some stacks do, and so shift every colour.
 
 JPEG files hold YCbCr after BT.601 in full range (ITU-T T.871, 7). A video path that takes them for
 BT.709 (ITU-R BT.709-6, 3) gives greens and reds that are off by up to some twenty levels.
@@ -38,14 +38,14 @@ MISREADINGS = (
 
 @dataclass(frozen=True, slots=True)
 class MisreadingDecoder:
-    """A decoder whose colours are converted by another matrix; known to no experiment file."""
+    """A decoder whose colours are converted by a wrong matrix; no experiment file can name it."""
 
     orients: ClassVar[bool] = False
     decoder: Decoder
     misreading: Misreading
 
     def decode(self, encoded: bytes) -> Decoded:
-        """As the decoder itself, then misread."""
+        """Decode with the inner decoder, then misread the colours."""
         import numpy as np
 
         decoded = self.decoder.decode(encoded)
@@ -56,24 +56,24 @@ class MisreadingDecoder:
         return Decoded(decoded.outcome, np.clip(colours, 0, 255).astype(np.uint8), decoded.reason)
 
     def version(self) -> str:
-        """The decoder's."""
+        """Return the inner decoder's version."""
         return self.decoder.version()
 
 
 def misread(decoder: Any, misreading: Misreading | None) -> Any:
-    """The decoder with a misreading after it, or the decoder itself."""
+    """Add a misreading to the decoder; without one return the decoder itself."""
     return MisreadingDecoder(decoder, misreading) if misreading else decoder
 
 
 def misreading_matrix(misreading: Misreading) -> Matrix:
-    """(3, 3): what the misreading makes of (R, G, B) columns."""
+    """Compute the (3, 3) matrix that the misreading applies to (R, G, B) columns."""
     import numpy as np
 
     return np.linalg.inv(_to_ycbcr(misreading.read)) @ _to_ycbcr(misreading.written)
 
 
 def _to_ycbcr(weights: tuple[float, float, float]) -> Matrix:
-    """(3, 3) RGB → YCbCr in full range, the chroma centred at 0."""
+    """Compute the (3, 3) matrix RGB → YCbCr in full range, with chroma centred at 0."""
     import numpy as np
 
     red, _, blue = weights

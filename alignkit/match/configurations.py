@@ -1,7 +1,7 @@
 """Every preprocessing this machine can run: decoders × their switches × resizers × rounding.
 
-Which options a plugin has is read from its fields: every choice of a ``Literal`` and both values of
-a ``bool`` are tried, anything else stays at its default.
+A plugin's options are read from its fields: every choice of a ``Literal`` and both values of a
+``bool`` are tried, any other field stays at its default.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Qua
 from alignkit.preprocess.decode import MAX_PIXELS
 from alignkit.resizers import RESIZERS, Resizer
 
-Rule = Literal["none", "round", "truncate"]
+Rounding = Literal["none", "round", "truncate"]
 RGB = Colour()
 WHOLE = Crop()
 
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """What is fixed besides the libraries: where each pixel comes from, colours, the limit."""
+    """The settings that all configurations share: geometry, colours, and the limit of pixels."""
 
     resize: Resize
-    """Its resizer is the one thing that configurations replace."""
+    """Configurations replace its resizer, and nothing else."""
     crop: Crop = WHOLE
     orient: Literal["none", "exif"] = "none"
     colour: Colour = RGB
@@ -36,10 +36,12 @@ class Geometry:
     """Images whose header declares more are not decoded."""
 
     @classmethod
-    def of(cls, path: Preprocess) -> Geometry:
-        """That of a path; a decoder that turns by itself counts as ``exif``."""
-        policy = "exif" if path.decode.orients else path.orient.policy
-        return cls(path.resize, path.crop, policy, path.colour, path.max_pixels)
+    def of(cls, preprocess: Preprocess) -> Geometry:
+        """Take those of ``preprocess``; a decoder that orients by itself counts as ``exif``."""
+        policy = "exif" if preprocess.decode.orients else preprocess.orient.policy
+        return cls(
+            preprocess.resize, preprocess.crop, policy, preprocess.colour, preprocess.max_pixels
+        )
 
     @property
     def size(self) -> tuple[int, int]:
@@ -49,14 +51,16 @@ class Geometry:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One way to get from bytes to pixels, whatever the geometry."""
+    """One choice of libraries and rounding from bytes to pixels, for any geometry."""
 
     decode: Decoder
     resizer: Resizer
-    rounding: Rule = "none"
+    rounding: Rounding = "none"
 
-    def path(self, geometry: Geometry, normalise: Normalise, name: str = "match") -> Preprocess:
-        """The whole path it makes up."""
+    def preprocess(
+        self, geometry: Geometry, normalise: Normalise, name: str = "match"
+    ) -> Preprocess:
+        """Complete it to a `Preprocess`."""
         return Preprocess(
             name,
             self.decode,
@@ -73,9 +77,9 @@ class Configuration:
 def configurations(
     geometry: Geometry, *, decoders: Sequence[str] = (), resizers: Sequence[str] = ()
 ) -> tuple[Configuration, ...]:
-    """All that can run here, plainest first; ``decoders`` and ``resizers`` narrow them by name.
+    """List all that can run here, plainest first; ``decoders`` and ``resizers`` filter by name.
 
-    Raises `ConfigError` for an unknown name and `MissingDependency` for one that cannot run here.
+    Raises `ConfigError` for an unknown name and `MissingDependency` for a library that is missing.
     """
     all_decoders = [
         decoder
@@ -85,7 +89,7 @@ def configurations(
     ]
     found = []
     for resizer in _plugins("resizers", RESIZERS, resizers):
-        rules: tuple[Rule, ...] = get_args(Rule) if _unrounded(resizer) else ("none",)
+        rules: tuple[Rounding, ...] = get_args(Rounding) if _unrounded(resizer) else ("none",)
         found += [Configuration(*each) for each in product(all_decoders, (resizer,), rules)]
     return tuple(found)
 
@@ -101,7 +105,7 @@ def _plugins(family: str, table: dict[str, Plugin], only: Sequence[str]) -> Iter
 
 
 def variants(plugin: type[Any]) -> Iterator[Any]:
-    """Every combination of a plugin's options that it accepts, its defaults first."""
+    """Yield the plugin with every combination of options that it accepts, its defaults first."""
     hints = get_type_hints(plugin)
     choices = {
         each.name: _choices(hints[each.name], each.default) for each in fields(plugin) if each.init
@@ -121,7 +125,7 @@ def _choices(hint: Any, default: Any) -> tuple[Any, ...]:
 
 
 def _unrounded(resizer: Resizer) -> bool:
-    """Whether its pixels are floats, so that a rounding rule matters."""
+    """Return whether its pixels are floats, so that a rounding rule matters."""
     import numpy as np
 
     return resizer.resize(np.zeros((4, 4, 3), np.uint8), 3, 3).dtype != np.uint8

@@ -1,4 +1,4 @@
-"""How far each configuration's pixels of one image are from the target's, in one pass.
+"""Distances of all configurations' pixels of one image from the target's, in one pass.
 
 Work that configurations share (a decode, a resize of equal pixels) is done once.
 """
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Distance:
-    """One configuration on one image."""
+class PixelDistance:
+    """Distance of one configuration from the target on one image."""
 
     mean: float
     """Mean |Δ| in grey levels; infinite where the configuration gave no comparable pixels."""
     greatest: float
     pixels: int
-    """Checksum: with the two distances, equal for configurations with equal pixels."""
+    """Checksum of the pixels. Equal pixels have equal distances and checksums."""
 
 
 NOT_RUN = "a worker died of it"
@@ -53,24 +53,26 @@ class MeasureDistances:
     """Without ``levels``, which belong to the caller."""
 
     @property
-    def paths(self) -> tuple[Preprocess, ...]:
-        """One a configuration; then the target's, if it is a path."""
+    def preprocesses(self) -> tuple[Preprocess, ...]:
+        """One for each configuration; then the target's own, if it can run here."""
         given = self.target.geometry, self.target.normalise
-        own = () if self.target.path is None else (self.target.path,)
-        return (*(each.path(*given) for each in self.configurations), *own)
+        own = () if self.target.preprocess is None else (self.target.preprocess,)
+        return (*(each.preprocess(*given) for each in self.configurations), *own)
 
     def warm_up(self, begin: Begin) -> None:
         """Run every path once."""
-        warm_up(self.paths, begin)
+        warm_up(self.preprocesses, begin)
 
-    def __call__(self, images: Sequence[Encoded], begin: Begin) -> list[dict[int, Distance] | str]:
-        """For each image, the distance by the configuration's place, or why there is none."""
+    def __call__(
+        self, images: Sequence[Encoded], begin: Begin
+    ) -> list[dict[int, PixelDistance] | str]:
+        """Return for each image the distance by the configuration's place, or why there is none."""
         return [self._image(image, partial(begin, place)) for place, image in enumerate(images)]
 
-    def _image(self, image: Encoded, begin: Started) -> dict[int, Distance] | str:
+    def _image(self, image: Encoded, begin: Started) -> dict[int, PixelDistance] | str:
         places, wanted = image.given
-        if self.target.path is not None:
-            taps = taps_of(self.target.path, image, len(self.configurations), begin)
+        if self.target.preprocess is not None:
+            taps = taps_of(self.target.preprocess, image, len(self.configurations), begin)
             if taps.last is None:
                 return f"{taps.decoded.outcome}: {taps.decoded.reason}"
             wanted = np.ascontiguousarray(taps.last, np.float32)
@@ -93,13 +95,13 @@ def distances(
     target: Target,
     *,
     may_run: Callable[[Configuration], bool] = lambda _: True,
-) -> dict[Configuration, Distance]:
-    """How far each configuration's pixels of one image are from ``wanted``.
+) -> dict[Configuration, PixelDistance]:
+    """Measure the distance of each configuration's pixels of one image from ``wanted``.
 
-    ``may_run`` is asked before each configuration; one that may not has no comparable pixels.
+    ``may_run`` is called before each configuration; where it returns false there are no pixels.
     """
     shared = _Shared(encoded, target)
-    known: dict[int, Distance] = {}
+    known: dict[int, PixelDistance] = {}
     found = {}
     for each in configurations:
         pixels = shared.pixels(each) if may_run(each) else NOT_RUN
@@ -109,18 +111,18 @@ def distances(
     return found
 
 
-def _distance(pixels: Any, wanted: npt.NDArray[np.float32]) -> Distance:
+def _distance(pixels: Any, wanted: npt.NDArray[np.float32]) -> PixelDistance:
     if isinstance(pixels, str) or pixels.shape != wanted.shape:
-        return Distance(float("inf"), float("inf"), 0)
+        return PixelDistance(float("inf"), float("inf"), 0)
     levels = np.ascontiguousarray(pixels, np.float32)
     apart = np.abs(levels - wanted)
-    return Distance(
+    return PixelDistance(
         float(apart.mean(dtype=np.float64)), float(apart.max()), zlib.crc32(levels.data)
     )
 
 
 class _Shared:
-    """The stages of one image's configurations, each run once for equal inputs."""
+    """The stages of one image's configurations; each runs once for equal inputs."""
 
     def __init__(self, encoded: bytes, target: Target) -> None:
         self.encoded, self.target = encoded, target
@@ -128,14 +130,14 @@ class _Shared:
         self.images: list[Any] = []
 
     def pixels(self, configuration: Configuration) -> Any:
-        """(height, width, 3), or why there are none."""
-        path = configuration.path(self.target.geometry, self.target.normalise)
+        """Return the pixels, (height, width, 3), or why there are none."""
+        preprocess = configuration.preprocess(self.target.geometry, self.target.normalise)
         pixels = self._oriented(configuration)
         for name, option, stage in (
-            ("resize", configuration.resizer, path.resize),
-            ("crop", None, path.crop),
-            ("round", configuration.rounding, path.quantise),
-            ("colour", None, path.colour),
+            ("resize", configuration.resizer, preprocess.resize),
+            ("crop", None, preprocess.crop),
+            ("round", configuration.rounding, preprocess.quantise),
+            ("colour", None, preprocess.colour),
         ):
             if not isinstance(pixels, str):
                 pixels = self._once((name, id(pixels), option), stage, pixels)
@@ -151,8 +153,8 @@ class _Shared:
         decoded = decode(decoder, self.encoded, self.target.geometry.max_pixels)
         if decoded.image is None:
             return f"{decoded.outcome}: {decoded.reason}"
-        path = configuration.path(self.target.geometry, self.target.normalise)
-        oriented = path.orient(decoded.image, self.encoded)
+        preprocess = configuration.preprocess(self.target.geometry, self.target.normalise)
+        oriented = preprocess.orient(decoded.image, self.encoded)
         twin = next((each for each in self.images if np.array_equal(each, oriented)), None)
         if twin is None:
             self.images.append(oriented)

@@ -1,4 +1,4 @@
-"""A `Match` by drift: how many of a model's predictions each finalist changes."""
+"""The drift of a `Match`: share of a model's predictions that each finalist changes."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ BATCH = 32
 def with_churn(
     match: Match, target: Target, samples: Samples, rows: Sequence[int], session: Session
 ) -> Match:
-    """The match with every finalist's churn against the target's own pixels; ranked as before.
+    """Add every finalist's churn against the target's own pixels; the ranking stays.
 
     Raises `NothingCompared` if no image has pixels on all sides.
     """
     blocks = []
-    images = _images(match.paths, target, samples, rows)
+    images = _images(match.preprocesses, target, samples, rows)
     for _ in range(0, len(rows), BATCH):
         some = [each for each in islice(images, BATCH) if each is not None]
         if some:
@@ -61,11 +61,11 @@ def _churn(changed: FloatArray, weights: FloatArray) -> Estimate:
 
 
 def _images(
-    paths: Sequence[Preprocess], target: Target, samples: Samples, rows: Sequence[int]
+    preprocesses: Sequence[Preprocess], target: Target, samples: Samples, rows: Sequence[int]
 ) -> Iterator[list[Pixels] | None]:
-    """Each row's pixels, the target's first; ``None`` unless all sides have some."""
-    own = () if target.path is None else (target.path,)
-    taken = take_pixels((*own, *paths), encoded_images(samples, rows))
+    """Yield each row's pixels, the target's first; ``None`` unless all sides have some."""
+    own = () if target.preprocess is None else (target.preprocess,)
+    taken = take_pixels((*own, *preprocesses), encoded_images(samples, rows))
     for row, found in zip(rows, taken, strict=True):
         pixels = [each.pixels for each in found if each.pixels is not None]
         whole = len(pixels) == len(found)
@@ -78,7 +78,7 @@ def _images(
 
 @contextmanager
 def onnx_session(file: Path, size: tuple[int, int]) -> Iterator[Session]:
-    """An ONNX file in ONNX Runtime on the CPU, fp32; ``size`` is its input's (height, width)."""
+    """Open an ONNX file in ONNX Runtime, CPU, fp32; ``size`` is its input's (height, width)."""
     from alignkit.backends.onnxruntime import ONNXRuntimeBackend
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.workspace import file_sha256

@@ -1,10 +1,10 @@
-"""A live endpoint's preprocessed tensors: each image is sent once, and what comes back recorded.
+"""A live endpoint's preprocessed tensors: each image is sent once, and the answer is recorded.
 
 The endpoint speaks the Open Inference Protocol v2 (KServe, Triton, MLServer, Seldon) and is named
 by the address of the model that preprocesses: ``http://HOST:PORT/v2/models/NAME``, also with
 ``https``, ``grpc`` or ``grpcs`` and with ``/versions/VERSION`` after it. The model is given encoded
-files, as ``BYTES`` or, as DALI's pipelines want them, as ``UINT8``. What its tensors are is found
-out as for any recorded ones, see `alignkit.match.tensor_guess`.
+files, as ``BYTES`` or, as DALI's pipelines want them, as ``UINT8``. Layout and normalisation of its
+tensors are found as for any recorded ones, see `alignkit.match.tensor_guess`.
 """
 
 from __future__ import annotations
@@ -35,29 +35,27 @@ MODEL = re.compile(
     r"(?P<url>\w+://.+?)/v2/models/(?P<model>[^/@?#]+)(?:/versions/(?P<version>[^/@?#]+))?/?"
 )
 TOGETHER = 16
-"""Images that are under way; an endpoint that answers for none of so many has failed."""
-
-
+"""Images sent at once; an endpoint that answers for none of them has failed."""
 SECONDS = 10.0
-"""For one request, from connecting to the last byte of the answer."""
+"""Time limit of one request, from connecting to the last byte of the answer."""
 RETRIES = 2
 """How often a request is sent again after a time-out, a lost connection or a server's error."""
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class EndpointModel:
     """One model of one endpoint."""
 
     at: Address
     model: str
     version: str = ""
-    """Empty: the one that the endpoint chooses."""
+    """Empty: the version that the endpoint chooses."""
     output: str = ""
     """The preprocessed tensor's name; empty: the only one of an image's shape."""
 
 
-def endpoint_of(address: str, output: str = "", header_env: str = "") -> Endpoint:
-    """What an address names.
+def endpoint_of(address: str, output: str = "", header_env: str = "") -> EndpointModel:
+    """Parse the address of a model.
 
     Raises `ConfigError` for an address without a model, or with a password, and
     `MissingDependency` without tritonclient or without the environment variable ``header_env``,
@@ -74,11 +72,11 @@ def endpoint_of(address: str, output: str = "", header_env: str = "") -> Endpoin
     if reason := at.missing():
         raise MissingDependency(reason)
     BACKENDS["kserve"].require("a live endpoint")
-    return Endpoint(at, parts["model"], parts["version"] or "", output)
+    return EndpointModel(at, parts["model"], parts["version"] or "", output)
 
 
 def endpoint_target(
-    endpoint: Endpoint,
+    endpoint: EndpointModel,
     samples: Samples,
     folder: Path,
     *,
@@ -86,32 +84,31 @@ def endpoint_target(
     resizers: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Target, tuple[int, ...]]:
-    """What the endpoint makes of the images, and which of them it answered for.
+    """Return the endpoint's tensors as a target, and the rows of the images it answered for.
 
-    Its tensors are kept in the empty ``folder``. Raises as `record_endpoint` and
+    The tensors are kept in the empty ``folder``. Raises as `record_endpoint` and
     `alignkit.match.recorded_target.recorded_target` do.
     """
     left_out = record_endpoint(endpoint, samples, folder, progress)
     target, rows = recorded_target(folder, samples, decoders=decoders, resizers=resizers)
-    told = (
+    fact = (
         f"endpoint: {endpoint.at.url}, {endpoint.model} answered for {len(rows)} of {len(samples)}"
     )
     if left_out:
-        told += f" images; the first it did not, {left_out[0][0]}: {left_out[0][1]}"
-    return replace(target, name=endpoint.model, facts=(told, *target.facts)), rows
+        fact += f" images; the first it did not, {left_out[0][0]}: {left_out[0][1]}"
+    return replace(target, name=endpoint.model, facts=(fact, *target.facts)), rows
 
 
 def record_endpoint(
-    endpoint: Endpoint,
+    endpoint: EndpointModel,
     samples: Samples,
     folder: Path,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[tuple[str, str], ...]:
-    """Store the tensor of every image as ``ID.npy``; gives (id, reason) of those without one.
+    """Store the tensor of every image as ``ID.npy``; return (id, reason) of images without one.
 
-    Raises `BackendError` if the endpoint is down, is no such model, or answers for no image of a
-    whole batch. ``progress`` is called with (images asked
-    for, of).
+    Raises `BackendError` if the endpoint is down, has no such model, or answers for no image of a
+    whole batch. ``progress`` is called with (images sent, images).
     """
     from alignkit.backends.kserve.client import connect
     from alignkit.backends.kserve.request import Asking, Loop, secrets_of
@@ -133,7 +130,7 @@ def record_endpoint(
         loop.close()
 
 
-async def _described(endpoint: Endpoint, client: Client, asking: Asking) -> Preprocessor:
+async def _described(endpoint: EndpointModel, client: Client, asking: Asking) -> Preprocessor:
     from alignkit.backends.kserve.model import chosen
 
     await asking.ask(client.server)
@@ -147,8 +144,8 @@ async def _described(endpoint: Endpoint, client: Client, asking: Asking) -> Prep
     return Preprocessor(endpoint, client, asking, given, _tensor_of(found, endpoint))
 
 
-def _tensor_of(found: dict[str, Any], endpoint: Endpoint) -> str:
-    """The output that is an image's tensor: the one named, or the only one of such a shape."""
+def _tensor_of(found: dict[str, Any], endpoint: EndpointModel) -> str:
+    """Return the output that is an image's tensor: the named one, or the only one of its shape."""
     outputs: dict[str, list[int]] = {
         each["name"]: [int(n) for n in each["shape"]] for each in found.get("outputs") or ()
     }
@@ -157,18 +154,18 @@ def _tensor_of(found: dict[str, Any], endpoint: Endpoint) -> str:
         return endpoint.output
     if len(images) == 1 and not endpoint.output:
         return images[0]
-    told = ", ".join(f"{name} {shape}" for name, shape in outputs.items()) or "none"
+    known = ", ".join(f"{name} {shape}" for name, shape in outputs.items()) or "none"
     raise BackendError(
-        f"which output of {endpoint.model} is the preprocessed image? It has {told}; name one with "
-        "--tensor, or give the model that preprocesses, of an ensemble the first step"
+        f"which output of {endpoint.model} is the preprocessed image? It has {known}; name one "
+        "with --tensor, or give the model that preprocesses, of an ensemble the first step"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Preprocessor:
-    """A model that turns files into tensors, and the way to ask it."""
+    """A model that turns files into tensors, and the client to ask it."""
 
-    endpoint: Endpoint
+    endpoint: EndpointModel
     client: Client
     asking: Asking
     given: Tensor
@@ -177,7 +174,7 @@ class Preprocessor:
     async def record(
         self, samples: Samples, folder: Path, progress: Callable[[int, int], None] | None
     ) -> tuple[tuple[str, str], ...]:
-        """As `record_endpoint`."""
+        """Record every image, see `record_endpoint`."""
         from alignkit.backends.kserve.request import together
 
         left_out: list[tuple[str, str]] = []
@@ -197,7 +194,7 @@ class Preprocessor:
         return tuple(left_out)
 
     async def _recorded(self, samples: Samples, index: int, folder: Path) -> str:
-        """Why there is no tensor of an image; empty if there is one now."""
+        """Store the tensor of an image; return why there is none, empty if it was stored."""
         import numpy as np
 
         try:
@@ -218,7 +215,7 @@ class Preprocessor:
         return tensor
 
     def _body(self, encoded: bytes) -> npt.NDArray[Any]:
-        """One file as the model's input: with an axis of images before it, where it has one."""
+        """Return one file as the model's input, with an axis of images where the model has one."""
         import numpy as np
 
         from alignkit.backends.kserve.client import files_as

@@ -1,8 +1,7 @@
 """Tensors that a serving stack recorded: a ``.npy`` for each image, or a ``.npz`` that holds them.
 
 A tensor belongs to the image of the same name, with or without the image's suffix and the folders
-above it. What else there is about them (layout, channel order, range, normalisation) is for
-`alignkit.match.tensor_guess` to find out.
+above it. `alignkit.match.tensor_guess` finds layout, channel order, range and normalisation.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Recorded:
+class RecordedTensors:
     """The tensors of those samples that have one."""
 
     name: str
     rows: tuple[int, ...]
-    """Samples that have a tensor, in order."""
+    """Indices of the samples that have a tensor, ascending."""
     read: Callable[[int], npt.NDArray[np.generic]]
-    """Sample → its tensor as it was stored; may be called from threads."""
+    """Index of a sample → its stored tensor; may be called from threads."""
     shape: tuple[int, ...]
-    """The same for all."""
+    """Shape of every tensor."""
     dtype: str
     without_tensor: int
-    """Samples that have none."""
+    """Samples that have no tensor."""
     without_image: int
     """Tensors that belong to no sample."""
 
 
-def read_recorded(folder: Path, samples: Samples) -> Recorded:
+def read_recorded(folder: Path, samples: Samples) -> RecordedTensors:
     """Find each sample's tensor.
 
     Raises `DataError` if there is none, no tensor belongs to an image, or shapes differ.
@@ -65,7 +64,7 @@ def read_recorded(folder: Path, samples: Samples) -> Recorded:
             "image"
         )
     shape, dtype = _common(folder, samples, readers)
-    return Recorded(
+    return RecordedTensors(
         folder.name,
         tuple(readers),
         lambda index: readers[index](),
@@ -108,7 +107,7 @@ def _key(tensor: str) -> str:
 
 
 def _names(sample: str) -> tuple[str, ...]:
-    """Names a sample's tensor may have, the most exact first."""
+    """Return the names a sample's tensor may have, the most exact first."""
     path = PurePosixPath(sample)
     return (sample, path.with_suffix("").as_posix(), path.name, path.stem)
 

@@ -1,4 +1,4 @@
-"""Recorded tensors as a `Target`: guessed, then proven on the nearest pixels we can make."""
+"""Recorded tensors as a `Target`: guessed, then confirmed on the nearest pixels found here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from alignkit.match.colour_matrix import misread
 from alignkit.match.configurations import Configuration, Geometry, configurations
-from alignkit.match.recorded import Recorded, read_recorded
+from alignkit.match.recorded import RecordedTensors, read_recorded
 from alignkit.match.search import Search
 from alignkit.match.target import Target
 from alignkit.match.tensor_guess import (
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
     from alignkit.arrays import FloatArray
     from alignkit.samples import Samples
 
-SETTLE = 8
+_REFIT = 8
 """Images on which the normalisation is fitted again, with the nearest pixels."""
-ROUNDING = 1e-3
-"""Grey levels lost by normalising in float32 and back."""
+_ROUNDING = 1e-3
+"""Grey levels lost by normalising in float32 and undoing it."""
 EXACT = 0.002
-"""How near that fit must be to a known normalisation to be called it."""
+"""Greatest distance of that fit from a known normalisation that takes its name."""
 
 
 def recorded_target(
     folder: Path, samples: Samples, *, decoders: Sequence[str] = (), resizers: Sequence[str] = ()
 ) -> tuple[Target, tuple[int, ...]]:
-    """A folder of tensors, and the samples that have one.
+    """Read a folder of tensors as a target; return it with the rows that have a tensor.
 
-    ``decoders`` and ``resizers`` narrow what the guess is proven with, by name. Raises `DataError`
-    if the tensors are no images of these samples.
+    ``decoders`` and ``resizers`` filter, by name, the configurations that confirm the guess. Raises
+    `DataError` if the tensors are no images of these samples.
     """
     recorded = read_recorded(folder, samples)
     found = guess(recorded, samples)
-    rows = recorded.rows[:SETTLE]
+    rows = recorded.rows[:_REFIT]
     fits: dict[Colouring, Fit] = {}
-    for _ in range(2):  # a second time if the nearest pixels show that colours are others
+    for _ in range(2):  # again if the nearest pixels show other colours than the guess
         _, normalise = normalise_of(found.scale, found.offset)
         search = Search(_target(recorded, found, normalise, (), 0.0), samples)
         among = configurations(found.geometry, decoders=decoders, resizers=resizers)
@@ -76,17 +76,17 @@ def _coloured(found: Guess, colouring: Colouring) -> Guess:
     return replace(found, geometry=geometry, misreading=colouring.misreading)
 
 
-def _tolerance(recorded: Recorded, normalise: Normalise) -> float:
-    """Grey levels that the last digit of the stored numbers stands for, and of our own float32."""
-    greatest = max(float(np.abs(recorded.read(row)).max()) for row in recorded.rows[:SETTLE])
+def _tolerance(recorded: RecordedTensors, normalise: Normalise) -> float:
+    """Return the precision of the stored numbers and of our own float32, in grey levels."""
+    greatest = max(float(np.abs(recorded.read(row)).max()) for row in recorded.rows[:_REFIT])
     if not recorded.dtype.startswith("float"):
-        return ROUNDING
+        return _ROUNDING
     digit = float(np.spacing(np.asarray(greatest, recorded.dtype)))
-    return max(ROUNDING, digit * max(normalise.std) * 255)
+    return max(_ROUNDING, digit * max(normalise.std) * 255)
 
 
 def _target(
-    recorded: Recorded,
+    recorded: RecordedTensors,
     found: Guess,
     normalise: Normalise,
     facts: tuple[str, ...],
@@ -112,25 +112,25 @@ def _target(
 
 
 def _fitted(
-    recorded: Recorded,
+    recorded: RecordedTensors,
     found: Guess,
     coloured: Sequence[Colouring],
     nearest: Configuration,
     samples: Samples,
     rows: tuple[int, ...],
 ) -> dict[Colouring, Fit]:
-    """For each colouring, the fit of the tensors to the nearest pixels, in the tensors' order."""
-    paths = []
+    """Fit the tensors to the nearest pixels for each colouring, in the tensors' channel order."""
+    preprocesses = []
     for each in coloured:
         decoder = misread(nearest.decode, each.misreading)
-        path = Configuration(decoder, nearest.resizer, nearest.rounding).path
-        paths.append(path(_coloured(found, each).geometry, Normalise()))
-    ours: list[list[FloatArray]] = [[] for _ in paths]
+        preprocess = Configuration(decoder, nearest.resizer, nearest.rounding).preprocess
+        preprocesses.append(preprocess(_coloured(found, each).geometry, Normalise()))
+    ours: list[list[FloatArray]] = [[] for _ in preprocesses]
     tensors = []
-    taken = take_pixels(paths, encoded_images(samples, rows))
+    taken = take_pixels(preprocesses, encoded_images(samples, rows))
     for row, images in zip(rows, taken, strict=True):
         pixels = [each.pixels for each in images if each.pixels is not None]
-        if len(pixels) == len(paths):
+        if len(pixels) == len(preprocesses):
             tensors.append(arranged(recorded, row, found.layout).reshape(-1, 3).astype(np.float64))
             for column, image in zip(ours, pixels, strict=True):
                 column.append(image.reshape(-1, 3).astype(np.float64))
@@ -140,7 +140,7 @@ def _fitted(
 
 
 def _facts(
-    recorded: Recorded, found: Guess, normalisation: str, fits: dict[Colouring, Fit]
+    recorded: RecordedTensors, found: Guess, normalisation: str, fits: dict[Colouring, Fit]
 ) -> tuple[str, ...]:
     count = len(recorded.rows)
     stored = f"{recorded.dtype} {recorded.shape}, read as {found.layout}"

@@ -1,4 +1,4 @@
-"""`Search`: configurations narrowed down to the nearest, each measured once an image."""
+"""`Search`: narrow configurations down to the nearest, each measured once on an image."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from alignkit.compare.statistics import percentile_interval
 from alignkit.errors import NothingCompared
 from alignkit.isolation.shared_images import Encoded
 from alignkit.match.configurations import Configuration
-from alignkit.match.distances import Distance, MeasureDistances
+from alignkit.match.distances import MeasureDistances, PixelDistance
 from alignkit.preprocess.isolated import run_isolated
 from alignkit.record import Estimate
 
@@ -26,16 +26,18 @@ if TYPE_CHECKING:
 RUNGS = (2, 8, 32, 128)
 """Images after which configurations are dropped."""
 FINALISTS = 8
-"""Different pixels that reach the end, however far from the best."""
+"""Number of different results that reach the end, however far from the best."""
 FEW = 8
-"""Under so many images, only what is more than three times as far as the best is dropped."""
+"""Below this number of images, a configuration is dropped only if it is more than three times as
+far as the best."""
 SIGMAS = 4.0
-"""From `FEW` images on, what is farther than the best by so many standard errors is dropped."""
+"""From `FEW` images on, a configuration is dropped if it is farther than the best by more standard
+errors than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Configurations that give the same pixels on every image, and how far these are."""
+    """Configurations that give the same pixels on every image, with their distance."""
 
     configurations: tuple[Configuration, ...]
     """The plainest first."""
@@ -53,7 +55,7 @@ class Ranked:
 
 
 class Search:
-    """Distances of configurations, each computed once an image."""
+    """Distances of configurations, each computed once for each image."""
 
     def __init__(
         self,
@@ -65,19 +67,19 @@ class Search:
     ) -> None:
         self.target, self.samples, self.threads = target, samples, threads
         self.progress, self.total = progress, total
-        self.known: dict[int, dict[Configuration, Distance]] = {}
+        self.known: dict[int, dict[Configuration, PixelDistance]] = {}
         self.left_out: dict[int, str] = {}
 
     def nearest(self, alive: list[Configuration], rows: Sequence[int]) -> Configuration:
-        """The nearest on a few rows."""
+        """Return the nearest on a few rows."""
         return self.narrowed(self.narrowed(alive, rows[: RUNGS[0]]), rows)[0]
 
     def measure(self, alive: Sequence[Configuration], rows: Sequence[int]) -> list[int]:
-        """Make all distances known; gives the rows that could be compared."""
+        """Compute all missing distances; return the rows that could be compared."""
         asked: list[int] = []
         work = MeasureDistances(tuple(alive), replace(self.target, levels=None))
         parts = run_isolated(
-            work, work.paths, self._images(alive, rows, asked), processes=self.threads,
+            work, work.preprocesses, self._images(alive, rows, asked), processes=self.threads,
             images_a_task=1,
         )  # fmt: skip
         for number, (found,) in enumerate(parts):
@@ -98,7 +100,7 @@ class Search:
     def _images(
         self, alive: Sequence[Configuration], rows: Sequence[int], asked: list[int]
     ) -> Iterator[Encoded]:
-        """The images on which a distance is missing; their rows are added to ``asked``."""
+        """Yield the images on which a distance is missing; append their rows to ``asked``."""
         for row in rows:
             known, wanted = self.known.get(row, {}), None
             missing = [place for place, each in enumerate(alive) if each not in known]
@@ -114,11 +116,11 @@ class Search:
             yield Encoded(self.samples.ids[row], data, given=(missing, wanted))
 
     def means(self, alive: Sequence[Configuration], rows: Sequence[int]) -> FloatArray:
-        """(configurations, images): mean |Δ|."""
+        """Return mean |Δ|, (configurations, images)."""
         return np.array([[self.known[row][each].mean for row in rows] for each in alive])
 
     def narrowed(self, alive: list[Configuration], rows: Sequence[int]) -> list[Configuration]:
-        """The configurations that may still be the nearest, and some of the next, nearest first."""
+        """Keep those that may still be the nearest, and some of the next, nearest first."""
         kept = self.measure(alive, rows)
         means = self.means(alive, kept)
         usable = np.flatnonzero(np.isfinite(means).all(axis=1))
@@ -132,9 +134,9 @@ class Search:
     def groups(
         self, alive: Sequence[Configuration], rows: Sequence[int]
     ) -> list[list[Configuration]]:
-        """Configurations by equal pixels on every row, nearest first; each in the given order."""
+        """Group configurations by equal pixels on every row, the nearest group first."""
         kept = self.measure(alive, rows)
-        by_pixels: dict[tuple[Distance, ...], list[Configuration]] = {}
+        by_pixels: dict[tuple[PixelDistance, ...], list[Configuration]] = {}
         for each in alive:
             by_pixels.setdefault(tuple(self.known[row][each] for row in kept), []).append(each)
         groups = [
@@ -150,7 +152,7 @@ class Search:
     def ranked(
         self, group: Sequence[Configuration], rows: Sequence[int], unseen: Sequence[int]
     ) -> Ranked:
-        """A group's distances on the search's rows and on the unseen ones."""
+        """Measure a group on the search's rows and on the unseen ones."""
         first = group[0]
         kept = [row for row in rows if row not in self.left_out]
         checked = self.measure([first], unseen) if unseen else []
@@ -167,13 +169,13 @@ class Search:
 
 
 def _libraries(configuration: Configuration) -> int:
-    """How many libraries are needed: of equal pixels, the plainest way comes first."""
+    """Count the libraries needed: among equal pixels, the plainest configuration comes first."""
     return len({type(each).__module__.rpartition(".")[2] for each in
                 (configuration.decode, configuration.resizer)})  # fmt: skip
 
 
 def _near(means: FloatArray) -> npt.NDArray[np.bool_]:
-    """(configurations,): which are not clearly farther than the first."""
+    """Return which are not clearly farther than the first, (configurations,)."""
     images = means.shape[1]
     if images < FEW:
         return np.atleast_1d(means.mean(axis=1) <= 3 * means[0].mean() + 1.0)
@@ -183,7 +185,7 @@ def _near(means: FloatArray) -> npt.NDArray[np.bool_]:
 
 
 def _distinct(ordered: FloatArray) -> int:
-    """How many of the ordered means make up the first `FINALISTS` different ones."""
+    """Count the ordered means up to the last of the first `FINALISTS` different ones."""
     steps = np.flatnonzero(np.diff(ordered) > 1e-9)
     return int(steps[FINALISTS - 1] + 1) if len(steps) >= FINALISTS else len(ordered)
 

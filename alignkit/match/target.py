@@ -1,6 +1,6 @@
-"""What is to be matched: the pixels a stack gives, image by image, in grey levels.
+"""`Target`: the pixels of the stack to match, image by image, in grey levels.
 
-A `Target` is either a path this machine can run (a preset or a YAML block) or a folder of tensors
+It is either a `Preprocess` this machine can run (a preset or a YAML block) or a folder of tensors
 that the serving stack recorded, see `alignkit.match.recorded`.
 """
 
@@ -27,44 +27,51 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """A stack to come near to."""
+    """The stack to match."""
 
     name: str
     levels: Callable[[int], npt.NDArray[np.float32] | str] | None
     """Index of a sample → (height, width, 3) in grey levels 0..255, channels as the stack orders
-    them; or why there are none. ``None`` where ``path`` gives them."""
+    them; or why there are none. ``None`` where ``preprocess`` gives them."""
     geometry: Geometry
     normalise: Normalise
     facts: tuple[str, ...] = ()
-    """What had to be found out about it first, a sentence each."""
+    """Facts found about the stack, each a sentence."""
     tolerance: float = 0.0
-    """In grey levels: what the target's own digits cannot tell apart."""
+    """Resolution of the target's stored numbers, in grey levels."""
     misreading: Misreading | None = None
-    """A conversion of colours that no configuration can make; made of ours too before they are
-    compared, so that all else can still be matched."""
-    path: Preprocess | None = None
+    """A conversion of colours that no configuration makes; it is applied to our pixels too, so that
+    the rest can still be matched."""
+    preprocess: Preprocess | None = None
     """The stack itself, where it can run here."""
 
 
-def path_target(path: Preprocess) -> Target:
-    """A path that can run here. Raises `MissingDependency` if it cannot."""
+def preprocess_target(preprocess: Preprocess) -> Target:
+    """Return a `Preprocess` as a target. Raises `MissingDependency` if it cannot run here."""
     from alignkit.errors import MissingDependency
 
-    if reason := path.missing():
-        raise MissingDependency(f"target {path.name}: {reason}")
+    if reason := preprocess.missing():
+        raise MissingDependency(f"target {preprocess.name}: {reason}")
     facts: tuple[str, ...] = ()
-    if path.surrogate_of:
-        known = calibration(path.name) if path.name in PRESETS else "not yet calibrated"
-        facts = (f"{path.name} is a surrogate of {path.surrogate_of}, {known}",)
-    return Target(path.name, None, Geometry.of(path), path.normalise, facts=facts, path=path)
+    if preprocess.surrogate_of:
+        known = calibration(preprocess.name) if preprocess.name in PRESETS else "not yet calibrated"
+        facts = (f"{preprocess.name} is a surrogate of {preprocess.surrogate_of}, {known}",)
+    return Target(
+        preprocess.name,
+        None,
+        Geometry.of(preprocess),
+        preprocess.normalise,
+        facts=facts,
+        preprocess=preprocess,
+    )
 
 
-def path_of(given: str, size: int | None) -> Preprocess:
-    """The path that ``given`` names: a preset, an import, ``FILE.yaml``, or ``FILE.yaml:NAME``.
+def preprocess_of(given: str, size: int | None) -> Preprocess:
+    """Build what ``given`` names: a preset, an import, ``FILE.yaml``, or ``FILE.yaml:NAME``.
 
-    An import is as `alignkit.experiment.path_argument.import_of` reads it. A file is either one
-    path's
-    stages or an experiment, of which NAME is a path. Raises `ConfigError`.
+    `alignkit.experiment.path_argument.import_of` reads imports. A file holds either the stages of
+    one path or an experiment, where NAME is one of its paths. ``size`` is the input's side in
+    pixels, for a preset. Raises `ConfigError`.
     """
     if given in PRESETS:
         if size is None:

@@ -1,9 +1,9 @@
-"""What recorded tensors are: layout, channel order, colour matrix, geometry and normalisation.
+"""Guess layout, channel order, colour matrix, geometry and normalisation of recorded tensors.
 
-Every hypothesis is tried on some images: our own pixels, made as it says, are fitted to the tensors
-channel by channel with a scale and an offset. The hypothesis with the least residual is taken, and
-the residual of the next best of each kind is kept as evidence. The fit itself is the normalisation:
-``scale = 1 / (255 std)``, ``offset = -mean / std``.
+Every hypothesis is tried on some images: our own pixels, made by the hypothesis, are fitted to the
+tensors channel by channel with a scale and an offset. The hypothesis with the least residual wins,
+and the residual of the next best of each kind is kept as evidence. The fit itself is the
+normalisation: ``scale = 1 / (255 std)``, ``offset = -mean / std``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.arrays import FloatArray
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
 from alignkit.isolation.shared_images import Encoded
@@ -38,32 +39,32 @@ from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
 
 if TYPE_CHECKING:
-    from alignkit.match.recorded import Recorded
+    from alignkit.arrays import FloatArray
+    from alignkit.match.recorded import RecordedTensors
     from alignkit.samples import Samples
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 Layout = Literal["CHW", "HWC"]
 Policy = Literal["none", "exif"]
-Side = Literal["down", "nearest"]
-Half = Literal["even", "down", "up"]
+_Side = Literal["down", "nearest"]
+_Half = Literal["even", "down", "up"]
 
-IMAGES = 8
-"""Images every hypothesis is tried on."""
+_IMAGES = 8
+"""Images on which every hypothesis is tried."""
 STRIDE = 3
-"""Of the pixels, in both directions, used for a fit."""
+"""Every third pixel in both directions is used for a fit."""
 ALIKE = 1.005
-"""A later hypothesis must be better by this factor: of equals the plainest is taken."""
+"""A later hypothesis must be better by this factor, so that the plainest wins a tie."""
 SHARES = (1.0, 224 / 256, 224 / 232, 224 / 236, 224 / 246, 0.9, 0.95, 0.96, 0.97, 0.98)
 """Side of the centre crop ÷ shorter side of the resized image, as model zoos have them."""
-RESIZERS: tuple[Resizer, ...] = (PillowResizer(), OpenCVResizer())
+_RESIZERS: tuple[Resizer, ...] = (PillowResizer(), OpenCVResizer())
 """One with antialias and one without: near enough to any other to tell the hypotheses apart."""
 PADS = (114, 0, 127, 128, 255)
 
-HALF = (0.5, 0.5, 0.5)
+_HALF = (0.5, 0.5, 0.5)
 KNOWN: dict[str, Normalise] = {
     "none, grey levels 0..255": Normalise((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255)),
     "0..1": Normalise((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
-    "-1..1": Normalise(HALF, HALF),
+    "-1..1": Normalise(_HALF, _HALF),
     "ImageNet mean and std": Normalise(IMAGENET_MEAN, IMAGENET_STD),
     "CLIP mean and std": Normalise(
         (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
@@ -74,12 +75,12 @@ KNOWN: dict[str, Normalise] = {
 }
 """Normalisations in use, for channels in the order R, G, B."""
 NEAR = 0.03
-"""How far a fit on pixels that are not yet the right ones may be from a known normalisation."""
+"""Greatest distance from a known normalisation, for a fit on pixels that are still a guess."""
 
 
 @dataclass(frozen=True, slots=True)
 class Colouring:
-    """What a stack does to colours: an order or round trip, and perhaps a misreading before it."""
+    """A stack's treatment of colours: an order or round trip, perhaps after a misreading."""
 
     colour: Colour
     misreading: Misreading | None = None
@@ -87,22 +88,22 @@ class Colouring:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """One hypothesis, with what speaks for it."""
+    """One hypothesis, with its evidence."""
 
     layout: Layout
     geometry: Geometry
     misreading: Misreading | None
     scale: tuple[float, float, float]
-    """Tensor units a grey level, in the tensor's channel order."""
+    """Tensor units for each grey level, in the tensor's channel order."""
     offset: tuple[float, float, float]
     residual: float
     """Root mean square of the fit's error, in grey levels."""
     against: dict[str, float]
-    """What was rejected → the residual it leaves, in grey levels."""
+    """Rejected kind of hypothesis → the residual it leaves, in grey levels."""
 
 
-def guess(recorded: Recorded, samples: Samples) -> Guess:
-    """The hypothesis that fits best. Raises `DataError` if the tensors hold no RGB image."""
+def guess(recorded: RecordedTensors, samples: Samples) -> Guess:
+    """Return the best hypothesis. Raises `DataError` if the tensors hold no RGB image."""
     layouts = _layouts(recorded)
     chosen = _spread(recorded.rows)
     tried: list[Guess] = []
@@ -120,7 +121,7 @@ def guess(recorded: Recorded, samples: Samples) -> Guess:
     return replace(best, against=_evidence(best, tried))
 
 
-def _layouts(recorded: Recorded) -> tuple[Layout, ...]:
+def _layouts(recorded: RecordedTensors) -> tuple[Layout, ...]:
     shape = recorded.shape[1:] if recorded.shape[:1] == (1,) else recorded.shape
     found: list[Layout] = []
     if len(shape) == 3 and shape[0] == 3:
@@ -135,8 +136,8 @@ def _layouts(recorded: Recorded) -> tuple[Layout, ...]:
     return tuple(found)
 
 
-def arranged(recorded: Recorded, index: int, layout: Layout) -> npt.NDArray[np.generic]:
-    """A sample's tensor as (height, width, 3)."""
+def arranged(recorded: RecordedTensors, index: int, layout: Layout) -> npt.NDArray[np.generic]:
+    """Return a sample's tensor as (height, width, 3)."""
     return _arranged(recorded.read(index), layout)
 
 
@@ -146,9 +147,9 @@ def _arranged(tensor: npt.NDArray[np.generic], layout: Layout) -> npt.NDArray[np
 
 
 def _spread(rows: Sequence[int]) -> list[int]:
-    """A few samples from all over the folder."""
+    """Choose a few samples, evenly spread over the folder."""
     return [
-        rows[each] for each in np.linspace(0, len(rows) - 1, min(IMAGES, len(rows))).astype(int)
+        rows[each] for each in np.linspace(0, len(rows) - 1, min(_IMAGES, len(rows))).astype(int)
     ]
 
 
@@ -159,7 +160,7 @@ def _sampled(image: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
 def _tried(
     layout: Layout, size: tuple[int, int], encoded: Sequence[bytes], tensors: FloatArray
 ) -> list[Guess]:
-    """Every geometry in both channel orders; stranger colours only with the best of these."""
+    """Try every geometry in both channel orders; other colours only with the best of these."""
     turned = any(exif_orientation(each) != 1 for each in encoded)
     orders = [Colouring(Colour("rgb")), Colouring(Colour("bgr"))]
     fits = partial(_fits, layout, encoded=encoded, tensors=tensors)
@@ -175,7 +176,7 @@ def _tried(
 
 
 def colourings(order: Colour) -> tuple[Colouring, ...]:
-    """What may have been done to colours besides their order, nothing first."""
+    """Return the treatments of colours that a stack may have, the plain one first."""
     misread_ones = tuple(Colouring(order, each) for each in MISREADINGS)
     if order.space != "rgb":
         return (Colouring(order), *misread_ones)
@@ -197,13 +198,13 @@ def _fits(
     tensors: FloatArray,
 ) -> Iterator[Guess]:
     misreadings = dict.fromkeys(each.misreading for each in coloured)
-    cases = list(product(geometries, RESIZERS, misreadings))
-    paths = []
+    cases = list(product(geometries, _RESIZERS, misreadings))
+    preprocesses = []
     for geometry, resizer, misreading in cases:
         configuration = Configuration(misread(OpenCVDecoder(), misreading), resizer)
-        paths.append(configuration.path(replace(geometry, colour=RGB), Normalise()))
+        preprocesses.append(configuration.preprocess(replace(geometry, colour=RGB), Normalise()))
     images = [Encoded(str(number), data) for number, data in enumerate(encoded)]
-    by_path = zip(*take_pixels(paths, images), strict=True)
+    by_path = zip(*take_pixels(preprocesses, images), strict=True)
     for (geometry, _, misreading), found in zip(cases, by_path, strict=True):
         taken = [each.pixels for each in found]
         pixels = [each for each in taken if each is not None and each.shape[:2] == geometry.size]
@@ -231,21 +232,21 @@ def _geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Geometry]:
 
 
 def _roundings(plain: Geometry) -> Iterator[Geometry]:
-    """Where a crop with an odd margin may begin, and how the longer side may be rounded."""
-    sides: tuple[Side, ...] = get_args(Side)
-    halves: tuple[Half, ...] = get_args(Half)
+    """Yield other positions of a crop with an odd margin, and roundings of the longer side."""
+    sides: tuple[_Side, ...] = get_args(_Side)
+    halves: tuple[_Half, ...] = get_args(_Half)
     for side, half in [*product(sides, halves)][1:]:
         resize, crop = replace(plain.resize, rounding=side), replace(plain.crop, half=half)
         yield replace(plain, resize=resize, crop=crop)
 
 
-Triple: TypeAlias = tuple[float, float, float]
-Fit: TypeAlias = tuple[Triple, Triple, float]
+PerChannel: TypeAlias = tuple[float, float, float]
+Fit: TypeAlias = tuple[PerChannel, PerChannel, float]
 """Scale and offset of each channel, and the residual in grey levels."""
 
 
 def fit(ours: FloatArray, tensors: FloatArray) -> Fit:
-    """Scale and offset a channel of ``tensors ≈ scale · ours + offset``, both (pixels, 3).
+    """Fit ``tensors ≈ scale · ours + offset`` for each channel; both are (pixels, 3).
 
     The residual is in the units of ``ours``. A scale of zero or less leaves an infinite residual:
     no normalisation turns an image into its negative.
@@ -260,12 +261,12 @@ def fit(ours: FloatArray, tensors: FloatArray) -> Fit:
     return _triple(scale), _triple(offset), float(np.sqrt((error**2).mean()))
 
 
-def _triple(values: FloatArray) -> Triple:
+def _triple(values: FloatArray) -> PerChannel:
     return float(values[0]), float(values[1]), float(values[2])
 
 
 def _evidence(best: Guess, tried: Sequence[Guess]) -> dict[str, float]:
-    """The least residual of each way to contradict the best hypothesis in one respect."""
+    """Return the least residual among hypotheses that differ from the best in each respect."""
     kinds: dict[str, Callable[[Guess], object]] = {
         "layout": lambda each: each.layout,
         "channel order": lambda each: each.geometry.colour.space == "bgr",
@@ -279,11 +280,13 @@ def _evidence(best: Guess, tried: Sequence[Guess]) -> dict[str, float]:
     return found
 
 
-def normalise_of(scale: Triple, offset: Triple, *, near: float = NEAR) -> tuple[str, Normalise]:
-    """The normalisation of a fit: a known one with its name if it is near, else the fit's own.
+def normalise_of(
+    scale: PerChannel, offset: PerChannel, *, near: float = NEAR
+) -> tuple[str, Normalise]:
+    """Return the normalisation of a fit: a known one with its name if near, else the fit's own.
 
     ``near`` is a share of the scale, and of the whole range for the offset. Channels are in the
-    order of the fit; a known normalisation is also looked for in the reverse order.
+    order of the fit; known normalisations are also tried in the reverse order.
     """
     for name, known in KNOWN.items():
         for reverse in (False, True):
@@ -297,5 +300,5 @@ def normalise_of(scale: Triple, offset: Triple, *, near: float = NEAR) -> tuple[
                 return name + reversed_note, Normalise(_triple(mean), _triple(std))
     std = 1 / (255 * np.asarray(scale))
     mean = -np.asarray(offset) * std
-    # a fit has no more digits than these
+    # a fit has no more significant digits
     return "", Normalise(_triple(mean.round(7)), _triple(std.round(9)))

@@ -1,4 +1,4 @@
-"""A `Match` in words: the table, the YAML block to paste, and JSON."""
+"""A `Match` as text: sentences, the YAML block to paste, and JSON."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from alignkit.resizers import RESIZERS
 from alignkit.text.numbers import estimated
 
 NAMES_SHOWN = 4
-"""Configurations with the same pixels that a row names; the others are counted."""
+"""Number of configurations with the same pixels that a row names; the others are counted."""
 
 
 def label(configuration: Configuration) -> str:
-    """``simplejpeg chroma=nearest ▸ torch bilinear align_corners=True``."""
+    """Name a configuration: ``simplejpeg chroma=nearest ▸ torch bilinear align_corners=True``."""
     rounding = "" if configuration.rounding == "none" else f" ▸ {configuration.rounding}"
     decode, resizer = configuration.decode, configuration.resizer
     return f"{_called(decode, DECODERS)} ▸ {_called(resizer, RESIZERS)}{rounding}"
@@ -32,7 +32,7 @@ def _called(plugin: Any, table: dict[str, Plugin]) -> str:
 
 
 def _changed(plugin: Any) -> dict[str, Any]:
-    """Options that are not the plugin's defaults."""
+    """Return the options that differ from the plugin's defaults."""
     return {
         each.name: getattr(plugin, each.name)
         for each in fields(plugin)
@@ -41,62 +41,66 @@ def _changed(plugin: Any) -> dict[str, Any]:
 
 
 def alternatives(ranked: Ranked, names: Mapping[Configuration, str]) -> str:
-    """The other configurations with the same pixels; empty if there is none."""
+    """List the other configurations with the same pixels; empty if there is none."""
     others = [names.get(each, label(each)) for each in ranked.configurations[1:]]
     more = len(others) - NAMES_SHOWN
     shown = "; ".join(others[:NAMES_SHOWN])
     return f"{shown}; {more} more" if more > 0 else shown
 
 
-def stage_block(path: Preprocess) -> dict[str, Any]:
-    """The entry of ``preprocess:`` that builds the path; defaults are left out."""
-    size = list(path.resize.size)
+def stage_block(preprocess: Preprocess) -> dict[str, Any]:
+    """Return the entry of ``preprocess:`` that builds it, without defaults."""
+    size = list(preprocess.resize.size)
     resize: dict[str, Any] = {
-        "name": name_of(path.resize.resizer, RESIZERS),
-        **_changed(path.resize.resizer),
+        "name": name_of(preprocess.resize.resizer, RESIZERS),
+        **_changed(preprocess.resize.resizer),
         "size": size[0] if size[0] == size[1] else size,
     }
-    given = {"fit": path.resize.fit, "pad": path.resize.pad, "rounding": path.resize.rounding}
-    plain = Resize(path.resize.resizer, path.resize.size)
+    given = {
+        "fit": preprocess.resize.fit,
+        "pad": preprocess.resize.pad,
+        "rounding": preprocess.resize.rounding,
+    }
+    plain = Resize(preprocess.resize.resizer, preprocess.resize.size)
     resize |= {key: value for key, value in given.items() if value != getattr(plain, key)}
     block: dict[str, Any] = {
-        "decode": {"name": name_of(path.decode, DECODERS), **_changed(path.decode)},
+        "decode": {"name": name_of(preprocess.decode, DECODERS), **_changed(preprocess.decode)},
         "resize": resize,
     }
-    if path.orient.policy != "none":
-        block["orient"] = path.orient.policy
-    if path.crop.size is not None:
+    if preprocess.orient.policy != "none":
+        block["orient"] = preprocess.orient.policy
+    if preprocess.crop.size is not None:
         block["crop"] = (
-            list(path.crop.size)
-            if path.crop.half == "even"
-            else {"size": list(path.crop.size), "half": path.crop.half}
+            list(preprocess.crop.size)
+            if preprocess.crop.half == "even"
+            else {"size": list(preprocess.crop.size), "half": preprocess.crop.half}
         )
-    if path.quantise.rule != "none":
-        block["quantise"] = path.quantise.rule
-    if path.colour.space != "rgb":
-        block["colour"] = path.colour.space
-    if path.normalise != Normalise():
+    if preprocess.quantise.rule != "none":
+        block["quantise"] = preprocess.quantise.rule
+    if preprocess.colour.space != "rgb":
+        block["colour"] = preprocess.colour.space
+    if preprocess.normalise != Normalise():
         block["normalise"] = {
-            "mean": list(path.normalise.mean),
-            "std": list(path.normalise.std),
+            "mean": list(preprocess.normalise.mean),
+            "std": list(preprocess.normalise.std),
         }
-    if path.max_pixels != MAX_PIXELS:
-        block["max_pixels"] = path.max_pixels
+    if preprocess.max_pixels != MAX_PIXELS:
+        block["max_pixels"] = preprocess.max_pixels
     return block
 
 
-def yaml_block(path: Preprocess, name: str) -> str:
-    """The lines to paste below ``preprocess:``."""
+def yaml_block(preprocess: Preprocess, name: str) -> str:
+    """Return the lines to paste below ``preprocess:``."""
     import yaml
 
     lines: str = yaml.safe_dump(
-        {name: stage_block(path)}, sort_keys=False, default_flow_style=None, width=10_000
+        {name: stage_block(preprocess)}, sort_keys=False, default_flow_style=None, width=10_000
     )
     return lines
 
 
 def headline(match: Match, names: Mapping[Configuration, str]) -> str:
-    """The nearest configuration and what remains, in a sentence or two."""
+    """Name the nearest configuration and the remaining distance, in a sentence or two."""
     best = match.winner
     if best.identical == match.images:
         found = f"gives {match.target}'s pixels on all {match.images} images of the search"
@@ -121,9 +125,9 @@ def _checked(match: Match) -> str:
 
 
 def fewer_changes(match: Match, names: Mapping[Configuration, str]) -> str:
-    """Which finalist changes the fewest predictions, in a sentence.
+    """Name the finalist that changes the fewest predictions, in a sentence.
 
-    Empty where none changes fewer than the nearest, and where no model was asked.
+    Empty if none changes fewer than the nearest, and without a model.
     """
     churns = [each.churn for each in match.ranking if each.churn is not None]
     shares = [each.value for each in churns if each.value is not None]
@@ -139,7 +143,7 @@ def fewer_changes(match: Match, names: Mapping[Configuration, str]) -> str:
 
 
 def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:
-    """Everything of a match, JSON-ready."""
+    """Return the whole match, JSON-ready."""
     return {
         "target": match.target,
         "tried": match.tried,
@@ -152,7 +156,7 @@ def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:
         "ranking": [
             {
                 "labels": [names.get(each, label(each)) for each in ranked.configurations],
-                "preprocess": stage_block(path),
+                "preprocess": stage_block(preprocess),
                 "mean_abs": asdict(ranked.mean_abs),
                 "max_abs": ranked.max_abs,
                 "identical": ranked.identical,
@@ -160,6 +164,6 @@ def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:
                 "unseen_identical": ranked.unseen_identical,
                 "churn": asdict(ranked.churn) if ranked.churn else None,
             }
-            for ranked, path in zip(match.ranking, match.paths, strict=True)
+            for ranked, preprocess in zip(match.ranking, match.preprocesses, strict=True)
         ],
     }

@@ -1,7 +1,7 @@
-"""The models a recipe can name, and how to build them with fresh weights.
+"""Models that a recipe can name, built with fresh or stored weights.
 
-Torch is imported when a model is built, not to check a name: `alignkit plan` asks for
-`unknown_model` and `model_version` only.
+Torch is imported when a model is built, not to check a name: `alignkit plan` calls only
+`unknown_model` and `model_version`.
 """
 
 from __future__ import annotations
@@ -40,38 +40,38 @@ TORCHVISION_MODELS = (
     "wide_resnet50_2",
 )
 # fmt: on
-"""``torchvision.models.list_models(torchvision.models)``, kept as text because asking it imports
+"""``torchvision.models.list_models(torchvision.models)``, kept as text because the call imports
 torch; a test compares the two."""
 MODELS = ("small-cnn", *TORCHVISION_MODELS)
 SCHEMA: dict[str, Any] = {"anyOf": [{"enum": [*MODELS]}, {"pattern": "^timm:"}]}
-"""What a recipe accepts as its model, for editors."""
-OWN = re.compile(r"[A-Za-z_][\w.]*:[\w./-]+")
-"""``module:function``, for weights the user brings, or ``timm:NAME``."""
+"""JSON schema of a recipe's model, for editors."""
+USER_BUILT = re.compile(r"[A-Za-z_][\w.]*:[\w./-]+")
+"""Form of ``module:function``, for weights the user brings, and of ``timm:NAME``."""
 
 
 def unknown_model(name: str) -> str:
-    """Why no such model can be built, with the nearest known name; empty if it can."""
+    """Explain why no such model can be built, with the nearest known name; empty if it can."""
     return "" if name in MODELS else f"no model {name!r}{did_you_mean(name, MODELS)}"
 
 
 def model_version(model: str = "") -> str:
-    """The libraries that define and train a model, read without importing them."""
+    """Return the libraries that define and train a model, with versions; imports none."""
     names = ("torch", "torchvision", *(["timm"] if model.startswith("timm:") else []))
     libraries = (Plugin(target="", distributions=(name,)) for name in names)
     return ", ".join(filter(None, (library.version() for library in libraries)))
 
 
 def build_model(name: str, classes: int, height: int, width: int) -> nn.Module:
-    """The module with fresh weights drawn from torch's global generator, in training mode.
+    """Build the module with fresh weights from torch's global generator, in training mode.
 
-    It maps (samples, 3, height, width) float32 to (samples, classes) logits. Raises `ConfigError`
+    It maps (samples, 3, height, width) float32 to (samples, classes) logits. Raise `ConfigError`
     for an unknown name, and for an input size that the model's layers do not accept.
     """
     if name == "small-cnn":
         if min(height, width) < 32:
             raise ConfigError(f"small-cnn needs inputs of 32x32 or more, not {height}x{width}")
         return small_cnn(classes)
-    if OWN.fullmatch(name) and not name.startswith("timm:"):
+    if USER_BUILT.fullmatch(name) and not name.startswith("timm:"):
         from alignkit.models.user_model_files import build_own
 
         return build_own(name, classes)
@@ -79,7 +79,7 @@ def build_model(name: str, classes: int, height: int, width: int) -> nn.Module:
 
 
 def small_cnn(classes: int, width: int = 16) -> nn.Module:
-    """Four blocks of 3x3 convolution, batch norm, ReLU and 2x2 max pooling, then a global mean.
+    """Build four blocks of 3x3 convolution, batch norm, ReLU, 2x2 max pooling; then a global mean.
 
     Channels are ``width`` times 1, 2, 4, 4: enough for digits on photographs, and trained on a
     thousand small images in seconds on a laptop.
@@ -101,7 +101,7 @@ def small_cnn(classes: int, width: int = 16) -> nn.Module:
 
 
 def _library_model(name: str, classes: int, height: int, width: int) -> nn.Module:
-    """A model of timm or torchvision that is known to take inputs of this size."""
+    """Build a model of timm or torchvision, and try it on an input of this size."""
     timm = name.startswith("timm:")
     if not timm and (reason := unknown_model(name)):
         raise ConfigError(reason)
@@ -134,7 +134,8 @@ def _torchvision(name: str, classes: int, height: int, width: int) -> nn.Module:
 
 
 def _size_options(name: str, height: int, width: int) -> dict[str, Any]:
-    """What some constructors must be told; auxiliary heads are off: a model has one output."""
+    """Return the options that some constructors need for a size."""
+    # auxiliary heads are off: a model has one output
     if name in ("googlenet", "inception_v3"):
         return {"aux_logits": False, "init_weights": True}
     if name.startswith("vit_"):
@@ -149,6 +150,7 @@ def _size_options(name: str, height: int, width: int) -> dict[str, Any]:
 def _try_size(model: nn.Module, height: int, width: int) -> None:
     import torch
 
+    # in training mode batch normalisation would count the zeros in its statistics
     model.eval()
     with torch.inference_mode():
         model(torch.zeros(1, 3, height, width))
@@ -156,9 +158,9 @@ def _try_size(model: nn.Module, height: int, width: int) -> None:
 
 
 def load_model(checkpoint: Checkpoint) -> nn.Module:
-    """The trained module, on the CPU, in evaluation mode; torch's generator is left as it was.
+    """Load the trained module on the CPU in evaluation mode; torch's generator is unchanged.
 
-    Raises `DataError` if the file is damaged or holds another model's weights.
+    Raise `DataError` if the file is damaged or holds another model's weights.
     """
     import torch
 
@@ -168,6 +170,7 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
         raise DataError(f"{checkpoint.weights} is an ONNX file, which torch does not run")
     if checkpoint.format != "weights":
         return load_graph(checkpoint.weights, checkpoint.format)
+    # building draws fresh weights, which those of the file replace
     with torch.random.fork_rng(devices=[]):
         model = build_model(
             checkpoint.model, checkpoint.classes, checkpoint.height, checkpoint.width
@@ -184,11 +187,11 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
 
 
 def weights_hash(weights: Mapping[str, torch.Tensor]) -> str:
-    """SHA-256 hex over names and values of a ``state_dict``."""
+    """Compute the SHA-256 hex over names and values of a ``state_dict``."""
     import torch
 
     digest = hashlib.sha256()
-    for name, each in weights.items():
+    for name, tensor in weights.items():
         digest.update(name.encode())
-        digest.update(each.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        digest.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

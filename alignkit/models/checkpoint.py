@@ -1,24 +1,27 @@
-"""`Checkpoint`: a trained model as it lies on disk."""
+"""`Checkpoint`, a trained model on disk, and `EngineSource`, all that an engine is built from."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-Format = Literal["weights", "torchscript", "exported", "onnx"]
-"""A ``state_dict``; a TorchScript file; an archive of ``torch.export.save``; an ONNX file."""
+if TYPE_CHECKING:
+    from alignkit.arrays import Batch
+
+CheckpointFormat = Literal["weights", "torchscript", "exported", "onnx"]
+"""``state_dict``, TorchScript file, archive of ``torch.export.save``, ONNX file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Weights and what is needed to rebuild the module around them."""
+    """Weights, and all that is needed to rebuild the module around them."""
 
     model: str
-    """Known to `alignkit.models.architectures.build_model`; any name where a file holds its own
-    graph."""
+    """Name for `alignkit.models.architectures.build_model`; any name if the file holds a graph."""
     classes: int
-    """Outputs."""
+    """Number of outputs."""
     height: int
     """Input height in pixels."""
     width: int
@@ -27,6 +30,38 @@ class Checkpoint:
     """The file; a ``state_dict`` is loaded with ``weights_only=True``."""
     key: str
     """Content hash of everything the weights depend on."""
-    format: Format = "weights"
+    format: CheckpointFormat = "weights"
     order: tuple[int, ...] = ()
-    """Output of each of the data's classes; empty if the model has them in the data's order."""
+    """Index of the output of each of the data's classes; empty if the orders are equal."""
+
+
+CALIBRATION = "calibration.txt"
+"""File beside an engine that describes its calibration images."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Training images for int8 scales, prepared along the path the model was trained with."""
+
+    key: str
+    """Content hash of the images and of everything done to them."""
+    images: Callable[[], Batch]
+    """Returns (n, 3, height, width) float32, normalised; they are prepared by the call."""
+    described: str = ""
+    """Description of the images in words."""
+
+
+def read_calibration(engine: Path) -> str:
+    """Describe in words the images with which the engine in a folder was calibrated."""
+    return (engine / CALIBRATION).read_text()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSource:
+    """Checkpoint, graph and calibration images of an engine."""
+
+    checkpoint: Checkpoint
+    onnx: Path
+    """The exported, checked graph."""
+    calibration: Calibration | None = None
+    """Only for an engine that takes its scales from images."""

@@ -1,7 +1,7 @@
-"""An ONNX file the user brings: whether its input and output fit the data, and all it consists of.
+"""ONNX files that a user brings: checks of input and output, and weights in separate files.
 
-Exporters may keep the weights in files beside it. Backends are handed the bytes of one file, so
-such a graph is put together once.
+Exporters may keep the weights in files beside the graph. Backends take the bytes of one file, so
+such a graph is joined with its weights once.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from typing import Any
 from alignkit.errors import BackendError, DataError
 from alignkit.workspace import Workspace, file_sha256
 
-LARGEST = 2**31
+_LARGEST = 2**31
 """Bytes of weights in one file: protobuf's limit for a message."""
 
 
 def weights_beside(file: Path) -> dict[str, str]:
-    """Name → SHA-256 of each file the graph keeps weights in; empty if it holds its own.
+    """Map each file in which the graph keeps weights to its SHA-256; empty if it holds its own.
 
-    Raises `DataError` if one of them is not there. What is no ONNX file names none:
-    `require_shapes` refuses it, in its own cells.
+    Raise `DataError` if one of them is not there. The result is also empty for a file that is no
+    ONNX file: `require_shapes` refuses it, in its own cells.
     """
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     try:
         graph = _read(file).graph
     except DataError:
-        return found
-    for each in graph.initializer:
-        location = next((fact.value for fact in each.external_data if fact.key == "location"), "")
-        if not location or location in found:
+        return hashes
+    for tensor in graph.initializer:
+        location = next((fact.value for fact in tensor.external_data if fact.key == "location"), "")
+        if not location or location in hashes:
             continue
         beside = file.parent / location
         if not beside.is_file():
@@ -37,14 +37,14 @@ def weights_beside(file: Path) -> dict[str, str]:
                 f"{file} keeps its weights in {location}, which is not beside it; move both "
                 "together"
             )
-        found[location] = file_sha256(beside)
-    return found
+        hashes[location] = file_sha256(beside)
+    return hashes
 
 
 def in_one_file(file: Path, workspace: Workspace) -> Path:
-    """The file, or where its weights lie beside it, one stored with all of them.
+    """Return the file, or, if its weights lie beside it, a stored file with all of them.
 
-    Raises `DataError` if they are more than one file can hold, or cannot be read.
+    Raise `DataError` if one file cannot hold the weights, or they cannot be read.
     """
     import onnx
 
@@ -52,10 +52,10 @@ def in_one_file(file: Path, workspace: Workspace) -> Path:
     if not beside:
         return file
     size = sum((file.parent / each).stat().st_size for each in beside)
-    if size > LARGEST:
+    if size > _LARGEST:
         raise DataError(
             f"{file} has {size / 2**30:.1f} GiB of weights; backends take graphs of one file, "
-            f"which holds at most {LARGEST / 2**30:g} GiB"
+            f"which holds at most {_LARGEST / 2**30:g} GiB"
         )
 
     def put_together(folder: Path) -> None:
@@ -77,12 +77,13 @@ def graph_in(folder: Path) -> Path:
 def require_shapes(file: Path, *, classes: int, height: int, width: int) -> None:
     """Raise unless the graph maps (samples, 3, height, width) float32 to (samples, classes).
 
-    A dimension the file leaves open fits. Raises `DataError` if it is no ONNX file, `BackendError`
-    if its shapes do not fit. Weights are not read.
+    A dimension that the file leaves open fits. Raise `DataError` if it is no ONNX file,
+    `BackendError` if its shapes do not fit. Weights are not read.
     """
     import onnx
 
     graph = _read(file).graph
+    # older exporters list the weights among the inputs
     weights = {each.name for each in graph.initializer}
     inputs = [each for each in graph.input if each.name not in weights]
     if len(inputs) != 1 or not graph.output:
@@ -93,15 +94,15 @@ def require_shapes(file: Path, *, classes: int, height: int, width: int) -> None
     if inputs[0].type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
         raise BackendError(f"{file} takes no float32; export it with a float32 input")
     _require_input(file, _shape(inputs[0]), (height, width))
-    given = _shape(graph.output[0])
-    if given and (len(given) != 2 or given[1] not in (None, classes)):
+    output = _shape(graph.output[0])
+    if output and (len(output) != 2 or output[1] not in (None, classes)):
         raise BackendError(
-            f"{file} gives outputs of {_told(given)}, and the data has {classes} classes"
+            f"{file} gives outputs of {_text(output)}, and the data has {classes} classes"
         )
 
 
 def _read(file: Path) -> Any:
-    """The graph without the weights beside it."""
+    """Read the graph without the weights beside it."""
     import onnx
 
     try:
@@ -114,15 +115,15 @@ def _require_input(file: Path, taken: list[int | None], size: tuple[int, int]) -
     wanted = (3, *size)
     if len(taken) == 4 and taken[3] == 3 and taken[1] != 3:
         raise BackendError(
-            f"{file} takes {_told(taken)}: channels last; export it with channels first"
+            f"{file} takes {_text(taken)}: channels last; export it with channels first"
         )
     fits = len(taken) == 4 and all(
         has in (None, want) for has, want in zip(taken[1:], wanted, strict=True)
     )
     if not fits:
         raise BackendError(
-            f"{file} takes inputs of {_told(taken)}, and the path gives "
-            f"{_told([None, *wanted])}; change the path's size, or export the model again"
+            f"{file} takes inputs of {_text(taken)}, and the path gives "
+            f"{_text([None, *wanted])}; change the path's size, or export the model again"
         )
     if taken[0] is not None:
         raise BackendError(
@@ -136,5 +137,5 @@ def _shape(value: Any) -> list[int | None]:
     return [each.dim_value if each.HasField("dim_value") else None for each in dimensions]
 
 
-def _told(shape: list[int | None]) -> str:
+def _text(shape: list[int | None]) -> str:
     return "x".join("?" if each is None else str(each) for each in shape)

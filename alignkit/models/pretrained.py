@@ -1,6 +1,6 @@
-"""Weights that a training begins with: a file, or published ones by torchvision's or timm's name.
+"""Weights with which a training begins: a file, or published ones by torchvision's or timm's name.
 
-Published weights are downloaded and kept by the library that names them. What they are is known
+Published weights are downloaded and kept by the library that names them. Their identity is known
 before: torchvision's file names hold the first digits of their SHA-256, timm's are a repository of
 the Hugging Face hub.
 """
@@ -26,10 +26,10 @@ SCALES_ITS_INPUT = ("googlenet", "inception_v3")
 
 
 def identity(pretrained: str, model: str) -> str:
-    """What the weights are, told without a network: part of a training's key.
+    """Identify the weights without a network, for a training's key.
 
-    Of a file its SHA-256; of a name what it stands for and the published file or repository.
-    Raises `ConfigError` if there is no such file, or the model has no weights of that name.
+    A file is identified by its SHA-256, a name by its meaning and the published file or repository.
+    Raise `ConfigError` if there is no such file, or the model has no weights of that name.
     """
     if is_file(pretrained):
         return f"SHA-256 {file_sha256(_existing(pretrained))}"
@@ -40,55 +40,56 @@ def identity(pretrained: str, model: str) -> str:
 
 
 def is_file(pretrained: str) -> bool:
-    """Whether a file is meant: it is written with its suffix or a slash, which no name has."""
+    """Tell whether the text is a file: it has a suffix or a slash, which no name has."""
     return any(each in pretrained for each in "./\\")
 
 
 def read_pretrained(pretrained: str, model: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """The ``state_dict``, downloaded if need be, and the modules that depend on the classes.
+    """Read the ``state_dict``, downloaded if need be, and name the modules that depend on classes.
 
-    Nothing that a pickle holds is executed. Raises `MissingDependency` if it cannot be downloaded,
-    `ConfigError` if it is not what its name says.
+    No code in a pickle is executed. Raise `MissingDependency` if it cannot be downloaded,
+    `ConfigError` if the file is not the published one.
     """
     if is_file(pretrained):
         from alignkit.models.user_model_files import read_weights
 
-        given = read_weights(_existing(pretrained), model)
-        if not isinstance(given, Mapping):
+        weights = read_weights(_existing(pretrained), model)
+        if not isinstance(weights, Mapping):
             raise ConfigError(f"train.pretrained: {pretrained} is not for {model}: no state_dict")
-        return given, _last_module(given)
+        return weights, _last_module(weights)
     if model.startswith("timm:"):
         return _from_timm(pretrained, model)
-    given = _from_torchvision(_torchvision_weights(pretrained, model), model)
-    return given, _last_module(given)
+    weights = _from_torchvision(_torchvision_weights(pretrained, model), model)
+    return weights, _last_module(weights)
 
 
 def begin_with(module: nn.Module, pretrained: str, model: str) -> dict[str, Any]:
-    """Load the weights into ``module``; modules for other classes stay as drawn.
+    """Load the weights into ``module``; modules for other classes keep their fresh weights.
 
-    Returns what the log says of it: the weights' ``identity``, the ``sha256`` of the
-    ``state_dict`` and the names ``drawn_anew``. Raises `ConfigError` if another model's.
+    Return the log entry: the weights' ``identity``, the ``sha256`` of the ``state_dict`` and, as
+    ``drawn_anew``, the names that keep fresh weights. Raise `ConfigError` if the weights are
+    another model's.
     """
     from alignkit.models.architectures import weights_hash
     from alignkit.models.user_model_files import misfit
 
-    given, heads = read_pretrained(pretrained, model)
+    published, heads = read_pretrained(pretrained, model)
     own = module.state_dict()
-    anew = [
+    fresh = [
         name
         for name in own
         if name.rpartition(".")[0] in heads
-        and name in given
-        and given[name].shape != own[name].shape
+        and name in published
+        and published[name].shape != own[name].shape
     ]
-    loaded = _without(anew, given)
-    if reason := misfit(_without(anew, own), loaded):
+    loaded = _without(fresh, published)
+    if reason := misfit(_without(fresh, own), loaded):
         raise ConfigError(f"train.pretrained: {pretrained} is not for {model}: {reason}")
     module.load_state_dict(loaded, strict=False)
     return {
         "identity": identity(pretrained, model),
-        "sha256": weights_hash(given),
-        "drawn_anew": anew,
+        "sha256": weights_hash(published),
+        "drawn_anew": fresh,
     }
 
 
@@ -99,12 +100,12 @@ def _existing(pretrained: str) -> Path:
     return file
 
 
-def _last_module(given: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(str(name).rpartition(".")[0] for name in [*given][-1:])
+def _last_module(weights: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(str(name).rpartition(".")[0] for name in [*weights][-1:])
 
 
 def _without(names: Sequence[str], weights: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: each for name, each in weights.items() if name not in names}
+    return {name: tensor for name, tensor in weights.items() if name not in names}
 
 
 def _torchvision_weights(name: str, model: str) -> WeightsEnum:
@@ -155,13 +156,13 @@ def _from_torchvision(weights: WeightsEnum, model: str) -> Mapping[str, Any]:
             f"{weights.url} where there is a network and put it into {file.parent}"
         ) from error
     expected = file.stem.rpartition("-")[2]
-    if not file_sha256(file).startswith(expected):  # torch looks at what it downloads only
+    if not file_sha256(file).startswith(expected):  # torch checks only the files it downloads
         raise ConfigError(
             f"train.pretrained: {file} is not the published file, whose SHA-256 begins with "
             f"{expected}; delete it"
         )
-    # torchvision's own constructor, as some of its files hold older names; the file was found above
-    # to hold tensors only
+    # torchvision's own constructor, as some of its files hold older names; the check above found
+    # tensors only
     built: nn.Module = get_model(model, weights=weights)
     return built.state_dict()
 

@@ -1,4 +1,4 @@
-"""A model the user brings → `Checkpoint`: nothing is trained."""
+"""`UserModel`: a trained model that the user brings, and its `Checkpoint`."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.errors import ConfigError, DataError
-from alignkit.models.checkpoint import Checkpoint, Format
+from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
 from alignkit.workspace import content_key, file_sha256
 
 
 @dataclass(frozen=True)
-class Given:
-    """One entry of ``models:``."""
+class UserModel:
+    """Entry of ``models:``."""
 
     name: str
-    format: Format
+    format: CheckpointFormat
     file: Path
     model: str = ""
-    """What rebuilds the module around a ``state_dict``; other files hold their own graph."""
+    """Name of the module to rebuild around a ``state_dict``; other files hold their own graph."""
     classes: tuple[str, ...] = ()
-    """In the order of the outputs; empty if it is the data's."""
+    """Class names in the order of the outputs; empty if that is the data's order."""
 
     @cached_property
     def parts(self) -> dict[str, Any]:
-        """What its outputs depend on, without the machine's path to it.
+        """Return all that the outputs depend on, without the location on this machine.
 
-        Raises `ConfigError` if there is no such file, `DataError` if an ONNX file lacks the weights
+        Raise `ConfigError` if there is no such file, `DataError` if an ONNX file lacks the weights
         beside it.
         """
         from alignkit.models.architectures import model_version
@@ -45,14 +45,14 @@ class Given:
             "model": self.model,
             "classes": list(self.classes),
         }
-        if self.model:  # the library's code, not the file, says how the weights are used
+        if self.model:  # the library's code, not the file, decides how the weights are used
             parts["library"] = model_version(self.model)
         if self.format == "onnx" and (beside := self._weights_beside()):
             parts["weights beside it"] = beside
         return parts
 
     def parts_for(self, size: tuple[int, int]) -> dict[str, Any]:
-        """``parts``, with the (height, width) of its inputs."""
+        """Return ``parts`` with the (height, width) of the inputs."""
         return {**self.parts, "size": list(size)}
 
     def _weights_beside(self) -> dict[str, str]:
@@ -61,7 +61,7 @@ class Given:
         return weights_beside(self.file)
 
     def unsuitable(self, backend: str, *, needs_onnx: bool) -> str:
-        """Why a backend cannot run this kind of file; empty if it can."""
+        """Explain why a backend cannot run this kind of file; empty if it can."""
         if self.format == "onnx" and not needs_onnx:
             return (
                 f"{backend} runs torch modules, and {self.name} is an ONNX file; evaluate it in "
@@ -70,10 +70,10 @@ class Given:
         return ""
 
     def checkpoint(self, classes: Sequence[str], size: tuple[int, int]) -> Checkpoint:
-        """The model for these classes and inputs of (height, width).
+        """Build the checkpoint for these classes and inputs of (height, width).
 
-        Raises `DataError` if its classes are not the data's, `BackendError` if an ONNX file's
-        input or output has another shape.
+        Raise `DataError` if its classes are not the data's, `BackendError` if an ONNX file's input
+        or output has another shape.
         """
         height, width = size
         if self.format == "onnx":
@@ -97,10 +97,10 @@ class Given:
         unknown = sorted({*classes} - {*self.classes})
         surplus = sorted({*self.classes} - {*classes})
         if unknown or surplus:
-            told = [f"the data's {', '.join(unknown[:5])} are none of it"] if unknown else []
-            told += [f"its {', '.join(surplus[:5])} are not in the data"] if surplus else []
+            faults = [f"the data's {', '.join(unknown[:5])} are none of it"] if unknown else []
+            faults += [f"its {', '.join(surplus[:5])} are not in the data"] if surplus else []
             raise DataError(
                 f"the model {self.name} has {len(self.classes)} classes, the data {len(classes)}: "
-                f"{'; '.join(told)}; name the folders as the model's 'classes'"
+                f"{'; '.join(faults)}; name the folders as the model's 'classes'"
             )
         return tuple(self.classes.index(name) for name in classes)

@@ -1,4 +1,4 @@
-"""Files that hold a torch model, loaded on the CPU and ready to predict."""
+"""Files of torch models, loaded on the CPU and ready to predict."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NESTED = ("state_dict", "model_state_dict", "model")
 """Keys under which training scripts keep the ``state_dict`` beside an optimiser's state."""
 
 
-def read_weights(file: Path, what: str) -> Any:
-    """The ``state_dict`` in a file of ``torch.save``; nothing that a pickle holds is executed.
+def read_weights(file: Path, model: str) -> Any:
+    """Read the ``state_dict`` in a file of ``torch.save``; no code in the pickle is executed.
 
-    Raises `DataError` if the file is damaged, or holds more than tensors and plain containers.
+    Raise `DataError` if the file is damaged, or holds more than tensors and plain containers.
     """
     import pickle
 
@@ -37,33 +37,33 @@ def read_weights(file: Path, what: str) -> Any:
                 f"{file} was refused: it is a pickle that would run code or build objects other "
                 "than tensors; save the weights alone, torch.save(model.state_dict(), FILE)"
             ) from error
-        raise DataError(f"{file} holds no weights of {what} ({error})") from error
+        raise DataError(f"{file} holds no weights of {model} ({error})") from error
     except (RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise DataError(f"{file} holds no weights of {what} ({error})") from error
+        raise DataError(f"{file} holds no weights of {model} ({error})") from error
     keys = NESTED if isinstance(stored, dict) else ()
     nested = (stored[key] for key in keys if isinstance(stored.get(key), dict))
     return next(nested, stored)
 
 
-def misfit(own: Mapping[str, Any], given: Any) -> str:
-    """In words, why a ``state_dict`` is not that of a module whose own is ``own``."""
-    if not isinstance(given, Mapping):
-        return f"it holds a {type(given).__name__}"
-    missing = [name for name in own if name not in given]
-    surplus = [str(name) for name in given if name not in own]
+def misfit(own: Mapping[str, Any], weights: Any) -> str:
+    """Explain why ``weights`` do not fit a module whose ``state_dict`` is ``own``; else empty."""
+    if not isinstance(weights, Mapping):
+        return f"it holds a {type(weights).__name__}"
+    missing = [name for name in own if name not in weights]
+    surplus = [str(name) for name in weights if name not in own]
     shapes = [
-        f"{name} is {_shape(given[name])}, the model's {_shape(own[name])}"
+        f"{name} is {_shape(weights[name])}, the model's {_shape(own[name])}"
         for name in own
-        if name in given and _shape(given[name]) != _shape(own[name])
+        if name in weights and _shape(weights[name]) != _shape(own[name])
     ]
-    told = [f"{len(missing)} tensors missing ({_some(missing)})"] if missing else []
-    told += [f"{len(surplus)} not the model's ({_some(surplus)})"] if surplus else []
-    told += [f"{len(shapes)} of another shape ({_some(shapes)})"] if shapes else []
+    faults = [f"{len(missing)} tensors missing ({_some(missing)})"] if missing else []
+    faults += [f"{len(surplus)} not the model's ({_some(surplus)})"] if surplus else []
+    faults += [f"{len(shapes)} of another shape ({_some(shapes)})"] if shapes else []
     wrapped = next((name for name in missing if any(s.endswith(f".{name}") for s in surplus)), "")
     if wrapped:
         prefix = next(s for s in surplus if s.endswith(f".{wrapped}")).removesuffix(wrapped)
-        told.append(f"its names begin with {prefix!r}: save the state_dict of the module inside")
-    return "; ".join(told)
+        faults.append(f"its names begin with {prefix!r}: save the state_dict of the module inside")
+    return "; ".join(faults)
 
 
 def _shape(tensor: Any) -> str:
@@ -75,9 +75,9 @@ def _some(names: Sequence[str]) -> str:
 
 
 def load_graph(file: Path, kind: str) -> nn.Module:
-    """A TorchScript file, or an archive of ``torch.export``; raises `DataError` if it is none.
+    """Load a TorchScript file or an archive of ``torch.export``; raise `DataError` if it is none.
 
-    An exported program keeps the mode it was exported in.
+    An exported program keeps the mode in which it was exported.
     """
     import torch
 
@@ -95,7 +95,7 @@ def load_graph(file: Path, kind: str) -> nn.Module:
 
 @contextmanager
 def quiet_torchscript() -> Iterator[None]:
-    """Silence TorchScript's warnings that it is deprecated: the file is what the user has."""
+    """Silence TorchScript's deprecation warnings: the user cannot act on them."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r".*torch\.jit", category=DeprecationWarning)
         # torch.export.load copies nothing; the module's tensors are not written to
@@ -104,9 +104,9 @@ def quiet_torchscript() -> Iterator[None]:
 
 
 def build_own(name: str, classes: int) -> nn.Module:
-    """The module of ``timm:NAME``, or what ``module:function`` returns for a number of classes.
+    """Build ``timm:NAME``, or call ``module:function`` for a number of classes.
 
-    The function is called with the number of classes if it takes an argument. Raises `ConfigError`
+    The function is called with the number of classes if it takes an argument. Raise `ConfigError`
     if there is none, `MissingDependency` without timm.
     """
     from inspect import signature
@@ -136,7 +136,7 @@ def _timm(name: str, classes: int) -> nn.Module:
 
 
 def import_timm() -> Any:
-    """Raises `MissingDependency` without it."""
+    """Import timm; raise `MissingDependency` without it."""
     try:
         import timm
     except ModuleNotFoundError:

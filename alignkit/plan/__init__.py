@@ -13,11 +13,11 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.published_option import Published
 from alignkit.experiment.recipe import Recipe
 from alignkit.experiment.rule import Gate
+from alignkit.place import FULL
 from alignkit.plan.runtime import Runtime, not_served, runtimes_of
 from alignkit.plan.work import Evaluation, MatchedPair, PixelComparison, Training
 from alignkit.prepare import Preparation, pixel_identity
 from alignkit.preprocess import Preprocess, stage_identity
-from alignkit.record.place import FULL
 from alignkit.samples import Split
 from alignkit.version import ALL_LAYERS, LOGIT_LAYERS, WEIGHT_LAYERS, code_version
 from alignkit.workspace import content_key

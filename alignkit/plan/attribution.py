@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from alignkit.preprocess.stage_mixtures import make_hybrids, mixtures
+from alignkit.preprocess.stage_mixtures import make_stage_mixtures, mixtures
 from alignkit.version import SHARE_LAYERS, code_version
 from alignkit.workspace import PlannedWork
 
 if TYPE_CHECKING:
+    from alignkit.place import Row
     from alignkit.plan import Plan
     from alignkit.plan.runtime import Runtime
     from alignkit.plan.work import Evaluation
     from alignkit.preprocess import Preprocess
-    from alignkit.record.place import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class PlannedAttribution(PlannedWork):
     @property
     def factors(self) -> tuple[str, ...]:
         """The stages that are swapped; each runtime after the first adds one factor."""
-        return make_hybrids(self.reference, self.candidate).factors
+        return make_stage_mixtures(self.reference, self.candidate).factors
 
     @property
     def mixture_count(self) -> int:

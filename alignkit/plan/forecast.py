@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
+from alignkit.place import FULL
 from alignkit.plan import Plan, preparations
 from alignkit.plan.attribution import PlannedAttribution, planned_attributions
 from alignkit.plan.work import Evaluation, PixelComparison
-from alignkit.record.place import FULL
 from alignkit.workspace import Finished, Kind, PlannedWork, Workspace
 
 WorkState = Literal["cached", "to run", "impossible"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from alignkit.place import FULL, Column, Place, Row
 from alignkit.preprocess import Preprocess, stage_identity
-from alignkit.record.place import FULL, Column, Place, Row
 from alignkit.version import DIFFERENCE_LAYERS, code_version
 from alignkit.workspace import PlannedWork
 
 if TYPE_CHECKING:
-    from alignkit.models.user_model import Given
+    from alignkit.models.user_model import UserModel
     from alignkit.plan.runtime import Runtime
 
 
@@ -30,7 +30,7 @@ class Training(PlannedWork):
     """Share of the training images, of each class."""
     mix: tuple[Preprocess, ...] = ()
     """Where images come from several paths: these, ``preprocess`` first; otherwise empty."""
-    given: Given | None = None
+    given: UserModel | None = None
     """The user's own model, trained elsewhere with ``preprocess``; there is nothing to train."""
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.compare.metrics import predicted_classes
-from alignkit.outcome import Failed, attempt
+from alignkit.outcome import Failed, capture
 from alignkit.predict.inputs import Inputs, logits_of
 from alignkit.record.cell import BuildSpread
 from alignkit.workspace import Workspace, content_key, write_atomically
@@ -40,7 +40,7 @@ def measure_spread(
             with build() as session:
                 several.append(logits_of(session, inputs, first.shape[1], batch_size))
 
-    if isinstance(ended := attempt(again), Failed):
+    if isinstance(ended := capture(again), Failed):
         return BuildSpread(builds=len(several), reason=ended.message)
     return spread_of(several)
 

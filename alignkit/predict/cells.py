@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from alignkit.outcome import Ended, Failed, Measured, Skipped, attempt
+from alignkit.outcome import Failed, Measured, Outcome, Skipped, capture
 from alignkit.predict import (
     Answer,
     cell_key,
@@ -41,7 +41,7 @@ class Predicted:
     """One evaluation and how it ended."""
 
     evaluation: Evaluation
-    ended: Ended[Answer]
+    ended: Outcome[Answer]
     builds: BuildSpread | None = None
     """Where several are asked for, on the path the model was trained with."""
 
@@ -108,7 +108,7 @@ class _Alike:
 
     def predict(self) -> list[Predicted]:
         """One by one; what is stored needs no session."""
-        ended: dict[str, Ended[Answer]] = {}
+        ended: dict[str, Outcome[Answer]] = {}
         to_run = []
         for evaluation in self.evaluations:
             if (known := self._known(evaluation)) is not None:
@@ -122,7 +122,7 @@ class _Alike:
             for each in self.evaluations
         ]
 
-    def _known(self, evaluation: Evaluation) -> Ended[Answer] | None:
+    def _known(self, evaluation: Evaluation) -> Outcome[Answer] | None:
         """Why it cannot run, or what an earlier run stored; a live endpoint is asked each time."""
         if skipped := _skipped(evaluation):
             return skipped
@@ -135,9 +135,9 @@ class _Alike:
         stored = stored_answer(evaluation, self.checkpoint, self.context.workspace)
         return None if stored is None else Measured(stored)
 
-    def _run(self, evaluations: Sequence[Evaluation]) -> dict[str, Ended[Answer]]:
+    def _run(self, evaluations: Sequence[Evaluation]) -> dict[str, Outcome[Answer]]:
         """Open the runtime once and predict along every path; one that fails leaves the others."""
-        ended: dict[str, Ended[Answer]] = {}
+        ended: dict[str, Outcome[Answer]] = {}
 
         def work() -> None:
             file = model_file(evaluations[0], self.checkpoint, self.sets, self.context.workspace)
@@ -146,9 +146,9 @@ class _Alike:
                 shared_session(self.context.rank, self.runtime, self.checkpoint, file),
             ):
                 for evaluation in evaluations:
-                    ended[evaluation.key] = attempt(partial(self._answer, evaluation, session))
+                    ended[evaluation.key] = capture(partial(self._answer, evaluation, session))
 
-        opened = attempt(work)
+        opened = capture(work)
         if isinstance(opened, Failed):
             ended |= {each.key: opened for each in evaluations if each.key not in ended}
         return ended
@@ -165,7 +165,7 @@ class _Alike:
             rank=self.context.rank,
         )
 
-    def _spread(self, evaluation: Evaluation, ended: Ended[Answer]) -> BuildSpread | None:
+    def _spread(self, evaluation: Evaluation, ended: Outcome[Answer]) -> BuildSpread | None:
         runtime = self.runtime
         own = evaluation.preprocess.name == evaluation.training.preprocess.name
         if runtime.builds == 1 or not own or not isinstance(ended, Measured):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from alignkit.backends import Builder
 from alignkit.engines.build import build_engine, calibration_of
 from alignkit.engines.export import export_onnx
-from alignkit.models.engine_source import Source
+from alignkit.models.checkpoint import EngineSource
 from alignkit.models.onnx_file import in_one_file
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def model_file(
 
 def model_source(
     evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets, workspace: Workspace
-) -> Source:
+) -> EngineSource:
     """The model's ONNX file, and the training images its engine is calibrated with, if it is.
 
     Raises `BackendError` if the exported graph differs from the model on real images.
@@ -44,7 +44,7 @@ def model_source(
     own = evaluation.training.preprocess
     calibration = calibration_of(wanted, own, sets.train, workspace) if wanted else None
     if checkpoint.format == "onnx":
-        return Source(checkpoint, in_one_file(checkpoint.weights, workspace), calibration)
+        return EngineSource(checkpoint, in_one_file(checkpoint.weights, workspace), calibration)
     prepared = sets.evaluated(evaluation.preprocess.name)
     batch = prepared.batch(prepared.decoded[:EXPORT_CHECKED], evaluation.preprocess.normalise)
-    return Source(checkpoint, export_onnx(checkpoint, workspace, batch), calibration)
+    return EngineSource(checkpoint, export_onnx(checkpoint, workspace, batch), calibration)

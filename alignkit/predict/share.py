@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from alignkit.errors import BackendError
-from alignkit.outcome import Failed, Measured, attempt
+from alignkit.outcome import Failed, Measured, capture
 from alignkit.predict.inputs import Tensors, asked
 from alignkit.rank import Rank
 
@@ -83,10 +83,10 @@ def serve(rank: Rank, runtime: Runtime, checkpoint: Checkpoint, file: Path | Non
     from alignkit.predict import open_session
 
     with ExitStack() as stack:
-        opened = attempt(lambda: stack.enter_context(open_session(runtime, checkpoint, file)))
+        opened = capture(lambda: stack.enter_context(open_session(runtime, checkpoint, file)))
         while (share := rank.broadcast(None)) is not None:
             if isinstance(opened, Measured):
-                rank.gather(attempt(partial(_served, rank, opened.value, share)))
+                rank.gather(capture(partial(_served, rank, opened.value, share)))
             else:
                 rank.gather(opened)
 
@@ -117,7 +117,7 @@ def shared_logits(
         Share(str(pixels.filename), rows, inputs.normalise, inputs.shape, classes, batch_size)
     )
     work = partial(_own_part, rank, session, inputs, classes, batch_size, progress)
-    ended = rank.gather(attempt(work))
+    ended = rank.gather(capture(work))
     logits = np.empty((len(inputs), classes), np.float32)
     for number, each in enumerate(ended):
         if isinstance(each, Failed):

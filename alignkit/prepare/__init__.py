@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from alignkit.decoders import Outcome
+from alignkit.decoders import DecodeOutcome
 from alignkit.errors import MissingDependency, NothingCompared
 from alignkit.preprocess import Normalise, Preprocess
 from alignkit.samples import Samples
@@ -38,7 +38,7 @@ class SampleOutcome:
     """How one sample's preparation ended."""
 
     id: str
-    outcome: Outcome
+    outcome: DecodeOutcome
     reason: str = ""
     """The decoder's own words, or what a later stage raised; empty for ``ok``."""
 
@@ -83,10 +83,10 @@ class Prepared:
         return normalise(self.pixels[rows])
 
 
-def coverage(prepared: Prepared) -> dict[Outcome, int]:
+def coverage(prepared: Prepared) -> dict[DecodeOutcome, int]:
     """How many samples ended in each outcome; every outcome is named."""
     counted = Counter(sample.outcome for sample in prepared.outcomes)
-    return {outcome: counted[outcome] for outcome in get_args(Outcome)}
+    return {outcome: counted[outcome] for outcome in get_args(DecodeOutcome)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ def _fill(
     from alignkit.preprocess.isolated import encoded_images, take_pixels
 
     total = len(samples)
-    outcomes: list[tuple[str, Outcome, str, int]] = []
+    outcomes: list[tuple[str, DecodeOutcome, str, int]] = []
     taken = take_pixels([preprocess], encoded_images(samples), processes=threads)
     with PixelFile(folder / "pixels.npy", preprocess.size) as file:
         for name, ((outcome, reason, pixels),) in zip(samples.ids, taken, strict=True):
@@ -195,7 +195,7 @@ def _fill(
     (folder / "outcomes.json").write_text(json.dumps(content))
 
 
-def _nothing(preprocess: Preprocess, outcomes: list[tuple[str, Outcome, str, int]]) -> str:
+def _nothing(preprocess: Preprocess, outcomes: list[tuple[str, DecodeOutcome, str, int]]) -> str:
     if not outcomes:
         return "there are no images to prepare"
     name, outcome, reason, _ = outcomes[0]

@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.errors import NothingCompared
-from alignkit.outcome import Ended, Failed, Measured, Skipped, attempt
+from alignkit.outcome import Failed, Measured, Outcome, Skipped, capture
 from alignkit.prepare import Prepared, prepare
 from alignkit.preprocess import Preprocess
 from alignkit.progress import advancing
 from alignkit.samples import Samples, Split
 from alignkit.workspace import Context
 
-Ways: TypeAlias = dict[tuple[str, Split], Ended[Prepared]]
+Ways: TypeAlias = dict[tuple[str, Split], Outcome[Prepared]]
 """(path, split) → what it decoded and resized to."""
 
 
@@ -66,7 +66,7 @@ def prepare_sets(
 ) -> Sets:
     """Decode and resize both splits by every preprocess; only evaluation unless ``trains``."""
     samples: dict[Split, Samples] = {"train": train, "eval": evaluation}
-    prepared: dict[tuple[str, Split], Ended[Prepared]] = {}
+    prepared: dict[tuple[str, Split], Outcome[Prepared]] = {}
     for preprocess in preprocesses:
         for split, chosen in samples.items():
             if split == "train" and not trains:
@@ -80,12 +80,12 @@ def prepare_sets(
 
 def _prepare(
     preprocess: Preprocess, split: Split, samples: Samples, context: Context
-) -> Ended[Prepared]:
+) -> Outcome[Prepared]:
     if reason := preprocess.missing():
         return Skipped(reason)
     title = f"{preprocess.name} {split}"
     with context.progress.stage("prepare", len(samples), title) as stage:
-        told = advancing(stage)
-        return attempt(
-            lambda: prepare(samples, preprocess, context.workspace, split=split, progress=told)
+        report = advancing(stage)
+        return capture(
+            lambda: prepare(samples, preprocess, context.workspace, split=split, progress=report)
         )

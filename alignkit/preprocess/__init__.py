@@ -1,9 +1,9 @@
 """`Preprocess`: decode ▸ orient ▸ resize ▸ crop ▸ quantise ▸ colour ▸ normalise, each tapped.
 
 Each stage is a frozen dataclass; its fields are its options, its identity in the record and part of
-every cache key. All stages but the last give `Pixels`; `Normalise` gives the float tensor a model
-receives. Two ways to compare a stage of two paths: *isolated* feeds both implementations the
-reference's input of that stage, *cumulative* compares the two paths' own taps.
+every cache key. All stages but the last return `Pixels`; `Normalise` returns the float tensor that
+a model receives. A stage of two paths is compared in two ways: *isolated* feeds both
+implementations the reference's input of that stage, *cumulative* compares the two paths' own taps.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True, slots=True)
 class Orient:
-    """Turn the image as its EXIF orientation says, or do not."""
+    """Turn of the image by its EXIF orientation, or no turn."""
 
     policy: Literal["none", "exif"] = "none"
     """Left to the decoder where its class says ``orients``."""
 
     def __call__(self, image: Image, encoded: bytes) -> Image:
-        """(h, w, 3) → (h, w, 3) or (w, h, 3)."""
+        """Turn (h, w, 3) → (h, w, 3) or (w, h, 3)."""
         from alignkit.preprocess.exif import exif_orientation, turn
 
         return turn(image, exif_orientation(encoded)) if self.policy == "exif" else image
@@ -48,7 +48,7 @@ class Orient:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Resample to a target that follows from ``size`` and ``fit``."""
+    """Resampling to a target that follows from ``size`` and ``fit``."""
 
     resizer: Resizer
     size: tuple[int, int]
@@ -59,18 +59,18 @@ class Resize:
     pad: int = 114
     """Grey level of the letterbox's border."""
     rounding: Literal["down", "nearest"] = "down"
-    """Of the longer side of ``shorter``: torchvision and MLPerf cut the fraction, DALI rounds. A
-    ``letterbox`` rounds either way: an exact half to the even pixel as Ultralytics' ``round`` or,
-    with ``nearest``, up as torchpipe's ``std::round``."""
+    """Rounding of the longer side of ``shorter``: torchvision and MLPerf cut the fraction, DALI
+    rounds. A ``letterbox`` always rounds: an exact half goes to the even pixel as Ultralytics'
+    ``round`` does or, with ``nearest``, up as torchpipe's ``std::round`` does."""
 
     def __call__(self, image: Image) -> Pixels:
-        """(h, w, 3) → (height, width, 3), in the dtype the library gives."""
+        """Resample (h, w, 3) → (height, width, 3), in the library's dtype."""
         height, width = self.target(image.shape[0], image.shape[1])
         resized = self.resizer.resize(image, height, width)
         return self._padded(resized) if self.fit == "letterbox" else resized
 
     def target(self, height: int, width: int) -> tuple[int, int]:
-        """(height, width) of the resampled image, before any padding."""
+        """Return (height, width) of the resampled image, before any padding."""
         if self.fit == "squash":
             return self.size
         if self.fit == "shorter":
@@ -81,6 +81,7 @@ class Resize:
             return int(short * height / width + half), short
         scale = min(self.size[0] / height, self.size[1] / width)
         to_whole = round if self.rounding == "down" else lambda side: int(side + 0.5)
+        # the short side of a very long image must not vanish
         return max(1, to_whole(height * scale)), max(1, to_whole(width * scale))
 
     def _padded(self, resized: Pixels) -> Pixels:
@@ -97,16 +98,16 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Crop:
-    """Cut the centre out; without a size, nothing."""
+    """Centre crop; without a size, none."""
 
     size: tuple[int, int] | None = None
     """(height, width) in pixels."""
     half: Literal["even", "down", "up"] = "even"
-    """Where a margin that is odd in all begins: to the even pixel as torchvision's ``center_crop``,
-    down as MLPerf's, up as DALI's. One pixel of shift weighs more than most decoders do."""
+    """Rounding of half an odd margin: to the even pixel as torchvision's ``center_crop``, down as
+    MLPerf, up as DALI. A shift by one pixel changes more than most decoders do."""
 
     def __call__(self, pixels: Pixels) -> Pixels:
-        """(h, w, 3) → (height, width, 3); raises `ValueError` if the image is smaller."""
+        """Crop (h, w, 3) → (height, width, 3); raise `ValueError` if the image is smaller."""
         if self.size is None:
             return pixels
         height, width = self.size
@@ -126,13 +127,13 @@ class Crop:
 
 @dataclass(frozen=True, slots=True)
 class Quantise:
-    """Bring unrounded floats back to ``uint8``, or leave them."""
+    """Conversion of unrounded floats to ``uint8``, or none."""
 
     rule: Literal["none", "round", "truncate"] = "none"
     """``truncate`` is ``tensor.to(torch.uint8)``, which darkens by half a level on average."""
 
     def __call__(self, pixels: Pixels) -> Pixels:
-        """float32 or uint8 → uint8, unless the rule is ``none``."""
+        """Convert float32 or uint8 → uint8, unless the rule is ``none``."""
         import numpy as np
 
         if self.rule == "none" or pixels.dtype == np.uint8:
@@ -143,13 +144,13 @@ class Quantise:
 
 @dataclass(frozen=True, slots=True)
 class Colour:
-    """The channel order, or the colour round trip, of the serving stack."""
+    """Channel order, or colour round trip, of the serving stack."""
 
     space: ColourSpace = "rgb"
     """``nv12-*`` is a round trip through 8-bit Y'CbCr with halved chroma; the result is RGB."""
 
     def __call__(self, pixels: Pixels) -> Pixels:
-        """(h, w, 3) → the same shape and dtype."""
+        """Convert (h, w, 3); shape and dtype stay the same."""
         if self.space.startswith("nv12"):
             from alignkit.preprocess.nv12 import nv12_round_trip
 
@@ -160,17 +161,17 @@ class Colour:
 
 @dataclass(frozen=True, slots=True)
 class Normalise:
-    """``(pixels / 255 - mean) / std`` per channel, in float32."""
+    """Normalisation ``(pixels / 255 - mean) / std`` per channel, in float32."""
 
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
 
     def __call__(self, pixels: Pixels) -> Batch:
-        """(n, h, w, 3) or (h, w, 3) in 0..255 → (n, 3, h, w) or (3, h, w), C-contiguous float32."""
+        """Map (n, h, w, 3) or (h, w, 3), 0..255 → (n, 3, h, w) or (3, h, w) contiguous float32."""
         return self._looked_up(pixels) if pixels.dtype == "uint8" else self._computed(pixels)
 
     def _looked_up(self, pixels: Pixels) -> Batch:
-        """The same numbers as computed, seven times as fast: ``uint8`` has 256 levels."""
+        """Look up the numbers of `_computed`, seven times as fast: ``uint8`` has 256 levels."""
         import cv2
         import numpy as np
 
@@ -192,6 +193,8 @@ class Normalise:
         for channel, (mean, std) in enumerate(zip(self.mean, self.std, strict=True)):
             plane = out[..., channel, :, :]
             np.divide(pixels[..., channel], np.float32(255), out=plane, dtype=np.float32)
+            # the order of ToTensor and Normalize, as another one rounds differently; in place, as
+            # a temporary of the whole batch would cost more than the arithmetic
             plane -= np.float32(mean)
             plane /= np.float32(std)
         return out
@@ -199,16 +202,16 @@ class Normalise:
 
 @dataclass(frozen=True, slots=True)
 class Taps:
-    """What one image was after every stage."""
+    """One image after every stage."""
 
     decoded: Decoded
     pixels: dict[StageName, Pixels] = field(default_factory=dict)
     """Stage → array, for the stages up to ``colour``. ``decode`` is absent where a decoder that
-    orients by itself was given a turned image: its pixels are then those of ``orient``."""
+    orients by itself turned the image: its pixels are then those of ``orient``."""
 
     @property
     def last(self) -> Pixels | None:
-        """What `Normalise` receives; ``None`` if the image could not be decoded."""
+        """Return the input of `Normalise`; ``None`` if the image could not be decoded."""
         return self.pixels.get("colour")
 
 
@@ -225,17 +228,17 @@ class Preprocess:
     colour: Colour = Colour()
     normalise: Normalise = Normalise()
     surrogate_of: str = ""
-    """The real stack this one stands in for on a CPU; empty if it stands for itself."""
+    """Name of the GPU stack that this one imitates on a CPU; empty if it is no surrogate."""
     max_pixels: int = MAX_PIXELS
-    """Images whose header declares more are ``failed`` without being decoded."""
+    """Greatest number of pixels; an image whose header declares more is ``failed``, not decoded."""
 
     @property
     def size(self) -> tuple[int, int]:
-        """(height, width) of the model's input."""
+        """Return (height, width) of the model's input."""
         return self.crop.size or self.resize.size
 
     def taps(self, encoded: bytes) -> Taps:
-        """Run every stage but `normalise` on one image and keep what each gave."""
+        """Run every stage except `normalise` on one image and keep each output."""
         decoded = decode(self.decode, encoded, self.max_pixels)
         if decoded.image is None:
             return Taps(decoded)
@@ -243,6 +246,7 @@ class Preprocess:
         if self.decode.orients:
             from alignkit.preprocess.exif import exif_orientation
 
+            # of a turned image the pixels before the turn are not known
             if exif_orientation(encoded) == 1:
                 pixels["decode"] = decoded.image
             oriented = decoded.image
@@ -257,19 +261,19 @@ class Preprocess:
         return Taps(decoded, pixels)
 
     def identity(self) -> dict[str, Any]:
-        """Every stage's name and options, and the limit; JSON-ready, for cache keys and records."""
+        """Return every stage's name and options, and the limit, as JSON for keys and records."""
         stages: dict[str, Any] = {stage: stage_identity(getattr(self, stage)) for stage in STAGES}
         return {**stages, "max_pixels": self.max_pixels}
 
     def versions(self) -> dict[str, str]:
-        """Installed versions of the libraries the pixels depend on, without importing them."""
+        """Return the installed versions of the libraries that decide pixels; imports none."""
         return {
             "decode": _plugin_of(self.decode, DECODERS).version(),
             "resize": _plugin_of(self.resize.resizer, RESIZERS).version(),
         }
 
     def missing(self) -> str:
-        """Why this path cannot run on this machine, with the fix; empty if it can."""
+        """Explain why this path cannot run on this machine, with the fix; empty if it can."""
         return (
             _plugin_of(self.decode, DECODERS).missing()
             or _plugin_of(self.resize.resizer, RESIZERS).missing()
@@ -277,7 +281,7 @@ class Preprocess:
 
 
 def stage_identity(stage: Any) -> Any:
-    """A stage or plugin as plain JSON: its class name and every option."""
+    """Return a stage or plugin as plain JSON: its class name and every option."""
     if is_dataclass(stage) and not isinstance(stage, type):
         options = {each.name: stage_identity(getattr(stage, each.name)) for each in fields(stage)}
         return {"stage": type(stage).__name__, **options}

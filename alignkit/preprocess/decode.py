@@ -1,7 +1,7 @@
-"""Encoded bytes → `Decoded`, the header first: nothing is decoded that claims too many pixels.
+"""Decoding with a limit: a file whose header declares too many pixels is not decoded.
 
-A file of some kilobytes can declare gigapixels. Every command decodes through here, so that the
-limit holds in all of them; each `Preprocess` has its own.
+A file of some kilobytes can declare gigapixels. Every command decodes through here, so the limit
+holds in all of them; each `Preprocess` has its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from alignkit.decoders import Decoder
 
 MAX_PIXELS = 180_000_000
-"""Twice what Pillow warns of, and about where it refuses."""
+"""Twice the number at which Pillow warns, and about the number that it refuses."""
 
 
 def decode(decoder: Decoder, encoded: bytes, max_pixels: int = MAX_PIXELS) -> Decoded:

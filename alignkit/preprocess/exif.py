@@ -1,7 +1,7 @@
-"""The EXIF orientation of an encoded image, and what it asks for.
+"""EXIF orientation of an encoded image, and the turn it asks for.
 
-Read here and not by a library, so that no damaged tag makes a warning and no path depends on
-whose parser was at hand. In JPEG, PNG and WebP files; an orientation in XMP does not count.
+It is read here and not by a library, so that a damaged tag causes no warning and all paths depend
+on one parser. It is read in JPEG, PNG and WebP files; an orientation in XMP does not count.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 ORIENTATION_TAG = 0x0112
 SHORT, LONG = 3, 4
-"""Types of a TIFF entry's value: 16 and 32 bits."""
+"""Types of a TIFF entry's value: 16 bits and 32 bits."""
 EXIF_IDENTIFIER = b"Exif\0\0"
 START_OF_IMAGE, START_OF_SCAN, END_OF_IMAGE = b"\xff\xd8", 0xDA, 0xD9
 APP1 = 0xE1
-ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
-"""Markers of a JPEG file that no segment follows."""
+_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
+"""Markers of a JPEG file without a segment."""
 
 
 def exif_orientation(encoded: bytes) -> int:
-    """1..8 as in the EXIF standard; 1 where there is none, or it is out of range or unreadable."""
+    """Read the orientation, 1..8 as in the EXIF standard; 1 if absent, invalid or unreadable."""
     try:
         value = _orientation_of_tiff(_exif_block(encoded))
     except struct.error:
-        return 1  # the block ends before what it announces
+        return 1  # the block is shorter than it declares
     return value if 1 <= value <= 8 else 1
 
 
@@ -44,11 +44,11 @@ def turn(image: Image, orientation: int) -> Image:
 
 
 def _exif_block(encoded: bytes) -> bytes:
-    """The TIFF structure inside the file's EXIF block; empty if there is none."""
+    """Return the TIFF structure inside the file's EXIF block; empty if there is none."""
     if encoded.startswith(START_OF_IMAGE):
         blocks = (segment for marker, segment in jpeg_segments(encoded) if marker == APP1)
-        found = (block for block in blocks if block.startswith(EXIF_IDENTIFIER))
-        return next(found, b"").removeprefix(EXIF_IDENTIFIER)
+        exif = (block for block in blocks if block.startswith(EXIF_IDENTIFIER))
+        return next(exif, b"").removeprefix(EXIF_IDENTIFIER)
     if encoded.startswith(b"\x89PNG\r\n\x1a\n"):
         return _exif_of_chunks(encoded, start=8, kind=b"eXIf", layout=">I4s", trailer=4)
     if encoded.startswith(b"RIFF") and encoded[8:12] == b"WEBP":
@@ -57,15 +57,15 @@ def _exif_block(encoded: bytes) -> bytes:
 
 
 def jpeg_segments(encoded: bytes) -> Iterator[tuple[int, bytes]]:
-    """Give (marker, content) of each segment before the first scan; the last may be cut off.
+    """Yield (marker, content) of each segment before the first scan; the last may be cut off.
 
-    Segments are looked for as libjpeg does: bytes between them are skipped.
+    Segments are found as libjpeg finds them: bytes between them are skipped.
     """
     position = 2
     while (position := encoded.find(b"\xff", position)) >= 0 and position + 1 < len(encoded):
         marker = encoded[position + 1]
         position += 1
-        if marker in (0x00, 0xFF) or marker in ALONE:
+        if marker in (0x00, 0xFF) or marker in _ALONE:
             continue
         if marker in (START_OF_SCAN, END_OF_IMAGE):
             return
@@ -77,19 +77,24 @@ def jpeg_segments(encoded: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _exif_of_chunks(encoded: bytes, *, start: int, kind: bytes, layout: str, trailer: int) -> bytes:
-    """In PNG a chunk is length, kind, data, checksum; in WebP kind, length, data to an even end."""
+    """Find the EXIF chunk of a PNG or WebP file.
+
+    A PNG chunk is length, kind, data, checksum; a WebP chunk is kind, length, data padded to an
+    even length.
+    """
     position = start
     while position + 8 <= len(encoded):
         first, second = struct.unpack_from(layout, encoded, position)
         name, length = (first, second) if isinstance(first, bytes) else (second, first)
         if name == kind:
+            # some writers put JPEG's identifier in front here too
             return encoded[position + 8 : position + 8 + length].removeprefix(EXIF_IDENTIFIER)
         position += 8 + length + (trailer or length % 2)
     return b""
 
 
 def _orientation_of_tiff(tiff: bytes) -> int:
-    """Value of the tag in the first directory; 0 if it is not there."""
+    """Read the tag's value in the first directory; 0 if it is absent."""
     order = {b"II*\0": "<", b"MM\0*": ">"}.get(tiff[:4])
     if order is None:
         return 0
@@ -98,6 +103,7 @@ def _orientation_of_tiff(tiff: bytes) -> int:
     for index in range(entries):
         entry = directory + 2 + 12 * index
         tag, kind = struct.unpack_from(order + "HH", tiff, entry)
+        # the standard says SHORT; a LONG is read too, as libraries do
         if tag == ORIENTATION_TAG and kind in (SHORT, LONG):
             width = "H" if kind == SHORT else "I"
             return int(struct.unpack_from(order + width, tiff, entry + 8)[0])

@@ -1,17 +1,17 @@
-"""Which kinds of files a set of images consists of: what decoders tell apart, image by image."""
+"""Kinds of image files that decoders treat differently: subsampling, format, coding and so on."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from alignkit.preprocess.exif import exif_orientation
-from alignkit.preprocess.image_size import Size, image_format
+from alignkit.preprocess.image_size import ImageSize, image_format
 from alignkit.preprocess.jpeg_header import JpegHeader
 from alignkit.preprocess.jpeg_quality import Quality
 
 
-class Kinds(NamedTuple):
-    """What one image is, in every way they are told apart; a tuple, as thousands are sent."""
+class ImageKinds(NamedTuple):
+    """Kinds of one image, one in each dimension; a tuple, as thousands are sent to processes."""
 
     subsampling: str
     format: str
@@ -23,29 +23,29 @@ class Kinds(NamedTuple):
     icc: str
 
 
-DIMENSIONS = Kinds._fields
-UNKNOWN = "unknown"
-"""The file ends, or is damaged, before it says."""
-NO_JPEG = "not JPEG"
-QUALITIES = (70, 80, 90, 95)
-"""Lower ends of the classes of quality above the lowest."""
-MEGAPIXELS = (0.1, 0.5, 2, 10)
-"""Lower ends of the classes of size above the lowest."""
+DIMENSIONS = ImageKinds._fields
+_UNKNOWN = "unknown"
+"""Kind of a file that ends, or is damaged, before the place of the answer."""
+_NO_JPEG = "not JPEG"
+_QUALITIES = (70, 80, 90, 95)
+"""Lower ends of the quality classes above the lowest."""
+_MEGAPIXELS = (0.1, 0.5, 2, 10)
+"""Lower ends of the size classes above the lowest."""
 
 
-def kinds_of(encoded: bytes, header: JpegHeader | None, size: Size | None) -> Kinds:
-    """The kinds of one image, given what its header says and the size it declares.
+def kinds_of(encoded: bytes, header: JpegHeader | None, size: ImageSize | None) -> ImageKinds:
+    """Classify one image by its bytes, its JPEG header and the size it declares.
 
     >>> kinds_of(b"GIF89a", None, (2, 3)).size
     'below 0.1 MP'
     """
     kind = image_format(encoded)
-    size_class = _size_class(size) if size else UNKNOWN
+    size_class = _size_class(size) if size else _UNKNOWN
     if header is None:
-        none = UNKNOWN if kind == "JPEG" else NO_JPEG
+        none = _UNKNOWN if kind == "JPEG" else _NO_JPEG
         turned = _orientation(exif_orientation(encoded))
-        return Kinds(none, kind, none, none, none, size_class, turned, none)
-    return Kinds(
+        return ImageKinds(none, kind, none, none, none, size_class, turned, none)
+    return ImageKinds(
         subsampling=header.subsampling,
         format=kind,
         coding=header.coding if header.precision == 8 else f"{header.coding}, not 8 bits",
@@ -59,25 +59,25 @@ def kinds_of(encoded: bytes, header: JpegHeader | None, size: Size | None) -> Ki
 
 def _quality_class(quality: Quality | None) -> str:
     if quality is None:
-        return UNKNOWN
-    first, *_, last = QUALITIES
+        return _UNKNOWN
+    first, *_, last = _QUALITIES
     if quality.value < first:
         return f"below {first}"
     if quality.value >= last:
         return f"{last} to 100"
-    low = max(each for each in QUALITIES if each <= quality.value)
-    return f"{low} to {QUALITIES[QUALITIES.index(low) + 1] - 1}"
+    low = max(each for each in _QUALITIES if each <= quality.value)
+    return f"{low} to {_QUALITIES[_QUALITIES.index(low) + 1] - 1}"
 
 
-def _size_class(size: Size) -> str:
+def _size_class(size: ImageSize) -> str:
     megapixels = size[0] * size[1] / 1e6
-    first, *_, last = MEGAPIXELS
+    first, *_, last = _MEGAPIXELS
     if megapixels < first:
         return f"below {first} MP"
     if megapixels >= last:
         return f"{last} MP and more"
-    low = max(each for each in MEGAPIXELS if each <= megapixels)
-    return f"{low} to {MEGAPIXELS[MEGAPIXELS.index(low) + 1]} MP"
+    low = max(each for each in _MEGAPIXELS if each <= megapixels)
+    return f"{low} to {_MEGAPIXELS[_MEGAPIXELS.index(low) + 1]} MP"
 
 
 def _orientation(value: int) -> str:

@@ -1,6 +1,6 @@
-"""How many pixels a file says it has, before any decoder is let at it.
+"""Size in pixels that an image file declares, read before any decoder sees the file.
 
-Read here and not by a library, so that no header can crash or mislead anything.
+It is read here and not by a library, so that no header can crash or mislead one.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Literal, TypeAlias
 from alignkit.preprocess.exif import SHORT
 from alignkit.preprocess.jpeg_header import jpeg_size
 
-Format = Literal["JPEG", "PNG", "GIF", "BMP", "WebP", "TIFF", "JPEG 2000", "HEIF", "other"]
-Size: TypeAlias = tuple[int, int]
+ImageFormat = Literal["JPEG", "PNG", "GIF", "BMP", "WebP", "TIFF", "JPEG 2000", "HEIF", "other"]
+ImageSize: TypeAlias = tuple[int, int]
 """(height, width) in pixels."""
 
-BEGINNINGS: tuple[tuple[Format, int, bytes], ...] = (
+BEGINNINGS: tuple[tuple[ImageFormat, int, bytes], ...] = (
     ("JPEG", 0, b"\xff\xd8"),
     ("PNG", 0, b"\x89PNG\r\n\x1a\n"),
     ("GIF", 0, b"GIF87a"),
@@ -28,14 +28,14 @@ BEGINNINGS: tuple[tuple[Format, int, bytes], ...] = (
     ("JPEG 2000", 4, b"jP  "),
     ("HEIF", 4, b"ftyp"),
 )
-"""Format, where its mark stands, and the mark."""
+"""Format, offset of its mark, and the mark."""
 TIFF_WIDTH, TIFF_HEIGHT = 256, 257
 LOOKED_AT = 1 << 16
 """Bytes searched for the boxes of a format that nests them."""
 
 
-def image_format(encoded: bytes) -> Format:
-    """By the file's first bytes, as decoders tell it; its name says nothing.
+def image_format(encoded: bytes) -> ImageFormat:
+    """Tell the format by the file's first bytes, as decoders do; the file name does not count.
 
     >>> image_format(b"GIF89a")
     'GIF'
@@ -46,10 +46,11 @@ def image_format(encoded: bytes) -> Format:
     return "other"
 
 
-def declared_size(encoded: bytes) -> Size | None:
-    """What the file's header states; ``None`` for a format not known here or a header cut off.
+def declared_size(encoded: bytes) -> ImageSize | None:
+    """Read the size in the header; ``None`` if the format is unknown or the header is cut off.
 
-    Of several images in one file, the largest. What a header conceals, a limit of memory must find.
+    If a file holds several images, the largest counts. Wrong headers are caught by the limit on
+    memory.
     """
     reader = READERS.get(image_format(encoded))
     try:
@@ -58,26 +59,27 @@ def declared_size(encoded: bytes) -> Size | None:
         return None
 
 
-def _png(encoded: bytes) -> Size:
+def _png(encoded: bytes) -> ImageSize:
     width, height = struct.unpack_from(">II", encoded, 16)
     return height, width
 
 
-def _gif(encoded: bytes) -> Size:
+def _gif(encoded: bytes) -> ImageSize:
     width, height = struct.unpack_from("<HH", encoded, 6)
     return height, width
 
 
-def _bmp(encoded: bytes) -> Size:
+def _bmp(encoded: bytes) -> ImageSize:
     width, height = struct.unpack_from("<ii", encoded, 18)
     return abs(height), abs(width)  # a negative height means that the top row comes first
 
 
-def _webp(encoded: bytes) -> Size | None:
-    """The three kinds: lossy, lossless, extended (RFC 9649)."""
+def _webp(encoded: bytes) -> ImageSize | None:
+    """Read the header of the three kinds: lossy, lossless, extended (RFC 9649)."""
     kind = encoded[12:16]
     if kind == b"VP8 ":
         width, height = struct.unpack_from("<HH", encoded, 26)
+        # the upper two bits are a scale
         return height & 0x3FFF, width & 0x3FFF
     if kind == b"VP8L":
         (bits,) = struct.unpack_from("<I", encoded, 21)
@@ -88,12 +90,13 @@ def _webp(encoded: bytes) -> Size | None:
     return None
 
 
-def _tiff(encoded: bytes) -> Size | None:
-    """The largest image of the directories chained from the first."""
+def _tiff(encoded: bytes) -> ImageSize | None:
+    """Return the largest image of the directories chained from the first."""
     order = "<" if encoded.startswith(b"II") else ">"
     sizes = []
     (directory,) = struct.unpack_from(order + "I", encoded, 4)
     seen: set[int] = set()
+    # a damaged chain may lead back to itself
     while directory and directory not in seen:
         seen.add(directory)
         (entries,) = struct.unpack_from(order + "H", encoded, directory)
@@ -112,10 +115,10 @@ def _tiff_sides(encoded: bytes, order: str, start: int, entries: int) -> Iterato
             yield tag, struct.unpack_from(order + width, encoded, entry + 8)[0]
 
 
-def _boxed(mark: bytes, skipped: int, *, height_first: bool) -> Callable[[bytes], Size | None]:
-    """Formats of nested boxes: two 32-bit numbers some bytes after the box's name."""
+def _boxed(mark: bytes, skipped: int, *, height_first: bool) -> Callable[[bytes], ImageSize | None]:
+    """Make a reader for nested boxes: two 32-bit numbers lie some bytes after the box's name."""
 
-    def read(encoded: bytes) -> Size | None:
+    def read(encoded: bytes) -> ImageSize | None:
         sizes = []
         position = encoded.find(mark, 0, LOOKED_AT)
         while position >= 0:
@@ -127,11 +130,11 @@ def _boxed(mark: bytes, skipped: int, *, height_first: bool) -> Callable[[bytes]
     return read
 
 
-def _largest(sizes: list[Size]) -> Size | None:
+def _largest(sizes: list[ImageSize]) -> ImageSize | None:
     return max(sizes, key=lambda size: size[0] * size[1], default=None)
 
 
-READERS: dict[Format, Callable[[bytes], Size | None]] = {
+READERS: dict[ImageFormat, Callable[[bytes], ImageSize | None]] = {
     "JPEG": jpeg_size,
     "PNG": _png,
     "GIF": _gif,

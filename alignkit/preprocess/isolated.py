@@ -1,4 +1,4 @@
-"""Paths in worker processes, so that an image on which a library crashes or hangs fails alone.
+"""Paths in worker processes: an image on which a library crashes or hangs is one failed image.
 
 Every command decodes through here, except `alignkit.loader`, which runs in its user's own workers.
 """
@@ -11,7 +11,7 @@ from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
-from alignkit.decoders import DECODERS, Decoded, Outcome
+from alignkit.decoders import DECODERS, Decoded, DecodeOutcome
 from alignkit.errors import AlignkitError, BackendError
 from alignkit.isolation import IMAGES_A_TASK, Limits, WarmUpDied, process_wide
 from alignkit.isolation.shared_images import EVERYTHING, Encoded
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Started: TypeAlias = Callable[[int], None]
-"""Called with the path whose turn it is."""
+"""Function called with the number of the path that begins."""
 
 LIMITS = Limits()
 ALWAYS = ("numpy", "cv2", "PIL.Image", "alignkit.preprocess.isolated")
 """Modules that every worker needs, whatever the paths are."""
 GPU_WORKERS = 2
-"""The most workers where a path computes on a GPU: each holds a CUDA context of half a gigabyte."""
+"""Most workers for a path on a GPU: each holds a CUDA context of half a gigabyte."""
 
 
 def run_isolated(
@@ -45,10 +45,10 @@ def run_isolated(
     limits: Limits | None = None,
     images_a_task: int = IMAGES_A_TASK,
 ) -> Iterator[Result]:
-    """Yield what ``work`` makes of each few images on ``paths``, in the order of the images.
+    """Yield the results of ``work`` on a few images at a time, in the order of the images.
 
     ``processes`` are by default the CPUs this process may use; results do not depend on them.
-    Raises `BackendError` if a path crashes or hangs on a harmless image.
+    Raise `BackendError` if a path crashes or hangs on a harmless image.
     """
     plugins = [plugin for path in paths for plugin in _plugins(path)]
     gpu = any(plugin.gpu for plugin in plugins)
@@ -73,7 +73,7 @@ def run_isolated(
 
 
 def encoded_images(samples: Samples, indices: Iterable[int] | None = None) -> Iterator[Encoded]:
-    """The samples at ``indices``, by default all, read one by one."""
+    """Yield the samples at ``indices``, by default all, read one by one."""
     for index in range(len(samples)) if indices is None else indices:
         yield Encoded(samples.ids[index], samples.read(index))
 
@@ -91,7 +91,7 @@ def warm_up(paths: Sequence[Preprocess], begin: Begin) -> None:
 
 
 def result_or_reason(call: Callable[[], Result]) -> Result | str:
-    """Result of a library's work on one image, or why it failed: whatever it raises."""
+    """Return the result of a library's work on one image, or the reason of its failure."""
     try:
         return call()
     except (AlignkitError, ImportError):
@@ -103,24 +103,24 @@ def result_or_reason(call: Callable[[], Result]) -> Result | str:
 
 
 def taps_of(path: Preprocess, image: Encoded, number: int, begin: Started) -> Taps:
-    """The taps of path ``number``; ``failed`` where it raises, or a worker died of the image."""
+    """Run path ``number``; ``failed`` where it raises, or a worker died on the image."""
     lost = dict(image.lost)
-    found: Taps | str = lost.get(EVERYTHING, "") or lost.get(number, "")
-    if not found:
+    taps: Taps | str = lost.get(EVERYTHING, "") or lost.get(number, "")
+    if not taps:
         begin(number)
-        found = result_or_reason(partial(path.taps, image.data))
-    return failed_taps(found) if isinstance(found, str) else found
+        taps = result_or_reason(partial(path.taps, image.data))
+    return failed_taps(taps) if isinstance(taps, str) else taps
 
 
 def failed_taps(reason: str) -> Taps:
-    """The taps of an image that gave no pixels."""
+    """Return the taps of an image without pixels."""
     return Taps(Decoded("failed", reason=reason))
 
 
 class FinalPixels(NamedTuple):
-    """What a path made of one image, before normalisation."""
+    """Pixels of one image at the end of a path, before normalisation."""
 
-    outcome: Outcome
+    outcome: DecodeOutcome
     reason: str
     pixels: Pixels | None
     """(height, width, 3), C-contiguous; ``None`` if the image was not decoded."""
@@ -128,7 +128,7 @@ class FinalPixels(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TakePixels:
-    """Give the pixels of each image on each path; a `Work` of `alignkit.isolation`."""
+    """`Work` of `alignkit.isolation` that returns the pixels of each image on each path."""
 
     paths: tuple[Preprocess, ...]
 
@@ -137,7 +137,7 @@ class TakePixels:
         warm_up(self.paths, begin)
 
     def __call__(self, images: Sequence[Encoded], begin: Begin) -> list[tuple[FinalPixels, ...]]:
-        """For each image, one `FinalPixels` a path."""
+        """Return, for each image, a `FinalPixels` for each path."""
         return [
             tuple(
                 final_pixels(taps_of(path, image, number, partial(begin, position)))
@@ -148,7 +148,7 @@ class TakePixels:
 
 
 def final_pixels(taps: Taps) -> FinalPixels:
-    """The last of a path's taps, in an order that shared memory can hold."""
+    """Return the last of a path's taps, contiguous, as shared memory holds it."""
     import numpy as np
 
     last = taps.last

@@ -1,7 +1,7 @@
-"""What a JPEG file says of itself before its pixels: markers up to the coded image (ITU-T T.81, B).
+"""Header of a JPEG file: the segments before the coded image (ITU-T T.81, B).
 
-Read here and not by a library, so that a file no library opens is described too, and no header can
-crash anything.
+It is read here and not by a library, so that a file no library opens is described too, and no
+header can crash anything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from alignkit.preprocess.exif import START_OF_IMAGE, exif_orientation, jpeg_segm
 from alignkit.preprocess.jpeg_quality import Quality, quality_of
 
 Coding = Literal["baseline", "extended", "progressive", "lossless", "hierarchical", "arithmetic"]
-Mode = Literal["grey", "YCbCr", "RGB", "CMYK", "YCCK", "other"]
+ColourMode = Literal["grey", "YCbCr", "RGB", "CMYK", "YCCK", "other"]
 
 QUANTISATION, APP0, APP2, APP14 = 0xDB, 0xE0, 0xE2, 0xEE
 CODINGS: dict[int, Coding] = {
@@ -26,7 +26,7 @@ CODINGS: dict[int, Coding] = {
     **dict.fromkeys((0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF), "arithmetic"),
 }
 """Start-of-frame marker → how the image is coded."""
-SUBSAMPLINGS = {
+_SUBSAMPLINGS = {
     (1, 1): "4:4:4",
     (2, 1): "4:2:2",
     (2, 2): "4:2:0",
@@ -40,7 +40,7 @@ SUBSAMPLINGS = {
 
 @dataclass(frozen=True, slots=True)
 class JpegHeader:
-    """A JPEG file without its pixels."""
+    """Properties of a JPEG file other than its pixels."""
 
     height: int
     """In pixels; 0 if the file states it only after its first scan."""
@@ -48,14 +48,14 @@ class JpegHeader:
     precision: int
     """Bits a sample."""
     coding: Coding
-    mode: Mode
-    """What the components mean, as libjpeg decides it."""
+    mode: ColourMode
+    """Meaning of the components, as libjpeg decides it."""
     subsampling: str
-    """``4:2:0`` and the like; ``grey``; ``other`` where luminance is not the finest component."""
+    """``4:2:0`` and the like; ``grey``; ``other`` if luminance is not the finest component."""
     quality: Quality | None
     """Estimated from the first component's table; ``None`` if there is none."""
     orientation: int
-    """EXIF's, 1 to 8."""
+    """EXIF orientation, 1 to 8."""
     icc: bool
     """Whether an ICC profile is embedded."""
 
@@ -69,7 +69,7 @@ class _Component:
 
 
 def read_jpeg_header(encoded: bytes) -> JpegHeader | None:
-    """Describe a JPEG file; ``None`` if it is none, or ends or is damaged before its frame header.
+    """Describe a JPEG file; ``None`` if it is no JPEG, or ends or is damaged before its frame.
 
     >>> read_jpeg_header(b"GIF89a") is None
     True
@@ -109,7 +109,7 @@ def read_jpeg_header(encoded: bytes) -> JpegHeader | None:
 
 
 def jpeg_size(encoded: bytes) -> tuple[int, int] | None:
-    """(height, width) that the frame header states, whatever else is wrong with the file."""
+    """Read (height, width) from the frame header, even if the rest of the file is damaged."""
     if encoded.startswith(START_OF_IMAGE):
         for marker, segment in jpeg_segments(encoded):
             if marker in CODINGS and len(segment) >= 5:
@@ -119,38 +119,41 @@ def jpeg_size(encoded: bytes) -> tuple[int, int] | None:
 
 
 def _quantisation_tables(segment: bytes) -> dict[int, tuple[int, ...]]:
-    """Number → table, of all the tables that are whole; 8 or 16 bits a step."""
-    found = {}
+    """Read the complete tables, by number; each step has 8 or 16 bits."""
+    tables = {}
     position = 0
     while position < len(segment):
+        # upper half: 16 bits a step or 8; lower half: the table's number
         wide, number = divmod(segment[position], 16)
         layout = ">64H" if wide else ">64B"
         if position + 1 + struct.calcsize(layout) > len(segment):
             break
-        found[number] = struct.unpack_from(layout, segment, position + 1)
+        tables[number] = struct.unpack_from(layout, segment, position + 1)
         position += 1 + struct.calcsize(layout)
-    return found
+    return tables
 
 
 def _components(segment: bytes) -> list[_Component] | None:
-    """The components of a frame header; ``None`` if it is cut off or has impossible factors."""
+    """Read the components of a frame header; ``None`` if it is cut off or has a factor of 0."""
     if len(segment) < 6 or len(segment) < 6 + 3 * segment[5] or not segment[5]:
         return None
     listed = [segment[start : start + 3] for start in range(6, 6 + 3 * segment[5], 3)]
-    found = [_Component(id_, *divmod(factors, 16), table) for id_, factors, table in listed]
-    return found if all(each.across and each.down for each in found) else None
+    components = [_Component(id_, *divmod(factors, 16), table) for id_, factors, table in listed]
+    return components if all(each.across and each.down for each in components) else None
 
 
-def _mode(components: list[_Component], *, adobe: int | None, jfif: bool) -> Mode:
-    """What libjpeg takes the components for (``default_decompress_parms`` of jdapimin.c)."""
+def _mode(components: list[_Component], *, adobe: int | None, jfif: bool) -> ColourMode:
+    """Decide the colour mode as libjpeg does (``default_decompress_parms`` of jdapimin.c)."""
     count = len(components)
     if count == 1:
         return "grey"
     if count == 3:
         if not jfif and adobe is None:
+            # without a marker libjpeg goes by the components' names
             return "RGB" if bytes(each.id for each in components) == b"RGB" else "YCbCr"
         return "RGB" if not jfif and adobe == 0 else "YCbCr"
     if count == 4:
+        # Adobe's transform: 2 is YCCK, 0 none
         return "YCCK" if adobe == 2 else "CMYK"
     return "other"
 
@@ -168,4 +171,4 @@ def _subsampling(components: list[_Component]) -> str:
     if first.across % second.across or first.down % second.down:
         return "other"
     ratio = first.across // second.across, first.down // second.down
-    return SUBSAMPLINGS.get(ratio, "other")
+    return _SUBSAMPLINGS.get(ratio, "other")

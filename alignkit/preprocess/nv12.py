@@ -1,7 +1,7 @@
-"""RGB → NV12 → RGB: what a picture loses in a video pipeline's 8-bit Y'CbCr with halved chroma.
+"""Round trip RGB → NV12 → RGB, the 8-bit Y'CbCr with halved chroma of video pipelines.
 
-Matrices and ranges are those of ITU-R BT.601-7 and BT.709-6. Chroma is the mean of each 2x2 block,
-and comes back by repetition; both are choices, made as NVIDIA's and most hardware converters do.
+Matrices and ranges are those of ITU-R BT.601-7 and BT.709-6. Chroma is the mean of each 2x2 block
+and is upsampled by repetition; both are choices, as NVIDIA's and most hardware converters make.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Plane: TypeAlias = npt.NDArray[np.float32]
 
-LUMA_WEIGHTS = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722)}
+_LUMA_WEIGHTS = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722)}
 """Weights of red and blue in luma; green has the rest."""
 
 
@@ -26,23 +26,24 @@ class _Coding:
     red: float
     blue: float
     luma_scale: float
-    """Codes a level of luma in 0..255."""
+    """Codes per level of luma in 0..255."""
     luma_offset: float
     chroma_scale: float
 
 
 def _coding(matrix: str, extent: str) -> _Coding:
-    red, blue = LUMA_WEIGHTS[matrix]
+    red, blue = _LUMA_WEIGHTS[matrix]
     if extent == "limited":
+        # luma in 16..235, chroma in 16..240
         return _Coding(red, blue, 219 / 255, 16.0, 224 / 255)
     return _Coding(red, blue, 1.0, 0.0, 1.0)
 
 
 def nv12_round_trip(pixels: Pixels, matrix: str, extent: str) -> Pixels:
-    """(h, w, 3) RGB in 0..255 → the same shape and dtype, in whole levels.
+    """Convert (h, w, 3) RGB, 0..255, there and back; same shape and dtype, whole levels.
 
-    ``matrix`` is ``bt601`` or ``bt709``, ``extent`` ``limited`` (16..235) or ``full``. NV12 has
-    no odd sides: one is continued by its last row or column, and cut off again.
+    ``matrix`` is ``bt601`` or ``bt709``, ``extent`` ``limited`` (16..235) or ``full``. NV12 has no
+    odd sides: an odd side repeats its last row or column, which is cut off again.
     """
     import numpy as np
 
@@ -54,7 +55,7 @@ def nv12_round_trip(pixels: Pixels, matrix: str, extent: str) -> Pixels:
 
 
 def nv12_from_rgb(rgb: Plane, matrix: str, extent: str) -> tuple[Plane, Plane]:
-    """(h, w, 3) of even sides → luma (h, w) and Cb, Cr (h/2, w/2, 2), whole codes in 0..255."""
+    """Convert (h, w, 3), sides even → luma (h, w), Cb and Cr (h/2, w/2, 2), whole codes 0..255."""
     import numpy as np
 
     code = _coding(matrix, extent)
@@ -71,7 +72,7 @@ def nv12_from_rgb(rgb: Plane, matrix: str, extent: str) -> tuple[Plane, Plane]:
 
 
 def rgb_from_nv12(luma: Plane, chroma: Plane, matrix: str, extent: str) -> Plane:
-    """The way back: (h, w, 3), whole levels in 0..255."""
+    """Convert luma (h, w) and chroma (h/2, w/2, 2) → (h, w, 3), whole levels in 0..255."""
     import numpy as np
 
     code = _coding(matrix, extent)

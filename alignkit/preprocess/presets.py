@@ -1,4 +1,4 @@
-"""What real stacks do, by name. Pure data: imports no library and none of the plugins."""
+"""Presets: the settings of real stacks by name. Pure data: imports no library and no plugin."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """The stages of one real stack, but for the size of the model's input."""
+    """Stages of one real stack, without the size of the model's input."""
 
     summary: str
     """One line for `alignkit list`."""
     source: str
-    """Where the settings come from."""
+    """Source of the settings."""
     decode: dict[str, Any]
     resize: dict[str, Any]
     """The resizer with its options and ``fit``; the size is filled in by `stages`."""
     crop_share: tuple[int, int] = (1, 1)
     """Side of the centre crop ÷ shorter side of the resized image; (1, 1): no crop."""
     crop_half: str = "even"
-    """Where the crop begins if its margin is odd; see `alignkit.preprocess.Crop`."""
+    """Rounding of half an odd margin; see `alignkit.preprocess.Crop`."""
     others: dict[str, Any] = field(default_factory=dict)
     """``orient``, ``quantise``, ``colour`` and ``normalise``, where they are not the defaults."""
     surrogate_of: str = ""
-    """The GPU stack this one stands in for on a CPU; empty if it stands for itself."""
+    """Name of the GPU stack that this one imitates on a CPU; empty if it is no surrogate."""
 
     def stages(self, size: int) -> dict[str, Any]:
-        """The stage block as an experiment file would hold it, for a square input of ``size`` px.
+        """Return the stages as an experiment file holds them, for a square input of ``size`` px.
 
         >>> PRESETS["torchvision-eval"].stages(224)["resize"]["size"]
         256
@@ -208,10 +208,10 @@ PRESETS = {
 
 @cache
 def calibration(name: str) -> str:
-    """How far the surrogate was measured to be from the stack it stands in for, in a sentence.
+    """Return, in a sentence, the surrogate's measured distance from the stack it imitates.
 
-    Read from ``calibration/<name>.json``, key ``summary``; ``not yet calibrated`` where no
-    such file exists. Empty for a preset that is no surrogate.
+    It is read from ``calibration/<name>.json``, key ``summary``; ``not yet calibrated`` if no such
+    file exists; empty for a preset that is no surrogate.
     """
     import json
     from importlib import resources

@@ -1,13 +1,12 @@
-"""Hybrids of two `Preprocess`: each stage taken from the reference or from the candidate.
+"""Mixtures of two `Preprocess`: each stage comes from the reference or from the candidate.
 
-A *factor* is what is swapped as one: usually a stage; two stages joined where they cannot be
-combined apart; or one switch of a decoder. A hybrid is named by the set of factors it takes from
-the candidate: the empty set is the reference, the full set the candidate.
+A *factor* is the unit that is swapped: usually a stage; two stages joined where they cannot be
+combined apart; or one switch of a decoder. The set of factors taken from the candidate names a
+mixture: the empty set is the reference, the full set the candidate.
 
-Whether an image is turned by its EXIF orientation belongs to ``orient`` and not to ``decode``, also
-where the decoder does the turning: the turn of such a decoder is undone, which is exact, before the
-orient stage applies the path's policy. So a decoder that turns by itself is no different from one
-followed by ``orient: exif``.
+The turn by EXIF orientation belongs to ``orient`` and not to ``decode``, even where the decoder
+turns the image: that turn is undone, which is exact, before the orient stage applies the path's
+policy. So a decoder that turns by itself equals one followed by ``orient: exif``.
 """
 
 from __future__ import annotations
@@ -28,42 +27,44 @@ if TYPE_CHECKING:
 
     from alignkit.arrays import Batch, Image
 
-Taken: TypeAlias = frozenset[str]
-"""The factors a hybrid takes from the candidate."""
+FromCandidate: TypeAlias = frozenset[str]
+"""The factors that a mixture takes from the candidate."""
 FACTORIAL_LIMIT = 4
-"""Factors up to which every subset is computed: 16 mixtures."""
+"""Greatest number of factors of which every subset is computed: 16 mixtures."""
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """One stage of all hybrids, with the variants of it that they use."""
+class MixedStage:
+    """One stage of all mixtures, with the variants of it that they use."""
 
     stage: StageName
-    factors: Taken
+    factors: FromCandidate
     """The factors this stage's variant depends on; empty where the two paths agree."""
-    variants: Mapping[Taken, Any]
+    variants: Mapping[FromCandidate, Any]
     """Which of ``factors`` come from the candidate → the stage to run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hybrids:
-    """Every way to mix two paths, stage by stage."""
+class StageMixtures:
+    """All mixtures of two paths, stage by stage."""
 
     factors: tuple[str, ...]
     """In the order of the stages; empty if the paths do not differ."""
-    levels: tuple[Level, ...]
+    stages: tuple[MixedStage, ...]
     notes: tuple[str, ...] = ()
-    """Why some stages are not swapped by themselves, a sentence each."""
+    """Reasons why some stages are not swapped by themselves, a sentence each."""
     max_pixels: int = MAX_PIXELS
     """The lower limit of the two paths."""
     paths: tuple[Preprocess, ...] = ()
     """The two, reference first."""
 
-    def tensors(self, encoded: bytes, wanted: Iterable[Taken]) -> dict[Taken, Batch] | LeftOut:
-        """What each wanted hybrid gives for one image: normalised (3, height, width) float32.
+    def tensors(
+        self, encoded: bytes, wanted: Iterable[FromCandidate]
+    ) -> dict[FromCandidate, Batch] | LeftOut:
+        """Compute each wanted mixture of one image: normalised (3, height, width) float32.
 
-        A stage is computed once for all hybrids that give it the same input. Hybrids whose pixels
-        are equal share one array.
+        A stage is computed once for all mixtures that give it the same input. Mixtures whose
+        pixels are equal share one array. Return `LeftOut` if any of them fails on the image.
         """
         try:
             made = result_or_reason(lambda: self._tensors(encoded, frozenset(wanted)))
@@ -71,24 +72,27 @@ class Hybrids:
             return LeftOut(str(undecoded))
         return LeftOut(made) if isinstance(made, str) else made
 
-    def _tensors(self, encoded: bytes, wanted: Collection[Taken]) -> dict[Taken, Batch]:
-        decided: Taken = frozenset()
-        values: dict[Taken, Any] = {decided: encoded}
-        for level in self.levels:
-            before, decided = decided, decided | level.factors
+    def _tensors(
+        self, encoded: bytes, wanted: Collection[FromCandidate]
+    ) -> dict[FromCandidate, Batch]:
+        decided: FromCandidate = frozenset()
+        values: dict[FromCandidate, Any] = {decided: encoded}
+        for mixed in self.stages:
+            before, decided = decided, decided | mixed.factors
             outputs: dict[tuple[int, int], Any] = {}
-            step: dict[Taken, Any] = {}
+            step: dict[FromCandidate, Any] = {}
             for taken in dict.fromkeys(each & decided for each in wanted):
-                source, stage = values[taken & before], level.variants[taken & level.factors]
+                source, stage = values[taken & before], mixed.variants[taken & mixed.factors]
+                # identity suffices: `_equal_ones_shared` lets equal inputs be one object
                 computation = (id(source), id(stage))
                 if computation not in outputs:
-                    outputs[computation] = self.apply(level.stage, stage, source, encoded)
+                    outputs[computation] = self.apply(mixed.stage, stage, source, encoded)
                 step[taken] = outputs[computation]
-            values = _equal_ones_shared(step) if level.factors else step
+            values = _equal_ones_shared(step) if mixed.factors else step
         return {taken: values[taken & decided] for taken in wanted}
 
     def apply(self, name: StageName, stage: Any, source: Any, encoded: bytes) -> Any:
-        """Run one stage on what the stages before it gave."""
+        """Run one stage on the output of the stages before it."""
         if name == "decode":
             return _decoded(stage, encoded, self.max_pixels)
         return stage(source, encoded) if name == "orient" else stage(source)
@@ -96,7 +100,7 @@ class Hybrids:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """An image that some hybrid could not prepare, and so says nothing of any."""
+    """An image that some mixture could not prepare; it is left out of all of them."""
 
     reason: str
 
@@ -106,19 +110,19 @@ class _NotDecodedError(AlignkitError):
 
 
 def differing_stages(reference: Preprocess, candidate: Preprocess) -> tuple[StageName, ...]:
-    """The stages whose implementation or options are not the same; none if the paths agree."""
+    """List the stages whose implementation or options differ; none if the paths agree."""
     left, right = _stages(reference), _stages(candidate)
     return tuple(stage for stage in STAGES if left[stage] != right[stage])
 
 
-def make_hybrids(
+def make_stage_mixtures(
     reference: Preprocess, candidate: Preprocess, *, decoder_switches: bool = False
-) -> Hybrids:
-    """Decide which stages two paths can be mixed by.
+) -> StageMixtures:
+    """Find the stages by which two paths can be mixed.
 
-    With ``decoder_switches``, ``decode`` is split into the switches two decoders of the same
-    library differ in, ``decode.chroma`` and ``decode.dct``. Raises `ConfigError` if the paths
-    prepare inputs of different sizes, which no stage can be blamed for.
+    With ``decoder_switches``, ``decode`` is split into the switches in which two decoders of the
+    same library differ, ``decode.chroma`` and ``decode.dct``. Raise `ConfigError` if the paths
+    prepare inputs of different sizes, as no stage can be blamed for that.
     """
     if reference.size != candidate.size:
         raise ConfigError(
@@ -128,19 +132,20 @@ def make_hybrids(
     left, right = _stages(reference), _stages(candidate)
     named: dict[StageName, str] = {stage: stage for stage in differing_stages(reference, candidate)}
     notes = _joined_geometry(named, left, right, reference.size)
-    levels = []
+    stages = []
     for stage in STAGES:
         if stage == "decode" and decoder_switches and stage in named:
-            levels.append(_switch_level(left[stage], right[stage]))
+            stages.append(_switch_stage(left[stage], right[stage]))
         else:
-            levels.append(_level(stage, named.get(stage), left[stage], right[stage]))
-    factors = dict.fromkeys(factor for level in levels for factor in sorted(level.factors))
+            stages.append(_mixed_stage(stage, named.get(stage), left[stage], right[stage]))
+    factors = dict.fromkeys(factor for mixed in stages for factor in sorted(mixed.factors))
+    # a mixture must not decode what one of the paths refuses
     limit = min(reference.max_pixels, candidate.max_pixels)
-    return Hybrids(tuple(factors), tuple(levels), notes, limit, (reference, candidate))
+    return StageMixtures(tuple(factors), tuple(stages), notes, limit, (reference, candidate))
 
 
-def all_mixtures(factors: Iterable[str]) -> tuple[Taken, ...]:
-    """Every subset, smallest first: the full factorial."""
+def all_mixtures(factors: Iterable[str]) -> tuple[FromCandidate, ...]:
+    """List every subset, smallest first: the full factorial."""
     listed = tuple(factors)
     return tuple(
         frozenset(chosen)
@@ -149,33 +154,35 @@ def all_mixtures(factors: Iterable[str]) -> tuple[Taken, ...]:
     )
 
 
-def mixtures(factors: Sequence[str]) -> tuple[Taken, ...]:
-    """The mixtures to compute: every subset for few factors, else none, each alone, and all."""
+def mixtures(factors: Sequence[str]) -> tuple[FromCandidate, ...]:
+    """List the mixtures to compute: every subset of few factors, else none, each one, and all."""
     if len(factors) <= FACTORIAL_LIMIT:
         return all_mixtures(factors)
     singles = (frozenset({factor}) for factor in factors)
     return (frozenset(), *singles, frozenset(factors))
 
 
-def _stages(path: Preprocess) -> dict[StageName, Any]:
-    stages: dict[StageName, Any] = {stage: getattr(path, stage) for stage in STAGES}
-    if path.decode.orients:
+def _stages(preprocess: Preprocess) -> dict[StageName, Any]:
+    stages: dict[StageName, Any] = {stage: getattr(preprocess, stage) for stage in STAGES}
+    if preprocess.decode.orients:
         stages["orient"] = Orient("exif")
     return stages
 
 
-def _level(stage: StageName, factor: str | None, reference: Any, candidate: Any) -> Level:
-    nothing: Taken = frozenset()
+def _mixed_stage(
+    stage: StageName, factor: str | None, reference: Any, candidate: Any
+) -> MixedStage:
+    nothing: FromCandidate = frozenset()
     if factor is None:
-        return Level(stage, nothing, {nothing: reference})
+        return MixedStage(stage, nothing, {nothing: reference})
     taken = frozenset({factor})
-    return Level(stage, taken, {nothing: reference, taken: candidate})
+    return MixedStage(stage, taken, {nothing: reference, taken: candidate})
 
 
-def _switch_level(reference: Any, candidate: Any) -> Level:
-    """``decode`` by the options in which two decoders of one class differ."""
+def _switch_stage(reference: Any, candidate: Any) -> MixedStage:
+    """Split ``decode`` by the options in which two decoders of one class differ."""
     if type(reference) is not type(candidate):
-        return _level("decode", "decode", reference, candidate)
+        return _mixed_stage("decode", "decode", reference, candidate)
     options = {
         f"decode.{each.name}": (each.name, getattr(candidate, each.name))
         for each in fields(reference)
@@ -185,7 +192,7 @@ def _switch_level(reference: Any, candidate: Any) -> Level:
         taken: replace(reference, **dict(options[factor] for factor in taken))
         for taken in all_mixtures(options)
     }
-    return Level("decode", frozenset(options), variants)
+    return MixedStage("decode", frozenset(options), variants)
 
 
 def _joined_geometry(
@@ -212,7 +219,7 @@ def _joined_geometry(
 
 
 def _result(resize: Resize, crop: Crop) -> tuple[int, int] | None:
-    """(height, width) whatever the image; ``None`` where it depends on the image or fails."""
+    """Return (height, width) for any image; ``None`` where it depends on the image or fails."""
     if crop.size is None:
         return resize.size if resize.fit != "shorter" else None
     room = (min(resize.size),) * 2 if resize.fit == "shorter" else resize.size
@@ -237,8 +244,8 @@ def _decoded(decoder: Any, encoded: bytes, max_pixels: int) -> Image:
     return image if orientation == 1 else turn(image, {6: 8, 8: 6}.get(orientation, orientation))
 
 
-def _equal_ones_shared(step: dict[Taken, Any]) -> dict[Taken, Any]:
-    """Let hybrids with equal arrays hold one array, so that later stages run once for them."""
+def _equal_ones_shared(step: dict[FromCandidate, Any]) -> dict[FromCandidate, Any]:
+    """Let mixtures with equal arrays hold one array, so that later stages run once for them."""
     distinct: list[Any] = []
     seen: dict[int, Any] = {}
     for value in step.values():
@@ -255,7 +262,7 @@ def _equal(left: npt.NDArray[np.generic], right: npt.NDArray[np.generic]) -> boo
 
     if left.shape != right.shape or left.dtype != right.dtype:
         return False
-    # a look at every 16th row settles nearly every pair that differs
+    # nearly every pair that differs does so in every 16th row
     return np.array_equal(left[..., ::16, :, :], right[..., ::16, :, :]) and np.array_equal(
         left, right
     )

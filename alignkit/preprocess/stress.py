@@ -1,7 +1,7 @@
 """`Stress`: images encoded again as a kind of JPEG that the set may lack.
 
-Chroma drift shows on subsampled images only. A set of mostly 4:4:4 images, as ImageNet is, hides
-what a camera's or a phone's 4:2:0 files would suffer.
+Chroma drift shows on subsampled images only. A set of mostly 4:4:4 images, such as ImageNet, hides
+the drift of a camera's or a phone's 4:2:0 files.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from alignkit.arrays import Image
 
 SUBSAMPLINGS = ("444", "422", "420", "440", "411")
-WRITTEN = re.compile(r"(\d{3}):q(\d{1,3})")
+_SYNTAX = re.compile(r"(\d{3}):q(\d{1,3})")
 
 
 @dataclass(frozen=True, slots=True)
 class Stress:
-    """Baseline JPEG by simplejpeg: libjpeg-turbo, accurate DCT, the standard tables."""
+    """Encoding as baseline JPEG by simplejpeg: libjpeg-turbo, accurate DCT, standard tables."""
 
     subsampling: str
     """One of `SUBSAMPLINGS`."""
@@ -30,11 +30,11 @@ class Stress:
 
     @property
     def name(self) -> str:
-        """``4:2:0 q90``."""
+        """Return ``4:2:0 q90``."""
         return f"{':'.join(self.subsampling)} q{self.quality}"
 
     def encode(self, image: Image) -> bytes:
-        """(h, w, 3) RGB → a JPEG without EXIF or ICC profile."""
+        """Encode (h, w, 3) RGB as a JPEG without EXIF or ICC profile."""
         import simplejpeg
 
         encoded: bytes = simplejpeg.encode_jpeg(
@@ -43,25 +43,26 @@ class Stress:
         return encoded
 
     def encoder(self) -> str:
-        """The encoder that really runs."""
+        """Return the library and version of the encoder."""
         from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 
         return SimpleJPEGDecoder().version()
 
 
 def parse_stress(text: str) -> tuple[Stress, ...]:
-    """``420:q90,444:q75`` → two; raises `ConfigError` for anything else.
+    """Parse a list such as ``420:q90,444:q75``; raise `ConfigError` for anything else.
 
     >>> [stress.name for stress in parse_stress("420:q90,444:q75")]
     ['4:2:0 q90', '4:4:4 q75']
     """
-    found = []
+    stresses = []
     for part in filter(None, map(str.strip, text.split(","))):
-        match = WRITTEN.fullmatch(part)
+        match = _SYNTAX.fullmatch(part)
         if not match or match[1] not in SUBSAMPLINGS or not 1 <= int(match[2]) <= 100:
             raise ConfigError(
                 f"--stress {part}: write a chroma subsampling ({', '.join(SUBSAMPLINGS)}) and a "
                 "quality of 1 to 100, for example 420:q90,444:q75"
             )
-        found.append(Stress(match[1], int(match[2])))
-    return tuple(dict.fromkeys(found))
+        stresses.append(Stress(match[1], int(match[2])))
+    # each once, in the order given
+    return tuple(dict.fromkeys(stresses))

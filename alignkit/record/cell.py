@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from alignkit.record.place import Placed
-from alignkit.record.stored import STRICT, Artifact, Count, Estimate, State, Stored
+from alignkit.record.stored import STRICT, Artifact, Count, Estimate, Placed, State, Stored
 
 DriftMetric = Literal["churn", "recall.macro", "precision.macro"]
 DRIFT_METRICS: tuple[DriftMetric, ...] = get_args(DriftMetric)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from alignkit.record.place import Placed
-from alignkit.record.stored import Estimate, Stored
+from alignkit.record.stored import Estimate, Placed, Stored
 
 Reading = Literal[
     "holds here", "does not hold here", "inside the noise floor", "undecided", "not measured"

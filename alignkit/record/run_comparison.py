@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from alignkit.record.place import Placed
-from alignkit.record.stored import Count, Stored
+from alignkit.record.stored import Count, Placed, Stored
 
 Change = Literal["new", "worse", "fixed", "better", "unchanged", "not compared"]
 

@@ -12,9 +12,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from alignkit.place import Column, Place, Row
+
 State = Literal["measured", "skipped", "failed"]
 VerdictState = Literal["pass", "warn", "fail", "inconclusive", "error"]
-WORST_FIRST: Final[tuple[VerdictState, ...]] = ("error", "fail", "inconclusive", "warn", "pass")
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -51,3 +52,29 @@ class Estimate:
     high: float | None
     reason: str = ""
     """Why there is no value or interval."""
+
+
+class Placed(Stored):
+    """What is stored with the place it was found at."""
+
+    trained_with: str
+    """Name of the row."""
+    evaluated_with: str
+    """Name of the preprocess."""
+    backend: str
+    precision: str
+
+    @property
+    def row(self) -> Row:
+        """What its models were trained with."""
+        return Row.parse(self.trained_with)
+
+    @property
+    def column(self) -> Column:
+        """What they were served with."""
+        return Column(self.evaluated_with, self.backend, self.precision)
+
+    @property
+    def place(self) -> Place:
+        """Both."""
+        return Place(self.row, self.column)

@@ -8,8 +8,7 @@ from typing import Literal
 from alignkit.record.cell import MatrixEntry
 from alignkit.record.path import CoverageDiff
 from alignkit.record.pixels import PixelStage
-from alignkit.record.place import Placed
-from alignkit.record.stored import STRICT, Count, Stored, VerdictState
+from alignkit.record.stored import STRICT, Count, Placed, Stored, VerdictState
 
 
 class Control(Stored):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import AdviceFacts, MitigationFacts, RunRecord
-from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import Cells, Notes, Table, number_columns, text_columns
 from alignkit.text.names import LABELS, Names, PathName
 from alignkit.text.numbers import count
 
@@ -60,17 +60,17 @@ def _table(each: AdviceFacts) -> Table | None:
         return None
     notes = Notes()
     rows = tuple(_row(row, notes) for row in each.drift)
-    return Table(
+    return Table.of(
         "Drift before the change, expected after it and confirmed on the evaluation images; churn "
         "in %, all else in pp",
         (*text_columns("Metric"), *number_columns("Before", "Expected", "Confirmed")),
         rows,
-        notes=notes.all(),
+        notes=notes,
     )
 
 
-def _row(row: MitigationFacts, notes: Notes) -> TableRow:
+def _row(row: MitigationFacts, notes: Notes) -> Cells:
     values = (row.before, row.expected, row.confirmed)
     share = row.metric == "churn"
     cells = (notes.estimated(value, 1 if share else 2, share=share) for value in values)
-    return TableRow((Shown(LABELS[row.metric]), *cells))
+    return (LABELS[row.metric], *cells)

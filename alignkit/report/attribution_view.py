@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from alignkit.record import AttributionFacts, Estimate, FactorShare, RunRecord
-from alignkit.report.svg import DotPlot, Interval, dot_plot
-from alignkit.report.table import Group, Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.record import AttributionFacts, Estimate, RunRecord
+from alignkit.report.svg import DotPlot, dot_plot, drawn
+from alignkit.report.table import Cells, Group, Notes, Shown, Table, number_columns, text_columns
 from alignkit.text.names import LABELS, Names, PathName
 from alignkit.text.numbers import count, plain, signed
 
@@ -76,9 +76,9 @@ def _chart(index: int, found: Sequence[AttributionFacts]) -> DotPlot | None:
     if metric is None:
         return None
     each = known[metric]
-    unit = "percentage points" if each.unit == "fraction" else each.unit
+    unit, scale = ("percentage points", 100) if each.unit == "fraction" else (each.unit, 1)
     rows = [
-        (share.factor, _interval(share.effect, each), _interval(share.alone, each))
+        (share.factor, drawn(share.effect, scale), drawn(share.alone, scale))
         for share in each.shares
     ]
     return dot_plot(
@@ -90,42 +90,29 @@ def _chart(index: int, found: Sequence[AttributionFacts]) -> DotPlot | None:
     )
 
 
-def _interval(estimate: Estimate, each: AttributionFacts) -> Interval | None:
-    if estimate.value is None:
-        return None
-    scale = 100 if each.unit == "fraction" else 1
-    low = estimate.value if estimate.low is None else estimate.low
-    high = estimate.value if estimate.high is None else estimate.high
-    return Interval(scale * estimate.value, scale * low, scale * high)
-
-
 def _table(found: Sequence[AttributionFacts]) -> Table | None:
     known = [each for each in found if each.shares]
     if not known:
         return None
     notes = Notes()
     factors = dict.fromkeys(share.factor for each in known for share in each.shares)
-    rows = [
-        TableRow(
-            (Shown(factor), *(cell for each in known for cell in _shares(each, factor, notes)))
-        )
+    rows: list[Cells] = [
+        (factor, *(cell for each in known for cell in _shares(each, factor, notes)))
         for factor in factors
     ]
     for name in ("interaction", "total"):
         cells = (_written(getattr(each, name), each, notes) for each in known)
-        rows.append(
-            TableRow((Shown(name), *(cell for first in cells for cell in (first, Shown("")))))
-        )
+        rows.append((name, *(cell for first in cells for cell in (first, Shown("")))))
     groups = [
         Group(f"{LABELS.get(each.metric, each.metric)}, {UNITS[each.unit]}", 2) for each in known
     ]
-    return Table(
+    return Table.of(
         "Shares add up to the total; alone: only this factor as in the candidate. Intervals are of "
         "other images for the same models",
         (*text_columns("Cause"), *number_columns(*("Share", "Alone") * len(known))),
-        tuple(rows),
+        rows,
         (Group("", 1), *groups),
-        notes.all(),
+        notes=notes,
     )
 
 
@@ -134,10 +121,6 @@ def _shares(each: AttributionFacts, factor: str, notes: Notes) -> tuple[Shown, S
     if share is None:
         gap = notes.missing("not a factor of this metric")
         return gap, gap
-    return _pair(share, each, notes)
-
-
-def _pair(share: FactorShare, each: AttributionFacts, notes: Notes) -> tuple[Shown, Shown]:
     return _written(share.effect, each, notes), _written(share.alone, each, notes)
 
 

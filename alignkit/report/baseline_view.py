@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import BaselineFacts, BaselineStage, RunRecord
-from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import Cells, Notes, Shown, Table, alarm, number_columns, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped, listed, plain, significant
 
@@ -52,11 +52,10 @@ def _table(baseline: BaselineFacts, names: Names) -> Table | None:
         *number_columns("Images", "Changed", "Begins here", "Max Δ", "Mean Δ"),
         *text_columns("What else changed", "Examples"),
     )
-    rows = tuple(
-        TableRow((Shown(names.short(stage.path)), Shown(stage.stage), *_cells(stage, notes)))
-        for stage in baseline.stages
-    )
-    return Table("Arrays against those approved", columns, rows, notes=notes.all())
+    rows: list[Cells] = [
+        (names.short(stage.path), stage.stage, *_cells(stage, notes)) for stage in baseline.stages
+    ]
+    return Table.of("Arrays against those approved", columns, rows, notes=notes)
 
 
 def _cells(stage: BaselineStage, notes: Notes) -> tuple[Shown, ...]:
@@ -68,8 +67,8 @@ def _cells(stage: BaselineStage, notes: Notes) -> tuple[Shown, ...]:
         reason += f"; at least {least}"
     return (
         Shown(grouped(stage.images)),
-        Shown(grouped(stage.changed), tone="bad" if stage.changed else ""),
-        Shown(grouped(stage.begun), tone="bad" if stage.begun else ""),
+        alarm(stage.changed),
+        alarm(stage.begun),
         notes.number(largest, lambda v: plain(v, 1), reason),
         notes.number(mean, lambda v: plain(v, 3), reason),
         Shown(stage.cause or DASH),

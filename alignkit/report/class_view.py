@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from alignkit.record import ClassDrift, Estimate, MatrixEntry, RunRecord
-from alignkit.report.svg import DotPlot, Interval, dot_plot
-from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.record import ClassDrift, MatrixEntry, RunRecord
+from alignkit.report.entry_view import served_elsewhere
+from alignkit.report.svg import DotPlot, dot_plot, drawn
+from alignkit.report.table import Notes, Table, number_columns, text_columns
 from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import count, grouped, interval, points
+from alignkit.text.numbers import count, grouped
 
 MOST_COMPARISONS = 12
 MOST_CLASSES = 40
@@ -29,20 +30,11 @@ class ClassSection:
 
 def class_sections(record: RunRecord, names: Names) -> tuple[ClassSection, ...]:
     """Comparisons across paths in the reference runtime, the one with the largest churn first."""
-    entries = [entry for entry in record.matrix if _is_across_paths(entry, record)]
+    across = served_elsewhere(record.matrix, record)
+    entries = [entry for entry in across if entry.drift and entry.drift.classes]
     entries.sort(key=lambda entry: -entry.churn)
     return tuple(
         _section(index, entry, names) for index, entry in enumerate(entries[:MOST_COMPARISONS])
-    )
-
-
-def _is_across_paths(entry: MatrixEntry, record: RunRecord) -> bool:
-    runtimes = {(each.backend, each.precision) for each in record.matrix if each.aligned}
-    return (
-        entry.drift is not None
-        and bool(entry.drift.classes)
-        and entry.evaluated_with not in entry.row.preprocesses
-        and (not runtimes or (entry.backend, entry.precision) in runtimes)
     )
 
 
@@ -58,10 +50,10 @@ def _section(index: int, entry: MatrixEntry, names: Names) -> ClassSection:
     return ClassSection(
         trained=names.of(entry.trained_with),
         evaluated=names.of(entry.evaluated_with),
-        runtime=f"{entry.backend} {entry.precision}",
+        runtime=entry.column.runtime,
         omitted=_omitted(len(entry.drift.classes) - len(kept)),
         chart=dot_plot(
-            [(each.name, _interval(each.recall), _interval(each.precision)) for each in kept],
+            [(each.name, drawn(each.recall), drawn(each.precision)) for each in kept],
             id=f"classes-{index}",
             title=f"Change of recall and precision by class, {title}",
             series=("Δ recall", "Δ precision"),
@@ -77,42 +69,21 @@ def _omitted(number: int) -> str:
     return f"{count(number, 'class', 'classes')} with smaller changes: in record.json only."
 
 
-def _interval(estimate: Estimate) -> Interval | None:
-    if estimate.value is None:
-        return None
-    low = estimate.value if estimate.low is None else estimate.low
-    high = estimate.value if estimate.high is None else estimate.high
-    return Interval(100 * estimate.value, 100 * low, 100 * high)
-
-
 def _table(kept: list[ClassDrift], title: str) -> Table:
     notes = Notes()
-    rows = tuple(
-        TableRow(
-            (
-                Shown(each.name),
-                Shown(grouped(each.support)),
-                *_change(each.recall, notes),
-                *_change(each.precision, notes),
-            )
+    rows = [
+        (
+            each.name,
+            grouped(each.support),
+            *notes.apart(each.recall, 1),
+            *notes.apart(each.precision, 1),
         )
         for each in kept
-    )
+    ]
     columns = (
         *text_columns("Class"),
         *number_columns(
             "Images", "Δ recall, pp", "95 % interval", "Δ precision, pp", "95 % interval"
         ),
     )
-    return Table(f"Drift by class, {title}", columns, rows, notes=notes.all())
-
-
-def _change(estimate: Estimate, notes: Notes) -> tuple[Shown, Shown]:
-    if estimate.value is None:
-        gap = notes.missing(estimate.reason)
-        return gap, gap
-    ends = interval(estimate)
-    return (
-        Shown(points(estimate.value, 1)),
-        Shown(interval(estimate, 1)) if ends else notes.missing(estimate.reason or "no interval"),
-    )
+    return Table.of(f"Drift by class, {title}", columns, rows, notes=notes)

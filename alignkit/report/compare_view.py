@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from alignkit.record.run_comparison import (
     Change,
     EntryChange,
-    ImageChange,
     PixelChange,
     RunComparison,
     Side,
     StageChange,
 )
-from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import PLACE, Cells, Notes, Shown, Table, number_columns, text_columns
+from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped, listed, p_value, percent, significant
 
 WORDS: dict[Change, str] = {
@@ -124,18 +124,13 @@ def _sides(before: Side, after: Side) -> Table:
         ("Verdict", before.verdict, after.verdict),
         ("In words", before.sentence, after.sentence),
     )
-    return _three("The two runs", ("Fact", "Before", "After"), rows)
+    return Table.of("The two runs", text_columns("Fact", "Before", "After"), rows)
 
 
 def _differences(made: RunComparison) -> Table | None:
-    rows = [(each.what, each.before, each.after) for each in made.differences]
+    rows: list[Cells] = [(each.what, each.before, each.after) for each in made.differences]
     caption = "Differences between the runs: the possible causes"
-    return _three(caption, ("Fact", "Before", "After"), rows) if rows else None
-
-
-def _three(caption: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    shown = tuple(TableRow(tuple(Shown(text) for text in row)) for row in rows)
-    return Table(caption, text_columns(*heads), shown)
+    return Table.of(caption, text_columns("Fact", "Before", "After"), rows) if rows else None
 
 
 def _entries(caption: str, entries: Sequence[EntryChange], what: str) -> Table | None:
@@ -143,17 +138,13 @@ def _entries(caption: str, entries: Sequence[EntryChange], what: str) -> Table |
         return None
     notes = Notes()
     ordered = sorted(entries, key=lambda each: ORDER.index(each.change))
-    rows = tuple(TableRow((*_where(each), *_numbers(each, notes))) for each in ordered)
+    rows: list[Cells] = [(*Names(()).cells(each), *_numbers(each, notes)) for each in ordered]
     columns = (
-        *text_columns("Trained with", "Evaluated with", "Runtime", "Change"),
+        *PLACE,
+        *text_columns("Change"),
         *number_columns("Predictions", f"{what} before", f"{what} after", "Appeared", "Gone", "p"),
     )
-    return Table(caption, columns, rows, notes=notes.all())
-
-
-def _where(each: EntryChange) -> tuple[Shown, ...]:
-    runtime = f"{each.backend} {each.precision}"
-    return Shown(each.trained_with), Shown(each.evaluated_with), Shown(runtime)
+    return Table.of(caption, columns, rows, notes=notes)
 
 
 def _change(change: Change) -> Shown:
@@ -177,80 +168,80 @@ def _numbers(each: EntryChange, notes: Notes) -> tuple[Shown, ...]:
 def _images(each: EntryChange) -> ImagesSection:
     shown = each.images[:IMAGES]
     left = len(each.images) - len(shown)
-    title = f"{each.trained_with} → {each.evaluated_with}, {each.backend} {each.precision}"
+    title = Names(()).title(each)
     words = f"{count(len(each.images), 'image')} changed" + (
         f"; the first {len(shown)} are shown." if left else "."
     )
     columns = (
         *text_columns("Image", "Label", "Change", "Before", "After"), *number_columns("Seeds"),
     )  # fmt: skip
-    rows = tuple(_image_row(image) for image in shown)
-    return ImagesSection(title, words, Table(f"Images of {title}", columns, rows))
-
-
-def _image_row(image: ImageChange) -> TableRow:
-    return TableRow(
+    rows: list[Cells] = [
         (
-            Shown(image.id),
-            Shown(image.label),
-            Shown(IMAGE_WORDS.get(image.change, image.change)),
-            Shown(image.before),
-            Shown(image.after),
-            Shown(str(image.seeds)),
+            image.id,
+            image.label,
+            IMAGE_WORDS.get(image.change, image.change),
+            image.before,
+            image.after,
+            str(image.seeds),
         )
-    )  # fmt: skip
+        for image in shown
+    ]
+    return ImagesSection(title, words, Table.of(f"Images of {title}", columns, rows))
 
 
 def _stages(stages: Sequence[StageChange]) -> Table | None:
     if not stages:
         return None
     notes = Notes()
-    rows = tuple(
-        TableRow(
-            (
-                Shown(f"{each.candidate} against {each.reference}"),
-                Shown(each.stage),
-                notes.missing(each.reason) if each.change == "not compared"
-                else _change(each.change),
-                notes.number(each.before, significant, each.reason),
-                notes.number(each.after, significant, each.reason),
-            )
+    rows: list[Cells] = [
+        (
+            f"{each.candidate} against {each.reference}",
+            each.stage,
+            notes.missing(each.reason) if each.change == "not compared" else _change(each.change),
+            notes.number(each.before, significant, each.reason),
+            notes.number(each.after, significant, each.reason),
         )
         for each in stages
-    )  # fmt: skip
+    ]
     columns = (*text_columns("Paths", "Stage", "Change"), *number_columns("Before", "After"))
     caption = "Mean absolute difference of each stage on the same input, grey levels"
-    return Table(caption, columns, rows, notes=notes.all())
+    return Table.of(caption, columns, rows, notes=notes)
 
 
 def _pixels(pixels: Sequence[PixelChange]) -> Table | None:
-    rows = tuple(
-        TableRow(
-            (
-                Shown(f"{each.candidate} against {each.reference}"),
-                *(Shown(grouped(number)) for number in (
-                    each.images, each.new, each.worse, each.fixed, each.better, each.unchanged,
-                    each.not_compared)),
-            )
+    rows: list[Cells] = [
+        (
+            f"{each.candidate} against {each.reference}",
+            *(
+                Shown(grouped(number))
+                for number in (
+                    each.images,
+                    each.new,
+                    each.worse,
+                    each.fixed,
+                    each.better,
+                    each.unchanged,
+                    each.not_compared,
+                )
+            ),
         )
         for each in pixels
-    )  # fmt: skip
+    ]
     columns = (
         *text_columns("Paths"),
         *number_columns("Images", "New", "Worse", "Fixed", "Better", "Unchanged", "Not compared"),
     )
     caption = "Images by how the mean difference of their last pixels changed"
-    return Table(caption, columns, rows) if rows else None
+    return Table.of(caption, columns, rows) if rows else None
 
 
 def _pixel_images(each: PixelChange) -> ImagesSection:
     title = f"{each.candidate} against {each.reference}"
-    rows = tuple(
-        TableRow((Shown(image.id), _change(image.change), Shown(significant(image.before)),
-             Shown(significant(image.after))))
+    rows: list[Cells] = [
+        (image.id, _change(image.change), significant(image.before), significant(image.after))
         for image in each.greatest
-    )  # fmt: skip
+    ]
     columns = (*text_columns("Image", "Change"), *number_columns("Before", "After"))
     caption = f"Mean difference in grey levels, {title}"
     words = f"The {count(len(rows), 'greatest change', 'greatest changes')}."
-    return ImagesSection(title, words, Table(caption, columns, rows))
+    return ImagesSection(title, words, Table.of(caption, columns, rows))

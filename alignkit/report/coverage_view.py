@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from alignkit.record import Coverage, CoverageDiff, NotDecoded
-from alignkit.report.table import Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import Cells, Table, alarm, number_columns, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped
 
@@ -19,54 +19,47 @@ def coverage_tables(
         *text_columns("Path", "Split"),
         *number_columns("Decoded", "Corrupt", "Failed", "Unsupported"),
     )
-    tables = [Table("How the decodes ended, in images", columns, rows)]
+    tables = [Table.of("How the decodes ended, in images", columns, rows)]
     bad = tuple(_bad_row(image, each, names) for each in coverage for image in each.examples)
     if bad:
         headers = text_columns("Image", "Path", "Split", "Outcome", "Reason")
-        tables.append(Table("Images that a path did not decode cleanly", headers, bad))
+        tables.append(Table.of("Images that a path did not decode cleanly", headers, bad))
     if diffs:
         tables.append(_differences(diffs, names))
     return tuple(tables)
 
 
-def _coverage_row(each: Coverage, names: Names) -> TableRow:
+def _coverage_row(each: Coverage, names: Names) -> Cells:
     bad = (each.corrupt, each.failed, each.unsupported)
-    return TableRow(
-        (
-            Shown(names.short(each.preprocess)),
-            Shown(each.split),
-            Shown(grouped(each.ok)),
-            *(Shown(grouped(number), tone="bad" if number else "") for number in bad),
-        )
+    return (
+        names.short(each.preprocess),
+        each.split,
+        grouped(each.ok),
+        *(alarm(number) for number in bad),
     )
 
 
 def _differences(diffs: Sequence[CoverageDiff], names: Names) -> Table:
-    rows = tuple(
-        TableRow(
-            (
-                Shown(f"{names.short(each.reference)} and {names.short(each.candidate)}"),
-                Shown(grouped(each.images)),
-                *(
-                    Shown(grouped(number), tone="bad" if number else "")
-                    for number in (each.only_reference, each.only_candidate)
-                ),
-                Shown(", ".join(each.examples[:5]) or DASH),
-            )
+    rows: list[Cells] = [
+        (
+            f"{names.short(each.reference)} and {names.short(each.candidate)}",
+            grouped(each.images),
+            *(alarm(number) for number in (each.only_reference, each.only_candidate)),
+            ", ".join(each.examples[:5]) or DASH,
         )
         for each in diffs
-    )
+    ]
     columns = (
         *text_columns("First and second"),
         *number_columns("Images", "Only first decodes", "Only second decodes"),
         *text_columns("Examples"),
     )
-    return Table("Images that only one of two decodes", columns, rows)
+    return Table.of("Images that only one of two decodes", columns, rows)
 
 
-def _bad_row(image: NotDecoded, each: Coverage, names: Names) -> TableRow:
+def _bad_row(image: NotDecoded, each: Coverage, names: Names) -> Cells:
     path = names.short(each.preprocess)
-    return TableRow(tuple(map(Shown, (image.id, path, each.split, image.outcome, image.reason))))
+    return (*(image.id, path, each.split, image.outcome, image.reason),)
 
 
 def coverage_words(coverage: Sequence[Coverage], names: Names) -> str:

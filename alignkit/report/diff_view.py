@@ -12,11 +12,11 @@ from alignkit.report.planes_view import planes_table
 from alignkit.report.run_view import library_tables, machine_facts, paths_table
 from alignkit.report.stage_view import ZERO, StageSection, stage_sections
 from alignkit.report.table import (
+    Cells,
     Group,
     Notes,
     Shown,
     Table,
-    TableRow,
     facts,
     number_columns,
     text_columns,
@@ -137,12 +137,11 @@ def _stages(pairs: Sequence[PairDiff], names: Names) -> tuple[StageSection, ...]
 
 
 def _census(census: Sequence[Kind]) -> Table:
-    rows = tuple(
-        TableRow((Shown(TITLES[each.dimension]), Shown(each.kind), Shown(grouped(each.images))))
-        for each in census
-    )
+    rows: list[Cells] = [
+        (TITLES[each.dimension], each.kind, grouped(each.images)) for each in census
+    ]
     columns = (*text_columns("What", "Kind"), *number_columns("Images"))
-    return Table("What the images are, by their headers", columns, rows)
+    return Table.of("What the images are, by their headers", columns, rows)
 
 
 def _kinds(pair: PairDiff) -> tuple[Table, ...]:
@@ -158,17 +157,15 @@ def _kinds(pair: PairDiff) -> tuple[Table, ...]:
 
 def _kind_table(dimension: str, kinds: Sequence[KindDrift]) -> Table:
     notes = Notes()
-    rows = tuple(
-        TableRow(
-            (
-                Shown(each.kind),
-                Shown(grouped(each.images)),
-                *_measures(each.decode, notes),
-                *_measures(each.last, notes),
-            )
+    rows: list[Cells] = [
+        (
+            each.kind,
+            grouped(each.images),
+            *_measures(each.decode, notes),
+            *_measures(each.last, notes),
         )
         for each in kinds
-    )
+    ]
     columns = (*text_columns(TITLES[dimension]), *number_columns("Images", *MEASURES, *MEASURES))
     groups = (
         Group("", 2),
@@ -176,7 +173,7 @@ def _kind_table(dimension: str, kinds: Sequence[KindDrift]) -> Table:
         Group("What the model is given", len(MEASURES)),
     )
     caption = f"{TITLES[dimension]}: grey levels"
-    return Table(caption, columns, rows, groups, notes.all())
+    return Table.of(caption, columns, rows, groups, notes=notes)
 
 
 def _measures(found: Distance, notes: Notes) -> tuple[Shown, ...]:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.compare.image_table import LAST
+from alignkit.place import Column, Place
 from alignkit.record import Cell, RunRecord
-from alignkit.record.place import Column, Place
 from alignkit.report.scatter import Scatter, Steps, scatter, steps
-from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import Notes, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import grouped, percent, significant
 
@@ -106,7 +106,7 @@ def _words(cells: tuple[Cell, Cell]) -> str:
     home, cell = cells
     return (
         f"Trained with {home.trained_with}, seed {home.seed}, served with {cell.evaluated_with} "
-        f"({cell.backend} {cell.precision}). The margin is the greatest logit less the second, as "
+        f"({cell.column.runtime}). The margin is the greatest logit less the second, as "
         "the model gives them on its own path."
     )
 
@@ -138,13 +138,10 @@ def _margins(
 def _quantiles(known: npt.NDArray[np.float32], title: str) -> Table:
     import numpy as np
 
-    rows = tuple(
-        TableRow((Shown(percent(at, 0)), Shown(significant(float(np.quantile(known, at))))))
-        for at in QUANTILES
-    )
+    rows = [(percent(at, 0), significant(float(np.quantile(known, at)))) for at in QUANTILES]
     columns = (*text_columns("Images"), *number_columns("Mean |Δ| at most, grey levels"))
-    equal = TableRow((Shown("equal in every value"), Shown(grouped(int((known == 0).sum())))))
-    return Table(f"Per-image pixel difference, {title}", columns, (*rows, equal))
+    equal = ("equal in every value", grouped(int((known == 0).sum())))
+    return Table.of(f"Per-image pixel difference, {title}", columns, (*rows, equal))
 
 
 def _by_margin(
@@ -167,22 +164,20 @@ def _by_margin(
         lost = part[flipped[part]]
         kept = part[~flipped[part]]
         rows.append(
-            TableRow(
-                (
-                    Shown(f"{name} quarter"),
-                    Shown(f"{margin[part].min():.2f} … {margin[part].max():.2f}"),
-                    Shown(grouped(len(part))),
-                    Shown(f"{grouped(len(lost))} ({percent(len(lost) / len(part))})"),
-                    _median(means[lost], notes, "no image of it flipped"),
-                    _median(means[kept], notes, "every image of it flipped"),
-                )
+            (
+                f"{name} quarter",
+                f"{margin[part].min():.2f} … {margin[part].max():.2f}",
+                grouped(len(part)),
+                f"{grouped(len(lost))} ({percent(len(lost) / len(part))})",
+                _median(means[lost], notes, "no image of it flipped"),
+                _median(means[kept], notes, "every image of it flipped"),
             )
         )
     columns = (
         *text_columns("Margin"),
         *number_columns("From … to", "Images", "Flipped", "Median |Δ|, flipped", "Median |Δ|, not"),
     )
-    return Table(f"Flips by margin, {title}", columns, tuple(rows), notes=notes.all())
+    return Table.of(f"Flips by margin, {title}", columns, tuple(rows), notes=notes)
 
 
 def _median(values: npt.NDArray[np.float32], notes: Notes, reason: str) -> Shown:

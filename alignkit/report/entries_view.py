@@ -7,26 +7,10 @@ from dataclasses import dataclass
 from alignkit.record import Cell, Drift, Estimate, MatrixEntry, RunRecord
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.reproduce import cell_option
-from alignkit.report.table import (
-    Header,
-    Notes,
-    Shown,
-    Table,
-    TableRow,
-    number_columns,
-    text_columns,
-)
+from alignkit.report.table import PLACE, Cells, Header, Notes, Shown, Table, alarm, number_columns
 from alignkit.text.names import ACCURACIES, Names
-from alignkit.text.numbers import (
-    grouped,
-    listed,
-    p_value,
-    percent,
-    plain,
-    significant,
-)
+from alignkit.text.numbers import grouped, listed, p_value, percent, plain, significant
 
-PLACE = text_columns("Trained with", "Evaluated with", "Runtime")
 OWN = "the aligned cell of its row: the others are compared with it"
 
 
@@ -42,13 +26,10 @@ class Failure:
 def entries_table(record: RunRecord, names: Names) -> Table:
     """Each matrix entry with all of its numbers."""
     notes = Notes()
-    rows = tuple(
-        TableRow(
-            (*_place(entry, names), *_joined(entry, notes), Shown(cell_option(entry))),
-            id=entry_id(index),
-        )
-        for index, entry in enumerate(record.matrix)
-    )
+    rows: list[Cells] = [
+        (*names.cells(entry), *_joined(entry, notes), cell_option(entry)) for entry in record.matrix
+    ]
+    ids = map(entry_id, range(len(rows)))
     columns = (
         *PLACE,
         *number_columns(
@@ -58,16 +39,15 @@ def entries_table(record: RunRecord, names: Names) -> Table:
         ),
         Header("To run it alone"),
     )  # fmt: skip
-    return Table("All comparisons, seeds joined", columns, rows, notes=notes.all())
+    return Table.of("All comparisons, seeds joined", columns, rows, notes=notes, ids=ids)
 
 
 def per_seed_table(record: RunRecord, names: Names) -> Table:
     """Each cell of each seed."""
     notes = Notes()
-    rows = tuple(
-        TableRow((*_place(cell, names), Shown(str(cell.seed)), *_single(cell, notes)))
-        for cell in record.cells
-    )
+    rows: list[Cells] = [
+        (*names.cells(cell), str(cell.seed), *_single(cell, notes)) for cell in record.cells
+    ]
     columns = (
         *PLACE,
         Header("Seed", numeric=True),
@@ -75,7 +55,7 @@ def per_seed_table(record: RunRecord, names: Names) -> Table:
         *number_columns("Δ macro recall, pp", "Churn", "Right → wrong", "Wrong → right"),
         Header("What ran"),
     )
-    return Table("Every cell, seed by seed", columns, rows, notes=notes.all())
+    return Table.of("Every cell, seed by seed", columns, rows, notes=notes)
 
 
 def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
@@ -87,20 +67,12 @@ def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
             found.setdefault((title, training.reason, ""), []).append(str(training.seed))
     for cell in record.cells:
         if cell.state == "failed":
-            trained, evaluated = names.short(cell.trained_with), names.short(cell.evaluated_with)
-            title = f"{trained} → {evaluated}, {cell.backend} {cell.precision}"
-            found.setdefault((title, cell.reason, cell.traceback), []).append(str(cell.seed))
+            found.setdefault((names.title(cell), cell.reason, cell.traceback), []).append(
+                str(cell.seed)
+            )
     return tuple(
         Failure(f"{title}, seed {listed(seeds)}", reason, traceback)
         for (title, reason, traceback), seeds in found.items()
-    )
-
-
-def _place(cell: Cell | MatrixEntry, names: Names) -> tuple[Shown, ...]:
-    return (
-        Shown(names.short(cell.trained_with)),
-        Shown(names.short(cell.evaluated_with)),
-        Shown(f"{cell.backend} {cell.precision}"),
     )
 
 
@@ -121,7 +93,7 @@ def _joined(entry: MatrixEntry, notes: Notes) -> tuple[Shown, ...]:
         notes.number(logits.max_abs, significant, logits.reason),
         notes.number(logits.mean_abs, significant, logits.reason),
         notes.number(logits.cosine, lambda value: f"{value:.5f}", logits.reason),
-        Shown(grouped(drift.non_finite), tone="bad" if drift.non_finite else ""),
+        alarm(drift.non_finite),
     )
 
 

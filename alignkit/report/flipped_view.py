@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import FlippedFacts, RunRecord, Subgroup
-from alignkit.report.table import Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import Cells, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, estimated, p_value, percent
 
@@ -72,7 +72,7 @@ def _omitted(each: FlippedFacts) -> str:
 def _table(each: FlippedFacts) -> Table | None:
     if not each.subgroups:
         return None
-    return Table(
+    return Table.of(
         "Churn of each kind of image against all others; p: Fisher’s exact test, after Holm",
         (
             *text_columns("What", "Kind"),
@@ -82,15 +82,13 @@ def _table(each: FlippedFacts) -> Table | None:
     )
 
 
-def _row(kind: Subgroup) -> TableRow:
-    return TableRow(
-        (
-            Shown(kind.dimension),
-            Shown(kind.kind, tag="significant" if kind.sentence else ""),
-            Shown(str(kind.images)),
-            Shown(percent(kind.churn)),
-            Shown(percent(kind.elsewhere)),
-            Shown(estimated(kind.difference, 1)),
-            Shown(p_value(kind.p_adjusted)),
-        )
+def _row(kind: Subgroup) -> Cells:
+    return (
+        kind.dimension,
+        Shown(kind.kind, tag="significant" if kind.sentence else ""),
+        str(kind.images),
+        percent(kind.churn),
+        percent(kind.elsewhere),
+        estimated(kind.difference, 1),
+        p_value(kind.p_adjusted),
     )

@@ -5,21 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.compare.image_table import LAST
-from alignkit.record import MatrixEntry, RunRecord
+from alignkit.record import RunRecord
+from alignkit.report.entry_view import RECALL, entry_view
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.stage_view import StageSection
 from alignkit.text.names import Names
-from alignkit.text.numbers import (
-    DASH,
-    count,
-    grouped,
-    interval,
-    listed,
-    percent,
-    plain,
-    points,
-    unsigned,
-)
+from alignkit.text.numbers import DASH, count, grouped, interval, listed, plain, points, unsigned
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,49 +38,36 @@ def key_figures(
     )
 
 
-def _where(entry: MatrixEntry, names: Names) -> str:
-    return (
-        f"{names.short(entry.trained_with)} → {names.short(entry.evaluated_with)}, "
-        f"{entry.backend} {entry.precision}"
-    )
-
-
 def _largest_recall_change(record: RunRecord, names: Names) -> KeyFigure:
     name = "Largest change of macro recall"
     found = [
-        (abs(change.value), index)
+        (abs(change.value), -index, change)
         for index, entry in enumerate(record.matrix)
-        if entry.drift and (change := entry.drift.metrics.get("recall.macro"))
+        if entry.drift and (change := entry.drift.metrics.get(RECALL))
         if change.value is not None
     ]
     if not found:
         return KeyFigure(name, DASH, "nothing was compared")
-    _, index = max(found, key=lambda each: (each[0], -each[1]))
-    entry = record.matrix[index]
-    assert entry.drift is not None
-    change = entry.drift.metrics["recall.macro"]
+    _, index, change = max(found, key=lambda each: each[:2])
+    entry = record.matrix[-index]
     assert change.value is not None
-    detail = f"{interval(change)} · {_where(entry, names)}"
-    return KeyFigure(name, f"{points(change.value)} pp", detail, link=entry_id(index))
+    detail = f"{interval(change)} · {names.title(entry)}"
+    return KeyFigure(name, f"{points(change.value)} pp", detail, link=entry_id(-index))
 
 
 def _largest_churn(record: RunRecord, names: Names) -> KeyFigure:
     name = "Most predictions changed"
     found = [
-        (entry.drift.churn.value, index)
+        (entry.drift.churn.value, -index)
         for index, entry in enumerate(record.matrix)
         if entry.drift and entry.drift.churn.value is not None
     ]
     if not found:
         return KeyFigure(name, DASH, "nothing was compared")
-    share, index = max(found, key=lambda each: (each[0], -each[1]))
+    index = -max(found)[1]
     entry = record.matrix[index]
-    assert entry.drift is not None
-    flips = (
-        f"{grouped(entry.drift.right_to_wrong)} lost, {grouped(entry.drift.wrong_to_right)} gained"
-    )
-    detail = f"{flips} of {grouped(entry.drift.n)} · {_where(entry, names)}"
-    return KeyFigure(name, percent(share, 2), detail, link=entry_id(index))
+    view = entry_view(entry, names)
+    return KeyFigure(name, view.churn, f"{view.flips} · {names.title(entry)}", link=entry_id(index))
 
 
 def _resolution(record: RunRecord) -> KeyFigure:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from alignkit.judge.words import SEVERITY
+from alignkit.place import Place, Row
 from alignkit.record import Drift, Estimate, MatrixEntry, NoiseFloor, RunRecord, VerdictState
-from alignkit.record.place import Place, Row
-from alignkit.record.stored import WORST_FIRST
 from alignkit.report.table import Note, Notes
 from alignkit.report.verdict_view import Icon, icon
 from alignkit.text.names import LABELS, MATRIX_METRICS, Names, PathName
@@ -124,7 +124,7 @@ def warnings(entries: Iterable[MatrixEntry]) -> list[str]:
     found: dict[str, list[str]] = {}
     for entry in entries:
         if entry.warning:
-            found.setdefault(f"{entry.backend} {entry.precision}", []).append(entry.warning)
+            found.setdefault(entry.column.runtime, []).append(entry.warning)
     return [
         f"{runtime}, {count(len(told), 'entry', 'entries')}: {told[0]}"
         for runtime, told in found.items()
@@ -242,7 +242,7 @@ class _Builder:
         states: list[VerdictState] = [
             rule.state for rule in self.rules if rule.place == entry.place
         ]
-        worst = min(states, key=WORST_FIRST.index) if states else "pass"
+        worst = min(states, key=SEVERITY.index) if states else "pass"
         return None if worst == "pass" else icon(worst)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import MixFacts, RunRecord
-from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import Cells, Notes, Table, number_columns, text_columns
 from alignkit.text.names import LABELS, Names
 from alignkit.text.numbers import estimated
 
@@ -55,21 +55,19 @@ def _reading(facts: MixFacts) -> str:
 
 def _table(record: RunRecord, names: Names) -> Table:
     notes = Notes()
-    rows = tuple(
-        TableRow(
-            (
-                Shown(names.short(each.mix)),
-                Shown(names.short(each.evaluated_with)),
-                Shown(LABELS[each.metric]),
-                *(
-                    notes.estimated(of, share=each.metric == "churn")
-                    for of in (each.mixed, each.single)
-                ),
-                notes.estimated(each.change),
-            )
+    rows: list[Cells] = [
+        (
+            names.short(each.mix),
+            names.short(each.evaluated_with),
+            LABELS[each.metric],
+            *(
+                notes.estimated(of, share=each.metric == "churn")
+                for of in (each.mixed, each.single)
+            ),
+            notes.estimated(each.change),
         )
         for each in record.mixes
-    )
+    ]
     columns = (
         *text_columns("Trained with", "Served with", "Change of"),
         *number_columns("Mix, pp", "First path alone, pp", "Mix less alone, pp"),
@@ -78,4 +76,4 @@ def _table(record: RunRecord, names: Names) -> Table:
         "Drift from the cell served with the first path, in the reference runtime, with 95 % "
         "intervals; mix less alone is paired by seed and image"
     )
-    return Table(caption, columns, rows, notes=notes.all())
+    return Table.of(caption, columns, rows, notes=notes)

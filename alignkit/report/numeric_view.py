@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from alignkit.record import BatchCheck, BuildSpread, Cell, LogitDistance, MatrixEntry, RunRecord
+from alignkit.record import BatchCheck, BuildSpread, LogitDistance, MatrixEntry, RunRecord
 from alignkit.report.table import (
+    PLACE,
+    Cells,
     Group,
     Header,
     Notes,
     Shown,
     Table,
-    TableRow,
+    alarm,
     number_columns,
-    text_columns,
 )
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, grouped, percent, significant
 
-PLACE = text_columns("Trained with", "Evaluated with", "Runtime")
 DISTANCES = ("max_abs", "mean_abs", "p50", "p99", "p99_9")
 TOLERANCES = ("1e-05", "1e-03", "1e-02")
 TOP = ("1", "5")
@@ -28,11 +28,9 @@ def numeric_table(record: RunRecord, names: Names) -> Table | None:
     Unlike the matrix, the path is the same on both sides, so that nothing but the runtime differs.
     """
     notes = Notes()
-    rows = tuple(
-        TableRow((*_place(entry, names), *_distance(entry, notes)))
-        for entry in record.matrix
-        if entry.numeric
-    )
+    rows: list[Cells] = [
+        (*names.cells(entry), *_distance(entry, notes)) for entry in record.matrix if entry.numeric
+    ]
     columns = (
         *PLACE,
         *number_columns("Images", "Max", "Mean", "p50", "p99", "p99.9", "Cosine"),
@@ -43,7 +41,7 @@ def numeric_table(record: RunRecord, names: Names) -> Table | None:
         Group("Images with the same", 2), Group("", 2),
     )  # fmt: skip
     caption = "Runtimes against the row’s reference runtime, on the same tensors, seeds joined"
-    return Table(caption, columns, rows, groups, notes.all()) if rows else None
+    return Table.of(caption, columns, rows, groups, notes=notes) if rows else None
 
 
 def sessions_table(record: RunRecord, names: Names) -> Table | None:
@@ -53,19 +51,17 @@ def sessions_table(record: RunRecord, names: Names) -> Table | None:
         return None
     notes = Notes()
     built = any(cell.builds for cell in cells)
-    rows = tuple(
-        TableRow(
-            (
-                *_place(cell, names),
-                Shown(str(cell.seed)),
-                Shown(cell.inputs[:12]),
-                *_batch(cell.batch, notes),
-                *(_builds(cell.builds, notes) if built else ()),
-                Shown(grouped(cell.non_finite), tone="bad" if cell.non_finite else ""),
-            )
+    rows: list[Cells] = [
+        (
+            *names.cells(cell),
+            str(cell.seed),
+            cell.inputs[:12],
+            *_batch(cell.batch, notes),
+            *(_builds(cell.builds, notes) if built else ()),
+            alarm(cell.non_finite),
         )
         for cell in cells
-    )
+    ]
     builds = number_columns("Builds", "Max |Δ logit|", "Flips") if built else ()
     columns = (
         *PLACE, Header("Seed", numeric=True), Header("Input tensors, SHA-256"),
@@ -73,20 +69,12 @@ def sessions_table(record: RunRecord, names: Names) -> Table | None:
     )  # fmt: skip
     over = [Group("", 5), Group("One at a time against a batch", 3)]
     over += [Group("Built anew", 3)] if built else []
-    return Table(
+    return Table.of(
         "Sessions: what they were handed, and whether batch size or another build changes logits",
         columns,
         rows,
         (*over, Group("", 1)),
-        notes.all(),
-    )
-
-
-def _place(cell: Cell | MatrixEntry, names: Names) -> tuple[Shown, ...]:
-    return (
-        Shown(names.short(cell.trained_with)),
-        Shown(names.short(cell.evaluated_with)),
-        Shown(f"{cell.backend} {cell.precision}"),
+        notes=notes,
     )
 
 
@@ -101,7 +89,7 @@ def _distance(entry: MatrixEntry, notes: Notes) -> tuple[Shown, ...]:
         notes.number(logits.cosine, lambda value: f"{value:.6f}", logits.reason),
         *(_share(logits, logits.inside, each, notes) for each in TOLERANCES),
         *(_share(logits, logits.same_top, each, notes) for each in TOP),
-        Shown(grouped(numeric.flips), tone="bad" if numeric.flips else ""),
+        alarm(numeric.flips),
         Shown(lost, tone="bad" if numeric.non_finite else ""),
     )
 
@@ -119,7 +107,7 @@ def _batch(check: BatchCheck | None, notes: Notes) -> tuple[Shown, ...]:
     return (
         Shown(f"{check.images} of {check.batch}"),
         Shown(significant(check.max_abs)),
-        Shown(grouped(check.flips), tone="bad" if check.flips else ""),
+        alarm(check.flips),
     )
 
 
@@ -132,5 +120,5 @@ def _builds(spread: BuildSpread | None, notes: Notes) -> tuple[Shown, ...]:
     return (
         Shown(str(spread.builds)),
         Shown(significant(spread.max_abs)),
-        Shown(grouped(spread.flips), tone="bad" if spread.flips else ""),
+        alarm(spread.flips),
     )

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from alignkit.record import Claim, PublishedFacts, PublishedRow, RunRecord
 from alignkit.record.published import Reading
-from alignkit.report.table import Group, Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import Cells, Group, Notes, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names
-from alignkit.text.numbers import count, interval, listed, percent, points
+from alignkit.text.numbers import count, listed, percent, points
 
 ORDER: tuple[Reading, ...] = (
     "holds here",
@@ -80,16 +80,16 @@ def _rows(facts: PublishedFacts, names: Names) -> Table:
         *text_columns("Trained with", "Served with"),
         *number_columns(*metrics),
     )
-    return Table(
+    return Table.of(
         "Each published row and the entry of this run that corresponds to it; mean over seeds",
         columns,
         rows,
         (Group(label, 2 + len(metrics)), Group("measured here", 2 + len(metrics))),
-        notes.all(),
+        notes=notes,
     )
 
 
-def _row(row: PublishedRow, metrics: Sequence[str], names: Names, notes: Notes) -> TableRow:
+def _row(row: PublishedRow, metrics: Sequence[str], names: Names, notes: Notes) -> Cells:
     def written(values: dict[str, float], metric: str) -> Shown:
         value = values.get(metric)
         return notes.number(value, lambda each: percent(each, 2), "not published")
@@ -99,17 +99,15 @@ def _row(row: PublishedRow, metrics: Sequence[str], names: Names, notes: Notes) 
         reason = row.reason or "not published"
         return notes.number(value, lambda each: percent(each, 2), reason)
 
-    runtime = f"{row.backend} {row.precision}".strip()
+    runtime = row.column.runtime
     served = f"{names.short(row.evaluated_with)}, {runtime}" if runtime else row.evaluated_with
-    return TableRow(
-        (
-            Shown(row.training),
-            Shown(row.inference),
-            *(written(row.metrics, metric) for metric in metrics),
-            Shown(names.short(row.trained_with)),
-            Shown(served),
-            *(measured(metric) for metric in metrics),
-        )
+    return (
+        row.training,
+        row.inference,
+        *(written(row.metrics, metric) for metric in metrics),
+        names.short(row.trained_with),
+        served,
+        *(measured(metric) for metric in metrics),
     )
 
 
@@ -126,21 +124,16 @@ def _claims(facts: PublishedFacts) -> Table:
         "seed: greatest less least value of the row's aligned cell"
     )
     rows = tuple(_claim(claim, notes) for claim in facts.claims)
-    return Table(caption, columns, rows, notes=notes.all())
+    return Table.of(caption, columns, rows, notes=notes)
 
 
-def _claim(claim: Claim, notes: Notes) -> TableRow:
-    measured = claim.measured
-    ends = interval(measured)
-    return TableRow(
-        (
-            Shown(claim.words),
-            Shown(claim.metric),
-            Shown(points(claim.published)),
-            notes.number(measured.value, points, measured.reason),
-            Shown(ends) if ends else notes.missing(measured.reason or "no interval"),
-            notes.number(claim.floor, lambda each: f"{100 * each:.2f}", "one seed cannot tell"),
-            Shown(claim.reading, tone=TONES.get(claim.reading, "")),
-            Shown(claim.why),
-        )
+def _claim(claim: Claim, notes: Notes) -> Cells:
+    return (
+        claim.words,
+        claim.metric,
+        points(claim.published),
+        *notes.apart(claim.measured),
+        notes.number(claim.floor, lambda each: f"{100 * each:.2f}", "one seed cannot tell"),
+        Shown(claim.reading, tone=TONES.get(claim.reading, "")),
+        claim.why,
     )

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields, replace
 
+from alignkit.place import Column, Place, Row
 from alignkit.record import CellPair, Drift, Estimate, LogitDistance, MatrixEntry, RunRecord
-from alignkit.record.place import Column, Place, Row
 from alignkit.report.matrix_view import MatrixView, matrix_views
 from alignkit.text.names import MATRIX_METRICS, Names
 
@@ -37,7 +37,7 @@ def reference_views(record: RunRecord, names: Names) -> tuple[ReferenceView, ...
         switched = _switched(record, column, known)
         if switched is None:
             continue
-        title = f"{names.short(column.preprocess)}, {column.backend} {column.precision}"
+        title = f"{names.short(column.preprocess)}, {column.runtime}"
         views.append(
             ReferenceView(str(column), title, matrix_views(switched, names, against=title))
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from itertools import pairwise
 
-from alignkit.record.place import Placed
+from alignkit.record.stored import Placed
 
 RUNS = ("run", "gate")
 DROPPED = ("--cell", "--out", "--only")

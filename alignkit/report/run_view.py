@@ -7,29 +7,25 @@ from typing import Any
 
 from alignkit.progress import duration
 from alignkit.record import Environment, PathFacts, RunRecord
-from alignkit.report.table import Shown, Table, TableRow, facts, text_columns
+from alignkit.report.table import Cells, Shown, Table, facts, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, grouped
 
 
 def controls_table(record: RunRecord) -> Table | None:
     """The checks of the measurement itself; ``None`` if none was made."""
-    rows = tuple(
-        TableRow(
-            (
-                Shown(control.name),
-                Shown(control.expected),
-                Shown(control.observed),
-                Shown("passed", tone="pass")
-                if control.passed
-                else Shown("not passed", tone="fail"),
-            )
+    rows: list[Cells] = [
+        (
+            control.name,
+            control.expected,
+            control.observed,
+            Shown("passed", tone="pass") if control.passed else Shown("not passed", tone="fail"),
         )
         for control in record.controls
-    )
+    ]
     columns = text_columns("Control", "Expected", "Observed", "Outcome")
     return (
-        Table("Checks of the measurement itself, made with this run", columns, rows)
+        Table.of("Checks of the measurement itself, made with this run", columns, rows)
         if rows
         else None
     )
@@ -37,21 +33,20 @@ def controls_table(record: RunRecord) -> Table | None:
 
 def paths_table(paths: Sequence[PathFacts], names: Names) -> Table:
     """Every stage of every path with the code that ran."""
-    rows = tuple(row for path in paths for row in _path_rows(path, names.short(path.name)))
+    rows = [row for path in paths for row in _path_rows(path, names.short(path.name))]
     columns = text_columns("Path", "Stage", "What it does", "Options", "Library that ran")
     notes = [f"{path.name}: {note}." for path in paths if (note := names.of(path.name).note)]
     caption = " ".join(["Preprocessing paths, the reference first.", *notes])
-    return Table(caption if notes else caption.removesuffix("."), columns, rows)
+    return Table.of(caption if notes else caption.removesuffix("."), columns, rows)
 
 
-def _path_rows(path: PathFacts, name: str) -> list[TableRow]:
-    told = [
-        (stage.stage, stage.label, _options(stage.options), stage.version or "alignkit")
+def _path_rows(path: PathFacts, name: str) -> list[Cells]:
+    if path.skipped:
+        return [(name, "all", f"skipped: {path.skipped}", "", "")]
+    return [
+        (name, stage.stage, stage.label, _options(stage.options), stage.version or "alignkit")
         for stage in path.stages
     ]
-    if path.skipped:
-        told = [("all", f"skipped: {path.skipped}", "", "")]
-    return [TableRow(tuple(map(Shown, (name, *cells)))) for cells in told]
 
 
 def data_table(record: RunRecord) -> Table:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from alignkit.record import PixelStage
-from alignkit.report.table import Group, Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import Group, Notes, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import DASH, percent, plain, signed
 
@@ -94,19 +94,17 @@ def _stage_table(
     notes = Notes()
     by_mode = {(stage.stage, stage.mode): stage for stage in stages}
     shown = {mode: _measured(stages, mode) for mode in MODES}
-    rows = tuple(
-        TableRow(
-            (
-                Shown(name, tag=tags.get(name, "")),
-                *(
-                    cell
-                    for mode in MODES
-                    for cell in _measures(by_mode.get((name, mode)), shown[mode], notes)
-                ),
-            )
+    rows = [
+        (
+            Shown(name, tag=tags.get(name, "")),
+            *(
+                cell
+                for mode in MODES
+                for cell in _measures(by_mode.get((name, mode)), shown[mode], notes)
+            ),
         )
         for name in dict.fromkeys(stage.stage for stage in stages)
-    )
+    ]
     caption = (
         f"{candidate} against {reference}, stage by stage, in grey levels 0{DASH}255 (normalise: "
         "in normalised units). Isolated: both implementations on the reference's input. "
@@ -115,7 +113,7 @@ def _stage_table(
     names = [name for mode in MODES for name in shown[mode]]
     groups = [Group(mode.capitalize(), len(shown[mode])) for mode in MODES if shown[mode]]
     columns = (*text_columns("Stage"), *number_columns(*names))
-    return Table(caption, columns, rows, (Group("", 1), *groups), notes.all())
+    return Table.of(caption, columns, rows, (Group("", 1), *groups), notes=notes)
 
 
 def _measured(stages: list[PixelStage], mode: str) -> tuple[str, ...]:

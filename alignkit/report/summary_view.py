@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from alignkit.record import Estimate, MatrixEntry, PublishedFacts, RunRecord
-from alignkit.record.stored import WORST_FIRST
+from alignkit.judge.words import worst_first
+from alignkit.record import PublishedFacts, RunRecord
 from alignkit.report.advice_view import advice_sentence
 from alignkit.report.coverage_view import coverage_words
+from alignkit.report.entry_view import MOST_REASON, entry_view
 from alignkit.report.flipped_view import flipped_sentences
 from alignkit.report.matrix_view import interval_words, significance, warnings
 from alignkit.report.mix_view import mix_sentences
 from alignkit.report.published_view import published_label, tally
 from alignkit.report.stage_view import stage_sections
+from alignkit.report.table import PLACE, Header, Table, number_columns, text_columns
 from alignkit.report.training_size_view import across_paths, size_sentence
 from alignkit.report.verdict_view import WORDS, verdict_view
 from alignkit.text.names import Names
@@ -21,8 +23,6 @@ from alignkit.text.numbers import DASH, count, estimated, percent, plain, points
 
 MOST_ROWS = 100
 """Rows of one table: a pull request comment holds 65,536 characters."""
-MOST_REASON = 160
-"""Characters of a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,7 @@ class Section:
 
     title: str
     words: str = ""
-    headers: tuple[str, ...] = ()
-    aligns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
+    table: Table | None = None
     omitted: str = ""
 
 
@@ -101,23 +99,19 @@ def _sections(record: RunRecord, names: Names) -> Iterable[Section]:
     yield _controls(record)
 
 
-def _table(
-    title: str, words: str, headers: Sequence[str], rows: Sequence[tuple[str, ...]], *, text: int
+def _section(
+    title: str, words: str, columns: Sequence[Header], rows: Sequence[tuple[str, ...]]
 ) -> Section:
-    """A section with a table whose first ``text`` columns are text and the others numbers."""
     left = len(rows) - MOST_ROWS
+    table = Table.of(title, columns, rows[:MOST_ROWS]) if rows else None
     return Section(
-        title,
-        words,
-        tuple(headers),
-        tuple("---" if index < text else "---:" for index in range(len(headers))),
-        tuple(rows[:MOST_ROWS]),
-        f"{count(left, 'more row')} in index.html." if left > 0 else "",
+        title, words, table, f"{count(left, 'more row')} in index.html." if left > 0 else ""
     )
 
 
 def _matrix(record: RunRecord, names: Names) -> Section:
-    rows = [_matrix_row(entry, names) for entry in record.matrix]
+    views = [entry_view(entry, names) for entry in record.matrix]
+    rows = [(*view.place, view.change, view.churn, view.both, view.detectable) for view in views]
     floors = [
         f"{names.short(floor.preprocess)} {unsigned(floor.metrics['recall.macro'])}"
         for floor in record.noise_floor
@@ -133,57 +127,28 @@ def _matrix(record: RunRecord, names: Names) -> Section:
     if told := significance(record.matrix, "recall.macro"):
         words += f" {told}"
     words += "".join(f" {told}." for told in warnings(record.matrix))
-    headers = ("Trained with", "Evaluated with", "Runtime", "Δ macro recall", "Churn",
-               "Lost / gained", "Detectable Δ top-1")  # fmt: skip
-    return _table("Drift matrix", words, headers, rows, text=3)
-
-
-def _matrix_row(entry: MatrixEntry, names: Names) -> tuple[str, ...]:
-    place = (
-        names.short(entry.trained_with),
-        names.short(entry.evaluated_with),
-        f"{entry.backend} {entry.precision}",
+    columns = (
+        *PLACE,
+        *number_columns("Δ macro recall", "Churn", "Lost / gained", "Detectable Δ top-1"),
     )
-    if entry.state != "measured":
-        return (*place, f"{entry.state}: {shorten(entry.reason, MOST_REASON)}", DASH, DASH, DASH)
-    if entry.drift is None:
-        own = entry.metrics.get("recall.macro")
-        return (
-            *place,
-            f"aligned, {percent(own, 2) if own is not None else DASH}",
-            DASH,
-            DASH,
-            DASH,
-        )
-    drift = entry.drift
-    missing = Estimate(value=None, low=None, high=None, reason="not measured")
-    limit = drift.detectable
-    return (
-        *place,
-        estimated(drift.metrics.get("recall.macro", missing)),
-        percent(drift.churn.value, 2) if drift.churn.value is not None else drift.churn.reason,
-        f"{drift.right_to_wrong} / {drift.wrong_to_right}",
-        unsigned(limit) if limit is not None else DASH,
-    )
+    return _section("Drift matrix", words, columns, rows)
 
 
 def _rules(record: RunRecord, names: Names) -> Section:
-    ordered = sorted(record.verdict.rules, key=lambda rule: WORST_FIRST.index(rule.state))
+    ordered = worst_first(record.verdict.rules)
     rows = [
         (
             WORDS[rule.state],
             rule.limit,
             shorten(rule.observed, MOST_REASON),
-            names.short(rule.trained_with),
-            names.short(rule.evaluated_with),
-            f"{rule.backend} {rule.precision}",
+            *names.cells(rule),
         )
         for rule in ordered
         if rule.state != "pass"
     ]
-    headers = ("Outcome", "Rule", "Observed", "Trained with", "Evaluated with", "Runtime")
+    columns = (*text_columns("Outcome", "Rule", "Observed"), *PLACE)
     words = "" if rows else "Every rule passed."
-    return _table("Rules that did not pass", words, headers, rows, text=6)
+    return _section("Rules that did not pass", words, columns, rows)
 
 
 def _published(facts: PublishedFacts) -> Section:
@@ -197,9 +162,12 @@ def _published(facts: PublishedFacts) -> Section:
         )
         for claim in facts.claims
     ]
-    headers = ("Difference", "Metric", "Reading", f"{published_label(facts)}, pp", "Here, pp")
+    columns = (
+        *text_columns("Difference", "Metric", "Reading"),
+        *number_columns(f"{published_label(facts)}, pp", "Here, pp"),
+    )
     words = " ".join(filter(None, (f"Source: {facts.source}.", facts.note, tally(facts))))
-    return _table("Comparison with the published table", words, headers, rows, text=3)
+    return _section("Comparison with the published table", words, columns, rows)
 
 
 def _sizes(record: RunRecord, names: Names) -> Section:
@@ -223,8 +191,11 @@ def _stages(record: RunRecord, names: Names) -> Section:
         for stage in record.pixels
         if stage.mode == "isolated" and stage.max_abs and stage.mean_abs is not None
     ]
-    headers = ("Paths", "Stage (isolated)", "Max", "Mean", "Pixels differing")
-    return _table("Which stage", words or "No pixels were compared.", headers, rows, text=2)
+    columns = (
+        *text_columns("Paths", "Stage (isolated)"),
+        *number_columns("Max", "Mean", "Pixels differing"),
+    )
+    return _section("Which stage", words or "No pixels were compared.", columns, rows)
 
 
 def _flipped(record: RunRecord, names: Names) -> Section:
@@ -237,8 +208,8 @@ def _flipped(record: RunRecord, names: Names) -> Section:
         for each in record.flipped
     ]
     words = "Models of the reference path, in the reference runtime."
-    headers = ("Served with", "Images that change", "What they have in common")
-    return _table("Which images change", words, headers, rows, text=3)
+    columns = text_columns("Served with", "Images that change", "What they have in common")
+    return _section("Which images change", words, columns, rows)
 
 
 def _controls(record: RunRecord) -> Section:
@@ -252,4 +223,5 @@ def _controls(record: RunRecord) -> Section:
         for control in record.controls
     ]
     words = "" if rows else "This run has no controls."
-    return _table("Controls", words, ("Control", "Expected", "Observed", "Outcome"), rows, text=4)
+    columns = text_columns("Control", "Expected", "Observed", "Outcome")
+    return _section("Controls", words, columns, rows)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from alignkit.record import Estimate
 from alignkit.text.numbers import shorten, written
 
 
@@ -83,6 +84,15 @@ class Interval:
     value: float
     low: float
     high: float
+
+
+def drawn(estimate: Estimate, scale: float = 100) -> Interval | None:
+    """Return where an estimate lies in a chart; a point where it has no interval."""
+    if estimate.value is None:
+        return None
+    low = estimate.value if estimate.low is None else estimate.low
+    high = estimate.value if estimate.high is None else estimate.high
+    return Interval(scale * estimate.value, scale * low, scale * high)
 
 
 def nice_ticks(low: float, high: float, wanted: int = 5) -> list[float]:

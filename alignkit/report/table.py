@@ -7,13 +7,13 @@ never only a tooltip.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import product
-from typing import TypeVar
+from itertools import product, zip_longest
+from typing import Self, TypeVar
 
 from alignkit.record import Estimate
-from alignkit.text.numbers import DASH, estimated
+from alignkit.text.numbers import DASH, estimated, grouped, interval, points
 
 Value = TypeVar("Value")
 
@@ -31,6 +31,10 @@ class Shown:
     """A remark of few words beside the text."""
     tone: str = ""
     """A class of the style sheet: ``bad``, ``muted`` or a state; the text says the same."""
+
+
+Cells = Sequence[Shown | str]
+"""Of a row; a text is a cell without a remark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,14 @@ class Notes:
         mark = self.mark(estimate.reason) if unknown else ""
         return Shown(estimated(estimate, decimals, share=share), mark=mark)
 
+    def apart(self, estimate: Estimate, decimals: int = 2) -> tuple[Shown, Shown]:
+        """Return a difference in percentage points and its interval as two cells."""
+        ends = interval(estimate, decimals)
+        return (
+            self.number(estimate.value, lambda value: points(value, decimals), estimate.reason),
+            Shown(ends) if ends else self.missing(estimate.reason or "no interval"),
+        )
+
     def all(self) -> tuple[Note, ...]:
         """Every note, in the order of first use."""
         return tuple(Note(mark, reason) for reason, mark in self._marks.items())
@@ -115,10 +127,32 @@ class Table:
     """Over the columns, left to right; none, or spans that add up to the columns."""
     notes: tuple[Note, ...] = field(default=())
 
+    @classmethod
+    def of(
+        cls,
+        caption: str,
+        columns: Sequence[Header],
+        rows: Iterable[Cells],
+        groups: Sequence[Group] = (),
+        notes: Notes | None = None,
+        ids: Iterable[str] = (),
+    ) -> Self:
+        """Make a table of cells with the footnotes that they collected; ``ids`` are of its rows."""
+        made = tuple(
+            TableRow(tuple(Shown(cell) if isinstance(cell, str) else cell for cell in cells), id)
+            for cells, id in zip_longest(rows, ids, fillvalue="")  # noqa: A001 - as `TableRow.id`
+        )
+        return cls(caption, tuple(columns), made, tuple(groups), notes.all() if notes else ())
+
     def __post_init__(self) -> None:
         widths = {len(row.cells) for row in self.rows} | {sum(g.span for g in self.groups)}
         if not widths <= {len(self.columns), 0}:
             raise ValueError(f"{self.caption}: {len(self.columns)} columns, rows of {widths}")
+
+
+def alarm(number: int) -> Shown:
+    """Return a count that stands out unless it is zero."""
+    return Shown(grouped(number), tone="bad" if number else "")
 
 
 def text_columns(*names: str) -> tuple[Header, ...]:
@@ -131,7 +165,11 @@ def number_columns(*names: str) -> tuple[Header, ...]:
     return tuple(Header(name, numeric=True) for name in names)
 
 
+PLACE = text_columns("Trained with", "Evaluated with", "Runtime")
+"""Headers of `alignkit.text.names.Names.cells`."""
+
+
 def facts(caption: str, names: tuple[str, str], pairs: dict[str, str]) -> Table:
     """A table of names and values."""
-    rows = tuple(TableRow((Shown(name), Shown(value or DASH))) for name, value in pairs.items())
-    return Table(caption, text_columns(*names), rows)
+    rows = [(name, value or DASH) for name, value in pairs.items()]
+    return Table.of(caption, text_columns(*names), rows)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 from alignkit.record import MatrixEntry, RunRecord
 from alignkit.report.advice_view import advice_sentence
+from alignkit.report.entry_view import entry_view
 from alignkit.report.matrix_view import interval_words, seeds_of, significance, warnings
 from alignkit.report.published_view import published_label, tally
 from alignkit.text.columns import columns
-from alignkit.text.numbers import count, estimated, percent
+from alignkit.text.names import Names
+from alignkit.text.numbers import count
 
 SHOWN = 16
 """Rows; with all else, fewer than 30 lines."""
@@ -56,20 +58,9 @@ def _matrix(record: RunRecord) -> list[str]:
     return lines + [f"warning: {told}" for told in warnings(record.matrix)]
 
 
-def _row(entry: MatrixEntry) -> tuple[str, str, str, str, str, str]:
-    drift = entry.drift
-    assert drift is not None
-    recall = drift.metrics["recall.macro"]
-    churn = drift.churn.reason if drift.churn.value is None else percent(drift.churn.value)
-    flips = f"{drift.right_to_wrong} lost, {drift.wrong_to_right} won of {drift.n}"
-    return (
-        entry.trained_with,
-        entry.evaluated_with,
-        f"{entry.backend} {entry.precision}",
-        estimated(recall) + (" *" if drift.is_significant("recall.macro") else ""),
-        churn,
-        flips,
-    )
+def _row(entry: MatrixEntry) -> tuple[str, ...]:
+    view = entry_view(entry, Names(()))
+    return *view.place, view.change + " *" * view.is_significant, view.churn, view.flips
 
 
 def _published(record: RunRecord) -> list[str]:

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alignkit.record import Estimate, RunRecord, SizeCurve
+from alignkit.report.entry_view import served_elsewhere
 from alignkit.report.spread_plot import SpreadPlot, spread_plot
-from alignkit.report.table import Notes, Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.svg import drawn
+from alignkit.report.table import Cells, Notes, Table, number_columns, text_columns
 from alignkit.text.names import LABELS, Names
 from alignkit.text.numbers import count, estimated, grouped
 
@@ -46,15 +48,9 @@ def size_sections(record: RunRecord, names: Names) -> tuple[SizeSection, ...]:
 
 
 def across_paths(record: RunRecord, metric: str) -> list[SizeCurve]:
-    """The metric's curves of models served with another path, in the reference runtime."""
-    runtimes = {(each.backend, each.precision) for each in record.matrix if each.aligned}
-    return [
-        each
-        for each in record.training_sizes
-        if each.metric == metric
-        and each.evaluated_with not in each.row.preprocesses
-        and (each.backend, each.precision) in runtimes
-    ]
+    """Return the curves of models served with another path, in the reference runtime."""
+    found = served_elsewhere(record.training_sizes, record)
+    return [each for each in found if each.metric == metric]
 
 
 def size_sentence(curve: SizeCurve, names: Names) -> str:
@@ -87,24 +83,24 @@ def _section(
     metric: str, curves: Sequence[SizeCurve], across: Sequence[SizeCurve], names: Names
 ) -> SizeSection:
     most = sorted(across, key=lambda each: -abs(each.change.value or 0.0))[:MOST_LINES]
-    drawn = [each for each in across if each in most]  # a line has one colour in every chart
-    left = len(across) - len(drawn)
+    shown = [each for each in across if each in most]  # a line has one colour in every chart
+    left = len(across) - len(shown)
     title = LABELS[metric] if metric == "churn" else f"Δ {LABELS[metric].lower()}"
     unit = "%" if metric == "churn" else "percentage points"
     return SizeSection(
         title=title,
         sentences=tuple(size_sentence(each, names) for each in across),
         chart=spread_plot(
-            [(_label(each, names), _points(each)) for each in drawn],
+            [(_label(each, names), _points(each)) for each in shown],
             id=f"size-{metric.replace('.', '-')}",
             title=f"{title} against the number of training images, with 95 % intervals",
             names=("training images", f"{title}, {unit}"),
         )
-        if drawn
+        if shown
         else None,
         omitted=f"{count(left, 'more line')} in the table only." if left else "",
-        table=_table(title, unit, across, names) if across else None,
-        every=_every(title, unit, curves, names),
+        table=_table(title, unit, across, names, every=False) if across else None,
+        every=_table(title, unit, curves, names, every=True),
     )
 
 
@@ -113,63 +109,35 @@ def _label(curve: SizeCurve, names: Names) -> str:
 
 
 def _points(curve: SizeCurve) -> list[tuple[float, float, float, float]]:
-    """(images, value, low, high) of each point with a value, in percent."""
-    return [
-        (float(each.images), 100 * each.drift.value,
-         100 * (each.drift.value if each.drift.low is None else each.drift.low),
-         100 * (each.drift.value if each.drift.high is None else each.drift.high))
-        for each in curve.points
-        if each.drift.value is not None
-    ]  # fmt: skip
+    """Return (images, value, low, high) of each point with a value, in percent."""
+    known = [(each.images, drawn(each.drift)) for each in curve.points]
+    return [(float(n), end.value, end.low, end.high) for n, end in known if end is not None]
 
 
-def _table(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> Table:
+def _table(
+    title: str, unit: str, curves: Sequence[SizeCurve], names: Names, *, every: bool
+) -> Table:
     notes = Notes()
-    rows = tuple(
-        TableRow(
-            (
-                Shown(names.short(curve.trained_with)),
-                Shown(names.short(curve.evaluated_with)),
-                Shown(images),
-                notes.estimated(estimate, share=share),
-            )
+    rows: list[Cells] = [
+        (
+            *names.cells(curve)[: 2 + every],
+            *told[: 1 + every],
+            notes.estimated(estimate, share=share),
         )
         for curve in curves
-        for images, _, estimate, share in _lines(curve)
-    )
+        for told, estimate, share in _lines(curve)
+    ]
     columns = (
-        *text_columns("Trained with", "Served with"),
-        *number_columns("Images", f"{title}, {unit}"),
+        *text_columns(*("Trained with", "Served with", "Runtime")[: 2 + every]),
+        *number_columns(*("Images", "Seeds")[: 1 + every], f"{title}, {unit}"),
     )
-    return Table(f"{title} by number of training images", columns, rows, notes=notes.all())
+    pairing = "; fewest less most is paired by seed and image" if every else ""
+    caption = f"{title} by number of training images{pairing}"
+    return Table.of(caption, columns, rows, notes=notes)
 
 
-def _every(title: str, unit: str, curves: Sequence[SizeCurve], names: Names) -> Table:
-    notes = Notes()
-    rows = tuple(
-        TableRow(
-            (
-                Shown(names.short(curve.trained_with)),
-                Shown(names.short(curve.evaluated_with)),
-                Shown(f"{curve.backend} {curve.precision}"),
-                Shown(images),
-                Shown(seeds),
-                notes.estimated(estimate, share=share),
-            )
-        )
-        for curve in curves
-        for images, seeds, estimate, share in _lines(curve)
-    )
-    columns = (
-        *text_columns("Trained with", "Served with", "Runtime"),
-        *number_columns("Images", "Seeds", f"{title}, {unit}"),
-    )
-    caption = f"{title} by number of training images; fewest less most is paired by seed and image"
-    return Table(caption, columns, rows, notes=notes.all())
-
-
-def _lines(curve: SizeCurve) -> list[tuple[str, str, Estimate, bool]]:
-    """(images, seeds, estimate, whether it is a share) of each point and of their change."""
+def _lines(curve: SizeCurve) -> list[tuple[tuple[str, str], Estimate, bool]]:
+    """Return (images, seeds), estimate and whether it is a share, of each point and the change."""
     share = curve.metric == "churn"
-    measured = [(grouped(each.images), str(each.seeds), each.drift, share) for each in curve.points]
-    return [*measured, ("fewest less most", "", curve.change, False)]
+    points = [((grouped(each.images), str(each.seeds)), each.drift, share) for each in curve.points]
+    return [*points, (("fewest less most", ""), curve.change, False)]

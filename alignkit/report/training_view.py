@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from alignkit.record import Epoch, PretrainedFacts, RunRecord, TrainingFacts
 from alignkit.report.svg import LinePlot, line_plot
-from alignkit.report.table import Shown, Table, TableRow, number_columns, text_columns
+from alignkit.report.table import Cells, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import DASH, count, grouped, percent, written
 
@@ -112,26 +112,24 @@ def training_table(record: RunRecord, names: Names) -> Table | None:
         told += (
             "; as CSV, with scikit-learn’s report of each epoch, in trainings/ beside the record"
         )
-    return Table(told, columns, rows) if rows else None
+    return Table.of(told, columns, rows) if rows else None
 
 
-def _row(training: TrainingFacts, epoch: Epoch, names: Names, *, held_out: bool) -> TableRow:
+def _row(training: TrainingFacts, epoch: Epoch, names: Names, *, held_out: bool) -> Cells:
     scores = (
         _or_dash(epoch.held_out_loss, "{:.4f}".format),
         _or_dash(epoch.held_out_accuracy, percent),
         _or_dash(epoch.held_out_recall, percent),
     )
-    return TableRow(
-        (
-            Shown(names.short(training.preprocess)),
-            Shown(str(training.seed)),
-            Shown(str(epoch.epoch)),
-            Shown(f"{epoch.loss:.4f}"),
-            Shown(percent(epoch.accuracy)),
-            Shown(written(epoch.learning_rate, ".2e")),
-            Shown(f"{epoch.images_per_second:.0f}"),
-            *map(Shown, scores if held_out else ()),
-        )
+    return (
+        names.short(training.preprocess),
+        str(training.seed),
+        str(epoch.epoch),
+        f"{epoch.loss:.4f}",
+        percent(epoch.accuracy),
+        written(epoch.learning_rate, ".2e"),
+        f"{epoch.images_per_second:.0f}",
+        *map(Shown, scores if held_out else ()),
     )
 
 

@@ -6,10 +6,9 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from alignkit.judge.words import settled_by
+from alignkit.judge.words import SEVERITY, remark, worst_first
 from alignkit.record import RuleOutcome, Verdict, VerdictState
-from alignkit.record.stored import WORST_FIRST
-from alignkit.report.table import Shown, Table, TableRow, text_columns
+from alignkit.report.table import Shown, Table, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, NBSP, listed
 
@@ -86,7 +85,7 @@ def icon(state: VerdictState) -> Icon:
 
 def verdict_view(verdict: Verdict, names: Names) -> VerdictView:
     """The verdict and its rules, the worst first."""
-    ordered = sorted(verdict.rules, key=lambda rule: WORST_FIRST.index(rule.state))
+    ordered = worst_first(verdict.rules)
     attention = [rule for rule in ordered if rule.state != "pass"]
     passed = [rule for rule in ordered if rule.state == "pass"]
     return VerdictView(
@@ -115,7 +114,7 @@ def _remark(verdict: Verdict) -> str:
 def _tally(verdict: Verdict) -> str:
     if not verdict.rules:
         return "No gate rule was set; the state follows from the run itself."
-    counts = {state: sum(rule.state == state for rule in verdict.rules) for state in WORST_FIRST}
+    counts = {state: sum(rule.state == state for rule in verdict.rules) for state in SEVERITY}
     words = [f"{number} {OUTCOMES[state]}" for state, number in counts.items() if number]
     return f"{len(verdict.rules)} rule checks: {listed(words)}."
 
@@ -133,20 +132,16 @@ def _favicon(state: VerdictState) -> str:
 def _table(caption: str, rules: list[RuleOutcome], names: Names) -> Table | None:
     if not rules:
         return None
-    rows = tuple(
-        TableRow(
-            (
-                Shown(WORDS[rule.state], tone=rule.state),
-                Shown(rule.limit),
-                Shown(rule.observed),
-                Shown(names.short(rule.trained_with)),
-                Shown(names.short(rule.evaluated_with)),
-                Shown(f"{rule.backend} {rule.precision}".strip() or DASH),
-                Shown(_rule_remark(rule) or DASH),
-            )
+    rows = [
+        (
+            Shown(WORDS[rule.state], tone=rule.state),
+            rule.limit,
+            rule.observed,
+            *names.cells(rule),
+            remark(rule) or DASH,
         )
         for rule in rules
-    )
+    ]
     columns = text_columns(
         "Outcome",
         "Rule",
@@ -156,13 +151,4 @@ def _table(caption: str, rules: list[RuleOutcome], names: Names) -> Table | None
         "Runtime",
         "Remark",
     )
-    return Table(caption, columns, rows)
-
-
-def _rule_remark(rule: RuleOutcome) -> str:
-    parts = [rule.cause] if rule.cause else []
-    if settled := settled_by(rule.needed, rule.needed_seeds):
-        parts.append(settled)
-    if rule.waived:
-        parts.append(f"waived {rule.waived}")
-    return "; ".join(parts)
+    return Table.of(caption, columns, rows)

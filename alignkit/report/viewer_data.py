@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import RecordError
+from alignkit.place import Place, Row
 from alignkit.record import Artifact, Cell, RunRecord
 from alignkit.record.packing import pack, script
-from alignkit.record.place import Place, Row
 from alignkit.report.image_order import ImageOrder
 from alignkit.report.reproduce import cell_command, image_command
 from alignkit.text.names import Names
@@ -78,7 +78,7 @@ def _cells(record: RunRecord, names: Names, read: dict[str, Predictions]) -> lis
             "backend": entry.backend,
             "precision": entry.precision,
             "column": str(entry.column),
-            "title": f"{names.short(entry.evaluated_with)}, {entry.backend} {entry.precision}",
+            "title": f"{names.short(entry.evaluated_with)}, {entry.column.runtime}",
             "keys": keys[entry.place],
         }
         for index, entry in enumerate(record.matrix)
@@ -108,11 +108,10 @@ def _comparisons(
 def _comparison(record: RunRecord, names: Names, measured: set[str], index: int) -> dict[str, Any]:
     entry = record.matrix[index]
     preprocesses = entry.row.preprocesses
-    trained, evaluated = names.short(entry.trained_with), names.short(entry.evaluated_with)
     return {
         "entry": index,
-        "trained": trained,
-        "title": f"{trained} → {evaluated}, {entry.backend} {entry.precision}",
+        "trained": names.short(entry.trained_with),
+        "title": names.title(entry),
         "backend": entry.backend,
         "precision": entry.precision,
         "pair": _pair(preprocesses[0], entry.evaluated_with, measured),

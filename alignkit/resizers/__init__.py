@@ -1,20 +1,20 @@
 """Resizers: `Image` → `Pixels` of a given height and width.
 
-The contract every resizer keeps, and the conformance tests check:
+The contract that every resizer keeps and the conformance tests check:
 
 - accepts a ``uint8`` RGB (height, width, 3) array and does not write to it; may be called from
   threads;
 - returns (height, width, 3) in ``uint8`` or unrounded ``float32`` 0..255, as its library does;
 - equals its library called directly, bit for bit.
 
-How the target height and width follow from the image is not the resizer's business but that of
-the `Resize` stage, the same for all.
+The `Resize` stage derives the target height and width from the image, in the same way for all.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from alignkit.decoders import DALI
 from alignkit.plugins import Plugin
 
 if TYPE_CHECKING:
@@ -22,18 +22,16 @@ if TYPE_CHECKING:
 
 
 class Resizer(Protocol):
-    """A frozen dataclass; its fields are its options (filter, antialias, …), never the size."""
+    """Resizer plugin: a frozen dataclass of its options (filter, antialias, …), not the size."""
 
     def resize(self, image: Image, height: int, width: int) -> Pixels:
-        """Resample to (height, width, 3); the dtype is the library's."""
+        """Resample (h, w, 3) to (height, width, 3); the dtype is the library's."""
         ...
 
     def version(self) -> str:
-        """The library and its version, as they really run."""
+        """Return the library and its version, as they really run."""
         ...
 
-
-DALI = ("nvidia-dali-cuda130", "nvidia-dali-cuda120")
 
 RESIZERS = {
     "opencv": Plugin(

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CVCUDAResizer:
-    """On the current CUDA device, copied there and back."""
+    """CV-CUDA on the current CUDA device; pixels are copied there and back."""
 
     interpolation: Literal["nearest", "linear", "cubic", "area"] = "linear"
     """``cvcuda.Interp`` of that name."""
 
     def resize(self, image: Image, height: int, width: int) -> Image:
-        """(h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
+        """Resample (h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
         import cvcuda
         import numpy as np
         import torch
@@ -31,7 +31,7 @@ class CVCUDAResizer:
         return np.ascontiguousarray(torch.as_tensor(resized.cuda(), device="cuda").cpu().numpy())
 
     def version(self) -> str:
-        """``cvcuda 0.19.0``."""
+        """Return ``cvcuda 0.19.0``."""
         import cvcuda
 
         return f"cvcuda {cvcuda.__version__}"

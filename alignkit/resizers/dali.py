@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DALIResizer:
-    """On the CPU."""
+    """DALI's resize on the CPU."""
 
     device: ClassVar[Literal["cpu", "gpu"]] = "cpu"
 
@@ -23,14 +23,14 @@ class DALIResizer:
     antialias: bool = True
     """Widen the filter when shrinking; DALI's default. Without effect on ``nn``."""
     keep_scale: bool = False
-    """Let DALI work the longer side out, as its ``resize_shorter`` does: it then samples by the
+    """Let DALI compute the longer side, as its ``resize_shorter`` does: it then samples by the
     exact scale of the shorter side, and not by the ratio of whole sizes. Needs ``fit: shorter``
     and ``rounding: nearest``."""
 
     def resize(self, image: Image, height: int, width: int) -> Image:
-        """(h, w, 3) ``uint8`` → (height, width, 3) ``uint8``.
+        """Resample (h, w, 3) ``uint8`` → (height, width, 3) ``uint8``.
 
-        Raises `ValueError` where ``keep_scale`` does not lead to that size.
+        Raise `ValueError` where ``keep_scale`` leads to another size.
         """
         import numpy as np
         import nvidia.dali.experimental.dynamic as dali
@@ -48,13 +48,14 @@ class DALIResizer:
             device=self.device,
         )
         result = np.array(resized.cpu())
+        # DALI rounds the longer side by itself, and `Resize` has promised a size
         if result.shape[:2] != (height, width):
-            found = "{}x{}".format(*result.shape[:2])
-            raise ValueError(f"DALI's keep_scale gives {found}, not {height}x{width}")
+            size = "{}x{}".format(*result.shape[:2])
+            raise ValueError(f"DALI's keep_scale gives {size}, not {height}x{width}")
         return result
 
     def version(self) -> str:
-        """``dali 2.4.0``."""
+        """Return ``dali 2.4.0``."""
         import nvidia.dali
 
         return f"dali {nvidia.dali.__version__}"
@@ -62,6 +63,6 @@ class DALIResizer:
 
 @dataclass(frozen=True, slots=True)
 class DALIGPUResizer(DALIResizer):
-    """On the GPU. Not yet run on hardware."""
+    """DALI's resize on the GPU. Not yet run on hardware."""
 
     device: ClassVar[Literal["cpu", "gpu"]] = "gpu"

@@ -1,4 +1,4 @@
-"""``cv2.resize``: ``uint8``, half-pixel centres, no antialiasing but for ``area``."""
+"""``cv2.resize``: ``uint8``, half-pixel centres, no antialiasing except by ``area``."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpenCVResizer:
-    """OpenCV's fixed-point kernels: what ``cv2.resize(image, (width, height))`` gives."""
+    """OpenCV's fixed-point kernels, as ``cv2.resize(image, (width, height))`` runs them."""
 
     interpolation: Literal["linear", "nearest", "cubic", "area", "lanczos4", "linear-exact"] = (
         "linear"
     )
-    """``cv2.INTER_*`` of that name. ``area`` averages when shrinking, and so comes nearest to an
+    """``cv2.INTER_*`` of that name. ``area`` averages when shrinking, so it is the nearest to an
     antialiased resize; when enlarging it is ``linear``."""
 
     def resize(self, image: Image, height: int, width: int) -> Image:
-        """(h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
+        """Resample (h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
         import cv2
 
         flag = getattr(cv2, f"INTER_{self.interpolation.upper().replace('-', '_')}")
         return cast("Image", cv2.resize(image, (width, height), interpolation=flag))
 
     def version(self) -> str:
-        """``opencv 5.0.0``."""
+        """Return ``opencv 5.0.0``."""
         import cv2
 
         return f"opencv {cv2.__version__}"

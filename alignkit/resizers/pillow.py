@@ -1,4 +1,4 @@
-"""``PIL.Image.resize``: ``uint8``, antialiased when shrinking (but for ``nearest``)."""
+"""``PIL.Image.resize``: ``uint8``, antialiased when shrinking, except ``nearest``."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class PillowResizer:
     filter: Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] = "bilinear"
     """``PIL.Image.Resampling`` of that name."""
     reducing_gap: float | None = None
-    """Shrink by a whole factor first, down to this many times the target: ``Image.resize``'s own
-    shortcut, at least 1.0. ``None`` is Pillow's default: no shortcut."""
+    """Factor of the target, at least 1.0, down to which ``Image.resize`` first shrinks by a whole
+    number, its own shortcut. ``None`` is Pillow's default: no shortcut."""
 
     def __post_init__(self) -> None:
         if self.reducing_gap is not None and self.reducing_gap < 1.0:
             raise ConfigError(f"reducing_gap must be 1.0 or more, not {self.reducing_gap}")
 
     def resize(self, image: Image, height: int, width: int) -> Image:
-        """(h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
+        """Resample (h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
         import numpy as np
         from PIL import Image as PillowImage
 
@@ -35,7 +35,7 @@ class PillowResizer:
         return np.array(source.resize((width, height), resampling, reducing_gap=self.reducing_gap))
 
     def version(self) -> str:
-        """``pillow 13.0.0``."""
+        """Return ``pillow 13.0.0``."""
         import PIL
 
         return f"pillow {PIL.__version__}"

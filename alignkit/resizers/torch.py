@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TorchResizer:
-    """On the CPU, with the image as a contiguous (1, 3, h, w) ``float32`` tensor."""
+    """``interpolate`` on the CPU, on a contiguous (1, 3, h, w) ``float32`` tensor."""
 
     mode: Literal["bilinear", "bicubic", "nearest"] = "bilinear"
     align_corners: bool = False
@@ -30,7 +30,7 @@ class TorchResizer:
             raise ConfigError("mode: nearest takes neither align_corners nor antialias")
 
     def resize(self, image: Image, height: int, width: int) -> Pixels:
-        """(h, w, 3) ``uint8`` → (height, width, 3) ``float32``."""
+        """Resample (h, w, 3) ``uint8`` → (height, width, 3) ``float32``."""
         import numpy as np
         import torch
 
@@ -39,13 +39,14 @@ class TorchResizer:
             torch.from_numpy(planes)[None],
             (height, width),
             mode=self.mode,
+            # interpolate refuses the option for nearest
             align_corners=None if self.mode == "nearest" else self.align_corners,
             antialias=self.antialias,
         )
         return np.ascontiguousarray(resized[0].permute(1, 2, 0).numpy())
 
     def version(self) -> str:
-        """``torch 2.12.1``."""
+        """Return ``torch 2.12.1``."""
         import torch
 
         return f"torch {torch.__version__}"

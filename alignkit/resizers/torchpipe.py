@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TorchpipeResizer:
-    """One of torchpipe's own backends, called as torchpipe would call it."""
+    """torchpipe's own CPU backends, called as torchpipe calls them."""
 
     op: Literal["mat", "tensor"] = "mat"
 
     def resize(self, image: Image, height: int, width: int) -> Pixels:
-        """(h, w, 3) ``uint8`` → (height, width, 3): ``uint8`` for mat, ``float32`` for tensor.
+        """Resample (h, w, 3) ``uint8`` → (height, width, 3), ``uint8`` or ``float32`` by ``op``.
 
-        Raises `RuntimeError` where torchpipe refuses the size.
+        Raise `RuntimeError` where torchpipe refuses the size.
         """
         import numpy as np
         import torch
@@ -43,7 +43,7 @@ class TorchpipeResizer:
         return np.ascontiguousarray(from_dlpack(request["result"])[0].permute(1, 2, 0).numpy())
 
     def version(self) -> str:
-        """``torchpipe 0.2.25, omniback 0.2.24, …``."""
+        """Return ``torchpipe 0.2.25, omniback 0.2.24, …``."""
         from alignkit.decoders.torchpipe import TorchpipeDecoder
 
         return TorchpipeDecoder().version()

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TorchpipeCudaResizer:
-    """On the current CUDA device, copied there and back."""
+    """``ResizeTensor`` on the current CUDA device; pixels are copied there and back."""
 
     def resize(self, image: Pixels, height: int, width: int) -> Pixels:
-        """(h, w, 3) ``uint8`` → (height, width, 3) ``float32``.
+        """Resample (h, w, 3) ``uint8`` → (height, width, 3) ``float32``.
 
-        Raises `RuntimeError` where torchpipe refuses the size.
+        Raise `RuntimeError` where torchpipe refuses the size.
         """
         import numpy as np
         import torch
@@ -34,7 +34,7 @@ class TorchpipeCudaResizer:
         return np.ascontiguousarray(resized.numpy())
 
     def version(self) -> str:
-        """``torchpipe 0.2.25, omniback 0.2.24, CUDA 13.0``."""
+        """Return ``torchpipe 0.2.25, omniback 0.2.24, CUDA 13.0``."""
         from alignkit.decoders.torchpipe_cuda import TorchpipeCudaDecoder
 
         return TorchpipeCudaDecoder().version()

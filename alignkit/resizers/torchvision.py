@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TorchvisionResizer:
-    """On the CPU, with the image in the memory layout ``decode_image`` and ``PILToTensor`` give."""
+    """CPU resize, with the image in the memory layout of ``decode_image`` and ``PILToTensor``."""
 
     interpolation: Literal["nearest", "nearest-exact", "bilinear", "bicubic"] = "bilinear"
     """``torchvision.transforms.InterpolationMode`` of that name."""
@@ -19,7 +19,7 @@ class TorchvisionResizer:
     """torchvision's default since 0.17. Without effect on the two nearest modes."""
 
     def resize(self, image: Image, height: int, width: int) -> Image:
-        """(h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
+        """Resample (h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
         import numpy as np
         import torch
         from torchvision.transforms import InterpolationMode
@@ -36,7 +36,7 @@ class TorchvisionResizer:
         return np.ascontiguousarray(resized.permute(1, 2, 0).numpy())
 
     def version(self) -> str:
-        """``torchvision 0.27.1+cu130, torch 2.12.1+cu130``: torch holds the kernels."""
+        """Return ``torchvision 0.27.1+cu130, torch 2.12.1+cu130``: torch holds the kernels."""
         import torch
         import torchvision
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TorchvisionCudaResizer:
-    """On the current CUDA device, copied there and back."""
+    """Resize on the current CUDA device; pixels are copied there and back."""
 
     interpolation: Literal["nearest", "nearest-exact", "bilinear", "bicubic"] = "bilinear"
     """``torchvision.transforms.InterpolationMode`` of that name."""
@@ -22,13 +22,13 @@ class TorchvisionCudaResizer:
     """torchvision's default since 0.17. Without effect on the two nearest modes."""
 
     def resize(self, image: Image, height: int, width: int) -> Image:
-        """(h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
+        """Resample (h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
         import numpy as np
         import torch
         from torchvision.transforms import InterpolationMode
         from torchvision.transforms.v2 import functional
 
-        # decode_jpeg on CUDA gives planes, unlike the CPU's decoders
+        # decode_jpeg on CUDA returns planes, unlike the CPU's decoders
         planes = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).cuda()
         resized: torch.Tensor = functional.resize(
             planes,
@@ -39,7 +39,7 @@ class TorchvisionCudaResizer:
         return np.ascontiguousarray(resized.cpu().permute(1, 2, 0).numpy())
 
     def version(self) -> str:
-        """``torchvision 0.27.1+cu130, torch 2.12.1+cu130``: torch holds the kernels."""
+        """Return ``torchvision 0.27.1+cu130, torch 2.12.1+cu130``: torch holds the kernels."""
         import torch
         import torchvision
 

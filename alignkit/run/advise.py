@@ -125,10 +125,10 @@ def _search(
     progress: Progress,
 ) -> AdviceFacts:
     from alignkit.match import match
-    from alignkit.match.target import path_target
+    from alignkit.match.target import preprocess_target
     from alignkit.progress import advancing
 
-    target = path_target(served if option.change == "training" else reference)
+    target = preprocess_target(served if option.change == "training" else reference)
     names, chosen = _choices(target, option)
     detail = f"{len(chosen)} configurations for {served.name}"
     with progress.stage("advise", len(samples), detail) as stage:
@@ -154,7 +154,9 @@ def _choices(
 
 def _is_among(reference: Preprocess, target: Target, found: Match) -> bool:
     """Return whether the reference is one of the nearest configurations."""
-    nearest = (each.path(target.geometry, target.normalise) for each in found.winner.configurations)
+    nearest = (
+        each.preprocess(target.geometry, target.normalise) for each in found.winner.configurations
+    )
     return any(path.identity() == reference.identity() for path in nearest)
 
 
@@ -173,7 +175,7 @@ def _facts(
         change=option.change,
         advised=name,
         label=names.get(first, label(first)),
-        yaml=yaml_block(found.paths[0], name),
+        yaml=yaml_block(found.preprocesses[0], name),
         tried=found.tried,
         images=found.images,
         unseen_images=found.unseen,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from alignkit.attribute.mixture_metrics import MODEL_METRICS
 from alignkit.compare import drift
 from alignkit.findings.matrix import predictions_of
+from alignkit.place import Column
 from alignkit.preprocess.stage_mixtures import differing_stages
 from alignkit.record import (
     AdviceFacts,
@@ -24,7 +25,6 @@ from alignkit.record import (
     MatrixEntry,
     MitigationFacts,
 )
-from alignkit.record.place import Column
 from alignkit.text.numbers import estimated
 
 if TYPE_CHECKING:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from alignkit.place import Row
 from alignkit.record import PathFacts
-from alignkit.record.place import Row
+from alignkit.record.stored import Placed
+from alignkit.text.numbers import DASH
 
 LABELS = {
     "recall.macro": "Macro recall",
@@ -59,6 +61,28 @@ class Names:
     def short(self, name: str) -> str:
         """Its name for a cell of a long table."""
         return self.of(name).short
+
+    def cells(self, placed: Placed) -> tuple[str, str, str]:
+        """Return a place as three cells of a table: trained with, evaluated with, runtime."""
+        row, preprocess = self.short(placed.trained_with), self.short(placed.evaluated_with)
+        return row, preprocess, placed.column.runtime or DASH
+
+    def title(self, placed: Placed) -> str:
+        """Return a place as a heading: ``opencv → pillow, torch fp32``."""
+        return "{} → {}, {}".format(*self.cells(placed))
+
+
+def place_in_words(placed: Placed) -> str:
+    """Return ``trained with opencv, served with pillow in torch fp32``, ``pillow against opencv``.
+
+    The second where pixels alone are compared.
+    """
+    if not placed.column.runtime:
+        return f"{placed.evaluated_with} against {placed.trained_with}"
+    return (
+        f"trained with {placed.trained_with}, served with {placed.evaluated_with} in "
+        f"{placed.column.runtime}"
+    )
 
 
 def surrogate_note(path: PathFacts) -> str:

@@ -1,9 +1,9 @@
 """Training → Checkpoint.
 
-For one seed every path's training gets the same initial weights, the same sample order, the same
+For one seed every path's training has the same initial weights, the same sample order, the same
 augmentation draws and the same dropout masks; only the pixels differ. Each is a function of the
 seed, the epoch and the sample ids alone, so a training that was killed continues after its last
-whole epoch and ends with the weights it would have had, bit for bit.
+whole epoch and ends with the same weights as without the kill, bit for bit.
 """
 
 from __future__ import annotations
@@ -46,19 +46,20 @@ def train(
     others: Sequence[Prepared] = (),
     rank: Rank = ALONE,
 ) -> Checkpoint:
-    """Train one model, or give the stored one, or go on with the unfinished one.
+    """Train one model, return the stored one, or continue the unfinished one.
 
     ``indices`` are the samples that every path decoded, ascending; ``labels`` and ``ids`` are those
-    of all samples. ``progress`` is told every epoch, of a resumed training the earlier ones too;
-    ``others`` are the further paths of a mix. A share of the data is taken of ``indices``. Called
-    on rank 0, which calls the others.
-    Raises `TrainingError` if the loss or a weight is not finite or there are fewer than two images,
-    and `MissingDependency` if the recipe's device is not here.
+    of all samples. ``progress`` is called with every epoch, and with the earlier ones of a resumed
+    training; ``others`` are the further paths of a mix. A share of the data is taken of
+    ``indices``. Call it on rank 0, which calls the other ranks.
+    Raise `TrainingError` if the loss or a weight is not finite or there are fewer than two images,
+    `MissingDependency` if the recipe's device is not here.
     """
     parts = training_parts(training, [ids[index] for index in indices], len(ids))
     key = content_key(parts)
 
     def fill(folder: Path) -> None:
+        # torch is imported only where a training is run
         from alignkit.train.fit import fit
 
         images, held = _images(training, recipe, [prepared, *others], indices, labels, ids)
@@ -81,17 +82,17 @@ def _images(
     labels: Sequence[int],
     ids: Sequence[str],
 ) -> tuple[TrainingImages, TrainingImages | None]:
-    """What is trained on, and what is held out to score it."""
+    """Split the images into those for training and those held out for scoring."""
     import numpy as np
 
     from alignkit.train.fraction import held_out, stratified
-    from alignkit.train.images import Source, TrainingImages
+    from alignkit.train.images import PixelSource, TrainingImages
 
     used = [ids[index] for index in indices]
     chosen = indices[stratified(training, [labels[index] for index in indices], used)]
     images = TrainingImages(
         sources=tuple(
-            Source(each.pixels, each.rows[chosen], path.normalise)
+            PixelSource(each.pixels, each.rows[chosen], path.normalise)
             for each, path in zip(prepared, training.paths, strict=True)
         ),
         labels=[labels[index] for index in chosen],
@@ -124,14 +125,14 @@ def _write(fitted: Fitted, recipe: Recipe, folder: Path) -> None:
 
 
 def read_log(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The ``log.json`` beside the weights.
+    """Read the ``log.json`` beside the weights.
 
-    ``epochs`` holds one `alignkit.record.Epoch` for each, as a mapping; ``images``, ``threads``,
-    ``device`` and ``library`` say what it ran on; ``initial_weights`` and ``order`` are hashes that
-    the two sides of a matched pair share; ``resumed_after`` lists the epochs after which it was
-    continued by another process. ``held_out`` images scored it, ``kept_epoch`` is the epoch whose
-    weights these are, ``ranks`` the number of processes. ``pretrained`` is an
-    `alignkit.record.PretrainedFacts` as a mapping, or ``None``.
+    ``epochs`` holds an `alignkit.record.Epoch` for each epoch, as a mapping; ``images``,
+    ``threads``, ``device`` and ``library`` describe data and machine; ``initial_weights`` and
+    ``order`` are hashes that the two sides of a matched pair share; ``resumed_after`` lists the
+    epochs after which another process continued. ``held_out`` is the number of images that scored
+    it, ``kept_epoch`` the epoch of these weights, ``ranks`` the number of processes. ``pretrained``
+    is an `alignkit.record.PretrainedFacts` as a mapping, or ``None``.
     """
     log: dict[str, Any] = json.loads(checkpoint.weights.with_name("log.json").read_text())
     return log

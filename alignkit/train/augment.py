@@ -1,9 +1,9 @@
-"""Random changes of training images, drawn so that every matched training sees the same ones.
+"""Random changes of training images, equal in every matched training.
 
 A decision is a pure function of (seed, epoch, sample id): the preprocessing path, the batch size,
-the order of the samples and the number of workers cannot change it. Each comes from a keyed hash
-(BLAKE2b) of the id, not from a generator that others could advance. The order of the samples is
-drawn in the same way.
+the order of the samples and the number of workers cannot change it. It comes from a keyed hash
+(BLAKE2b) of the id, not from a generator that other draws could advance. The order of the samples
+is drawn in the same way.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """The decisions of one epoch, one entry a sample."""
+    """Decisions of one epoch, one entry for each sample."""
 
     flip: npt.NDArray[np.bool_]
-    """Mirror left to right."""
+    """Whether to mirror left to right."""
     top: npt.NDArray[np.int64]
     """First row of the crop in the padded image, 0..2·crop."""
     left: npt.NDArray[np.int64]
@@ -46,24 +46,25 @@ def draw(augment: Augment, *, seed: int, epoch: int, ids: Sequence[str]) -> Draw
 
     drawn = words(f"augment:{seed}:{epoch}", ids, 3)
     offsets = (drawn[:, 1:] % np.uint64(2 * augment.crop + 1)).astype(np.int64)
+    # 53 bits, which a float64 holds exactly
     uniform = (drawn[:, 0] >> np.uint64(11)) * 2.0**-53
     return Draws(uniform < augment.flip, offsets[:, 0], offsets[:, 1])
 
 
 def shuffle(*, seed: int, epoch: int, ids: Sequence[str]) -> npt.NDArray[np.int64]:
-    """The order in which an epoch visits the samples: a permutation of their indices."""
+    """Draw the order in which an epoch visits the samples, a permutation of their indices."""
     return words(f"order:{seed}:{epoch}", ids, 1)[:, 0].argsort(kind="stable")
 
 
 def chosen_path(*, seed: int, epoch: int, ids: Sequence[str], paths: int) -> npt.NDArray[np.int64]:
-    """(ids,): which of so many paths each sample of a mix comes from; uniform to within 2⁻⁵⁰."""
+    """Draw, (ids,), the path of each sample of a mix, in 0..paths-1; uniform to within 2⁻⁵⁰."""
     import numpy as np
 
     return (words(f"mix:{seed}:{epoch}", ids, 1)[:, 0] % np.uint64(paths)).astype(np.int64)
 
 
 def words(key: str, ids: Sequence[str], count: int) -> npt.NDArray[np.uint64]:
-    """(ids, count) uniform 64-bit words; row i depends on the key and on ``ids[i]`` only."""
+    """Draw (ids, count) uniform 64-bit words; row i depends on the key and on ``ids[i]`` only."""
     import numpy as np
 
     secret = hashlib.blake2b(key.encode(), digest_size=32).digest()
@@ -74,10 +75,11 @@ def words(key: str, ids: Sequence[str], count: int) -> npt.NDArray[np.uint64]:
 
 
 def apply(images: torch.Tensor, draws: Draws, *, crop: int) -> torch.Tensor:
-    """Pad by ``crop`` zeros on each side, cut each sample's own window out and mirror it.
+    """Pad by ``crop`` zeros on each side, cut out each sample's own window and mirror it.
 
-    (n, 3, h, w) of any dtype, 0..255 before normalisation → the same shape and dtype, channels
-    last: the padding is black, as torchvision's ``RandomCrop(padding=…)`` before ``ToTensor``.
+    The images are (n, 3, h, w) of any dtype, 0..255 before normalisation; the result has the same
+    shape and dtype, channels last. The padding is black, as that of torchvision's
+    ``RandomCrop(padding=…)`` before ``ToTensor``.
     """
     import torch
 
@@ -94,4 +96,5 @@ def apply(images: torch.Tensor, draws: Draws, *, crop: int) -> torch.Tensor:
     steps = torch.where(flip, width - 1 - steps, steps)
     columns = torch.from_numpy(draws.left).to(device)[:, None] + steps
     sample = torch.arange(count, device=device)[:, None, None]
+    # crop and flip are one gather
     return pixels[sample, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)

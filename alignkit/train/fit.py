@@ -1,8 +1,9 @@
-"""The epochs of one training, by one process or by every rank of a group.
+"""Epochs of one training, in one process or in every rank of a group.
 
 Ranks share every batch: its size, the number of steps and the rates are those of a single process,
-and DDP gives each the gradient of the whole batch. What may differ is the order of sums, and the
-statistics of batch normalisation, which are each rank's own unless ``sync_batch_norm`` is set.
+and DDP gives each rank the gradient of the whole batch. Only two things may differ: the order of
+sums, and the statistics of batch normalisation, which are each rank's own unless
+``sync_batch_norm`` is set.
 """
 
 from __future__ import annotations
@@ -24,11 +25,10 @@ from alignkit.rank import ALONE, Rank, shared
 from alignkit.record import Epoch
 from alignkit.torch_settings import available_threads, reproducible, require_device
 from alignkit.train.augment import shuffle
-from alignkit.train.batch_mixing import mix_batch, seed_of
 from alignkit.train.images import TrainingImages, batch_bounds
 from alignkit.train.score import classification, score
 from alignkit.train.state import TrainingState, read_state, state_of
-from alignkit.train.step import learning_rate, not_finite, take_step
+from alignkit.train.step import learning_rate, mix_batch, not_finite, seed_of, take_step
 
 if TYPE_CHECKING:
     from alignkit.experiment.recipe import Recipe
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A finished training."""
+    """Result of a finished training."""
 
     weights: bytes
-    """A ``state_dict`` as ``torch.save`` writes it, of the epoch that ``keep`` says."""
+    """A ``state_dict`` as ``torch.save`` writes it, of the epoch that ``keep`` selects."""
     other: bytes | None
-    """With held-out images: that of the last epoch where the best is kept, or the other way."""
+    """With held-out images: the last epoch's where the best is kept, and the reverse."""
     log: dict[str, Any]
     """As `alignkit.train.read_log` describes it."""
     reports: list[dict[str, Any]]
@@ -51,7 +51,7 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What every rank needs to know of a training; travels between processes."""
+    """Description of a training for every rank; it is sent between processes."""
 
     label: str
     seed: int
@@ -74,10 +74,10 @@ def fit(
     held_out: TrainingImages | None = None,
     rank: Rank = ALONE,
 ) -> Fitted:
-    """Run the epochs that ``unfinished`` does not hold yet, saving the state there after each.
+    """Run the epochs that ``unfinished`` does not hold yet, and save the state there after each.
 
-    ``progress`` is told all of them, those it holds too.
-    Torch's global settings and generators are as before when it returns.
+    ``progress`` is called with all epochs, including those it holds. Torch's global settings and
+    generators are restored.
     """
     task = Task(training.label, training.seed, recipe, images, classes, unfinished, held_out)
     rank.lead(fit_along, task=task)
@@ -85,7 +85,7 @@ def fit(
 
 
 def fit_along(rank: Rank, task: Task) -> None:
-    """What every rank but 0 does of a `fit`."""
+    """Do the part of every rank except 0 in a `fit`."""
     _fit(task, rank, None)
 
 
@@ -101,19 +101,19 @@ def _fit(task: Task, rank: Rank, progress: Callable[[Epoch], None] | None) -> Fi
         state = state_of(task.recipe, model, log, device, rank)
         if stored:
             state.resume(stored)
-        tell = progress or (lambda _: None)
-        for each in state.log["epochs"]:
-            tell(Epoch(**each))
+        report = progress or (lambda _: None)
+        for stored_epoch in state.log["epochs"]:
+            report(Epoch(**stored_epoch))
         for epoch in range(state.epochs_done, task.recipe.epochs):
             line = _run_epoch(state, task, epoch, device, rank)
             state.log["epochs"].append(line.model_dump())
             rank.together(lambda: None if rank.number else state.save(task.unfinished))
-            tell(line)
+            report(line)
         return _fitted(state, task.recipe)
 
 
 def _device(task: Task, rank: Rank) -> torch.device:
-    """Where this rank computes; raises what forbids to begin."""
+    """Return this rank's device; raise if the training cannot begin."""
     count, needed = len(task.images), 2 * rank.world
     if count < needed:
         raise TrainingError(
@@ -146,7 +146,7 @@ def _require_same(stored: dict[str, Any] | None, task: Task, rank: Rank) -> None
 
 
 def _fresh_model(task: Task) -> tuple[nn.Module, dict[str, Any] | None]:
-    """What the training begins with, and of which published weights or file it is."""
+    """Build the initial model, and return the log entry of its pretrained weights, if any."""
     torch.manual_seed(seed_of(f"weights:{task.seed}"))
     recipe = task.recipe
     model = build_model(recipe.model, len(task.classes), *task.images.size)
@@ -172,7 +172,7 @@ def _log(task: Task, model: nn.Module, device: torch.device, rank: Rank) -> dict
 def _run_epoch(
     state: TrainingState, task: Task, epoch: int, device: torch.device, rank: Rank
 ) -> Epoch:
-    """One pass over the images, by all ranks together."""
+    """Pass once over the images, in all ranks together."""
     began = time.perf_counter()
     recipe, count = task.recipe, len(task.images)
     bounds = batch_bounds(count, recipe.batch_size, least=2 * rank.world)
@@ -180,14 +180,14 @@ def _run_epoch(
     rank.total(losses)
     sizes = torch.tensor([stop - start for start, stop in bounds], device=device)
     unfit = not_finite(losses / sizes, state.model, recipe, epoch)
-    # the statistics of batch normalisation are each rank's own: what rank 0 finds is what holds
+    # the statistics of batch normalisation are each rank's own: rank 0 decides for all
     if unfit := rank.broadcast(unfit):
         raise shared(TrainingError(f"{task.label}: {unfit}"))
     dealt = rank.gather(answers)
     labels = [label for part, _ in dealt for label in part]
     predicted = [answer for _, part in dealt for answer in part]
     seconds = time.perf_counter() - began
-    held_out = _judge(state, task, epoch, device, rank, (labels, predicted))
+    held_out = _score_epoch(state, task, epoch, device, rank, (labels, predicted))
     right = sum(a == b for a, b in zip(labels, predicted, strict=True))
     return Epoch(
         epoch=epoch + 1,
@@ -207,9 +207,9 @@ def _pass(
     rank: Rank,
     bounds: Sequence[tuple[int, int]],
 ) -> tuple[torch.Tensor, tuple[list[int], list[int]]]:
-    """A rank's share of every batch: (steps,) summed losses, and (labels, answers)."""
+    """Train on this rank's share of each batch; return (steps,) losses and (labels, answers)."""
     recipe, seed = task.recipe, task.seed
-    # dropout draws from the global generator: begin it anew, as a continuation does
+    # dropout draws from the global generator: seed it in each epoch, so that a continuation agrees
     own = f":{rank.number}" if rank.number else ""
     torch.manual_seed(seed_of(f"epoch:{seed}:{epoch}{own}"))
     losses = torch.zeros(len(bounds), device=device)
@@ -236,7 +236,7 @@ def _pass(
     return losses, (torch.cat(true).tolist(), torch.cat(answered).tolist())
 
 
-def _judge(
+def _score_epoch(
     state: TrainingState,
     task: Task,
     epoch: int,
@@ -246,19 +246,19 @@ def _judge(
 ) -> dict[str, float]:
     """Note the epoch's classification report, and the weights if they are the best so far."""
     if task.held_out is None:
-        of, (labels, predicted), found = "training images as augmented", trained, {}
+        of, (labels, predicted), facts = "training images as augmented", trained, {}
     else:
         scored = score(state.kept, task.held_out, task.recipe, device, rank)
         if not rank.number:
             state.note_best(epoch + 1, scored)
         of, labels, predicted = "held-out training images", scored.labels, scored.predicted
-        found = {"held_out_loss": scored.loss, "held_out_accuracy": scored.accuracy}
+        facts = {"held_out_loss": scored.loss, "held_out_accuracy": scored.accuracy}
     if not rank.number:
         report = classification(labels, predicted, task.classes)
         state.reports.append({"epoch": epoch + 1, "of": of, "report": report})
-        if found:
-            found["held_out_recall"] = report["macro avg"]["recall"]
-    return found
+        if facts:
+            facts["held_out_recall"] = report["macro avg"]["recall"]
+    return facts
 
 
 def _fitted(state: TrainingState, recipe: Recipe) -> Fitted:

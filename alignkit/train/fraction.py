@@ -1,11 +1,11 @@
-"""A share of the training images: as much of every class, drawn from the seed alone."""
+"""Shares of the training images: the same share of every class, drawn from the seed alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from alignkit.record.place import FULL
+from alignkit.place import FULL
 from alignkit.train.augment import words
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def stratified(
     training: Training, labels: Sequence[int], ids: Sequence[str]
 ) -> npt.NDArray[np.int64]:
-    """Ascending positions of the samples that a training uses; all of them for a share of 1.
+    """Draw the ascending positions of the samples that a training uses; all for a share of 1.
 
-    Of each class the nearest whole number, but one image at least. It depends on the seed and the
-    ids only: every path gets the same images, and a smaller share lies within a larger one.
+    Each class has the nearest whole number of images, one or more. The draw depends on the seed
+    and the ids only: every path uses the same images, and a smaller share lies within a larger one.
     """
     import numpy as np
 
@@ -33,9 +33,9 @@ def stratified(
 def held_out(
     share: float, *, seed: int, labels: Sequence[int], ids: Sequence[str]
 ) -> npt.NDArray[np.int64]:
-    """Ascending positions of the samples that are not trained on.
+    """Draw the ascending positions of the samples that are held out of the training.
 
-    Of each class the nearest whole number, but never all of it; the same images for every path.
+    Each class has the nearest whole number of images, but never all; every path holds out the same.
     """
     return _drawn(f"holdout:{seed}", share, labels, ids, left=1)
 

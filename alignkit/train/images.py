@@ -1,4 +1,4 @@
-"""`TrainingImages`: what one training sees, batch by batch."""
+"""`TrainingImages`: the images of one training, batch by batch."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ EVERY = slice(None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
-    """One path's pixels."""
+class PixelSource:
+    """Pixels of one path."""
 
     pixels: npt.NDArray[Any]
-    """(n, h, w, 3), ``uint8`` or ``float32``, 0..255; may be a memory map: the page cache keeps
-    what fits, and a batch is gathered at memory speed."""
+    """(n, h, w, 3), ``uint8`` or ``float32``, 0..255; may be a memory map: the page cache keeps as
+    much as fits, and a batch is gathered at memory speed."""
     rows: npt.NDArray[np.int64]
-    """(images,), where each image lies in ``pixels``."""
+    """(images,), index of each image in ``pixels``."""
     normalise: Normalise
 
-    def take(self, chosen: npt.NDArray[np.int64]) -> Source:
-        """Some of the images."""
-        return Source(self.pixels, self.rows[chosen], self.normalise)
+    def take(self, chosen: npt.NDArray[np.int64]) -> PixelSource:
+        """Select images."""
+        return PixelSource(self.pixels, self.rows[chosen], self.normalise)
 
     def gathered(self, chosen: npt.NDArray[np.int64], device: torch.device) -> torch.Tensor:
-        """(n, 3, h, w), 0..255, channels last; bytes travel to the device, not floats."""
+        """Gather (n, 3, h, w), 0..255, channels last; bytes are sent to the device, not floats."""
         gathered = np.asarray(self.pixels)[self.rows[chosen]]
         return torch.from_numpy(gathered).to(device).permute(0, 3, 1, 2)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A memory map travels to another process as the name of its file."""
+        """Send a memory map to another process as the name of its file."""
         if isinstance(self.pixels, np.memmap):
             return _mapped, (str(self.pixels.filename), self.rows, self.normalise)
-        return Source, (self.pixels, self.rows, self.normalise)
+        return PixelSource, (self.pixels, self.rows, self.normalise)
 
 
-def _mapped(file: str, rows: npt.NDArray[np.int64], normalise: Normalise) -> Source:
-    return Source(np.load(file, mmap_mode="r"), rows, normalise)
+def _mapped(file: str, rows: npt.NDArray[np.int64], normalise: Normalise) -> PixelSource:
+    return PixelSource(np.load(file, mmap_mode="r"), rows, normalise)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingImages:
-    """The pixels of the images that every path decoded."""
+    """Pixels, labels and ids of the images that every path decoded."""
 
-    sources: tuple[Source, ...]
-    """One path; several for a mix."""
+    sources: tuple[PixelSource, ...]
+    """One path, or several for a mix."""
     labels: Sequence[int]
     """(images,)"""
     ids: Sequence[str]
@@ -66,12 +66,12 @@ class TrainingImages:
 
     @property
     def size(self) -> tuple[int, int]:
-        """(height, width)"""
+        """Return (height, width) in pixels."""
         height, width = self.sources[0].pixels.shape[1:3]
         return height, width
 
     def take(self, chosen: npt.NDArray[np.int64], *, paths: int | None = None) -> TrainingImages:
-        """Some of the images, along all or the first ``paths`` of the paths."""
+        """Select images, along all or the first ``paths`` of the paths."""
         return TrainingImages(
             tuple(source.take(chosen) for source in self.sources[:paths]),
             [self.labels[index] for index in chosen],
@@ -88,10 +88,9 @@ class TrainingImages:
         bounds: Sequence[tuple[int, int]],
         share: slice = EVERY,
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Of every batch of one epoch a share: (n, 3, h, w) float32, normalised, and (n,) int64
-        labels.
+        """Yield a share of every batch: (n, 3, h, w) float32, normalised, and (n,) int64 labels.
 
-        What an image looks like follows from (seed, epoch, id) alone, whoever's share it is in.
+        The augmentation of an image follows from (seed, epoch, id) alone, in any rank's share.
         """
         augment = recipe.augment
         order = shuffle(seed=seed, epoch=epoch, ids=self.ids)
@@ -99,7 +98,7 @@ class TrainingImages:
         labels = torch.tensor(self.labels, dtype=torch.int64)
         paths = chosen_path(seed=seed, epoch=epoch, ids=self.ids, paths=len(self.sources))
 
-        def load(source: Source, chosen: npt.NDArray[np.int64]) -> torch.Tensor:
+        def load(source: PixelSource, chosen: npt.NDArray[np.int64]) -> torch.Tensor:
             batch = source.gathered(chosen, device)
             if augment.flip or augment.crop:
                 batch = apply(batch, draws[chosen], crop=augment.crop)
@@ -115,7 +114,7 @@ class TrainingImages:
     def plain(
         self, recipe: Recipe, device: torch.device, share: slice
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """A share of the batches, in order and not augmented, along the first path."""
+        """Yield a share of the batches, in order and not augmented, along the first path."""
         source = self.sources[0]
         labels = torch.tensor(self.labels, dtype=torch.int64)
         for start in range(0, len(self), recipe.batch_size)[share]:
@@ -127,9 +126,9 @@ class TrainingImages:
         self,
         chosen: npt.NDArray[np.int64],
         paths: npt.NDArray[np.int64],
-        load: Callable[[Source, npt.NDArray[np.int64]], torch.Tensor],
+        load: Callable[[PixelSource, npt.NDArray[np.int64]], torch.Tensor],
     ) -> torch.Tensor:
-        """Each image from its own path, in the order of ``chosen``."""
+        """Gather each image from its own path, in the order of ``chosen``."""
         if len(self.sources) == 1:
             return load(self.sources[0], chosen)
         used = [(path, np.flatnonzero(paths == path)) for path in np.unique(paths)]
@@ -143,9 +142,9 @@ def _laid_out(batch: torch.Tensor, recipe: Recipe) -> torch.Tensor:
 
 
 def batch_bounds(count: int, size: int, least: int = 2) -> list[tuple[int, int]]:
-    """(start, stop) of every batch; a last one of fewer than ``least`` joins the one before it.
+    """List (start, stop) of every batch; a last one of fewer than ``least`` joins the one before.
 
-    Batch normalisation has no variance over one image of one pixel: each rank needs two.
+    Batch normalisation has no variance over one image of one pixel, so each rank needs two images.
     """
     starts = list(range(0, count, size))
     if len(starts) > 1 and count - starts[-1] < least:
@@ -156,7 +155,7 @@ def batch_bounds(count: int, size: int, least: int = 2) -> list[tuple[int, int]]
 def tensor_normaliser(
     normalise: Normalise, device: torch.device
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """`Normalise` on tensors, to the same bits: (n, 3, h, w) 0..255 → float32."""
+    """Return `Normalise` for tensors, equal to the bit: (n, 3, h, w) 0..255 → float32."""
     mean = torch.tensor(normalise.mean, dtype=torch.float32, device=device)[:, None, None]
     std = torch.tensor(normalise.std, dtype=torch.float32, device=device)[:, None, None]
     return lambda images: images.to(torch.float32, copy=True).div_(255.0).sub_(mean).div_(std)

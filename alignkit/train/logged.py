@@ -1,4 +1,4 @@
-"""What a training logs in a run's folder: CSV, classification reports, TensorBoard."""
+"""Logs of a training in a run's folder: CSV, classification reports, TensorBoard."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan.work import Training
 
-COPIED = ("log.csv", "classification.json")
+_COPIED = ("log.csv", "classification.json")
 
 
 @contextmanager
 def growing_log(training: Training, folder: Path | None) -> Iterator[Callable[[Epoch], None]]:
-    """Takes a training's epochs from the first on; after each its files can be watched.
+    """Yield a function that takes a training's epochs from the first on and updates its files.
 
-    A resumed training tells its earlier epochs again: they replace what lies there. Without a
-    folder nothing is written.
+    A resumed training passes its earlier epochs again, which replaces the files. Without a folder
+    nothing is written.
     """
     epochs: list[Epoch] = []
     events: list[SummaryWriter] = []
@@ -56,9 +56,9 @@ def growing_log(training: Training, folder: Path | None) -> Iterator[Callable[[E
 def write_logs(
     checkpoint: Checkpoint, training: Training, epochs: Sequence[Epoch], folder: Path
 ) -> tuple[Artifact, ...]:
-    """Copies a stored training's logs into a run's folder, under the row's name and the seed.
+    """Copy a stored training's logs into a run's folder, under the row's name and the seed.
 
-    Events that the training wrote there as it went are left alone: somebody may be watching them.
+    Events that the training itself wrote there stay: somebody may be watching them.
     """
     name = _name(training)
     events = folder / "tensorboard" / name
@@ -66,11 +66,11 @@ def write_logs(
         with _new_events(events) as writer:
             for epoch in epochs:
                 _add_event(writer, epoch)
-    return tuple(_copied(checkpoint.weights.with_name(each), folder, name) for each in COPIED)
+    return tuple(_copied(checkpoint.weights.with_name(each), folder, name) for each in _COPIED)
 
 
 def log_csv(epochs: Sequence[Epoch]) -> str:
-    """A header and a line for each epoch: loss, accuracy, learning rate, images a second."""
+    """Format a header and a line per epoch: loss, accuracy, learning rate, images per second."""
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=[*Epoch.model_fields], lineterminator="\n")
     writer.writeheader()

@@ -1,4 +1,4 @@
-"""How good an epoch's weights are, on training images that were held out of the training."""
+"""Score of an epoch's weights on training images that were held out of the training."""
 
 from __future__ import annotations
 
@@ -29,22 +29,23 @@ class Score:
 
     @property
     def accuracy(self) -> float:
-        """Share of right answers."""
+        """Compute the share of right answers."""
         right = sum(a == b for a, b in zip(self.labels, self.predicted, strict=True))
         return right / len(self.labels)
 
     def better_than(self, accuracy: float, loss: float) -> bool:
-        """More right answers; of as many, the smaller loss."""
+        """Tell whether more answers are right or, with as many right, the loss is smaller."""
         return (self.accuracy, -self.loss) > (accuracy, -loss)
 
 
 def score(
     model: nn.Module, images: TrainingImages, recipe: Recipe, device: torch.device, rank: Rank
 ) -> Score:
-    """Every image once, unchanged, along the first path; each rank answers every n-th batch.
+    """Score every image once, not augmented, along the first path; ranks take batches in turn.
 
-    ``model`` has the buffers of rank 0 afterwards, on every rank.
+    Afterwards ``model`` has the buffers of rank 0 on every rank.
     """
+    # the statistics of batch normalisation are each rank's own
     rank.spread(model.buffers())
     model.eval()
     answers: list[tuple[float, list[int], list[int]]] = []
@@ -57,6 +58,7 @@ def score(
     dealt = rank.gather(answers)
     every = [part for parts in dealt for part in parts]
     return Score(
+        # exact, so that the number of ranks does not change the sum
         math.fsum(loss for loss, _, _ in every) / len(images),
         [label for _, labels, _ in every for label in labels],
         [answer for _, _, answers in every for answer in answers],
@@ -66,9 +68,9 @@ def score(
 def classification(
     labels: Sequence[int], predicted: Sequence[int], classes: Sequence[str]
 ) -> dict[str, Any]:
-    """scikit-learn's ``classification_report`` as a mapping.
+    """Compute scikit-learn's ``classification_report`` as a mapping.
 
-    What has no value, the precision of a class that was never predicted, is ``None``.
+    An undefined value, such as the precision of a class that was never predicted, is ``None``.
     """
     from sklearn.metrics import classification_report
 

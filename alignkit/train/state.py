@@ -1,6 +1,6 @@
 """`TrainingState`: all that the next epoch depends on, and its file.
 
-There is no generator to keep: an epoch draws all that is random anew, from the seed and its number.
+No generator is stored: an epoch draws all random numbers from the seed and the epoch's number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The weights that did best on held-out images so far."""
+    """Weights with the best score on held-out images so far."""
 
     epoch: int
     accuracy: float
@@ -39,25 +39,25 @@ class Best:
 
 @dataclass(slots=True)
 class TrainingState:
-    """A training between two epochs."""
+    """State of a training between two epochs."""
 
     model: nn.Module
     optimiser: torch.optim.Optimizer
     log: dict[str, Any]
     """As `alignkit.train.read_log` describes it."""
     forward: Callable[[torch.Tensor], torch.Tensor]
-    """The model, compiled where the recipe says so."""
+    """The model, compiled where the recipe asks for it."""
     scaler: GradScaler
-    """Of the loss, against underflow in float16; does nothing otherwise."""
+    """Scaler of the loss against underflow in float16; without effect in other precisions."""
     average: AveragedModel | None = None
-    """The moving average of the weights, which then is the model that is kept."""
+    """Moving average of the weights; if there is one, it is the model that is kept."""
     best: Best | None = None
     reports: list[dict[str, Any]] = field(default_factory=list)
     """``classification_report`` of every epoch; rank 0 alone has them."""
 
     @property
     def epochs_done(self) -> int:
-        """How many epochs are over."""
+        """Count the finished epochs."""
         return len(self.log["epochs"])
 
     def save(self, file: Path) -> None:
@@ -74,7 +74,7 @@ class TrainingState:
         write_atomically(file, serialised(content))
 
     def resume(self, stored: dict[str, Any]) -> None:
-        """Take over what another process saved."""
+        """Restore the state that another process saved."""
         self.model.load_state_dict(stored["model"])
         self.optimiser.load_state_dict(stored["optimiser"])
         self.scaler.load_state_dict(stored["scaler"])
@@ -86,25 +86,25 @@ class TrainingState:
         self.log["resumed_after"].append(self.epochs_done)
 
     def note_best(self, epoch: int, scored: Score) -> None:
-        """Keep these weights if no earlier epoch's did as well."""
+        """Keep these weights if they score better than every earlier epoch's."""
         if self.best is None or scored.better_than(self.best.accuracy, self.best.loss):
             self.best = Best(epoch, scored.accuracy, scored.loss, self.weights())
 
     @property
     def kept(self) -> nn.Module:
-        """The model that the training gives."""
+        """Return the model that is the result of the training."""
         return self.model if self.average is None else self.average.module
 
     def weights(self) -> bytes:
-        """The ``state_dict``, on the CPU, as ``torch.save`` writes it."""
+        """Serialise the ``state_dict``, on the CPU, as ``torch.save`` writes it."""
         on_cpu = {name: each.cpu() for name, each in self.kept.state_dict().items()}
         return serialised(on_cpu)
 
 
 def read_state(file: Path) -> dict[str, Any] | None:
-    """What `TrainingState.save` wrote; ``None`` if there is nothing to continue.
+    """Read a file of `TrainingState.save`; ``None`` if there is nothing to continue.
 
-    Raises `WorkspaceError` if the file is damaged.
+    Raise `WorkspaceError` if the file is damaged.
     """
     if not file.exists():
         return None
@@ -120,7 +120,7 @@ def read_state(file: Path) -> dict[str, Any] | None:
 def state_of(
     recipe: Recipe, model: nn.Module, log: dict[str, Any], device: torch.device, rank: Rank
 ) -> TrainingState:
-    """The beginning of a training of ``model``, which is on ``device``."""
+    """Return the initial state of a training of ``model``, which is on ``device``."""
     if recipe.sync_batch_norm and rank.world > 1:
         model = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
     average = None
@@ -128,6 +128,7 @@ def state_of(
         average = AveragedModel(
             model,
             multi_avg_fn=get_ema_multi_avg_fn(recipe.ema),  # type: ignore[no-untyped-call]
+            # the statistics of batch normalisation must fit the averaged weights
             use_buffers=True,
         )
     return TrainingState(
@@ -154,7 +155,7 @@ def _forward(
 
 
 def optimiser_for(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:
-    """AdamW or SGD over all weights, as the recipe says."""
+    """Build AdamW or SGD over all weights, as the recipe asks."""
     rate, decay = recipe.learning_rate, recipe.weight_decay
     if recipe.optimiser == "sgd":
         return torch.optim.SGD(
@@ -164,7 +165,7 @@ def optimiser_for(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:
 
 
 def serialised(content: Any) -> bytes:
-    """``torch.save`` into memory: on a full disk it would raise no `OSError` of its own."""
+    """Run ``torch.save`` into memory: on a full disk it would raise no `OSError` itself."""
     buffer = io.BytesIO()
     torch.save(content, buffer)
     return buffer.getvalue()

@@ -1,7 +1,4 @@
-"""The stages of a run that work on a whole plan: prepare every path, train every model, compare.
-
-Values in, values out; finished work is stored at once, and what failed is a value too.
-"""
+"""All trainings of a plan. Finished work is stored at once, and a failure is a value too."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import numpy.typing as npt
 
 from alignkit.experiment.recipe import Recipe
 from alignkit.models.checkpoint import Checkpoint
-from alignkit.outcome import Ended, Skipped, attempt
+from alignkit.outcome import Outcome, Skipped, capture
 from alignkit.plan import Plan
 from alignkit.plan.work import Training
 from alignkit.prepare.sets import Sets
@@ -23,12 +20,12 @@ from alignkit.workspace import Context
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """One training and how it ended."""
+    """One training and its outcome."""
 
     training: Training
-    ended: Ended[Checkpoint]
+    ended: Outcome[Checkpoint]
     images: int
-    """Training images: those that every path decoded."""
+    """Number of training images: those that every path decoded."""
 
 
 def train_models(
@@ -37,7 +34,7 @@ def train_models(
     context: Context,
     folder: Path | None = None,
 ) -> tuple[Trained, ...]:
-    """Every training of the plan, on the images that every usable path decoded.
+    """Run every training of the plan, on the images that every usable path decoded.
 
     Their logs grow in a run's ``folder``.
     """
@@ -48,12 +45,12 @@ def train_models(
     )
 
 
-def _without_training(training: Training, sets: Sets) -> Ended[Checkpoint] | None:
-    """The model that is given, or why none can be trained; ``None`` if one is to be trained."""
+def _without_training(training: Training, sets: Sets) -> Outcome[Checkpoint] | None:
+    """Return the user's model, or the reason against a training; ``None`` if one is to be run."""
     if training.skipped:
         return Skipped(training.skipped)
     if (given := training.given) is not None:
-        return attempt(lambda: given.checkpoint(sets.evaluation.classes, training.preprocess.size))
+        return capture(lambda: given.checkpoint(sets.evaluation.classes, training.preprocess.size))
     reasons = (sets.unusable(path.name) for path in training.paths)
     return next((each for each in reasons if each), None)
 
@@ -65,7 +62,7 @@ def _train(
     indices: npt.NDArray[np.int64],
     context: Context,
     folder: Path | None,
-) -> Ended[Checkpoint]:
+) -> Outcome[Checkpoint]:
     from alignkit.train import train
     from alignkit.train.logged import growing_log
 
@@ -79,12 +76,12 @@ def _train(
         growing_log(training, folder) as log,
     ):
 
-        def told(epoch: Epoch) -> None:
+        def report(epoch: Epoch) -> None:
             log(epoch)
             stage.note(f"loss {epoch.loss:.3f}, accuracy {100 * epoch.accuracy:.1f} %")
             stage.advance()
 
-        return attempt(
+        return capture(
             lambda: train(
                 training,
                 recipe,
@@ -94,7 +91,7 @@ def _train(
                 ids=sets.train.ids,
                 classes=sets.train.classes,
                 workspace=context.workspace,
-                progress=told,
+                progress=report,
                 others=others,
                 rank=context.rank,
             )

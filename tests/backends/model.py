@@ -11,8 +11,7 @@ import numpy as np
 
 from alignkit.engines.build import build_engine
 from alignkit.engines.export import export_onnx
-from alignkit.models.checkpoint import Checkpoint
-from alignkit.models.engine_source import Calibration, Source
+from alignkit.models.checkpoint import Calibration, Checkpoint, EngineSource
 from alignkit.workspace import Workspace
 from tests.training_case import digits_case
 
@@ -34,7 +33,9 @@ class TrainedModel:
 
     def file(self, backend, precision) -> Path:
         """What it opens: the export, or for int8 the engine, built once a test run."""
-        source = Source(self.checkpoint, self.onnx, Calibration("seen", lambda: self.seen, "100"))
+        source = EngineSource(
+            self.checkpoint, self.onnx, Calibration("seen", lambda: self.seen, "100")
+        )
         return build_engine(backend, source, precision, Workspace(Path(FOLDER.name)))
 
     def predict(self, backend, precision, batch=None) -> np.ndarray:

@@ -8,7 +8,7 @@ from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.onnxruntime import quantise as onnxruntime_quantise
 from alignkit.backends.onnxruntime.quantise import quantise
 from alignkit.backends.onnxruntime.start import Start, kernels_saturate
-from alignkit.models.engine_source import CALIBRATION
+from alignkit.models.checkpoint import CALIBRATION
 from tests.backends.model import trained_model
 
 

@@ -20,7 +20,7 @@ from alignkit.backends.tensorrt.layers import facts_of, layers_by_type, require
 from alignkit.backends.torch import TorchBackend
 from alignkit.engines.build import engine_parts
 from alignkit.errors import BackendError, ConfigError, MissingDependency
-from alignkit.models.engine_source import Source
+from alignkit.models.checkpoint import EngineSource
 from alignkit.plugins import gpu_present
 from tests.backends.model import trained_model
 
@@ -30,7 +30,7 @@ without_gpu = pytest.mark.skipif(gpu_present(), reason="of a machine without an 
 
 @pytest.fixture(scope="module")
 def source():
-    return Source(trained_model().checkpoint, trained_model().onnx)
+    return EngineSource(trained_model().checkpoint, trained_model().onnx)
 
 
 @without_gpu

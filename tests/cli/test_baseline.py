@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from alignkit.baseline.snapshot import take_snapshot
 from alignkit.preprocess import STAGES
 from tests.gate_case import ONE_PATH, make_case
 
@@ -317,10 +318,12 @@ def test_changed_only_looks_at_what_can_have_changed(ak, case, monkeypatch):
     assert "Not run: serving: nothing of it changed" in unchanged.out
 
     looked_at = []
-    monkeypatch.setattr(
-        "alignkit.baseline.snapshot._tap_image",
-        lambda paths, *_: looked_at.extend(path.name for path in paths) or iter(()),
-    )
+
+    def spy(name, paths, samples, **options):
+        looked_at.extend(path.name for path in paths)
+        return take_snapshot(name, paths, samples, **options)
+
+    monkeypatch.setattr("alignkit.baseline.snapshot.take_snapshot", spy)
     ak("gate", file, "--changed-only")
     assert looked_at == []
     ak("gate", file, "--changed-only", "--set", AREA)

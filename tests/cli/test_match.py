@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from alignkit.experiment import load_experiment
-from alignkit.match.target import path_of
+from alignkit.match.target import preprocess_of
 from tests.match.preprocessing_server import preprocessing
 from tests.match.test_match import photographs
 
@@ -33,7 +33,7 @@ def test_what_is_printed_can_be_pasted_and_is_the_matched_path(alignkit, images,
     file.write_text(f"{head}{printed}  other: {{preset: pillow-train, size: 96}}\n")
     assert alignkit("check", file).code == 0
     built = load_experiment(file).paths[0]
-    assert built.identity() == path_of("opencv-train", 96).identity()
+    assert built.identity() == preprocess_of("opencv-train", 96).identity()
 
 
 def test_the_result_is_written_as_json(alignkit, images, tmp_path):

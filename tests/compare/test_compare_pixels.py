@@ -9,7 +9,7 @@ import pytest
 from skimage.metrics import structural_similarity
 
 from alignkit.compare import compare_preprocess
-from alignkit.compare.pixel_diff import MODES
+from alignkit.compare.pixel_diff import COMPARISON_MODES
 from alignkit.decoders import Decoded
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
@@ -63,7 +63,7 @@ def summary(diffs):
 
 def naive(reference, candidate, files):
     """(stage, mode) → all signed differences, every stage recomputed for both modes."""
-    found = {(stage, mode): [] for stage in STAGES for mode in MODES}
+    found = {(stage, mode): [] for stage in STAGES for mode in COMPARISON_MODES}
     for data in files:
         sides = []
         for path in (reference, candidate):

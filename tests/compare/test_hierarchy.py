@@ -7,7 +7,7 @@ from scipy.stats import t as student
 from alignkit.compare import drift
 from alignkit.compare.hierarchy import joined_draws, spread_of
 from alignkit.compare.predictions import Predictions
-from alignkit.compare.statistics import freedom, percentile_interval
+from alignkit.compare.statistics import percentile_interval, welch_satterthwaite_df
 
 CLASSES = tuple("abcd")
 
@@ -134,9 +134,9 @@ def test_undefined_draws_of_a_class_do_not_spoil_its_spread():
 
 
 def test_freedom_lies_between_that_of_seeds_and_of_images():
-    only_seeds = freedom(np.array(0.0), np.array(1.0), images=100, seeds=3)
-    only_images = freedom(np.array(1.0), np.array(0.0), images=100, seeds=3)
-    nothing = freedom(np.array(0.0), np.array(0.0), images=100, seeds=3)
+    only_seeds = welch_satterthwaite_df(np.array(0.0), np.array(1.0), images=100, seeds=3)
+    only_images = welch_satterthwaite_df(np.array(1.0), np.array(0.0), images=100, seeds=3)
+    nothing = welch_satterthwaite_df(np.array(0.0), np.array(0.0), images=100, seeds=3)
     assert (float(only_seeds), float(only_images), float(nothing)) == pytest.approx(
         (2.0, 99.0, 99.0)
     )

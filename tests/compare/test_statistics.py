@@ -8,15 +8,15 @@ from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from alignkit.compare.statistics import (
-    Settling,
+    RequiredSample,
     change_p,
     detectable_effect,
     discordance_bound,
     holm,
     mcnemar,
     percentile_interval,
-    settling,
-    stretch,
+    required_sample,
+    t_over_normal,
 )
 
 
@@ -95,7 +95,7 @@ def test_percentile_interval_is_numpys_and_leaves_undefined_draws_out():
 
 def test_stretch_is_students_quantile_over_the_normal_one():
     free = np.array([1.0, 2.0, 5.0, 239.0])
-    assert stretch(free) == pytest.approx(student.ppf(0.975, free) / norm.ppf(0.975))
+    assert t_over_normal(free) == pytest.approx(student.ppf(0.975, free) / norm.ppf(0.975))
 
 
 def test_the_p_value_is_scipys_t_test_where_only_seeds_vary():
@@ -116,7 +116,7 @@ def test_few_flips_cannot_be_significant_however_small_the_error():
 
 def test_settling_numbers_settle_and_one_less_does_not():
     known = {"images_error": 0.004, "seeds_error": 0.003}
-    found = settling(0.009, **known, images=240, seeds=3)
+    found = required_sample(0.009, **known, images=240, seeds=3)
 
     def half(images, seeds):
         by_images, by_seeds = 0.004**2 * 240 / images, 0.003**2 * 3 / seeds
@@ -128,7 +128,7 @@ def test_settling_numbers_settle_and_one_less_does_not():
     assert half(240, found.seeds) <= 0.009 < half(240, found.seeds - 1)
     # with three seeds, no number of images brings the quantile of two degrees of freedom down
     assert found.images is None
-    assert settling(0.0, **known, images=240, seeds=3) == Settling(None, None)
-    alone = settling(0.002, images_error=0.004, seeds_error=0.0, images=240, seeds=1)
+    assert required_sample(0.0, **known, images=240, seeds=3) == RequiredSample(None, None)
+    alone = required_sample(0.002, images_error=0.004, seeds_error=0.0, images=240, seeds=1)
     assert alone.seeds is None
     assert alone.images == pytest.approx(240 * (1.96 * 2) ** 2, rel=0.01)

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, JpegImagePlugin
 
 from alignkit.decoders import DECODERS
-from alignkit.decoders.self_test import KINDS, DecoderCheck, self_test
+from alignkit.decoders.self_test import SELF_TEST_KINDS, DecoderCheck, self_test
 from alignkit.preprocess.exif import exif_orientation
 
 
@@ -34,7 +34,9 @@ def test_each_file_is_of_the_kind_it_is_named_after(kind, mode, sampling, orient
 def test_every_installed_decoder_is_tested_on_every_file():
     tested = self_test()
     usable = [name for name, plugin in DECODERS.items() if not plugin.missing()]
-    assert [(each.decoder, each.kind) for each in tested] == [(n, k) for n in usable for k in KINDS]
+    assert [(each.decoder, each.kind) for each in tested] == [
+        (n, k) for n in usable for k in SELF_TEST_KINDS
+    ]
     assert all(each.passed for each in tested), [each for each in tested if not each.passed]
     assert all(each.finding == "equals opencv" for each in tested if each.decoder == "opencv")
 

@@ -11,11 +11,11 @@ import pytest
 from alignkit.compare.hierarchy import joined_draws, spread_of
 from alignkit.compare.statistics import (
     change_p,
-    freedom,
     holm,
     percentile_interval,
-    settling,
-    stretch,
+    required_sample,
+    t_over_normal,
+    welch_satterthwaite_df,
 )
 from alignkit.record.published import Reading
 
@@ -42,20 +42,22 @@ def test_the_interval_is_that_of_its_four_steps():
     spread = spread_of(draws, each)
     assert (spread.images**2, spread.seeds**2) == pytest.approx((by_images, by_seeds))
     free = (by_images + by_seeds) ** 2 / (by_images**2 / (n - 1) + by_seeds**2 / (seeds - 1))
-    assert float(freedom(spread.images, spread.seeds, images=n, seeds=seeds)) == pytest.approx(free)
+    assert float(
+        welch_satterthwaite_df(spread.images, spread.seeds, images=n, seeds=seeds)
+    ) == pytest.approx(free)
     low, high = percentile_interval(joined_draws(draws, each, spread, images=n))
-    half = 1.96 * float(stretch(np.array(free))) * np.sqrt(by_images + by_seeds)
+    half = 1.96 * float(t_over_normal(np.array(free))) * np.sqrt(by_images + by_seeds)
     assert (high - low) / 2 == pytest.approx(half, rel=0.25)  # three seeds are no normal sample
 
 
 def test_would_settle_is_the_least_number_whose_half_interval_fits_the_gap():
     errors = {"images_error": 0.01, "seeds_error": 0.004}
-    needed = settling(0.02, **errors, images=200, seeds=3).images
+    needed = required_sample(0.02, **errors, images=200, seeds=3).images
 
     def half(n):
         by_images = 0.01 * np.sqrt(200 / n)
-        free = freedom(np.array(by_images), np.array(0.004), images=n, seeds=3)
-        return 1.959964 * float(stretch(free)) * np.hypot(by_images, 0.004)
+        free = welch_satterthwaite_df(np.array(by_images), np.array(0.004), images=n, seeds=3)
+        return 1.959964 * float(t_over_normal(free)) * np.hypot(by_images, 0.004)
 
     assert half(needed) <= 0.02 < half(needed - 1)
 

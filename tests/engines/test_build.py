@@ -16,7 +16,7 @@ from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.engines.build import build_engine, calibration_indices, calibration_of, engine_parts
 from alignkit.errors import BackendError, NothingCompared
-from alignkit.models.engine_source import Calibration, Source
+from alignkit.models.checkpoint import Calibration, EngineSource
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.samples import Samples
@@ -40,7 +40,7 @@ class HalfFile:
     def calibration(self, precision: str) -> CalibrationSet | None:
         return CalibrationSet(4) if precision == "int8" else None
 
-    def build(self, source: Source, precision: str, folder: Path) -> None:
+    def build(self, source: EngineSource, precision: str, folder: Path) -> None:
         if precision == "bf16":
             raise BackendError("no bf16 here")
         (folder / "half.onnx").write_bytes(half_precision(source.onnx))
@@ -50,9 +50,11 @@ class HalfFile:
 
 
 @pytest.fixture(scope="module")
-def source() -> Source:
+def source() -> EngineSource:
     model = trained_model()
-    return Source(model.checkpoint, model.onnx, Calibration("images", lambda: model.batch[:4]))
+    return EngineSource(
+        model.checkpoint, model.onnx, Calibration("images", lambda: model.batch[:4])
+    )
 
 
 def build(source, root, backend=None, precision="fp16") -> Path:
@@ -123,7 +125,7 @@ def test_another_processor_is_another_engine(source, tmp_path, monkeypatch):
     assert engine_parts(HalfFile(), source, "fp16") != before
 
 
-def other_graph(source: Source) -> Path:
+def other_graph(source: EngineSource) -> Path:
     other = source.onnx.with_name("other.onnx")
     other.write_bytes(half_precision(source.onnx))
     return other

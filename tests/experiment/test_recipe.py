@@ -9,8 +9,7 @@ import torch
 
 from alignkit.experiment.recipe import Recipe
 from alignkit.train import read_log
-from alignkit.train.batch_mixing import mix_batch
-from alignkit.train.step import learning_rate
+from alignkit.train.step import learning_rate, mix_batch
 from tests.training_case import digits_case
 
 OPTIONS = {

@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 from scipy.stats import norm, t
 
-from alignkit.compare.statistics import settling
+from alignkit.compare.statistics import required_sample
 from alignkit.experiment.rule import Gate, Rule
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
@@ -247,7 +247,9 @@ def test_inconclusive_says_how_many_seeds_would_settle_it():
     outcome = judged(Gate(rules=(rule,)), matrix=[found], controls=()).rules[0]
     # of 400,000 images, each seen by 3 seeds; more of them leave the two degrees of freedom of seeds
     assert (outcome.state, outcome.needed) == ("inconclusive", None)
-    expected = settling(0.008, images_error=0.002, seeds_error=0.004, images=400_000, seeds=3)
+    expected = required_sample(
+        0.008, images_error=0.002, seeds_error=0.004, images=400_000, seeds=3
+    )
     assert outcome.needed_seeds == expected.seeds
     words = settled_by(outcome.needed, outcome.needed_seeds)
     assert words == f"about {expected.seeds} seeds would settle it; more images alone would not"

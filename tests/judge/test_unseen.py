@@ -5,7 +5,7 @@ import pytest
 
 from alignkit.compare import drift
 from alignkit.compare.predictions import Predictions
-from alignkit.compare.statistics import unseen_share
+from alignkit.compare.statistics import rule_of_three
 from alignkit.experiment.rule import Gate, Rule
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
@@ -57,5 +57,5 @@ def test_what_a_sample_need_not_show_bounds_the_exact_interval_of_none():
 
     for n in (3, 30, 3_000):
         exact = beta.ppf(0.975, 1, n)
-        assert exact < unseen_share(n) < exact * (1 + 4 / n)
-        assert poisson.pmf(0, n * unseen_share(n)) == pytest.approx(0.025)
+        assert exact < rule_of_three(n) < exact * (1 + 4 / n)
+        assert poisson.pmf(0, n * rule_of_three(n)) == pytest.approx(0.025)

@@ -17,7 +17,7 @@ from alignkit.match import Match, match
 from alignkit.match.configurations import Configuration, Geometry, configurations, variants
 from alignkit.match.distances import distances
 from alignkit.match.serving import serving_options
-from alignkit.match.target import Target, path_of, path_target
+from alignkit.match.target import Target, preprocess_of, preprocess_target
 from alignkit.match.text import as_json, headline, label, stage_block, yaml_block
 from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
 from alignkit.preprocess.presets import PRESETS
@@ -49,7 +49,7 @@ def photographs(count: int = 15):
 
 def found_for(path: Preprocess, **only: tuple[str, ...]) -> Match:
     samples = photographs()
-    target = path_target(path)
+    target = preprocess_target(path)
     only = {"decoders": BASE, "resizers": RESIZERS} | only
     return match(target, samples, range(len(samples)), configurations(target.geometry, **only))
 
@@ -57,7 +57,7 @@ def found_for(path: Preprocess, **only: tuple[str, ...]) -> Match:
 @pytest.mark.parametrize("preset", ["opencv-train", "pillow-train", "torchvision-eval",
                                     "torchpipe-gpu-surrogate", "torchvision-cuda-surrogate"])  # fmt: skip
 def test_a_stack_this_machine_has_is_found_exactly(preset):
-    path = path_of(preset, 96)
+    path = preprocess_of(preset, 96)
     found = found_for(path)
     winner = found.winner
     assert winner.mean_abs.value == winner.max_abs == winner.unseen == 0.0
@@ -65,7 +65,7 @@ def test_a_stack_this_machine_has_is_found_exactly(preset):
     assert winner.unseen_identical == found.unseen == 3
     assert found.holds
     assert found.ranking[1].mean_abs.value > 0
-    same = [each.path(Geometry.of(path), path.normalise) for each in winner.configurations]
+    same = [each.preprocess(Geometry.of(path), path.normalise) for each in winner.configurations]
     assert any(
         (each.decode, each.resize) == (path.decode, path.resize)
         or path.decode.orients
@@ -76,7 +76,7 @@ def test_a_stack_this_machine_has_is_found_exactly(preset):
 
 def test_of_opencv_area_is_nearer_to_pillow_than_linear():
     """Measured on other photographs at 256/224: mean error 1.05 against 2.06 levels."""
-    found = found_for(path_of("pillow-train", 96), decoders=("opencv",), resizers=("opencv",))
+    found = found_for(preprocess_of("pillow-train", 96), decoders=("opencv",), resizers=("opencv",))
     order = [each.configurations[0].resizer.interpolation for each in found.ranking]
     assert order[0] == "area"
     by_name = dict(zip(order, found.ranking, strict=True))
@@ -84,7 +84,7 @@ def test_of_opencv_area_is_nearer_to_pillow_than_linear():
 
 
 def test_the_chroma_switch_is_found():
-    found = found_for(path_of("torchpipe-gpu-surrogate", 96))
+    found = found_for(preprocess_of("torchpipe-gpu-surrogate", 96))
     winner = found.winner.configurations[0]
     assert winner == Configuration(
         SimpleJPEGDecoder(chroma="nearest"), TorchResizer(align_corners=True)
@@ -94,7 +94,7 @@ def test_the_chroma_switch_is_found():
 
 def test_the_search_narrows_and_gives_what_trying_everything_gives():
     samples = photographs()
-    target = path_target(path_of("pillow-train", 96))
+    target = preprocess_target(preprocess_of("pillow-train", 96))
     tried = configurations(target.geometry, decoders=BASE, resizers=RESIZERS)
     found = match(target, samples, range(len(samples)), tried)
     counts = [alive for _, alive in found.rungs]
@@ -103,18 +103,22 @@ def test_the_search_narrows_and_gives_what_trying_everything_gives():
     assert counts[-1] < 0.2 * counts[0]
     best = {}
     for each in tried[::7]:
-        path = each.path(target.geometry, target.normalise)
-        apart = [
-            np.abs(path.taps(samples.read(row)).last.astype(float) - target.levels(row)).mean()
+        preprocess = each.preprocess(target.geometry, target.normalise)
+        pixels = [
+            [
+                path.taps(samples.read(row)).last.astype(float)
+                for path in (preprocess, target.preprocess)
+            ]
             for row in range(len(samples))
         ]
+        apart = [np.abs(ours - wanted).mean() for ours, wanted in pixels]
         best[each] = np.mean(apart)
     nearest = min(best.values())
     assert found.winner.mean_abs.value <= nearest + 1e-9
 
 
 def test_the_interval_holds_the_mean_and_distances_grow_down_the_table():
-    found = found_for(path_of("opencv-train", 96), resizers=("pillow",))
+    found = found_for(preprocess_of("opencv-train", 96), resizers=("pillow",))
     means = [each.mean_abs for each in found.ranking]
     assert [mean.value for mean in means] == sorted(mean.value for mean in means)
     assert all(mean.low <= mean.value <= mean.high for mean in means)
@@ -122,7 +126,7 @@ def test_the_interval_holds_the_mean_and_distances_grow_down_the_table():
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_yaml_of_every_path_builds_it_again(preset):
-    path = path_of(preset, 64)
+    path = preprocess_of(preset, 64)
     again = PreprocessOption.model_validate(stage_block(path)).build(path.name)
     assert again.identity() == path.identity()
 
@@ -139,7 +143,7 @@ def test_the_yaml_of_every_path_builds_it_again(preset):
     ids=["bgr", "normalise", "letterbox", "crop", "orient"],
 )
 def test_the_block_pasted_into_an_experiment_builds_the_path(stages, tmp_path):
-    path = replace(path_of("torchpipe-gpu-surrogate", 96), **stages)
+    path = replace(preprocess_of("torchpipe-gpu-surrogate", 96), **stages)
     file = tmp_path / "pasted.yaml"
     block = indent(yaml_block(path, "matched"), "  ")
     # written twice, as an experiment compares two paths
@@ -153,17 +157,17 @@ def test_the_winner_s_yaml_gives_the_target_s_pixels():
     import yaml
 
     samples = photographs()
-    found = found_for(path_of("torchvision-eval", 96))
-    block = yaml.safe_load(yaml_block(found.paths[0], "matched"))["matched"]
+    found = found_for(preprocess_of("torchvision-eval", 96))
+    block = yaml.safe_load(yaml_block(found.preprocesses[0], "matched"))["matched"]
     path = PreprocessOption.model_validate(block).build("matched")
-    target = path_of("torchvision-eval", 96)
+    target = preprocess_of("torchvision-eval", 96)
     for row in range(len(samples)):
         mine, theirs = path.taps(samples.read(row)).last, target.taps(samples.read(row)).last
         assert np.array_equal(mine, theirs)
 
 
 def test_the_headline_says_what_remains_and_the_json_holds_it():
-    found = found_for(path_of("pillow-train", 96), decoders=("opencv",), resizers=("opencv",))
+    found = found_for(preprocess_of("pillow-train", 96), decoders=("opencv",), resizers=("opencv",))
     words = headline(found, {})
     assert words.startswith("opencv ▸ opencv interpolation=area comes nearest to pillow-train: ")
     assert "on 3 images the search did not see it is still the nearest" in words.lower()
@@ -173,14 +177,14 @@ def test_the_headline_says_what_remains_and_the_json_holds_it():
 
 
 def test_an_exact_match_is_said_to_be_one():
-    words = headline(found_for(path_of("pillow-train", 96)), {})
+    words = headline(found_for(preprocess_of("pillow-train", 96)), {})
     assert "gives pillow-train's pixels on all 12 images of the search" in words
     assert "So it does on 3 images the search did not see" in words
 
 
 def test_too_few_images_leave_nothing_to_check_on():
     samples = photographs().take(range(3))
-    target = path_target(path_of("pillow-train", 96))
+    target = preprocess_target(preprocess_of("pillow-train", 96))
     found = match(target, samples, range(3), [Configuration(OpenCVDecoder(), PillowResizer())])
     assert found.holds is None
     assert found.unseen == 0
@@ -191,7 +195,7 @@ def test_a_configuration_that_cannot_prepare_what_the_target_can_is_out_of_the_r
     from tests.photos import make_pngs
 
     samples = samples_of([make_pngs()["rgb"]] * 3)
-    target = path_target(path_of("pillow-train", 32))
+    target = preprocess_target(preprocess_of("pillow-train", 32))
     only = [
         Configuration(SimpleJPEGDecoder(), PillowResizer()),
         Configuration(OpenCVDecoder(), OpenCVResizer()),
@@ -205,7 +209,7 @@ def test_a_configuration_that_cannot_prepare_what_the_target_can_is_out_of_the_r
 def test_images_the_target_does_not_decode_are_left_out_by_name():
     good = [photographs().read(row) for row in range(4)]
     samples = samples_of([*good, b"no image"])
-    target = path_target(path_of("pillow-train", 96))
+    target = preprocess_target(preprocess_of("pillow-train", 96))
     found = match(target, samples, range(5), [Configuration(OpenCVDecoder(), PillowResizer())])
     assert [name for name, _ in found.left_out] == ["4.jpg"]
     assert found.images + found.unseen == 4
@@ -240,7 +244,7 @@ def test_a_name_that_is_unknown_or_cannot_run_here_is_refused():
 
 def test_serving_options_bring_a_trained_stack_home():
     samples, names = photographs(), serving_options()
-    target = path_target(path_of("opencv-train", 96))
+    target = preprocess_target(preprocess_of("opencv-train", 96))
     found = match(target, samples, range(len(samples)), list(names))
     first = names[found.winner.configurations[0]]
     assert "decode on the CPU" in first
@@ -260,24 +264,25 @@ def test_serving_options_bring_a_trained_stack_home():
 )
 def test_a_target_that_cannot_be_found_is_refused_with_the_next_step(given, size, message):
     with pytest.raises(ConfigError, match=message):
-        path_of(given, size)
+        preprocess_of(given, size)
 
 
 def test_a_yaml_file_is_one_path_or_an_experiment(tmp_path):
     import yaml
 
-    block = stage_block(path_of("opencv-train", 64))
+    block = stage_block(preprocess_of("opencv-train", 64))
     (tmp_path / "one.yaml").write_text(yaml.safe_dump(block))
     (tmp_path / "many.yaml").write_text(yaml.safe_dump({"preprocess": {"a": block, "b": block}}))
     assert (
-        path_of(f"{tmp_path}/one.yaml", None).identity() == path_of("opencv-train", 64).identity()
+        preprocess_of(f"{tmp_path}/one.yaml", None).identity()
+        == preprocess_of("opencv-train", 64).identity()
     )
-    assert path_of(f"{tmp_path}/many.yaml:b", None).name == "b"
+    assert preprocess_of(f"{tmp_path}/many.yaml:b", None).name == "b"
     with pytest.raises(ConfigError, match=r"name one of its paths: .*many.yaml:NAME \(a, b\)"):
-        path_of(f"{tmp_path}/many.yaml", None)
+        preprocess_of(f"{tmp_path}/many.yaml", None)
     (tmp_path / "wrong.yaml").write_text("decode: opencv\nresize: {name: opencv, sze: 3}\n")
     with pytest.raises(ConfigError, match="sze"):
-        path_of(f"{tmp_path}/wrong.yaml", None)
+        preprocess_of(f"{tmp_path}/wrong.yaml", None)
 
 
 def test_labels_name_what_is_not_the_default():

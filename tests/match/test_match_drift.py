@@ -7,7 +7,7 @@ from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.match import Match, match
 from alignkit.match.configurations import Configuration
 from alignkit.match.drift import with_churn
-from alignkit.match.target import path_of, path_target
+from alignkit.match.target import preprocess_of, preprocess_target
 from alignkit.match.text import fewer_changes, headline
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
@@ -35,14 +35,14 @@ class Scripted:
 
 def with_model(resizers: tuple, model: object) -> Match:
     samples = photographs()
-    target = path_target(path_of("pillow-train", 32))
+    target = preprocess_target(preprocess_of("pillow-train", 32))
     configurations = [Configuration(OpenCVDecoder(), each) for each in resizers]
     found = match(target, samples, range(len(samples)), configurations)
     asked = with_churn(found, target, samples, range(len(samples)), model)
     assert [each.configurations for each in asked.ranking] == [
         each.configurations for each in found.ranking
     ]
-    assert asked.paths == found.paths
+    assert asked.preprocesses == found.preprocesses
     return asked
 
 
@@ -63,9 +63,11 @@ def test_the_nearest_stays_the_nearest_where_a_farther_one_changes_fewer_predict
     assert "it is still the nearest" in headline(asked, {})
     fewer = fewer_changes(asked, {})
     assert fewer.startswith("Of the model's predictions, number 2 changes fewer than the nearest: ")
-    assert "opencv ▸ opencv interpolation=nearest 20.00 % [" in fewer
-    assert ", the nearest 40.00 % [" in fewer
+    assert "opencv ▸ opencv interpolation=nearest 20.00\N{NO-BREAK SPACE}% [" in fewer
+    assert ", the nearest 40.00\N{NO-BREAK SPACE}% [" in fewer
 
 
 def test_without_a_model_nothing_is_said_of_predictions():
-    assert fewer_changes(found_for(path_of("opencv-train", 32), resizers=("pillow",)), {}) == ""
+    assert (
+        fewer_changes(found_for(preprocess_of("opencv-train", 32), resizers=("pillow",)), {}) == ""
+    )

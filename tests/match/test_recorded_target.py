@@ -80,8 +80,8 @@ def test_layout_range_and_normalisation_are_found(tmp_path, arrange, normalise, 
     assert named in fact(found, "normalisation")
     assert found.winner.configurations[0].resizer == OpenCVResizer()
     assert found.winner.identical == found.images
-    assert np.allclose(found.paths[0].normalise.mean, normalise.mean, atol=2e-3)
-    assert np.allclose(found.paths[0].normalise.std, normalise.std, atol=2e-3)
+    assert np.allclose(found.preprocesses[0].normalise.mean, normalise.mean, atol=2e-3)
+    assert np.allclose(found.preprocesses[0].normalise.std, normalise.std, atol=2e-3)
 
 
 def test_swapped_channels_are_said_to_be_swapped_and_stand_in_the_yaml(tmp_path):
@@ -92,7 +92,7 @@ def test_swapped_channels_are_said_to_be_swapped_and_stand_in_the_yaml(tmp_path)
     found = found_from(tmp_path)
     assert fact(found, "channel order").startswith("channel order: BGR (residual 0.0")
     assert found.winner.identical == found.images
-    assert stage_block(found.paths[0])["colour"] == "bgr"
+    assert stage_block(found.preprocesses[0])["colour"] == "bgr"
 
 
 class ReadAsBT709:

@@ -19,7 +19,7 @@ from alignkit.experiment import load_experiment
 from alignkit.models.architectures import build_model, load_model
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.models.onnx_file import in_one_file
-from alignkit.models.user_model import Given
+from alignkit.models.user_model import UserModel
 from alignkit.models.user_model_files import quiet_torchscript
 from alignkit.plan import make_plan
 from alignkit.plan.forecast import forecast
@@ -63,7 +63,7 @@ def files(tmp_path_factory) -> dict[str, Path]:
 
 
 def checkpoint(kind: str, file: Path, classes=DIGITS, given=(), model="") -> Checkpoint:
-    return Given("mine", kind, file, model, given).checkpoint(classes, (32, 32))
+    return UserModel("mine", kind, file, model, given).checkpoint(classes, (32, 32))
 
 
 @pytest.mark.parametrize("kind", ["torchscript", "exported"])
@@ -149,7 +149,7 @@ def test_classes_that_are_not_the_datas_are_named(files):
 
 
 def test_shapes_that_do_not_fit_are_told(files, tmp_path):
-    given = Given("mine", "onnx", files["onnx"])
+    given = UserModel("mine", "onnx", files["onnx"])
     with pytest.raises(
         BackendError, match=r"takes inputs of .x3x32x32, and the path gives .x3x48x48"
     ):
@@ -168,9 +168,9 @@ def test_shapes_that_do_not_fit_are_told(files, tmp_path):
         dimension.dim_value = size
     onnx.save(graph, tmp_path / "two.onnx")
     with pytest.raises(BackendError, match="batches of exactly 2; export it with a free first"):
-        Given("mine", "onnx", tmp_path / "two.onnx").checkpoint(DIGITS, (32, 32))
+        UserModel("mine", "onnx", tmp_path / "two.onnx").checkpoint(DIGITS, (32, 32))
     with pytest.raises(BackendError, match="channels last"):
-        Given("mine", "onnx", tmp_path / "last.onnx").checkpoint(DIGITS, (32, 32))
+        UserModel("mine", "onnx", tmp_path / "last.onnx").checkpoint(DIGITS, (32, 32))
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_weights_beside_a_graph_belong_to_its_key(in_two_files):
 
 
 def test_weights_that_are_missing_or_too_many_are_told(in_two_files, tmp_path, monkeypatch):
-    monkeypatch.setattr("alignkit.models.onnx_file.LARGEST", 1000)
+    monkeypatch.setattr("alignkit.models.onnx_file._LARGEST", 1000)
     with pytest.raises(DataError, match="GiB of weights; backends take graphs of one file"):
         in_one_file(in_two_files, Workspace(tmp_path))
     in_two_files.with_name("two.data").unlink()

@@ -10,8 +10,7 @@ from alignkit import plugins
 from alignkit.engines import export
 from alignkit.engines.build import build_engine, calibration_of
 from alignkit.experiment import load_experiment
-from alignkit.models.checkpoint import Checkpoint
-from alignkit.models.engine_source import Source
+from alignkit.models.checkpoint import Checkpoint, EngineSource
 from alignkit.plan import Plan, make_plan, preparations
 from alignkit.plan.attribution import planned_attributions
 from alignkit.predict import cell_parts
@@ -76,7 +75,7 @@ def keys_of(plan: Plan, folder: Path) -> dict[str, str]:
     if wanted := runtime.backend.calibration(runtime.precision):
         images = plan.data.training()
         calibration = calibration_of(wanted, training.preprocess, images, ASKED)
-    source = Source(checkpoint, graph, calibration)
+    source = EngineSource(checkpoint, graph, calibration)
     (attribution,) = planned_attributions(plan)
     return {
         "preparation": next(e.key for e in preparations(plan) if e.split == "eval"),

@@ -16,7 +16,7 @@ from alignkit.backends.onnxruntime.quantise import quantise
 from alignkit.backends.refusal import refusal
 from alignkit.errors import AlignkitError, BackendError
 from alignkit.experiment import load_experiment
-from alignkit.models.user_model import Given
+from alignkit.models.user_model import UserModel
 from alignkit.progress import NoProgress
 from alignkit.run import run_experiment
 from alignkit.workspace import Context, Workspace
@@ -148,7 +148,7 @@ def test_a_graph_cut_anywhere_is_refused_or_fails_to_load(tmp_path):
     whole = graph(node("Identity"))
     for length in range(0, len(whole) - 8, 7):  # what is last, the opset, is the runtime's to miss
         (tmp_path / "cut.onnx").write_bytes(whole[:length])
-        given = Given("cut", "onnx", tmp_path / "cut.onnx")
+        given = UserModel("cut", "onnx", tmp_path / "cut.onnx")
         with pytest.raises(AlignkitError, match=r"no ONNX file|has 0 inputs"):
             given.checkpoint(tuple("0123456789"), (32, 32))
 

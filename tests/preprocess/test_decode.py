@@ -7,7 +7,7 @@ from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.match.configurations import Configuration, Geometry
 from alignkit.match.text import stage_block
 from alignkit.preprocess.decode import MAX_PIXELS, decode
-from alignkit.preprocess.stage_mixtures import LeftOut, make_hybrids
+from alignkit.preprocess.stage_mixtures import LeftOut, make_stage_mixtures
 from tests.photos import encoded, photo
 
 PIXELS = 61 * 97
@@ -36,10 +36,10 @@ def test_the_limit_of_a_file_reaches_every_stage_that_decodes():
     assert (path().max_pixels, small.max_pixels) == (MAX_PIXELS, PIXELS - 1)
     assert small.identity() != path().identity()  # so that nothing kept under another is taken
     assert small.taps(encoded(photo())).decoded.outcome == "failed"
-    hybrids = make_hybrids(small, path("pillow-train"))
-    assert isinstance(left := hybrids.tensors(encoded(photo()), [frozenset()]), LeftOut)
+    mixed = make_stage_mixtures(small, path("pillow-train"))
+    assert isinstance(left := mixed.tensors(encoded(photo()), [frozenset()]), LeftOut)
     assert "too large" in left.reason
-    found = Configuration(small.decode, small.resize.resizer).path(
+    found = Configuration(small.decode, small.resize.resizer).preprocess(
         Geometry.of(small), small.normalise
     )
     assert found.max_pixels == stage_block(found)["max_pixels"] == PIXELS - 1

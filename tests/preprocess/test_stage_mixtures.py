@@ -1,4 +1,4 @@
-"""Hybrids agree with the paths they are made of, and share what they can."""
+"""Mixtures agree with the paths they are made of, and share what they can."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -14,11 +14,11 @@ from alignkit.decoders.torchpipe import TorchpipeDecoder
 from alignkit.errors import ConfigError
 from alignkit.preprocess import Crop, Orient, Preprocess, Quantise, Resize
 from alignkit.preprocess.stage_mixtures import (
-    Hybrids,
     LeftOut,
+    StageMixtures,
     all_mixtures,
     differing_stages,
-    make_hybrids,
+    make_stage_mixtures,
 )
 from alignkit.resizers.opencv import OpenCVResizer
 from tests.photos import TURNED
@@ -34,12 +34,12 @@ def tensor_of(path: Preprocess, encoded: bytes) -> np.ndarray:
 
 @pytest.mark.parametrize("stages", [("decode", "resize"), ("orient", "quantise", "colour"), ()])
 def test_every_hybrid_is_the_path_with_those_stages_replaced(stages):
-    hybrids = make_hybrids(REFERENCE, changed(*stages))
-    assert set(hybrids.factors) == set(stages)
-    wanted = all_mixtures(hybrids.factors)
+    mixed = make_stage_mixtures(REFERENCE, changed(*stages))
+    assert set(mixed.factors) == set(stages)
+    wanted = all_mixtures(mixed.factors)
     for index in range(4):
         encoded = turned_photos().read(index)
-        made = hybrids.tensors(encoded, wanted)
+        made = mixed.tensors(encoded, wanted)
         assert not isinstance(made, LeftOut)
         for taken in wanted:
             assert np.array_equal(made[taken], tensor_of(changed(*taken), encoded))
@@ -55,63 +55,63 @@ def test_all_differing_stages_are_named_in_order():
 
 def test_a_decoder_that_turns_differs_in_decode_only_from_one_followed_by_orient(jpegs):
     turning = opencv(decode=TorchpipeDecoder())
-    hybrids = make_hybrids(opencv(orient=Orient("exif")), turning)
-    assert hybrids.factors == ("decode",)
+    mixed = make_stage_mixtures(opencv(orient=Orient("exif")), turning)
+    assert mixed.factors == ("decode",)
     for kind in TURNED:
-        made = hybrids.tensors(jpegs[kind], all_mixtures(hybrids.factors))
+        made = mixed.tensors(jpegs[kind], all_mixtures(mixed.factors))
         assert np.array_equal(made[frozenset({"decode"})], tensor_of(turning, jpegs[kind]))
 
 
 def test_a_turning_decoder_without_its_turn_is_the_reference_decoder(jpegs):
-    hybrids = make_hybrids(opencv(), opencv(decode=TorchpipeDecoder()))
-    assert hybrids.factors == ("decode", "orient")
+    mixed = make_stage_mixtures(opencv(), opencv(decode=TorchpipeDecoder()))
+    assert mixed.factors == ("decode", "orient")
     for kind in TURNED:
-        made = hybrids.tensors(jpegs[kind], all_mixtures(hybrids.factors))
+        made = mixed.tensors(jpegs[kind], all_mixtures(mixed.factors))
         assert np.array_equal(made[frozenset({"decode"})], made[frozenset()])
         assert not np.array_equal(made[frozenset({"orient"})], made[frozenset()])
 
 
 def test_resize_and_crop_that_need_each_other_are_swapped_together():
     cropped = opencv(resize=Resize(OpenCVResizer(), (40, 40), "shorter"), crop=Crop((32, 32)))
-    hybrids = make_hybrids(opencv(), cropped)
-    assert hybrids.factors == ("resize+crop",)
-    (note,) = hybrids.notes
+    mixed = make_stage_mixtures(opencv(), cropped)
+    assert mixed.factors == ("resize+crop",)
+    (note,) = mixed.notes
     assert note.startswith("resize and crop are swapped together: shorter to 40x40 followed by no")
     assert note.endswith("does not give 32x32")
-    made = hybrids.tensors(turned_photos().read(0), all_mixtures(hybrids.factors))
+    made = mixed.tensors(turned_photos().read(0), all_mixtures(mixed.factors))
     assert {tensor.shape for tensor in made.values()} == {(3, 32, 32)}
 
 
 def test_resize_and_crop_that_fit_are_swapped_apart():
     larger = opencv(resize=Resize(OpenCVResizer("area"), (32, 32)), crop=Crop((32, 32)))
-    assert make_hybrids(opencv(), larger).factors == ("resize", "crop")
+    assert make_stage_mixtures(opencv(), larger).factors == ("resize", "crop")
 
 
 def test_paths_of_different_sizes_are_refused_with_both_sizes():
     with pytest.raises(ConfigError, match="'opencv' prepares 32x32 and 'opencv' 40x40"):
-        make_hybrids(opencv(), opencv(resize=Resize(OpenCVResizer(), (40, 40))))
+        make_stage_mixtures(opencv(), opencv(resize=Resize(OpenCVResizer(), (40, 40))))
 
 
 def test_an_image_one_decoder_refuses_is_left_out_with_its_reason():
-    hybrids = make_hybrids(opencv(), opencv(decode=SimpleJPEGDecoder()))
-    left_out = hybrids.tensors(b"GIF89a", all_mixtures(hybrids.factors))
+    mixed = make_stage_mixtures(opencv(), opencv(decode=SimpleJPEGDecoder()))
+    left_out = mixed.tensors(b"GIF89a", all_mixtures(mixed.factors))
     assert isinstance(left_out, LeftOut)
     assert "cv2.imdecode gave no image" in left_out.reason
 
 
 def test_decoder_switches_are_factors_of_their_own():
     both = replace(REFERENCE, decode=SimpleJPEGDecoder(chroma="nearest", dct="ifast"))
-    hybrids = make_hybrids(REFERENCE, both, decoder_switches=True)
-    assert set(hybrids.factors) == {"decode.chroma", "decode.dct"}
+    mixed = make_stage_mixtures(REFERENCE, both, decoder_switches=True)
+    assert set(mixed.factors) == {"decode.chroma", "decode.dct"}
     encoded = turned_photos().read(1)
-    made = hybrids.tensors(encoded, all_mixtures(hybrids.factors))
+    made = mixed.tensors(encoded, all_mixtures(mixed.factors))
     fast = replace(REFERENCE, decode=SimpleJPEGDecoder(dct="ifast"))
     assert np.array_equal(made[frozenset({"decode.dct"})], tensor_of(fast, encoded))
 
 
 def test_decoders_of_two_libraries_have_no_common_switches():
-    hybrids = make_hybrids(REFERENCE, opencv_decoded(), decoder_switches=True)
-    assert hybrids.factors == ("decode",)
+    mixed = make_stage_mixtures(REFERENCE, opencv_decoded(), decoder_switches=True)
+    assert mixed.factors == ("decode",)
 
 
 def opencv_decoded() -> Preprocess:
@@ -146,8 +146,8 @@ def test_work_hybrids_share_is_done_once(names, resizes, monkeypatch):
         resize=Resize(OpenCVResizer("area"), (32, 32)),
         quantise=Quantise("round"),
     )
-    hybrids = make_hybrids(opencv(decode=Counting(left)), candidate)
-    made = hybrids.tensors(turned_photos().read(1), all_mixtures(hybrids.factors))
+    mixed = make_stage_mixtures(opencv(decode=Counting(left)), candidate)
+    made = mixed.tensors(turned_photos().read(1), all_mixtures(mixed.factors))
     assert len(made) == 8
     assert Counting.counts == {left: 1, right: 1}
     assert done.total() == resizes  # equal pixels are resized once for both decoders
@@ -155,10 +155,12 @@ def test_work_hybrids_share_is_done_once(names, resizes, monkeypatch):
 
 def test_the_whole_factorial_runs_each_stage_once_for_each_input_it_can_have(monkeypatch):
     done = Counter()
-    plain = Hybrids.apply
-    monkeypatch.setattr(Hybrids, "apply", lambda *given: done.update([given[1]]) or plain(*given))
-    hybrids = make_hybrids(REFERENCE, changed("decode", "resize", "quantise", "colour"))
-    made = hybrids.tensors(turned_photos().read(1), all_mixtures(hybrids.factors))
+    plain = StageMixtures.apply
+    monkeypatch.setattr(
+        StageMixtures, "apply", lambda *given: done.update([given[1]]) or plain(*given)
+    )
+    mixed = make_stage_mixtures(REFERENCE, changed("decode", "resize", "quantise", "colour"))
+    made = mixed.tensors(turned_photos().read(1), all_mixtures(mixed.factors))
     assert len({id(tensor) for tensor in made.values()}) == len(made) == 16
     assert done == {
         "decode": 2, "orient": 2, "resize": 4, "crop": 4, "quantise": 8, "colour": 16, "normalise": 16,

@@ -58,6 +58,6 @@ def test_the_summaries_name_the_source_and_count_the_readings(record):
     assert told.startswith("Of 1\N{NO-BREAK SPACE}published difference 1 ")
     assert f"{LABEL}: {told}" in summary(published, Path("index.html")).splitlines()
     (section,) = [each for each in summary_view(published).sections if "published" in each.title]
-    assert any(LABEL in header for header in section.headers)
+    assert any(LABEL in header.text for header in section.table.columns)
     assert "Source: torchpipe." in section.words
     assert results_from_record(published).published == published.published

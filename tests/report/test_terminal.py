@@ -44,7 +44,7 @@ def test_each_pair_of_paths_has_one_row(record):
 def test_the_pair_that_moved_most_comes_first(record):
     churns = [entry.drift.churn.value for entry in record.matrix if entry.drift]
     told = summary(record, PAGE).splitlines()[4]
-    assert f"{100 * max(churns):.1f}\N{NO-BREAK SPACE}%" in told
+    assert f"{100 * max(churns):.2f}\N{NO-BREAK SPACE}%" in told
 
 
 def test_entries_that_did_not_run_are_counted_with_a_reason(record):

@@ -9,8 +9,8 @@ import pytest
 
 from alignkit.compare.predictions import Predictions
 from alignkit.outcome import Measured
+from alignkit.place import Column, Place, Row
 from alignkit.predict.cells import Predicted
-from alignkit.record.place import Column, Place, Row
 from alignkit.run.assemble import _flips
 
 CLASSES = ("cat", "dog", "truck")

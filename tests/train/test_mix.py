@@ -15,7 +15,7 @@ from alignkit.preprocess import Normalise
 from alignkit.record import PathFacts
 from alignkit.text.names import Names
 from alignkit.train.augment import chosen_path
-from alignkit.train.images import Source, TrainingImages, batch_bounds
+from alignkit.train.images import PixelSource, TrainingImages, batch_bounds
 from tests.run.test_run import write_small
 from tests.training_case import PATH, digits_case
 
@@ -34,8 +34,8 @@ def test_a_path_is_drawn_by_seed_epoch_and_id_and_evenly():
 def test_every_image_of_a_batch_comes_from_its_own_path_normalised_as_that_path_does(batch_size):
     ids = IDS[:50]
     shape = (len(ids), 8, 8, 3)
-    dark = Source(np.full(shape, 10, np.uint8), np.arange(50), Normalise())
-    light = Source(
+    dark = PixelSource(np.full(shape, 10, np.uint8), np.arange(50), Normalise())
+    light = PixelSource(
         np.full(shape, 200.5, np.float32), np.arange(50), Normalise((0.5,) * 3, (0.5,) * 3)
     )
     images = TrainingImages((dark, light), list(range(50)), ids)

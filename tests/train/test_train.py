@@ -17,7 +17,7 @@ from alignkit.preprocess import Normalise
 from alignkit.record import Epoch
 from alignkit.torch_settings import gpu_present
 from alignkit.train import read_log
-from alignkit.train.images import Source, TrainingImages, batch_bounds, tensor_normaliser
+from alignkit.train.images import PixelSource, TrainingImages, batch_bounds, tensor_normaliser
 from alignkit.train.step import learning_rate
 from alignkit.workspace import Workspace
 from tests.training_case import RECIPE, SIDE, digits_case
@@ -226,7 +226,7 @@ def test_no_batch_holds_a_single_image():
 def test_batches_are_normalised_to_the_same_bits_as_numpy():
     case = digits_case(shift=0.37)
     normalise = Normalise((0.1, 0.4, 0.9), (0.2, 0.25, 0.3))
-    source = Source(case.prepared.pixels, case.prepared.rows, normalise)
+    source = PixelSource(case.prepared.pixels, case.prepared.rows, normalise)
     images = TrainingImages((source,), case.samples.labels, case.samples.ids)
     plain = RECIPE.model_copy(update={"augment": Augment()})
     cpu = torch.device("cpu")

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from alignkit.backends import Precision
     from alignkit.backends.onnxruntime.session import ONNXRuntimeSession
-    from alignkit.models.checkpoint import Checkpoint
-    from alignkit.models.engine_source import Source
+    from alignkit.models.checkpoint import Checkpoint, EngineSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class ONNXRuntimeBackend:
         from alignkit.backends.onnxruntime.quantise import fusion_facts
         from alignkit.backends.onnxruntime.session import verified_session
         from alignkit.backends.onnxruntime.start import Start, require_no_crash
-        from alignkit.models.engine_source import read_calibration
+        from alignkit.models.checkpoint import read_calibration
         from alignkit.torch_settings import available_threads
 
         if reason := self.impossible(precision):
@@ -112,7 +111,7 @@ class ONNXRuntimeBackend:
         chosen = CalibrationSet(self.calibration_images, self.calibration_choice)
         return chosen if precision == "int8" else None
 
-    def build(self, source: Source, precision: Precision, folder: Path) -> None:  # noqa: ARG002 - int8 alone is built
+    def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:  # noqa: ARG002 - int8 alone is built
         """Quantise the graph; raises `BackendError` if it cannot be."""
         from alignkit.backends.onnxruntime.quantise import quantise
 

@@ -14,7 +14,7 @@ from alignkit.backends.onnxruntime.provider import LEVELS
 from alignkit.backends.onnxruntime.start import Start, kernels_saturate
 from alignkit.backends.refusal import refusal
 from alignkit.errors import BackendError
-from alignkit.library_logs import quiet
+from alignkit.torch_settings import quiet
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alignkit.backends import Precision
-    from alignkit.models.checkpoint import Checkpoint
-    from alignkit.models.engine_source import Source
+    from alignkit.models.checkpoint import Checkpoint, EngineSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class OpenVINOBackend:
 
         Raises `BackendError` if the plugin cannot compile it, or chose another precision.
         """
-        from alignkit.models.engine_source import read_calibration
+        from alignkit.models.checkpoint import read_calibration
 
         if reason := self.impossible(precision):
             raise MissingDependency(f"openvino {precision}: {reason}")
@@ -84,7 +83,7 @@ class OpenVINOBackend:
         chosen = CalibrationSet(self.calibration_images, self.calibration_choice)
         return chosen if precision == "int8" else None
 
-    def build(self, source: Source, precision: Precision, folder: Path) -> None:  # noqa: ARG002 - int8 alone is built
+    def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:  # noqa: ARG002 - int8 alone is built
         """Quantise the graph; raises `BackendError` if it cannot be."""
         assert source.calibration is not None
         quantise(source.onnx, source.calibration.images(), folder)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from alignkit.backends.openvino.precision import HINTS, executed_layers, require
 from alignkit.backends.refusal import refusal
 from alignkit.errors import BackendError
-from alignkit.library_logs import TOOLKIT, quiet
 from alignkit.plugins import Plugin
+from alignkit.torch_settings import TORCH_EXTENSIONS, quiet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,8 @@ def quantise(onnx: Path, images: Batch, folder: Path) -> None:
     try:
         graph = openvino.Core().read_model(onnx)
         graph.reshape([-1, *images.shape[1:]])
-        with quiet(TOOLKIT), redirect_stdout(StringIO()):  # progress bars; stdout is for data
+        # nncf prints progress bars, and stdout is for data
+        with quiet(TORCH_EXTENSIONS), redirect_stdout(StringIO()):
             made = nncf.quantize(graph, single, subset_size=len(images))
     except (RuntimeError, nncf.ValidationError) as error:
         raise BackendError(f"NNCF cannot quantise the graph: {refusal(error)}") from error

@@ -24,8 +24,7 @@ from alignkit.torch_settings import missing_device
 if TYPE_CHECKING:
     from alignkit.backends import Precision
     from alignkit.backends.tensorrt.session import TensorRTSession
-    from alignkit.models.checkpoint import Checkpoint
-    from alignkit.models.engine_source import Source
+    from alignkit.models.checkpoint import Checkpoint, EngineSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class TensorRTBackend:
         """No precision takes its scales from images."""
         return None
 
-    def build(self, source: Source, precision: Precision, folder: Path) -> None:
+    def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:
         """Write ``model.engine``, ``products.engine`` and ``timing.cache``.
 
         Raises `BackendError` with TensorRT's own words if it cannot parse or build the graph.

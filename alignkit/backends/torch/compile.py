@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 from alignkit.errors import BackendError
-from alignkit.library_logs import TOOLKIT, quiet
+from alignkit.torch_settings import TORCH_EXTENSIONS, quiet
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +66,7 @@ class Compiled:
     def __post_init__(self) -> None:
         import torch
 
-        with quiet(TOOLKIT):
+        with quiet(TORCH_EXTENSIONS):
             import torch.utils.cpp_extension  # which compiling imports
 
         # a graph that cannot be captured whole, or again, raises: nothing is left to eager torch

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.gate.outputs import GateResult
-from alignkit.gate.outputs.places import explained, place, worst_first
+from alignkit.judge.words import explained, worst_first
 from alignkit.record import Finding, RuleOutcome
+from alignkit.text.names import place_in_words
 
 _SHOWN = 9
 """Annotations of a kind; the tenth says how many more there are."""
@@ -46,7 +47,7 @@ def step_outputs(result: GateResult) -> str:
     values = {
         "verdict": result.verdict.state,
         "exit-code": str(result.exit_code),
-        "worst": f"{worst.rule} of {place(worst)}" if worst else "",
+        "worst": f"{worst.rule} of {place_in_words(worst)}" if worst else "",
         "report-path": str(result.page or ""),
         "pending": str(result.pending.count if result.pending else 0),
     }
@@ -69,7 +70,9 @@ def _of_rule(kind: str, result: GateResult, outcome: RuleOutcome) -> str:
     if outcome.line:
         where["line"] = str(outcome.line)
     title = f"{outcome.rule}: {outcome.state}"
-    return _command(kind, {**where, "title": title}, f"{place(outcome)}: {explained(outcome)}")
+    return _command(
+        kind, {**where, "title": title}, f"{place_in_words(outcome)}: {explained(outcome)}"
+    )
 
 
 def _of_finding(finding: Finding) -> str:

@@ -7,7 +7,8 @@ import json
 from dataclasses import dataclass
 
 from alignkit.gate.outputs import GateResult
-from alignkit.gate.outputs.places import explained, place, worst_first
+from alignkit.judge.words import explained, worst_first
+from alignkit.text.names import place_in_words
 
 _SEVERITIES = {"error": "blocker", "fail": "critical", "inconclusive": "minor", "warn": "info"}
 
@@ -22,8 +23,8 @@ class CodeQuality:
         Fingerprints hold no values, so that a finding stays the same while its number changes.
         """
         findings = [
-            _finding(result, each.rule, f"{place(each)}: {explained(each)}", each.line,
-                     _SEVERITIES[each.state], place(each))
+            _finding(result, each.rule, f"{place_in_words(each)}: {explained(each)}", each.line,
+                     _SEVERITIES[each.state], place_in_words(each))
             for each in worst_first(result.verdict.rules)
             if each.state in _SEVERITIES
         ]  # fmt: skip

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from alignkit.gate.outputs import GateResult
-from alignkit.gate.outputs.places import explained, place
+from alignkit.judge.words import explained
 from alignkit.record import RuleOutcome
+from alignkit.text.names import place_in_words
 from alignkit.text.numbers import shorten
 
 _MESSAGE = 200
@@ -58,7 +59,7 @@ def _of_rule(result: GateResult, outcome: RuleOutcome) -> ET.Element:
     kind = {"fail": "failure", "error": "error"}.get(outcome.state, "")
     if outcome.state == "inconclusive" and result.verdict.exit_code == 7:
         kind = "failure"
-    case = _case(f"{result.name}.{outcome.rule}", place(outcome), kind, explained(outcome))
+    case = _case(f"{result.name}.{outcome.rule}", place_in_words(outcome), kind, explained(outcome))
     if not kind:
         body = ET.SubElement(case, "system-out")
         body.text = _clean(f"{outcome.state}: {explained(outcome)}")

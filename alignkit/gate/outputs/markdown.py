@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alignkit.gate.outputs import GateResult
-from alignkit.gate.outputs.places import place, worst_first
+from alignkit.judge.words import remark, worst_first
 from alignkit.record import PixelStage, RuleOutcome
+from alignkit.text.names import place_in_words
 from alignkit.text.numbers import shorten
 
 MOST = 60_000
@@ -47,10 +48,10 @@ def _rules(outcomes: tuple[RuleOutcome, ...]) -> str:
         (
             f"{SIGNS[each.state]} {each.state}",
             f"`{each.rule}`",
-            place(each),
+            place_in_words(each),
             each.observed,
             each.limit,
-            "; ".join(filter(None, (each.cause, each.waived and f"waived {each.waived}"))),
+            remark(each),
         )
         for each in shown
     ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.gate.outputs import GateResult
-from alignkit.gate.outputs.places import explained, place, worst_first
+from alignkit.judge.words import explained, worst_first
 from alignkit.report.matrix_view import warnings
 from alignkit.text.columns import columns
+from alignkit.text.names import place_in_words
 
 SHOWN = 12
 """Outcomes that did not pass; with all else, fewer than 30 lines."""
@@ -36,7 +37,9 @@ def _outcomes(result: GateResult) -> list[str]:
     shown = [each for each in worst_first(result.verdict.rules) if each.state != "pass"]
     if not shown:
         return []
-    rows = [(each.state, each.metric, place(each), explained(each)) for each in shown[:SHOWN]]
+    rows = [
+        (each.state, each.metric, place_in_words(each), explained(each)) for each in shown[:SHOWN]
+    ]
     lines = columns(rows, indent="  ").splitlines()
     if len(shown) > SHOWN:
         lines.append(f"  … and {len(shown) - SHOWN} more; see the report")

@@ -24,7 +24,7 @@ from alignkit.train.trainings import train_models
 if TYPE_CHECKING:
     from alignkit.arrays import Batch
     from alignkit.experiment.experiment import Experiment
-    from alignkit.models.engine_source import Source
+    from alignkit.models.checkpoint import EngineSource
     from alignkit.studies.bisect import BisectSide, Candidate
     from alignkit.workspace import Context
 
@@ -111,7 +111,7 @@ def _batch(evaluation: Evaluation, sets: Sets, count: int) -> Batch:
     return np.ascontiguousarray(prepared.batch(chosen, evaluation.preprocess.normalise))
 
 
-def _reference(runtime: Runtime, source: Source, batch: Batch) -> BisectSide:
+def _reference(runtime: Runtime, source: EngineSource, batch: Batch) -> BisectSide:
     if runtime.backend.needs_onnx:
         return ONNXSide(runtime, source.checkpoint, source.onnx, batch, source.calibration)
     if runtime.precision != "fp32":

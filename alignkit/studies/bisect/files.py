@@ -36,8 +36,8 @@ def inputs_from_files(
     """Prepare one graph in two runtimes, or two graphs whose tensors have the same names.
 
     ``against`` is the second graph. ``preprocess`` is an argument of
-    `alignkit.match.target.path_of`; ``size`` is the input's side in pixels where the graph leaves
-    it open.
+    `alignkit.match.target.preprocess_of`; ``size`` is the input's side in pixels where the graph
+    leaves it open.
     """
     graph = load_graph(model)
     height, width = _size(model, graph, size, count)
@@ -74,9 +74,9 @@ def _size(file: Path, graph: Any, asked: int | None, count: int) -> tuple[int, i
 
 
 def _path(text: str, height: int, width: int) -> Preprocess:
-    from alignkit.match.target import path_of
+    from alignkit.match.target import preprocess_of
 
-    path = path_of(text, height)
+    path = preprocess_of(text, height)
     if path.size != (height, width):
         prepared = "x".join(map(str, path.size))
         raise ConfigError(

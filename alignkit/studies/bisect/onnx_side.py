@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.backends import Builder
 from alignkit.engines.build import build_engine
 from alignkit.errors import BackendError
-from alignkit.models.engine_source import Calibration, Source
+from alignkit.models.checkpoint import Calibration, EngineSource
 from alignkit.predict import open_session
 from alignkit.studies.bisect.graph import Layer, cut, inputs_of, load_graph, tensors_of
 from alignkit.studies.bisect.isolated_layer import isolated_graph, packed
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan.runtime import Runtime
     from alignkit.studies.bisect import Values
-    from alignkit.studies.bisect.activations import Activations
+    from alignkit.studies.bisect.isolated_layer import Activations
 
 
 @dataclass(eq=False)
@@ -94,7 +94,7 @@ class ONNXSide:
         with TemporaryDirectory(prefix="alignkit-") as folder:
             file = Path(folder) / "cut.onnx"
             onnx.save(graph, file)
-            source = Source(checkpoint, file, self.calibration)
+            source = EngineSource(checkpoint, file, self.calibration)
             engine = build_engine(
                 self.runtime.backend, source, self.runtime.precision, Workspace(Path(folder))
             )

@@ -14,16 +14,16 @@ import numpy.typing as npt
 
 from alignkit.compare.predictions import class_name
 from alignkit.compare.statistics import holm, mcnemar
+from alignkit.place import Place
 from alignkit.record import MatrixEntry
 from alignkit.record.cell import ALPHA
-from alignkit.record.place import Place
 from alignkit.record.run_comparison import Change, EntryChange, ImageChange
-from alignkit.studies.compare_runs.seeds import Run, Seed, seeds_of
+from alignkit.studies.compare_runs.seeds import Seed, StoredRun, seeds_of
 
 FlipChange: TypeAlias = Literal["new", "fixed", "other class"]
 
 
-def entry_changes(before: Run, after: Run) -> tuple[EntryChange, ...]:
+def entry_changes(before: StoredRun, after: StoredRun) -> tuple[EntryChange, ...]:
     """Compare every place of either matrix, in the later run's order, then the earlier's."""
     old = {each.place: each for each in before.record.matrix}
     new = {each.place: each for each in after.record.matrix}
@@ -36,7 +36,7 @@ def entry_changes(before: Run, after: Run) -> tuple[EntryChange, ...]:
 
 
 def _entry(
-    at: Place, old: MatrixEntry | None, new: MatrixEntry | None, before: Run, after: Run
+    at: Place, old: MatrixEntry | None, new: MatrixEntry | None, before: StoredRun, after: StoredRun
 ) -> EntryChange:
     reason = _gap("earlier", old) or _gap("later", new)
     seeds = [] if reason or old is None or new is None else seeds_of(at, old, new, before, after)

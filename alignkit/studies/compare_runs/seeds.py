@@ -1,42 +1,58 @@
-"""The predictions of two runs, restricted to the same seeds and images."""
+"""`StoredRun`, and the predictions of two runs, restricted to the same seeds and images."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.compare.image_table import ImageTable, read_image_table
 from alignkit.compare.predictions import Predictions, aligned
-from alignkit.errors import NothingCompared
-from alignkit.record import Cell, MatrixEntry, RunRecord
-from alignkit.record.place import Place
-
-if TYPE_CHECKING:
-    from alignkit.compare.image_table import ImageTable
+from alignkit.errors import NothingCompared, RecordError
+from alignkit.place import Place
+from alignkit.record import Artifact, Cell, MatrixEntry, RunRecord
+from alignkit.record.document import read_record
 
 
-class Run(Protocol):
-    """The parts of a run that are compared."""
+@dataclass(frozen=True, eq=False)
+class StoredRun:
+    """A run's folder: its record, and the arrays that the record names, each read once."""
 
-    @property
-    def record(self) -> RunRecord:
-        """The record of the run."""
-        ...
+    folder: Path
+    record: RunRecord
+    cells: dict[tuple[Place, int], Cell]
 
-    @property
-    def cells(self) -> dict[tuple[Place, int], Cell]:
-        """Cells by place and seed."""
-        ...
-
+    @cache  # noqa: B019 - the object lives as long as the comparison
     def predictions(self, at: Place, seed: int) -> Predictions | None:
         """Read a cell's predictions; ``None`` if it was not measured."""
-        ...
+        cell = self.cells.get((at, seed))
+        if cell is None or cell.predictions is None:
+            return None
+        return Predictions.from_parquet(self._file(cell.predictions))
 
     def images(self, reference: str, candidate: str) -> ImageTable | None:
         """Read every image's difference between two paths; ``None`` if they were not compared."""
-        ...
+        for each in self.record.images:
+            if (each.reference, each.candidate) == (reference, candidate):
+                return read_image_table(self._file(each.table))
+        return None
+
+    def _file(self, artifact: Artifact) -> Path:
+        path = self.folder / artifact.path
+        if not path.is_file():
+            raise RecordError(
+                f"{path} is missing, which record.json names; copy the whole folder of the run"
+            )
+        return path
+
+
+def stored_run(folder: Path) -> StoredRun:
+    """Read a run's record; raises `RecordError` if there is none."""
+    record = read_record(folder)
+    return StoredRun(folder, record, {(each.place, each.seed): each for each in record.cells})
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +67,9 @@ class Seed:
     after: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
-def seeds_of(at: Place, old: MatrixEntry, new: MatrixEntry, before: Run, after: Run) -> list[Seed]:
+def seeds_of(
+    at: Place, old: MatrixEntry, new: MatrixEntry, before: StoredRun, after: StoredRun
+) -> list[Seed]:
     """Return every seed that both runs measured at a place and in its row's aligned cell."""
     homes = [
         {cell.seed: spot for (spot, _), cell in run.cells.items()

@@ -9,7 +9,7 @@ import numpy as np
 from alignkit.compare.image_table import LAST, ImageTable
 from alignkit.record import PixelStage, RunRecord
 from alignkit.record.run_comparison import Change, PixelChange, PixelImage, StageChange
-from alignkit.studies.compare_runs.seeds import Run
+from alignkit.studies.compare_runs.seeds import StoredRun
 
 _SHOWN = 20
 
@@ -56,7 +56,7 @@ def _of(old: float, new: float) -> Literal["new", "worse", "fixed", "better", "u
     return "worse" if new > old else "better"
 
 
-def pixel_changes(before: Run, after: Run) -> tuple[PixelChange, ...]:
+def pixel_changes(before: StoredRun, after: StoredRun) -> tuple[PixelChange, ...]:
     """Compare each pair of paths whose images both runs measured."""
     found = []
     for facts in after.record.images:

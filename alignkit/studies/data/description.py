@@ -14,7 +14,7 @@ from alignkit.studies.data.moments import ChannelMoments, Moments
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
     from alignkit.decoders import Decoded
-    from alignkit.progress import Stage
+    from alignkit.progress import ProgressStage
     from alignkit.samples import Samples
 
 Look = Callable[[bytes], "tuple[Decoded, Pixels | None]"]
@@ -62,7 +62,7 @@ class SetDescription:
     remarked: tuple[Remarked, ...]
 
 
-def describe(name: str, samples: Samples, look: Look, stage: Stage) -> SetDescription:
+def describe(name: str, samples: Samples, look: Look, stage: ProgressStage) -> SetDescription:
     """Read every image once, holding one at a time.
 
     Raises `DataError` if none could be decoded.

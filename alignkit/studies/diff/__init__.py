@@ -1,27 +1,27 @@
-"""Paths, images → `DiffRecord`: where preprocessing stacks diverge, without any model.
+"""Compare preprocessing paths stage by stage, without any model: paths, images → `DiffRecord`.
 
-Every image is worked on in worker processes (`alignkit.preprocess.isolated`), once on every path;
-all that comes back is counted, so that memory does not depend on how many images there are.
+Every image runs in worker processes (`alignkit.preprocess.isolated`), once on every path. Workers
+return sums, so that memory does not depend on the number of images.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 from alignkit.errors import ExitCode, MissingDependency, worst
 from alignkit.experiment.path_argument import NamedPath
 from alignkit.isolation import Limits
-from alignkit.isolation.shared_images import Encoded
-from alignkit.isolation.worker import Work
+from alignkit.isolation.shared_images import EVERYTHING, Encoded
+from alignkit.isolation.worker import Begin, Work
 from alignkit.preprocess import StageName
-from alignkit.preprocess.isolated import encoded_images, run_isolated
+from alignkit.preprocess.isolated import Result, encoded_images, run_isolated
 from alignkit.preprocess.stress import Stress
+from alignkit.record import Environment, PathFacts
 from alignkit.record.pixel_diff import DiffRecord, ImageSet, PairDiff, StressDiff
-from alignkit.studies.diff.describe import Describe, Description
 from alignkit.studies.diff.images import DiffImages
 from alignkit.torch_settings import available_threads
 from alignkit.version import __version__
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from alignkit.samples import Samples
     from alignkit.studies.diff.tally import DiffTally
 
-Result = TypeVar("Result")
-Extent = Literal["none", "size", "full"]
-"""Of nothing; of the pixels that are normalised; of these and of the decoded image too."""
-EXTENTS: dict[Extent, tuple[StageName, ...]] = {
+StageExtent = Literal["none", "size", "full"]
+"""Stages that a measure covers: none, the input of ``normalise``, or that and the decoded image."""
+EXTENTS: dict[StageExtent, tuple[StageName, ...]] = {
     "none": (),
     "size": ("colour",),
     "full": ("decode", "colour"),
@@ -43,18 +42,18 @@ EXTENTS: dict[Extent, tuple[StageName, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class DiffRequest:
-    """What to compare, and how."""
+    """The paths and images to compare, and the options."""
 
     paths: tuple[NamedPath, ...]
     """Reference first."""
     samples: Samples
     source: str
-    """What the images are, in words."""
+    """Description of the images, in words."""
     command: str = ""
-    ssim: Extent = "size"
-    planes: Extent = "none"
-    """Compared in Y'CbCr too; off by default, as it costs a tenth of the throughput at the model's
-    size and a third with the decoded image (benchmarks/diff.py)."""
+    ssim: StageExtent = "size"
+    planes: StageExtent = "none"
+    """Stages compared in Y'CbCr too; off by default, as it costs a tenth of the throughput at the
+    model's size and a third with the decoded image (benchmarks/diff.py)."""
     stress: tuple[Stress, ...] = ()
     threads: int | None = None
     """Worker processes, each with one thread; by default one for each CPU."""
@@ -76,7 +75,7 @@ class DiffRequest:
         return reference, *usable
 
     def run(self, work: Work[Result]) -> Iterator[Result]:
-        """Results of ``work`` on the images, a few at a time, in worker processes."""
+        """Yield results of ``work`` on the images, a few at a time, in worker processes."""
         return run_isolated(
             work,
             [each.preprocess for each in self.usable],
@@ -90,7 +89,7 @@ def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
     """Compare every candidate with the reference, on the images as they are and under each stress.
 
     Raises `MissingDependency` if the reference or every candidate cannot run here, `BackendError`
-    if a path dies of a harmless image, `DataError` if a file cannot be read.
+    if a path crashes on a harmless image, `DataError` if a file cannot be read.
     """
     from alignkit.studies.diff.facts import census, coverage, coverage_diffs
 
@@ -127,7 +126,7 @@ def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
 
 
 def exit_code(record: DiffRecord, *, fail_on_coverage: bool = False) -> ExitCode:
-    """The gravest of what the record tells: see README, *Exit codes*."""
+    """Return the most severe exit code that applies: see README, *Exit codes*."""
     codes = [ExitCode.PASS]
     if any(pair.state == "skipped" for pair in record.pairs):
         codes.append(ExitCode.MISSING)
@@ -160,7 +159,7 @@ def _described(request: DiffRequest) -> Description:
 
 
 def _pairs(request: DiffRequest, tally: DiffTally) -> tuple[PairDiff, ...]:
-    """The measured pairs and the skipped, in the order of the request."""
+    """Return the measured and the skipped pairs, in the order of the request."""
     from alignkit.studies.diff.facts import pair_diffs
 
     measured = {pair.candidate: pair for pair in pair_diffs(tally)}
@@ -172,3 +171,38 @@ def _pairs(request: DiffRequest, tally: DiffTally) -> tuple[PairDiff, ...]:
         )
         for each in candidates
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The paths' stages and the environment, as a worker process sees them."""
+
+    paths: tuple[PathFacts, ...]
+    environment: Environment
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """A `Work` of `alignkit.isolation` that describes the code that runs, and ignores its images.
+
+    So no library is loaded into the caller's own process.
+    """
+
+    paths: tuple[NamedPath, ...]
+
+    def warm_up(self, begin: Begin) -> None:
+        """Do nothing: no path runs."""
+
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> Description:  # noqa: ARG002
+        """Describe the paths' stages, and the environment."""
+        from alignkit.decoders import DECODERS
+        from alignkit.findings.environment import environment
+        from alignkit.findings.provenance import path_facts
+        from alignkit.plugins import name_of
+
+        begin(0, EVERYTHING)
+        usable = [each.preprocess for each in self.paths if not each.preprocess.missing()]
+        return Description(
+            paths=tuple(path_facts(each.preprocess, each.preset) for each in self.paths),
+            environment=environment({name_of(path.decode, DECODERS) for path in usable}),
+        )

@@ -1,24 +1,26 @@
-"""`DiffTally` → what a `DiffRecord` says of it."""
+"""`DiffTally` → the parts of a `DiffRecord`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from alignkit.compare.pixel_facts import pixel_stages
 from alignkit.preprocess.image_kinds import DIMENSIONS
 from alignkit.record import Coverage, CoverageDiff, NotDecoded
 from alignkit.record.pixel_diff import Distance, ImageDrift, Kind, KindDrift, PairDiff
-from alignkit.studies.diff.images import Distance as ImageDistance
-from alignkit.studies.diff.images import ImageFacts
+from alignkit.studies.diff.images import ImageDistance, ImageFacts, PixelTotals
 from alignkit.studies.diff.planes import plane_stages
 from alignkit.studies.diff.tally import DiffTally, KindKey, PairTally
-from alignkit.studies.diff.totals import Totals
-from alignkit.studies.diff.words import diff_sentence
+from alignkit.text.numbers import count, percent, plain
+
+if TYPE_CHECKING:
+    from alignkit.compare.pixel_diff import PixelDiff, StageDiffs
 
 
 def coverage(tally: DiffTally) -> tuple[Coverage, ...]:
-    """How the decodes of every path ended."""
+    """Count how the decodes of every path ended."""
     return tuple(
         Coverage(
             preprocess=path.name,
@@ -37,7 +39,7 @@ def coverage(tally: DiffTally) -> tuple[Coverage, ...]:
 
 
 def coverage_diffs(tally: DiffTally) -> tuple[CoverageDiff, ...]:
-    """Which images only one path of a pair gives pixels of."""
+    """Count the images that only one path of a pair decodes."""
     reference, *candidates = tally.paths
     return tuple(
         CoverageDiff(
@@ -53,7 +55,7 @@ def coverage_diffs(tally: DiffTally) -> tuple[CoverageDiff, ...]:
 
 
 def census(tally: DiffTally) -> tuple[Kind, ...]:
-    """The kinds of images, in the order of `DIMENSIONS`, most frequent first."""
+    """List the kinds of images, in the order of `DIMENSIONS`, most frequent first."""
     return tuple(
         Kind(dimension=key[0], kind=key[1], images=images)
         for key, images in _ordered(tally.census())
@@ -61,7 +63,7 @@ def census(tally: DiffTally) -> tuple[Kind, ...]:
 
 
 def pair_diffs(tally: DiffTally) -> tuple[PairDiff, ...]:
-    """Every candidate against the reference."""
+    """Compare every candidate with the reference."""
     return tuple(_pair(tally, number, pair) for number, pair in enumerate(tally.of_pair))
 
 
@@ -92,7 +94,7 @@ def _kinds(tally: DiffTally, pair: PairTally) -> tuple[KindDrift, ...]:
     totals = pair.totals()
     found = []
     for key, images in _ordered(tally.census()):
-        decode, last = totals.get(key, (Totals(), Totals()))
+        decode, last = totals.get(key, (PixelTotals(), PixelTotals()))
         dimension, kind = key
         found.append(
             KindDrift(
@@ -106,7 +108,7 @@ def _kinds(tally: DiffTally, pair: PairTally) -> tuple[KindDrift, ...]:
     return tuple(found)
 
 
-def _distance(totals: Totals) -> Distance:
+def _distance(totals: PixelTotals) -> Distance:
     return Distance(
         images=totals.images,
         identical=totals.identical,
@@ -127,3 +129,35 @@ def _image(facts: ImageFacts, distance: ImageDistance) -> ImageDrift:
         ssim=distance.ssim,
         kinds=facts.kinds._asdict(),
     )
+
+
+def diff_sentence(diffs: StageDiffs, compared: int) -> str:
+    """Describe where the two paths first diverge, where most, and by how much."""
+    if not compared:
+        return "nothing to compare: no image was decoded by both"
+    first, largest = diffs.first_divergence, diffs.largest_divergence
+    if first is None:
+        return f"equal at every stage on all {count(compared, 'image')}"
+    begins = f"first diverges at {first} ({_size(diffs.diff(first, 'isolated'))})"
+    if largest is None:
+        return begins
+    if largest == first:
+        return f"{begins}, which is also the largest difference"
+    return f"{begins}; the largest is at {largest} ({_size(diffs.diff(largest, 'isolated'))})"
+
+
+def _size(diff: PixelDiff) -> str:
+    sums = diff.sums
+    mismatches = (
+        f"another shape on {count(diff.shape_mismatches, 'image')}" if diff.shape_mismatches else ""
+    )
+    if sums is None or not sums.max_abs:
+        return mismatches
+    unit = "units" if diff.stage == "normalise" else "levels"
+    parts = [
+        f"mean {plain(sums.mean_abs or 0.0, 2)}, max {plain(sums.max_abs, 0)} {unit}",
+        f"{percent(sums.share_differing or 0.0)} of pixels",
+        f"{sums.images - sums.identical} of {count(sums.images, 'image')}",
+        mismatches,
+    ]
+    return ", ".join(filter(None, parts))

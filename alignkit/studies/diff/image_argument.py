@@ -1,4 +1,4 @@
-"""What IMAGES on a command line are, as `Samples`."""
+"""IMAGES of a command line → `Samples`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
     from alignkit.samples import Samples
 
-LISTS = (".txt", ".lst")
+_LISTS = (".txt", ".lst")
 """Files that hold the name of an image, or of a folder, in each line."""
-SHOWN = 3
+_SHOWN = 3
 
 
 def samples_of(
@@ -25,10 +25,10 @@ def samples_of(
     limit: int | None = None,
     only: Sequence[str] = (),
 ) -> tuple[Samples, str]:
-    """The images, and what they are in words; without a path the evaluation data of an experiment.
+    """Return the images and their description; without a path an experiment's evaluation data.
 
     Names in a list are relative to its folder; ``only`` names the ids to keep. Raises `ConfigError`
-    if nothing is named or an id is unknown, `NothingCompared` if there is no image, and `DataError`
+    if no path is given or an id is unknown, `NothingCompared` if there is no image, and `DataError`
     if a file cannot be read.
     """
     from alignkit.datasets.files import choose
@@ -60,7 +60,7 @@ def _only(samples: Samples, names: Sequence[str]) -> Samples:
 
 
 def _expanded(given: Path) -> list[Path]:
-    if given.suffix.lower() not in LISTS:
+    if given.suffix.lower() not in _LISTS:
         return [given]
     try:
         lines = given.read_text(encoding="utf-8-sig").splitlines()
@@ -70,5 +70,5 @@ def _expanded(given: Path) -> list[Path]:
 
 
 def _in_words(given: Sequence[Path]) -> str:
-    shown = ", ".join(os.fspath(each) for each in given[:SHOWN])
-    return shown if len(given) <= SHOWN else f"{shown} and {len(given) - SHOWN} more"
+    shown = ", ".join(os.fspath(each) for each in given[:_SHOWN])
+    return shown if len(given) <= _SHOWN else f"{shown} and {len(given) - _SHOWN} more"

@@ -1,18 +1,19 @@
-"""What a worker does with images for `alignkit diff`: header, every path once, every pair."""
+"""Work of a worker process on images: read the header, run every path once, compare every pair."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from alignkit.decoders import Outcome
+from alignkit.decoders import DecodeOutcome
 from alignkit.isolation.shared_images import EVERYTHING, Encoded
 from alignkit.isolation.worker import Begin
 from alignkit.preprocess import Preprocess, StageName, Taps
 from alignkit.preprocess.decode import decode
-from alignkit.preprocess.image_kinds import Kinds, kinds_of
+from alignkit.preprocess.image_kinds import ImageKinds, kinds_of
 from alignkit.preprocess.image_size import declared_size
 from alignkit.preprocess.isolated import (
     Started,
@@ -24,44 +25,97 @@ from alignkit.preprocess.isolated import (
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.preprocess.stress import Stress
 from alignkit.studies.diff.planes import Planes, added_planes, planes_of
-from alignkit.studies.diff.totals import Totals, totals_of
 
 if TYPE_CHECKING:
     from alignkit.compare.image_diff import ImageDiff
     from alignkit.compare.pixel_diff import PixelDiff
+    from alignkit.compare.pixel_sums import PixelSums
 
 
-class Distance(NamedTuple):
-    """One image on a candidate path against the reference."""
+class PixelTotals(NamedTuple):
+    """Sums over pairs of images at one stage, in grey levels, without the histogram of `PixelSums`.
 
-    decode: Totals
-    last: Totals
-    """After ``colour``: what the normalise stage receives."""
+    For single images and the many small groups of a set. A tuple, as thousands are sent between
+    processes.
+    """
+
+    images: int = 0
+    """Images compared."""
+    identical: int = 0
+    shape_mismatches: int = 0
+    """Images whose two arrays differ in shape: not compared."""
+    pixels: int = 0
+    differing_pixels: int = 0
+    """Pixels that differ in any channel."""
+    values: int = 0
+    """Three a pixel, less those that are not finite."""
+    sum_abs: float = 0
+    sum_squares: float = 0
+    max_abs: float = 0
+
+    def plus(self, other: PixelTotals) -> PixelTotals:
+        """Add the sums of another group."""
+        return PixelTotals(
+            self.images + other.images,
+            self.identical + other.identical,
+            self.shape_mismatches + other.shape_mismatches,
+            self.pixels + other.pixels,
+            self.differing_pixels + other.differing_pixels,
+            self.values + other.values,
+            self.sum_abs + other.sum_abs,
+            self.sum_squares + other.sum_squares,
+            max(self.max_abs, other.max_abs),
+        )
+
+    @property
+    def mean_abs(self) -> float | None:
+        """Mean absolute difference of values; ``None`` without values."""
+        return self.sum_abs / self.values if self.values else None
+
+    @property
+    def share_differing(self) -> float | None:
+        """Share of pixels that differ in any channel; ``None`` without pixels."""
+        return self.differing_pixels / self.pixels if self.pixels else None
+
+    @property
+    def psnr(self) -> float | None:
+        """PSNR in dB for a peak of 255; ``None`` without values or without a difference."""
+        if not self.sum_squares or not self.values:
+            return None
+        return 10 * math.log10(255**2 * self.values / self.sum_squares)
+
+
+class ImageDistance(NamedTuple):
+    """Distance of one image on a candidate path from the reference."""
+
+    decode: PixelTotals
+    last: PixelTotals
+    """After ``colour``, the input of the normalise stage."""
     ssim: float | None
-    """Of the same."""
+    """SSIM after ``colour``."""
 
 
 class ImageFacts(NamedTuple):
-    """One image in short."""
+    """The numbers of one image that are kept."""
 
     id: str
-    kinds: Kinds
-    outcomes: tuple[tuple[Outcome, str], ...]
+    kinds: ImageKinds
+    outcomes: tuple[tuple[DecodeOutcome, str], ...]
     """How each path's decode ended, with the reason; reference first."""
-    distances: tuple[Distance | None, ...]
-    """One a candidate; ``None`` where one of the two gave no pixels."""
+    distances: tuple[ImageDistance | None, ...]
+    """One for each candidate; ``None`` where one of the two gave no pixels."""
 
 
-class Compared(NamedTuple):
-    """One image on a candidate path against the reference, in full."""
+class ComparedImage(NamedTuple):
+    """One image on a candidate path compared with the reference, every stage."""
 
     diff: ImageDiff
     planes: Planes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """Some images."""
+class DiffPart:
+    """The result of one task: the sums and facts of a few images."""
 
     diffs: tuple[tuple[PixelDiff, ...], ...]
     """One for each candidate, stage by stage."""
@@ -80,14 +134,14 @@ class DiffImages:
     planes: tuple[StageName, ...] = ()
     """Stages that are also compared in Y'CbCr."""
     stress: Stress | None = None
-    """Compare the images as encoded again, from the pixels the reference decodes."""
+    """Encode the images again from the reference's pixels, and compare these."""
 
     def warm_up(self, begin: Begin) -> None:
         """Run every path once."""
         warm_up(self.paths, begin)
 
-    def __call__(self, images: Sequence[Encoded], begin: Begin) -> Part:
-        """The sums and the facts of some images."""
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> DiffPart:
+        """Compare some images; return their sums and facts."""
         from alignkit.compare.pixel_diff import diffs_of, joined
 
         facts = []
@@ -100,9 +154,11 @@ class DiffImages:
                 if compared:
                     diffs[number].append(diffs_of(compared.diff))
                     planes[number] = added_planes(planes[number], compared.planes)
-        return Part(tuple(map(joined, diffs)), tuple(planes), tuple(facts))
+        return DiffPart(tuple(map(joined, diffs)), tuple(planes), tuple(facts))
 
-    def _image(self, image: Encoded, begin: Started) -> tuple[ImageFacts, list[Compared | None]]:
+    def _image(
+        self, image: Encoded, begin: Started
+    ) -> tuple[ImageFacts, list[ComparedImage | None]]:
         begin(EVERYTHING)
         lost = dict(image.lost)
         header = read_jpeg_header(image.data)
@@ -126,7 +182,7 @@ class DiffImages:
     def _stressed(
         self, image: Encoded, lost: dict[int, str], begin: Started
     ) -> tuple[Encoded, str]:
-        """The image encoded again, or why it cannot be."""
+        """Encode the image again; return it, and why that failed (empty if it did not)."""
         assert self.stress is not None
         if 0 in lost:
             return image, f"not encoded again: {lost[0]}"
@@ -138,8 +194,8 @@ class DiffImages:
 
     def _compare(
         self, number: int, image: Encoded, taps: list[Taps], begin: Started
-    ) -> Compared | None:
-        """The candidate against the reference; ``None`` unless both gave pixels."""
+    ) -> ComparedImage | None:
+        """Compare the candidate with the reference; ``None`` unless both gave pixels."""
         pair = taps[0], taps[number]
         if not all(each.pixels for each in pair):
             return None
@@ -150,18 +206,34 @@ class DiffImages:
             return None
         return found
 
-    def _measured(self, number: int, data: bytes, pair: tuple[Taps, Taps]) -> Compared:
+    def _measured(self, number: int, data: bytes, pair: tuple[Taps, Taps]) -> ComparedImage:
         from alignkit.compare.image_diff import diff_taps
 
         paths = self.paths[0], self.paths[number]
         diff = diff_taps(*paths, data, *pair, ssim=self.ssim)
-        return Compared(diff, planes_of(diff, paths, data, pair, self.planes))
+        return ComparedImage(diff, planes_of(diff, paths, data, pair, self.planes))
 
 
-def _distance(diff: ImageDiff) -> Distance:
-    last = diff.found["colour", "cumulative"]
-    return Distance(
-        decode=totals_of(diff.found["decode", "cumulative"]),
+def _distance(diff: ImageDiff) -> ImageDistance:
+    last = diff.sums["colour", "cumulative"]
+    return ImageDistance(
+        decode=totals_of(diff.sums["decode", "cumulative"]),
         last=totals_of(last),
         ssim=last.ssim if last else None,
+    )
+
+
+def totals_of(sums: PixelSums | None) -> PixelTotals:
+    """Reduce the sums of one comparison; ``None`` means that the shapes differ."""
+    if sums is None:
+        return PixelTotals(shape_mismatches=1)
+    return PixelTotals(
+        images=sums.images,
+        identical=sums.identical,
+        pixels=sums.pixels,
+        differing_pixels=sums.differing_pixels,
+        values=sums.values,
+        sum_abs=sums.sum_abs,
+        sum_squares=sums.sum_squares,
+        max_abs=sums.max_abs,
     )

@@ -1,7 +1,7 @@
-"""Y'CbCr beside RGB: which stages are compared in planes, and what the record says of them.
+"""Stages compared in Y'CbCr beside RGB, and their entries in the record.
 
 Decode drift is mostly chroma, and means over R, G and B mix it with luma. The planes are
-cumulative: each path's own taps. ``colour`` is taken in the reference's order of channels.
+cumulative: each path's own taps. ``colour`` is read in the reference's order of channels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess, StageName, Taps
 
 Planes: TypeAlias = "dict[StageName, PlaneSums]"
-"""Of the stages asked for; without those where no pair of images had one shape."""
+"""Sums by stage; without stages where no pair of images had equal shapes."""
 
 
 def planes_of(
@@ -28,13 +28,13 @@ def planes_of(
     taps: tuple[Taps, Taps],
     stages: Sequence[StageName],
 ) -> Planes:
-    """One image's planes; what ``diff`` found equal is not looked at again."""
+    """Compare one image's planes; stages that ``diff`` found equal are not computed again."""
     from alignkit.compare.image_diff import with_decode
     from alignkit.compare.plane_sums import plane_sums, same_planes
 
     found: Planes = {}
     for stage in stages:
-        counted = diff.found[stage, "cumulative"]
+        counted = diff.sums[stage, "cumulative"]
         if counted is None:
             continue
         if counted.identical:
@@ -48,13 +48,13 @@ def planes_of(
 
 
 def added_planes(one: Planes, other: Planes) -> Planes:
-    """The planes of two sets of images."""
+    """Add the planes of two sets of images."""
     both = {stage: one[stage] + other[stage] for stage in one.keys() & other.keys()}
     return {**one, **other, **both}
 
 
 def plane_stages(reference: str, candidate: str, planes: Planes) -> tuple[PlaneStage, ...]:
-    """As the record keeps them, stage by stage and plane by plane."""
+    """Return the record's entries, stage by stage and plane by plane."""
     from alignkit.compare.plane_sums import PLANES
 
     return tuple(

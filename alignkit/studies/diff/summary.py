@@ -1,6 +1,6 @@
-"""DiffRecord → what a terminal shows: coverage, stages of each pair, kinds of images, the worst.
+"""`DiffRecord` → text for a terminal: coverage, stages of each pair, kinds of images, the worst.
 
-At most 40 lines: with many candidates, each is told more briefly.
+At most 40 lines: with many candidates, each gets fewer details.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from alignkit.text.names import surrogate_note
 from alignkit.text.numbers import DASH, count, percent, plain, shorten
 
 LINES = 40
-PLANES = ("Y'", "Cb", "Cr")
+_PLANES = ("Y'", "Cb", "Cr")
 CHROMA, TURNED = "subsampling", "orientation"
-"""What images are told apart by, the second where turning differs; the record has more."""
+"""Dimensions shown, the second where orientation differs; the record has more."""
 HEADS = {CHROMA: "chroma", TURNED: "EXIF"}
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much is told of each candidate."""
+    """Number of lines for each candidate."""
 
     kinds: int
     worst: int
     stages: Literal["all", "differing", "none"]
-    """Which have a line: ``differing`` leaves out those that differ in neither mode."""
+    """Stages that have a line: ``differing`` leaves out those that differ in neither mode."""
     planes: bool = True
 
 
@@ -43,7 +43,7 @@ DETAILS = (
 
 
 def diff_summary(record: DiffRecord) -> str:
-    """Text without colour, in lines as wide as their content."""
+    """Return text without colour, in lines as wide as their content."""
     for detail in DETAILS:
         lines = _lines(record, detail)
         if len(lines) <= LINES:
@@ -119,11 +119,11 @@ def _stages(pair: PairDiff, *, equal_too: bool) -> list[str]:
 
 
 def _planes(pair: PairDiff) -> list[str]:
-    """A line a stage, with mean and greatest difference of each plane."""
+    """Return a line for each stage, with mean and greatest difference of each plane."""
     found: dict[str, list[PlaneStage]] = {}
     for each in pair.planes:
         found.setdefault(each.stage, []).append(each)
-    head = ("luma, chroma", *(f"{plane} {what}" for plane in PLANES for what in ("mean", "max")))
+    head = ("luma, chroma", *(f"{plane} {what}" for plane in _PLANES for what in ("mean", "max")))
     rows = [
         (stage, *(text for each in planes for text in _plane(each)))
         for stage, planes in found.items()
@@ -142,7 +142,7 @@ def _differs(stage: PixelStage) -> bool:
 
 
 def _distance(found: PixelStage | Distance) -> tuple[str, str, str]:
-    """Mean, greatest and share of differing pixels; zero only where it is exactly that."""
+    """Format mean, maximum and share of differing pixels; zero only where it is exactly zero."""
     if found.mean_abs is None or found.max_abs is None or found.share_differing is None:
         return ("other shape" if found.shape_mismatches else DASH, DASH, DASH)
     if not found.max_abs:

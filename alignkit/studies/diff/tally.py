@@ -1,4 +1,4 @@
-"""`DiffTally`: the parts that workers send, added up in constant memory."""
+"""`DiffTally`: the sums of all parts that workers send, in constant memory."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import TypeAlias
 from alignkit.compare.image_diff import DECODED
 from alignkit.compare.pixel_diff import PixelDiff, StageDiffs, joined
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.image_kinds import DIMENSIONS, Kinds
-from alignkit.studies.diff.images import Distance, ImageFacts, Part
+from alignkit.preprocess.image_kinds import DIMENSIONS, ImageKinds
+from alignkit.studies.diff.images import DiffPart, ImageDistance, ImageFacts, PixelTotals
 from alignkit.studies.diff.planes import Planes, added_planes
-from alignkit.studies.diff.totals import Totals
 
-EXAMPLES = 50
-"""Images named for one path's coverage; of a pair's, `PAIR_EXAMPLES`."""
-PAIR_EXAMPLES = 20
-RANKED = 20
+_EXAMPLES = 50
+"""Images named for one path's coverage."""
+_PAIR_EXAMPLES = 20
+"""Images named for a pair's coverage."""
+_RANKED = 20
 """Worst images kept for each candidate."""
 
 KindKey: TypeAlias = tuple[str, str]
@@ -27,7 +27,7 @@ KindKey: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True)
 class PathTally:
-    """How one path's decodes ended."""
+    """Outcomes of one path's decodes."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     examples: list[tuple[str, str, str]] = field(default_factory=list)
@@ -36,7 +36,7 @@ class PathTally:
 
 @dataclass(slots=True)
 class PairTally:
-    """One candidate against the reference."""
+    """Sums of one candidate against the reference."""
 
     diffs: tuple[PixelDiff, ...] = field(default_factory=lambda: joined(()))
     planes: Planes = field(default_factory=dict)
@@ -45,35 +45,35 @@ class PairTally:
     only_candidate: int = 0
     examples: list[str] = field(default_factory=list)
     """Ids of images that only one of the two decodes."""
-    kinds: dict[Kinds, tuple[Totals, Totals]] = field(
-        default_factory=lambda: defaultdict(lambda: (Totals(), Totals()))
+    kinds: dict[ImageKinds, tuple[PixelTotals, PixelTotals]] = field(
+        default_factory=lambda: defaultdict(lambda: (PixelTotals(), PixelTotals()))
     )
-    """At decode, and of the pixels that are normalised."""
-    ranked: list[tuple[float, int, ImageFacts, Distance]] = field(default_factory=list)
+    """Sums at decode, and at the input of ``normalise``."""
+    ranked: list[tuple[float, int, ImageFacts, ImageDistance]] = field(default_factory=list)
     """A heap: (mean difference, minus the image's place, …)."""
 
-    def totals(self) -> dict[KindKey, tuple[Totals, Totals]]:
-        """The same by dimension and kind."""
-        found: dict[KindKey, tuple[Totals, Totals]] = {}
+    def totals(self) -> dict[KindKey, tuple[PixelTotals, PixelTotals]]:
+        """Return the sums of ``kinds`` by dimension and kind."""
+        found: dict[KindKey, tuple[PixelTotals, PixelTotals]] = {}
         for kinds, (decode, last) in self.kinds.items():
             for key in zip(DIMENSIONS, kinds, strict=True):
-                before = found.get(key, (Totals(), Totals()))
+                before = found.get(key, (PixelTotals(), PixelTotals()))
                 found[key] = before[0].plus(decode), before[1].plus(last)
         return found
 
-    def worst(self) -> list[tuple[ImageFacts, Distance]]:
-        """Greatest mean difference first; of equals, in the order of the images."""
+    def worst(self) -> list[tuple[ImageFacts, ImageDistance]]:
+        """Return the worst images, greatest mean difference first; ties in the images' order."""
         return [(facts, distance) for *_, facts, distance in sorted(self.ranked, reverse=True)]
 
 
 @dataclass(slots=True)
 class DiffTally:
-    """Everything about some paths on some images."""
+    """Sums and counts of some paths on some images."""
 
     paths: tuple[Preprocess, ...]
     """Reference first."""
     images: int = 0
-    kinds: Counter[Kinds] = field(default_factory=Counter)
+    kinds: Counter[ImageKinds] = field(default_factory=Counter)
     of_path: list[PathTally] = field(init=False)
     of_pair: list[PairTally] = field(init=False)
     """In the order of the candidates."""
@@ -82,8 +82,8 @@ class DiffTally:
         self.of_path = [PathTally() for _ in self.paths]
         self.of_pair = [PairTally() for _ in self.paths[1:]]
 
-    def add(self, part: Part) -> None:
-        """Some more images; parts are added in the order of the images."""
+    def add(self, part: DiffPart) -> None:
+        """Add some more images; parts must come in the order of the images."""
         for pair, diffs, planes in zip(self.of_pair, part.diffs, part.planes, strict=True):
             pair.diffs = joined((pair.diffs, diffs))
             pair.planes = added_planes(pair.planes, planes)
@@ -92,7 +92,7 @@ class DiffTally:
             self.images += 1
 
     def census(self) -> Counter[KindKey]:
-        """How many images are of each kind, by dimension."""
+        """Count the images of each kind, by dimension."""
         counted: Counter[KindKey] = Counter()
         for kinds, images in self.kinds.items():
             for key in zip(DIMENSIONS, kinds, strict=True):
@@ -100,7 +100,7 @@ class DiffTally:
         return counted
 
     def stage_diffs(self, candidate: int) -> StageDiffs:
-        """The stages of one pair, without its images."""
+        """Return the stages of one pair, without its images."""
         reference = self.paths[0]
         return StageDiffs(
             reference.name,
@@ -114,7 +114,7 @@ class DiffTally:
         self.kinds[facts.kinds] += 1
         for path, (outcome, reason) in zip(self.of_path, facts.outcomes, strict=True):
             path.outcomes[outcome] += 1
-            if outcome != "ok" and len(path.examples) < EXAMPLES:
+            if outcome != "ok" and len(path.examples) < _EXAMPLES:
                 path.examples.append((facts.id, outcome, reason))
         decoded = [outcome in DECODED for outcome, _ in facts.outcomes]
         for number, (pair, distance) in enumerate(zip(self.of_pair, facts.distances, strict=True)):
@@ -126,18 +126,20 @@ class DiffTally:
         pair.compared += reference and candidate
         pair.only_reference += reference and not candidate
         pair.only_candidate += candidate and not reference
-        if reference != candidate and len(pair.examples) < PAIR_EXAMPLES:
+        if reference != candidate and len(pair.examples) < _PAIR_EXAMPLES:
             pair.examples.append(name)
 
 
-def _add_distance(pair: PairTally, facts: ImageFacts, distance: Distance, *, place: int) -> None:
+def _add_distance(
+    pair: PairTally, facts: ImageFacts, distance: ImageDistance, *, place: int
+) -> None:
     decode, last = pair.kinds[facts.kinds]
     pair.kinds[facts.kinds] = decode.plus(distance.decode), last.plus(distance.last)
     mean = distance.last.mean_abs
     if not mean:
         return
     entry = (mean, -place, facts, distance)
-    if len(pair.ranked) < RANKED:
+    if len(pair.ranked) < _RANKED:
         heapq.heappush(pair.ranked, entry)
     else:
         heapq.heappushpop(pair.ranked, entry)

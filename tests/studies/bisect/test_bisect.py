@@ -12,8 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from alignkit.engines.export import export_onnx
 from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.models.architectures import build_model
-from alignkit.models.checkpoint import Checkpoint
-from alignkit.models.engine_source import Calibration
+from alignkit.models.checkpoint import Calibration, Checkpoint
 from alignkit.studies.bisect import bisect
 from alignkit.studies.bisect.differences import drift_of, isolated_error
 from alignkit.studies.bisect.graph import Layer, cut, layers_of, load_graph

@@ -1,6 +1,7 @@
 """Places of the matrix: `Row`, what its models were trained with; `Column`, how they are served.
 
-A record stores the names flat, as `Placed` declares them; `Row.parse` alone reads a name back.
+A record stores the names flat, as `alignkit.record.stored.Placed` declares them; `Row.parse` alone
+reads a name back.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from decimal import Decimal
 from functools import cache
 from typing import Self
 
-from alignkit.record.stored import Stored
-
 FULL = 1.0
+_FIELDS = ("trained_with", "evaluated_with", "backend", "precision")
 _NAME = re.compile(
     r"(?P<preprocesses>.+?) \((?:mix)?(?:, )?(?:model (?P<model>.+?))?(?:, )?"
     r"(?:(?P<percent>\d+(?:\.\d+)?) %)?\)"
@@ -101,6 +101,11 @@ class Column:
         """Preprocess, backend, precision."""
         return self.preprocess, self.backend, self.precision
 
+    @property
+    def runtime(self) -> str:
+        """Backend and precision, ``torch bf16``; empty where pixels alone are compared."""
+        return f"{self.backend} {self.precision}".strip()
+
     def __str__(self) -> str:
         return "/".join(self.names)
 
@@ -124,7 +129,7 @@ class Place:
     @property
     def fields(self) -> dict[str, str]:
         """The names as `Placed` stores them."""
-        return dict(zip(Placed.model_fields, self.names, strict=True))
+        return dict(zip(_FIELDS, self.names, strict=True))
 
     @property
     def json_key(self) -> str:
@@ -133,29 +138,3 @@ class Place:
 
     def __str__(self) -> str:
         return "/".join(self.names)
-
-
-class Placed(Stored):
-    """What is stored with the place it was found at."""
-
-    trained_with: str
-    """Name of the row."""
-    evaluated_with: str
-    """Name of the preprocess."""
-    backend: str
-    precision: str
-
-    @property
-    def row(self) -> Row:
-        """What its models were trained with."""
-        return Row.parse(self.trained_with)
-
-    @property
-    def column(self) -> Column:
-        """What they were served with."""
-        return Column(self.evaluated_with, self.backend, self.precision)
-
-    @property
-    def place(self) -> Place:
-        """Both."""
-        return Place(self.row, self.column)

@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 
-from alignkit.library_logs import quiet
+from alignkit.torch_settings import quiet
 
 IMPORT = """
-from alignkit.library_logs import TOOLKIT, quiet
-with quiet(TOOLKIT):
+from alignkit.torch_settings import TORCH_EXTENSIONS, quiet
+with quiet(TORCH_EXTENSIONS):
     import torch.utils.cpp_extension
 """
 
@@ -26,8 +26,8 @@ def test_errors_pass_and_the_level_is_put_back(caplog):
 
 def test_a_cuda_toolkit_on_a_machine_without_a_gpu_is_not_announced(tmp_path):
     environment = {**os.environ, "CUDA_HOME": str(tmp_path), "CUDA_VISIBLE_DEVICES": ""}
-    told = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", IMPORT], env=environment, check=True,
         capture_output=True,
     )  # fmt: skip
-    assert told.stderr == b""
+    assert ended.stderr == b""

@@ -4,7 +4,8 @@ from itertools import product
 
 import pytest
 
-from alignkit.record.place import Column, Place, Placed, Row
+from alignkit.place import Column, Place, Row
+from alignkit.record.stored import Placed
 
 ODD = ("a+b", "(a", "a)", "a (b)", "5 %", "a (x %)", "mix", "model m", "torch/fp32", "a|b", "é, ü")
 FRACTIONS = (1.0, 0.5, 0.05, 0.07, 0.125, 1 / 3, 0.9999999, 1e-7)
