@@ -12,7 +12,7 @@ from alignkit.place import FULL
 from alignkit.plan import Plan, preparations
 from alignkit.plan.attribution import PlannedAttribution, planned_attributions
 from alignkit.plan.work import Evaluation, PixelComparison
-from alignkit.workspace import Finished, Kind, PlannedWork, Workspace
+from alignkit.workspace import Finished, PlannedWork, WorkKind, Workspace
 
 WorkState = Literal["cached", "to run", "impossible"]
 
@@ -70,7 +70,7 @@ def planned_work(plan: Plan) -> dict[str, Sequence[PlannedWork]]:
 
 def forecast(plan: Plan, workspace: Workspace) -> Forecast:
     """Look up all work of a plan from `keyed_plan`; makes nothing and reads no image."""
-    kinds: tuple[Kind, ...] = ("prepared", "trainings", "cells", "comparisons")
+    kinds: tuple[WorkKind, ...] = ("prepared", "trainings", "cells", "comparisons")
     finished = {kind: workspace.finished(kind) for kind in kinds}
     found = {
         name: _outlooks(works, finished[works[0].kind] if works else [])
