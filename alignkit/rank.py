@@ -1,11 +1,12 @@
-"""`Rank`: this process among those that ``torchrun`` started together.
+"""`Rank`: this process in the group that ``torchrun`` started.
 
-Rank 0 leads: it alone plans, prepares, writes, judges and prints, as a single process would. Where
-work is shared, a training or the prediction of a cell, it calls the others (`Rank.lead`), which
-wait for nothing else (`Rank.follow`). Alone, every method does the work here and imports nothing.
+Rank 0 alone plans, prepares, writes, judges and prints, as a single process would. To share a
+training or the prediction of a cell it calls the followers (`Rank.call_followers`), which do
+nothing but wait for such calls (`Rank.serve_calls`). Without a group, every method works in this
+process and imports nothing.
 
-DDP, not ``DataParallel``: that is one process whose threads share Python's lock, copies the weights
-to every GPU at every step, gathers on the first, and leaves the model's buffers to chance.
+Training uses DDP. ``DataParallel`` is one process whose threads share Python's lock; it copies the
+weights to every GPU at every step, gathers on the first and leaves the model's buffers undefined.
 """
 
 from __future__ import annotations
@@ -24,31 +25,34 @@ from alignkit.errors import AlignkitError, ConfigError, RankError
 if TYPE_CHECKING:
     import torch
 
-T = TypeVar("T")
-PATIENCE = timedelta(days=7)
-"""How long a rank waits: rank 0 may prepare images for hours. One that ended is noticed at once."""
+_T = TypeVar("_T")
+_TIMEOUT = timedelta(days=7)
+"""How long a rank waits for another: rank 0 may prepare images for hours.
 
-KEPT = "whole epochs and finished work are kept, and the same command continues"
+A rank that ended closes its connections, so the others notice at once and not after this time.
+"""
+
+_KEPT = "whole epochs and finished work are kept, and the same command continues"
 
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One process of a group; by default the only one."""
+    """One process of a group; by default the only process."""
 
     number: int = 0
     world: int = 1
-    """Processes in the group."""
+    """Number of processes in the group."""
     local: int = 0
-    """Number on this machine, which is the number of its GPU."""
+    """This process's number on its machine, and so the number of its GPU."""
 
     @property
     def share(self) -> slice:
-        """The part of a sequence that is for this rank: every ``world``-th."""
+        """Part of a sequence that this rank works on: every ``world``-th element."""
         return slice(self.number, None, self.world)
 
     @contextmanager
     def joined(self) -> Iterator[None]:
-        """Be a member of the group while the block runs; CPU tensors by gloo, CUDA's by nccl.
+        """Join the group while the block runs; CPU tensors travel by gloo, CUDA tensors by nccl.
 
         Raises `RankError` inside the block once another rank has ended.
         """
@@ -59,7 +63,8 @@ class Rank:
         from torch import distributed
 
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        distributed.init_process_group(backend, timeout=PATIENCE)
+        distributed.init_process_group(backend, timeout=_TIMEOUT)
+        # torchrun sends SIGTERM to the other ranks once one has ended
         before = signal.signal(signal.SIGTERM, self._stopped)
         try:
             yield
@@ -67,24 +72,24 @@ class Rank:
             signal.signal(signal.SIGTERM, before)
             distributed.destroy_process_group()
 
-    def lead(self, work: Callable[..., None], **arguments: Any) -> None:
-        """Have every other rank call ``work(rank, **arguments)``; rank 0 does its part itself."""
+    def call_followers(self, work: Callable[..., None], **arguments: Any) -> None:
+        """Make every other rank call ``work(rank, **arguments)``; rank 0 does its own part."""
         if self.world > 1:
             self.broadcast((work, arguments))
 
-    def dismiss(self) -> None:
-        """Tell the others that there is nothing left to do."""
+    def stop_followers(self) -> None:
+        """End `serve_calls` on every other rank."""
         if self.world > 1:
             self.broadcast(None)
 
-    def follow(self) -> None:
-        """Do what rank 0 calls for until it dismisses.
+    def serve_calls(self) -> None:
+        """Run the calls of rank 0 until it stops its followers.
 
-        An error that all ranks share is rank 0's to record. Any other is raised: rank 0 knows
-        nothing of it, and the ranks are out of step.
+        Rank 0 records an error that all ranks share. Any other error is raised here, because rank 0
+        does not know of it and the ranks are out of step.
         """
-        while (called := self.broadcast(None)) is not None:
-            work, arguments = called
+        while (call := self.broadcast(None)) is not None:
+            work, arguments = call
             try:
                 work(self, **arguments)
             except AlignkitError as error:
@@ -92,47 +97,47 @@ class Rank:
                     raise
 
     def broadcast(self, value: Any) -> Any:
-        """Rank 0's value, on every rank; must be picklable."""
+        """Return rank 0's value, which must be picklable, on every rank."""
         if self.world == 1:
             return value
         from torch import distributed
 
         holder = [value]
-        with self.in_step():
+        with self.raise_rank_errors():
             distributed.broadcast_object_list(holder, src=0)
         return holder[0]
 
-    def gather(self, value: T) -> list[T]:
-        """Every rank's value, by number, on every rank."""
+    def gather(self, value: _T) -> list[_T]:
+        """Return every rank's value, in order of their numbers, on every rank."""
         if self.world == 1:
             return [value]
         from torch import distributed
 
         values: list[Any] = [None] * self.world
-        with self.in_step():
+        with self.raise_rank_errors():
             distributed.all_gather_object(values, value)
         return values
 
-    def total(self, values: torch.Tensor) -> torch.Tensor:
-        """The sum over the ranks, in place."""
+    def all_reduce(self, values: torch.Tensor) -> torch.Tensor:
+        """Add the values of all ranks in place, and return them."""
         if self.world > 1:
             from torch import distributed
 
-            with self.in_step():
+            with self.raise_rank_errors():
                 distributed.all_reduce(values)
         return values
 
-    def spread(self, tensors: Iterable[torch.Tensor]) -> None:
+    def broadcast_tensors(self, tensors: Iterable[torch.Tensor]) -> None:
         """Overwrite every rank's tensors with those of rank 0."""
         if self.world > 1:
             from torch import distributed
 
-            with self.in_step():
-                for each in tensors:
-                    distributed.broadcast(each, src=0)
+            with self.raise_rank_errors():
+                for tensor in tensors:
+                    distributed.broadcast(tensor, src=0)
 
-    def together(self, work: Callable[[], T]) -> T:
-        """Do ``work`` on every rank; an `AlignkitError` of one is raised on all."""
+    def run_on_all(self, work: Callable[[], _T]) -> _T:
+        """Run ``work`` on every rank; raise an `AlignkitError` of one rank on all of them."""
         if self.world == 1:
             return work()
         value, error = None, None
@@ -143,13 +148,17 @@ class Rank:
         errors = self.gather(error and str(error))
         if error:
             raise shared(error)
-        if first := next(((n, each) for n, each in enumerate(errors) if each is not None), None):
-            raise shared(ConfigError(f"rank {first[0]} of {self.world}: {first[1]}"))
+        for number, message in enumerate(errors):
+            if message is not None:
+                raise shared(ConfigError(f"rank {number} of {self.world}: {message}"))
         return value  # type: ignore[return-value]
 
     @contextmanager
-    def in_step(self) -> Iterator[None]:
-        """Anything else that is raised in the block has left the ranks out of step: `RankError`."""
+    def raise_rank_errors(self) -> Iterator[None]:
+        """Turn any exception of the block but `AlignkitError` into `RankError`.
+
+        Such an exception leaves the ranks out of step. Without a group it is raised unchanged.
+        """
         try:
             yield
         except AlignkitError:
@@ -160,12 +169,12 @@ class Rank:
             reason = str(error).partition("\n")[0]
             raise RankError(
                 f"rank {self.number} of {self.world} cannot go on, as another rank ended or this "
-                f"one failed ({type(error).__name__}: {reason}); {KEPT}"
+                f"one failed ({type(error).__name__}: {reason}); {_KEPT}"
             ) from error
 
     def _stopped(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal handler's
         raise RankError(
-            f"rank {self.number} of {self.world} was told to stop, as another rank ended; {KEPT}"
+            f"rank {self.number} of {self.world} received SIGTERM, as another rank ended; {_KEPT}"
         )
 
 
@@ -173,13 +182,13 @@ ALONE = Rank()
 
 
 def shared(error: AlignkitError) -> AlignkitError:
-    """Mark an error that every rank of the group raises at the same place."""
+    """Mark an error as raised by every rank of the group at the same place, and return it."""
     error.shared = True
     return error
 
 
 def this_rank() -> Rank:
-    """What ``torchrun`` says this process is; `ALONE` without it."""
+    """Read this process's rank from the environment that ``torchrun`` sets; `ALONE` without it."""
     return Rank(*(int(os.environ.get(name, default)) for name, default in _VARIABLES))
 
 

@@ -178,14 +178,14 @@ def test_an_advised_path_is_trained_by_as_many_ranks_as_the_path_it_is_matched_w
 
 def test_what_one_rank_cannot_explain_ends_the_group():
     with pytest.raises(RankError, match=r"rank 1 of 2 cannot go on.*the same command continues"), \
-            Rank(1, 2, 1).in_step():  # fmt: skip
+            Rank(1, 2, 1).raise_rank_errors():  # fmt: skip
         raise RuntimeError("Connection closed by peer")
-    with pytest.raises(RuntimeError, match="closed"), ALONE.in_step():
+    with pytest.raises(RuntimeError, match="closed"), ALONE.raise_rank_errors():
         raise RuntimeError("closed")
 
 
 class Follower(Rank):
-    """The second of two ranks; rank 0 calls for one piece of work, then dismisses."""
+    """The second of two ranks; rank 0 calls it for one piece of work, then stops it."""
 
     def __init__(self, work) -> None:
         super().__init__(1, 2, 1)
@@ -203,9 +203,9 @@ def test_what_fails_on_a_follower_alone_is_raised_and_what_all_share_is_left_to_
         raise DataError("only here")
 
     with pytest.raises(DataError, match="only here"):
-        Follower(fail).follow()
-    together = Follower(lambda rank: rank.together(fail))
-    together.follow()
+        Follower(fail).serve_calls()
+    together = Follower(lambda rank: rank.run_on_all(fail))
+    together.serve_calls()
     assert together.called == []
 
 

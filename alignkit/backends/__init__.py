@@ -1,19 +1,20 @@
-"""Backends: a trained model in a runtime → `Logits`.
+"""Backends: run a trained model in a runtime and return `Logits`.
 
-The contract every backend keeps, and the conformance tests check:
+Every backend keeps this contract, which the conformance tests check:
 
 - ``impossible(precision)`` says, without loading anything heavy, why a precision cannot run on
-  this machine; empty if it can. The plan shows it as Skipped;
-- ``open`` gives a `Session` that runs in exactly that precision or raises; it never falls back to
-  another precision, provider or device;
-- a session receives the same ``float32`` `Batch` as every other backend's and returns ``float32``
-  `Logits`, whatever it computes in;
-- a backend that preprocesses by itself (an endpoint, an engine with a decoder in front) names its
-  ``own_path`` instead, and its session receives `EncodedFiles`;
-- what generates kernels for a model is part of its cells' keys: such a backend is a `Compiler`;
-- a backend that converts or compiles a model first is a `Builder`. For int8 it is handed training
-  images of the path the model was trained with, never evaluation images;
-- ``effective`` says what really ran: provider, precision, TF32, inserted casts, calibration.
+  this machine; empty if it can. The plan shows the reason as Skipped;
+- ``open`` returns a `Session` that runs in exactly that precision, or raises; it never falls back
+  to another precision, provider or device;
+- a session receives the same ``float32`` `Batch` as those of the other backends and returns
+  ``float32`` `Logits`, whatever type it computes in;
+- a backend that does its own preprocessing (an endpoint, an engine with a decoder in front) names
+  it as ``own_path``, and its session receives `EncodedFiles`;
+- a backend that generates kernels for a model is a `Compiler`: the compiler is part of the keys of
+  its cells;
+- a backend that converts or compiles a model first is a `Builder`. For int8 it receives training
+  images, preprocessed as the model was trained, and never evaluation images;
+- ``effective`` reports what ran: provider, precision, TF32, inserted casts, calibration.
 """
 
 from __future__ import annotations
@@ -32,28 +33,28 @@ if TYPE_CHECKING:
     from alignkit.preprocess import Normalise
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "int8", "served"]
-"""``served``: what an endpoint computes in, which nobody can choose or verify from outside."""
+"""``served``: the precision of an endpoint, which a client can neither choose nor verify."""
 Choice = Literal["balanced", "random", "first"]
 Device = Literal["cpu", "cuda"]
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationSet:
-    """Which training images an int8 engine takes its scales from."""
+    """Choice of the training images that give an int8 engine its scales."""
 
     images: int
-    """How many; all, if there are fewer."""
+    """Number of images; all, if there are fewer."""
     choice: Choice = "balanced"
-    """As many of every class, drawn from all, or the first ones."""
+    """Equally many of every class, a draw from all, or the first ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedFiles:
-    """Images for a session that decodes and preprocesses by itself."""
+    """Images for a session that decodes and preprocesses them itself."""
 
     files: Sequence[bytes]
     normalise: Normalise
-    """The one the model was trained with, for a session that does not know it."""
+    """Normalisation that the model was trained with, for a session that does not know it."""
 
     def __len__(self) -> int:
         return len(self.files)
@@ -71,9 +72,9 @@ class Session(Protocol):
         ...
 
     def effective(self) -> dict[str, str]:
-        """What really ran, e.g. ``{"provider": "CPUExecutionProvider", "precision": "fp16"}``.
+        """Return what ran, e.g. ``{"provider": "CPUExecutionProvider", "precision": "fp16"}``.
 
-        ``warning``: why its logits hold on this machine alone; absent if nothing says so.
+        The key ``warning``, if present, says why the logits hold on this machine only.
         """
         ...
 
@@ -83,14 +84,14 @@ class Session(Protocol):
 
 
 class Backend(Protocol):
-    """A frozen dataclass; its fields are its options."""
+    """A runtime with its options: a frozen dataclass whose fields are the options."""
 
     needs_onnx: ClassVar[bool]
-    """Whether ``open`` wants the exported ONNX file besides the checkpoint."""
+    """Whether ``open`` needs the exported ONNX file besides the checkpoint."""
     precisions: ClassVar[tuple[Precision, ...]]
-    """Those it has where the machine does; the first is meant where none is named."""
+    """Precisions it supports on a suitable machine; the first is the default."""
     live: ClassVar[bool]
-    """Whether it may answer otherwise tomorrow: its cells are measured in every run anew."""
+    """Whether its answers may change between runs: its cells are then measured in every run."""
 
     @property
     def own_path(self) -> str:
@@ -103,18 +104,18 @@ class Backend(Protocol):
         ...
 
     def impossible(self, precision: Precision) -> str:
-        """Why the precision cannot run here; empty if it can."""
+        """Return why the precision cannot run here; empty if it can."""
         ...
 
     def open(self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision) -> Session:
-        """Load the model. Raises if the precision cannot be had exactly.
+        """Load the model; raise if exactly this precision is not available.
 
-        ``onnx`` is the exported file; where a `Builder` built an engine, the folder it filled.
+        ``onnx`` is the exported file, or the folder that a `Builder` filled with an engine.
         """
         ...
 
     def version(self) -> str:
-        """The runtime and its version, as it really runs."""
+        """Name the runtime and the version that runs."""
         ...
 
 
@@ -122,31 +123,30 @@ class Backend(Protocol):
 class Builder(Protocol):
     """A backend that converts or compiles a model before it opens it.
 
-    `alignkit.engines.build.build_engine` keeps what it builds under a content hash, and asks again
-    with
-    nothing kept where the experiment says ``builds: k``. Such a backend has ``needs_onnx = True``.
+    `alignkit.engines.build.build_engine` stores its engines under a content hash, and builds again
+    in an empty workspace where the experiment says ``builds: k``. It has ``needs_onnx = True``.
     """
 
     def build_parts(self, precision: Precision) -> dict[str, Any] | None:
-        """What an engine depends on besides model, shapes, precision and the backend's options.
+        """Return what an engine depends on besides model, shapes, precision and options.
 
         Plain JSON: the version of the library that builds, and the device with its driver where the
-        engine is tied to one. ``None`` where this precision builds nothing: ``open`` is then given
-        the ONNX file itself.
+        engine is tied to one. ``None`` if this precision builds nothing: ``open`` then receives the
+        ONNX file itself.
         """
         ...
 
     def calibration(self, precision: Precision) -> CalibrationSet | None:
-        """Which images `build` finds in ``source.calibration``; ``None`` if it needs none.
+        """Say which images `build` needs in ``source.calibration``; ``None`` if it needs none.
 
         They are part of the engine's hash and of the cell's key.
         """
         ...
 
     def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:
-        """Fill the empty ``folder`` with the engine; raises `BackendError` if it cannot be built.
+        """Write the engine to the empty ``folder``; raise `BackendError` if it cannot be built.
 
-        Nothing may be read from an earlier build, so that two builds are independent.
+        It may read nothing of an earlier build, so that two builds are independent.
         """
         ...
 
@@ -156,18 +156,18 @@ class Compiler(Protocol):
     """A backend whose kernels are generated when it opens a model."""
 
     def compiler(self) -> str:
-        """What generates them, with its version; empty where these options generate none."""
+        """Name the compiler with its version; empty if these options generate no kernels."""
         ...
 
 
 @runtime_checkable
-class Endpoint(Protocol):
-    """A backend whose model lies elsewhere already: it is asked about that model's row alone."""
+class RemoteBackend(Protocol):
+    """A backend whose endpoint already holds a model; only that model's row has cells on it."""
 
     unnamed: ClassVar[frozenset[str]]
-    """Options that its column need not name: where it is, and how patiently it is asked."""
+    """Options that the column's name leaves out: the address, time-outs and retries."""
     serves: str
-    """The row, or the name of the given model; empty where there is one only."""
+    """The row, or the name of the user's model; empty if there is only one."""
 
 
 BACKENDS = {

@@ -1,21 +1,30 @@
-"""ONNX graphs that several runtimes are handed, besides the exported one."""
+"""ONNX graphs for several runtimes, and a runtime's reason for refusing one."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from alignkit.backends import Precision
 
+_SOURCE_PLACES = re.compile(
+    r"\[ONNXRuntimeError\] : \d+ : \w+ : "
+    r"|Load model from \S+ failed:"
+    r"|/\S+\.(?:cc|h):\d+ .*?\) (?=[A-Z])"  # ONNX Runtime's file, line and C++ signature
+    r"|(?:Exception from|Check '[^']*' failed at) \S+:\d+:"  # OpenVINO's
+)
+"""Parts of a message that name the library's own source or one of its temporary files."""
+
 
 def graph_of(onnx: Path, precision: Precision) -> bytes:
-    """The graph that a runtime is handed whose types are those it computes in."""
+    """Return the graph for a runtime that computes in the types of the graph."""
     return half_precision(onnx) if precision == "fp16" else onnx.read_bytes()
 
 
 def half_precision(onnx: Path) -> bytes:
-    """The graph with float16 weights and edges, and float32 inputs and outputs."""
+    """Convert weights and edges to float16, and keep inputs and outputs in float32."""
     from onnx import load
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
@@ -24,7 +33,7 @@ def half_precision(onnx: Path) -> bytes:
 
 
 def byte_products() -> bytes:
-    """A graph that multiplies ``bytes``, uint8 (4, 64), by int8 weights that are all 127."""
+    """Make a graph that multiplies ``bytes``, uint8 (4, 64), by int8 weights that are all 127."""
     import numpy as np
     from onnx import TensorProto, helper, numpy_helper
 
@@ -39,11 +48,10 @@ def byte_products() -> bytes:
 
 
 def products() -> bytes:
-    """A graph that multiplies a matrix and convolves an image with the identity, in float32.
+    """Make a graph that multiplies a matrix and convolves an image with the identity, in float32.
 
-    ``matrix`` is (1024, 64), ``image`` (1, 64, 32, 32): what
-    `alignkit.torch_settings.named_arithmetic`
-    is asked with, of a runtime.
+    ``matrix`` is (1024, 64), ``image`` (1, 64, 32, 32). Its outputs tell
+    `alignkit.torch_settings.named_arithmetic` which arithmetic a runtime uses.
     """
     import numpy as np
     from onnx import TensorProto, helper, numpy_helper
@@ -72,3 +80,12 @@ def _serialised(graph: Any) -> bytes:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     serialised: bytes = model.SerializeToString()
     return serialised
+
+
+def refusal(error: Exception) -> str:
+    """Return a runtime's reason for refusing a graph, without places in its source, in one line.
+
+    >>> refusal(RuntimeError("[ONNXRuntimeError] : 1 : FAIL : Warp is not a registered op"))
+    'Warp is not a registered op'
+    """
+    return " ".join(_SOURCE_PLACES.sub("", " ".join(str(error).split())).split())

@@ -4,9 +4,10 @@ The first scheme of torchpipe's documentation: ``DecodeTensor``, ``ResizeTensor`
 ``TensorrtTensor``, which normalises inside the engine. (The second, its preprocessing before a
 model in torch, is the preset ``torchpipe-gpu`` with any backend that receives batches.)
 
-torchpipe 0.2.25 builds its engine with TensorRT 10. It tells nothing of what the engine computes
-in, whose fp32 is TF32 by default, so the precision is called ``served`` and ``engine`` is only what
-was asked for. The engine is built each time: its own cache loads any file of the name it is given.
+torchpipe 0.2.25 builds its engine with TensorRT 10. It does not report the types that the engine
+computes in, and TensorRT's fp32 is TF32 by default, so the precision is called ``served`` and
+``engine`` is only a request. The engine is built each time, because torchpipe's own cache loads any
+file of the given name.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ class TorchpipeBackend:
     on_cpu: ClassVar[bool] = False
     own_path: ClassVar[str] = "torchpipe-gpu"
     engine: Literal["fp16", "fp32"] = "fp16"
-    """What torchpipe is asked to build; nothing verifies what it did."""
+    """Precision that torchpipe is asked to build; nothing verifies the result."""
 
     def impossible(self, precision: Precision) -> str:
-        """Why the precision cannot be had here; empty if it can be tried."""
+        """Return why the precision cannot run here; empty if it can be tried."""
         if precision not in self.precisions:
             return f"{precision} cannot be verified in torchpipe's engine; set 'engine' instead"
         return missing_device("cuda")
 
     def open(self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision) -> PipeSession:
-        """A session whose pipe is built when the first images tell how to normalise."""
+        """Return a session that builds its pipe once the first images bring the normalisation."""
         if reason := BACKENDS["torchpipe"].missing() or self.impossible(precision):
             raise MissingDependency(f"torchpipe {precision}: {reason}")
         if onnx is None:
@@ -56,7 +57,7 @@ class TorchpipeBackend:
         return PipeSession(onnx, (checkpoint.height, checkpoint.width), self.engine)
 
     def version(self) -> str:
-        """``torchpipe 0.2.25, omniback 0.2.24, CUDA 13.0``."""
+        """Name the versions, as in ``torchpipe 0.2.25, omniback 0.2.24, CUDA 13.0``."""
         from alignkit.decoders.torchpipe_cuda import TorchpipeCudaDecoder
 
         return TorchpipeCudaDecoder().version()
@@ -65,14 +66,14 @@ class TorchpipeBackend:
 def pipe_options(
     onnx: Path, size: tuple[int, int], engine: str, normalise: Normalise
 ) -> dict[str, dict[str, str]]:
-    """The nodes of the pipe, one image at a time.
+    """Return the nodes of a pipe that takes one image at a time.
 
-    Names are new each time: torchpipe keeps those it has seen for the life of the process. Raises
-    `BackendError` for means or deviations that torchpipe does not merge: on its scale of 0 to 255
-    each must be above 1.
+    Every call makes new names, because torchpipe remembers names for the life of the process.
+    Raises `BackendError` for means or deviations that torchpipe does not merge into the engine: on
+    its scale of 0 to 255 each must be above 1.
     """
-    mean = [255 * each for each in normalise.mean]
-    std = [255 * each for each in normalise.std]
+    mean = [255 * value for value in normalise.mean]
+    std = [255 * value for value in normalise.std]
     if min(*mean, *std) <= 1:
         raise BackendError(
             "torchpipe merges only means and deviations above 1 of 255 into an engine, not "
@@ -109,7 +110,7 @@ class PipeSession:
     normalise: Normalise | None = None
 
     def predict(self, images: EncodedFiles) -> Logits:
-        """Encoded JPEG files → (images, classes) float32, one at a time.
+        """Return (images, classes) float32 for encoded JPEG files, one file at a time.
 
         Raises `BackendError` if the pipe cannot be built or gives no result for a file.
         """
@@ -117,10 +118,10 @@ class PipeSession:
 
         if self.normalise != images.normalise:
             self._build(images.normalise)
-        return np.concatenate([self._ask(each) for each in images.files])
+        return np.concatenate([self._ask(file) for file in images.files])
 
     def effective(self) -> dict[str, str]:
-        """What was asked for; nothing of it is verified."""
+        """Return the requested precision; nothing of it is verified."""
         return {"precision": "served", "engine asked for": self.engine, "adapter": UNPROVEN}
 
     def close(self) -> None:

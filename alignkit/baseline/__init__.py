@@ -1,10 +1,10 @@
-"""`Baseline`: what paths gave when last approved, one text line an image and stage.
+"""`Baseline`: the approved results of every path, one text line for each image and stage.
 
 ::
 
     alignkit.baseline/<experiment>/
-        <environment>.jsonl     a head, then one line an image, path and stage; no pixels
-        approvals/<time>-….json who approved what, why, old → new
+        <environment>.jsonl     a head, then one line for each image, path and stage; no pixels
+        approvals/<time>-….json who approved which lines, why, old → new
         golden/<sha256>.npz     optional tensors, content-addressed
 
 The file of an environment is found by its fingerprint: operating system, processor architecture,
@@ -34,59 +34,59 @@ from alignkit.workspace import write_atomically
 
 FOLDER = "alignkit.baseline"
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Triple = tuple[float, float, float]
+ChannelMeans = tuple[float, float, float]
 LineKey: TypeAlias = tuple[str, str, str]
 """(path, image, stage)."""
-Begins: TypeAlias = Mapping[str, StageName | None]
+FirstChanged: TypeAlias = Mapping[str, StageName | None]
 """Path → the first stage that can have changed since it was approved; ``None`` if none can."""
 
 
 class StageLine(Stored):
-    """What one stage of a path made of one image."""
+    """The array that one stage of a path made of one image, as hash and statistics."""
 
     path: str
     image: str
     stage: StageName
     sha256: Sha256 | None
-    """Over dtype, shape and values; ``None`` for an image that was not decoded."""
+    """Hash of dtype, shape and values; ``None`` for an image that was not decoded."""
     outcome: Literal["ok", "corrupt", "failed", "unsupported"] = "ok"
     reason: str = ""
-    """Why it was not decoded, in the library's words."""
+    """Why the image was not decoded, in the library's words."""
     source: str = ""
-    """Of a ``decode`` line: SHA-256 of the encoded file, the first 16 digits."""
+    """The first 16 digits of the encoded file's SHA-256, in a ``decode`` line."""
     dtype: str = ""
     shape: tuple[int, ...] = ()
-    mean: Triple | None = None
-    """Per channel."""
+    mean: ChannelMeans | None = None
+    """Mean of each channel."""
     std: float | None = None
     least: float | None = None
     greatest: float | None = None
     rejected: bool = False
-    """Of a pending line: decided against. It is asked no more and keeps its path unsettled."""
+    """Whether a reviewer rejected this pending line: no review asks again, its path stays open."""
 
     @property
     def key(self) -> LineKey:
-        """What the line is found by."""
+        """Key of the line in a baseline."""
         return self.path, self.image, self.stage
 
 
 class MetricLine(Placed):
-    """A metric of one entry of a matrix."""
+    """The metrics of one entry of a matrix."""
 
     metrics: dict[str, float | None]
     predictions: dict[str, str] = {}  # noqa: RUF012 - pydantic copies defaults
-    """Seed → predicted class of every image; see `alignkit.baseline.answers`."""
+    """Seed → predicted class of every image; see `alignkit.baseline.from_run`."""
 
 
-class Head(Stored):
-    """The first line of the file."""
+class BaselineHead(Stored):
+    """The first line of a baseline file."""
 
     format: Literal[1] = 1
     # 1: 2026-11, first format.
     alignkit: str
     name: str
     environment: dict[str, str]
-    """What the fingerprint is made of."""
+    """The facts that the fingerprint covers."""
     versions: dict[str, dict[str, str]]
     """Path → stage → library that ran."""
     paths: dict[str, dict[str, Any]]
@@ -96,30 +96,30 @@ class Head(Stored):
     code: str = ""
     """Hash of the modules of alignkit that decide the pixels."""
     lines: Count
-    """Lines that follow, so that a cut file is known."""
+    """Number of the lines that follow, which shows a truncated file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A baseline file as it was read, or as it is to be written."""
+    """The content of a baseline file."""
 
-    head: Head
+    head: BaselineHead
     lines: dict[LineKey, StageLine] = field(default_factory=dict)
     metrics: dict[Place, MetricLine] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
-        """Lines after the head."""
+        """Number of lines after the head."""
         return len(self.lines) + len(self.metrics)
 
     @property
     def fingerprint(self) -> str:
-        """Of the environment."""
+        """Fingerprint of the environment."""
         return environment_fingerprint(self.head.environment)
 
 
 def baseline_environment(paths: Iterable[Preprocess]) -> dict[str, str]:
-    """What decides which baseline file is compared with."""
+    """Return the facts of this machine that choose the baseline file."""
     from alignkit.decoders import DECODERS
     from alignkit.machine import gpu_name
     from alignkit.plugins import name_of
@@ -138,18 +138,18 @@ def baseline_environment(paths: Iterable[Preprocess]) -> dict[str, str]:
 
 
 def environment_fingerprint(environment: dict[str, str]) -> str:
-    """``linux-x86_64-<12 hex>``: readable, and different for every environment."""
+    """Return ``linux-x86_64-<12 hex>``: readable, and different for every environment."""
     digest = hashlib.sha256(json.dumps(environment, sort_keys=True).encode()).hexdigest()
     return f"{environment['system']}-{environment['machine']}-{digest[:12]}".lower()
 
 
 def baseline_file(folder: Path, environment: dict[str, str]) -> Path:
-    """Where the baseline of an environment lies below an experiment's baseline folder."""
+    """Return the file of an environment in an experiment's baseline folder."""
     return folder / f"{environment_fingerprint(environment)}.jsonl"
 
 
 def named_baseline(folder: Path, fingerprint: str) -> Baseline:
-    """The baseline of that fingerprint; raises `BaselineError` that names those there are."""
+    """Read the baseline of a fingerprint; raise `BaselineError` that names the existing ones."""
     path = folder / f"{fingerprint}.jsonl"
     if path.exists():
         return read_baseline(path)
@@ -158,7 +158,7 @@ def named_baseline(folder: Path, fingerprint: str) -> Baseline:
 
 
 def find_baseline(folder: Path, environment: dict[str, str]) -> Baseline:
-    """The baseline of this environment.
+    """Read the baseline of this environment.
 
     Raises `BaselineError` that names the nearest one and the fields in which it differs.
     """
@@ -184,18 +184,18 @@ def find_baseline(folder: Path, environment: dict[str, str]) -> Baseline:
 
 
 def differing(a: dict[str, str], b: dict[str, str]) -> list[str]:
-    """The fields in which two environments differ."""
+    """List the fields in which two environments differ."""
     return [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
 
 
-def read_head(path: Path) -> Head:
-    """The first line alone; raises `BaselineError` if it is damaged or newer."""
+def read_head(path: Path) -> BaselineHead:
+    """Read only the first line; raise `BaselineError` if it is damaged or newer."""
     with path.open(encoding="utf-8", errors="replace") as file:
         return _head(path, file.readline())
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Read a file; raises `BaselineError` if it is missing, damaged, cut short or newer."""
+    """Read a file; raise `BaselineError` if it is missing, damaged, truncated or newer."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -204,7 +204,7 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def parse_baseline(content: str, path: Path) -> Baseline:
-    """A file's text; ``path`` is what errors name."""
+    """Parse a file's text; errors name ``path``."""
     first, *rest = content.splitlines() or [""]
     head = _head(path, first)
     if len(rest) != head.lines:
@@ -228,22 +228,22 @@ def parse_baseline(content: str, path: Path) -> Baseline:
     return baseline
 
 
-def _head(path: Path, text: str) -> Head:
+def _head(path: Path, text: str) -> BaselineHead:
     try:
         stored = json.loads(text)
         found = stored["format"]
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(path, "its first line is no head") from error
-    refuse_newer(path, found, Head, BaselineError)
+    refuse_newer(path, found, BaselineHead, BaselineError)
     try:
-        return Head.model_validate(stored)
+        return BaselineHead.model_validate(stored)
     except ValidationError as error:
         wrong = error.errors()[0]
         raise _damaged(path, f"its head: {wrong['loc']}: {wrong['msg']}") from error
 
 
-def _damaged(path: Path, what: str) -> BaselineError:
-    return BaselineError(f"{path} is damaged ({what}); restore it from version control")
+def _damaged(path: Path, reason: str) -> BaselineError:
+    return BaselineError(f"{path} is damaged ({reason}); restore it from version control")
 
 
 def write_baseline(folder: Path, baseline: Baseline) -> Path:
@@ -254,7 +254,7 @@ def write_baseline(folder: Path, baseline: Baseline) -> Path:
 
 
 def baseline_text(baseline: Baseline) -> str:
-    """The file's text."""
+    """Return the file's text, in a fixed order."""
     rows: list[Stored] = [baseline.lines[key] for key in sorted(baseline.lines)]
     rows += [baseline.metrics[key] for key in sorted(baseline.metrics)]
     head = baseline.head.model_copy(update={"lines": len(rows)})

@@ -1,7 +1,7 @@
-"""`Approval`: who let which lines of a baseline change, in which commit, and why.
+"""`Approval`: who approved which changes of a baseline, in which commit, and why.
 
-One file an approval, so that two branches never conflict. A line is replaced only if it is still
-what the reviewer saw, and none is ever removed.
+Every approval is a file of its own, so that two branches never conflict. A line is replaced only if
+it is still the line that the reviewer saw, and no line is ever removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from alignkit.baseline import (
     Baseline,
-    Head,
+    BaselineHead,
     LineKey,
     MetricLine,
     StageLine,
@@ -38,13 +38,13 @@ from alignkit.workspace import content_key, explained, write_atomically
 
 @dataclass(frozen=True, slots=True)
 class LineChange:
-    """One line, as it was and as it is now."""
+    """One line before and after."""
 
     path: str
     image: str
     stage: str
     old: StageLine | None
-    """``None`` where there was none."""
+    """``None`` if the line is new."""
     new: StageLine
 
     @property
@@ -79,14 +79,14 @@ class ApprovedLine(Stored):
 
 
 class Approval(Stored):
-    """One act of approving."""
+    """One approval, as it is stored."""
 
     format: Literal[1] = 1
     when: str
     """UTC, ISO 8601."""
     who: str
     commit: str
-    """Of the working tree it was approved in, ``-dirty`` if changed; empty outside git."""
+    """Commit of the working tree, with ``-dirty`` if it was changed; empty outside git."""
     reason: str
     fingerprint: str
     versions_before: dict[str, dict[str, str]]
@@ -96,7 +96,7 @@ class Approval(Stored):
 
     @property
     def upgrades(self) -> str:
-        """``pillow 9.5.0 → pillow 13.0.0``: libraries of approved paths that changed."""
+        """Libraries of approved paths that changed, as in ``pillow 9.5.0 → pillow 13.0.0``."""
         paths = {line.path for line in self.lines}
         pairs = {
             f"{before} → {self.versions_after[path][stage]}": None
@@ -107,19 +107,19 @@ class Approval(Stored):
         return "; ".join(pairs)
 
 
-def refuse_in_ci(what: str) -> None:
-    """Raise `ConfigError` where ``CI`` is set: what rewrites its own baseline checks nothing."""
+def refuse_in_ci(action: str) -> None:
+    """Raise `ConfigError` if ``CI`` is set: a job that rewrites its own baseline checks nothing."""
     if in_ci():
-        raise ConfigError(f"{what} is refused in CI (the variable CI is set): run it outside")
+        raise ConfigError(f"{action} is refused in CI (the variable CI is set): run it outside")
 
 
 def in_ci() -> bool:
-    """Whether this process runs in a CI job."""
+    """Return whether this process runs in a CI job."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
 def changes(approved: Baseline | None, now: Baseline) -> tuple[LineChange, ...]:
-    """Every line that is new, of other pixels or of another outcome, in the file's order."""
+    """List every line that is new or has other pixels or another outcome, in the file's order."""
     known = approved.lines if approved else {}
     return tuple(
         LineChange(path=key[0], image=key[1], stage=key[2], old=known.get(key), new=now.lines[key])
@@ -133,7 +133,7 @@ def _content(line: StageLine | None) -> tuple[str | None, str] | None:
 
 
 def metric_changes(approved: Baseline | None, now: Baseline) -> tuple[MetricChange, ...]:
-    """Every matrix entry that is new or has other metrics."""
+    """List every matrix entry that is new or has other metrics."""
     known = approved.metrics if approved else {}
     return tuple(
         MetricChange(old=known.get(place), new=line)
@@ -150,7 +150,7 @@ def approve(
     *,
     reason: str,
 ) -> Approval:
-    """Write lines into the baseline of ``now``'s environment and keep the record of it.
+    """Write lines to the baseline of ``now``'s environment, and store the approval.
 
     Raises `ConfigError` in CI or without a reason, `BaselineError` if another approval changed one
     of the lines meanwhile.
@@ -174,8 +174,8 @@ def approve(
             lines=tuple(map(_kept, accepted)),
             metrics=tuple(_without_predictions(change) for change in measured),
         )
-        # the record first: a crash between the two leaves an approval without effect, and never
-        # a changed baseline that nobody approved
+        # the approval first: a crash between the two writes then leaves an approval without effect,
+        # and never a changed baseline that nobody approved
         write_atomically(_approval_file(folder, approval), approval.model_dump_json(indent=1))
         write_baseline(folder, merged)
         if not (folder / ".gitignore").exists():
@@ -219,8 +219,8 @@ def _merged(
     )
 
 
-def _merged_head(before: Baseline, now: Baseline, lines: tuple[LineChange, ...]) -> Head:
-    """A path's versions and options become the new ones once all of its changes are accepted."""
+def _merged_head(before: Baseline, now: Baseline, lines: tuple[LineChange, ...]) -> BaselineHead:
+    """Take over a path's new versions and options once all of its changes are accepted."""
     accepted = {change.key for change in lines}
     left = {change.path for change in changes(before, now) if change.key not in accepted}
     settled = [path for path in now.head.paths if path not in left]
@@ -240,7 +240,7 @@ def _approval_file(folder: Path, approval: Approval) -> Path:
 
 
 def read_approvals(folder: Path) -> list[Approval]:
-    """Every approval, oldest first; raises `BaselineError` if one is damaged."""
+    """Read every approval, oldest first; raise `BaselineError` if one is damaged."""
     found = []
     for file in sorted((folder / "approvals").glob("*.json")):
         try:
@@ -251,7 +251,7 @@ def read_approvals(folder: Path) -> list[Approval]:
 
 
 def who() -> str:
-    """``Name <mail>`` as git knows it; else the login name."""
+    """Return git's ``Name <mail>``, or the login name if git has none."""
     name, mail = _git("user.name"), _git("user.email")
     if name or mail:
         return f"{name} <{mail}>".strip()
@@ -271,7 +271,7 @@ def _git(key: str) -> str:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder until done; a second process waits for the first."""
+    """Lock the folder while the block runs; a second process waits."""
     from filelock import FileLock
 
     with explained(folder):

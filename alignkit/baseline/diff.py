@@ -1,4 +1,4 @@
-"""`Baseline`, `Snapshot` → `BaselineFacts`: what changed since it was approved, where, and why."""
+"""Comparison of a `Snapshot` with its approved `Baseline`: which stages changed, where, and why."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from alignkit.baseline import Baseline, Begins, Head, LineKey, StageLine
+from alignkit.baseline import Baseline, BaselineHead, FirstChanged, LineKey, StageLine
 from alignkit.baseline.snapshot import Snapshot
 from alignkit.preprocess import STAGES, StageName
 from alignkit.record import BaselineDrift, BaselineFacts, BaselineStage, CoverageDiff
@@ -14,7 +14,8 @@ from alignkit.record import BaselineDrift, BaselineFacts, BaselineStage, Coverag
 if TYPE_CHECKING:
     from alignkit.compare.pixel_sums import PixelSums
 
-EXAMPLES = 20
+_EXAMPLES = 20
+"""Greatest number of images named for one stage or one path."""
 
 
 @dataclass(slots=True)
@@ -32,17 +33,17 @@ class _Stage:
 
 
 def compare_with_baseline(
-    approved: Baseline, now: Snapshot, *, begins: Begins | None = None
+    approved: Baseline, now: Snapshot, *, first_changed: FirstChanged | None = None
 ) -> BaselineFacts:
     """Compare line by line.
 
-    ``begins`` are the stages that ``now`` was tapped from; without it every path from its first.
+    ``first_changed`` names the stage from which ``now`` taps each path; by default the first.
 
     An image counts at a stage if the baseline knows the image. A stage without a line passed its
     input on unchanged, so that its hash is that of the stage before.
     """
-    begins = begins or {}
-    unchanged = tuple(path for path, begin in begins.items() if begin is None)
+    first_changed = first_changed or {}
+    unchanged = tuple(path for path, begin in first_changed.items() if begin is None)
     known = {
         key: stages for key, stages in _arrays(approved.lines).items() if key[0] not in unchanged
     }
@@ -50,7 +51,7 @@ def compare_with_baseline(
     counted: dict[tuple[str, StageName], _Stage] = defaultdict(_Stage)
     for image, stages in current.items():
         if image in known:
-            begin = begins.get(image[0]) or STAGES[0]
+            begin = first_changed.get(image[0]) or STAGES[0]
             _count(counted, image, known[image], stages, begin)
     return BaselineFacts(
         fingerprint=approved.fingerprint,
@@ -61,15 +62,17 @@ def compare_with_baseline(
         ),
         coverage=_coverage(known, current),
         unchanged=unchanged,
-        begins={path: begin for path, begin in begins.items() if begin and begin != STAGES[0]},
+        begins={
+            path: begin for path, begin in first_changed.items() if begin and begin != STAGES[0]
+        },
         metrics={place.json_key: line.metrics for place, line in approved.metrics.items()},
         drifts=_drifts(approved, now),
     )
 
 
 def _drifts(approved: Baseline, now: Snapshot) -> dict[str, BaselineDrift]:
-    """Every entry of which both sides keep predictions of the same seeds."""
-    from alignkit.baseline.answers import drift_since
+    """Compute the drift of every entry for which both sides keep predictions of the same seeds."""
+    from alignkit.baseline.from_run import drift_since
 
     found = {}
     for place, line in now.metrics.items():
@@ -86,7 +89,7 @@ def _drifts(approved: Baseline, now: Snapshot) -> dict[str, BaselineDrift]:
 def _arrays(
     lines: dict[LineKey, StageLine],
 ) -> dict[tuple[str, str], dict[StageName, StageLine]]:
-    """(path, image) → stage → the line of its array, inherited where the stage has none."""
+    """Map (path, image) to stage → the line of its array, inherited if the stage has no line."""
     found: dict[tuple[str, str], dict[StageName, StageLine]] = defaultdict(dict)
     for line in lines.values():
         found[line.path, line.image][line.stage] = line
@@ -131,7 +134,7 @@ def _coverage(
     known: dict[tuple[str, str], dict[StageName, StageLine]],
     current: dict[tuple[str, str], dict[StageName, StageLine]],
 ) -> tuple[CoverageDiff, ...]:
-    """Path by path, the images that are decoded on one side only."""
+    """List for each path the images that only one side decoded."""
     found: dict[str, list[tuple[str, bool, bool]]] = defaultdict(list)
     for (path, image), stages in sorted(current.items()):
         if (path, image) in known:
@@ -144,14 +147,15 @@ def _coverage(
             images=len(rows),
             only_reference=sum(before and not after for _, before, after in rows),
             only_candidate=sum(after and not before for _, before, after in rows),
-            examples=tuple(image for image, before, after in rows if before != after)[:EXAMPLES],
+            examples=tuple(image for image, before, after in rows if before != after)[:_EXAMPLES],
         )
         for path, rows in found.items()
     )
 
 
 def _decoded(stages: dict[StageName, StageLine]) -> bool:
-    """By the first line: later ones may be left of a time when the image was decoded."""
+    """Return whether the image was decoded."""
+    # the first line decides: later ones may remain from a time when the image was decoded
     return next(stages[stage] for stage in STAGES if stage in stages).sha256 is not None
 
 
@@ -172,7 +176,7 @@ def _facts(
         images=counted.images,
         changed=len(counted.changed),
         begun=len(counted.begun),
-        examples=tuple(key[1] for key in counted.changed[:EXAMPLES]),
+        examples=tuple(key[1] for key in counted.changed[:_EXAMPLES]),
         cause=_cause(path, stage, approved, now, counted.begun) if counted.begun else "",
         pixels=None if unmeasured else _measured(path, stage, counted, now),
         at_least=_at_least(counted) if unmeasured else {},
@@ -181,7 +185,7 @@ def _facts(
 
 
 def _measured(path: str, stage: StageName, counted: _Stage, now: Snapshot) -> Any:
-    """The distance over all images, those that did not change at zero."""
+    """Measure the distance over all images; unchanged images count as zero."""
     from alignkit.compare.pixel_diff import PixelDiff
     from alignkit.compare.pixel_facts import pixel_stage
 
@@ -210,7 +214,7 @@ def _identical(dtype: str, pixels: int, images: int) -> PixelSums:
 
 
 def _at_least(counted: _Stage) -> dict[str, float]:
-    """What the lines alone prove: a mean absolute difference is no less than that of the means."""
+    """Return lower bounds from the lines: a mean |Δ| is no less than the distance of the means."""
     total = float(sum(counted.same_values.values()))
     absolute, greatest, differing = 0.0, 0.0, 0
     for old, new in counted.pairs:
@@ -236,15 +240,15 @@ def _at_least(counted: _Stage) -> dict[str, float]:
 def _cause(
     path: str, stage: StageName, approved: Baseline, now: Snapshot, begun: list[LineKey]
 ) -> str:
-    """What is known to have changed: the image files, the library, the options; else nothing."""
+    """Name the cause if it is known: the image files, the library or the options."""
     files = sum(_source(approved, key) != _source(now, key) for key in begun)
     if stage == "decode" and files:
         return f"the files of {files} of these images are others than before"
     return changes_of_stage(approved.head, now.head, path, stage)
 
 
-def changes_of_stage(old: Head, new: Head, path: str, stage: StageName) -> str:
-    """Library and options of a stage, old → new; or that neither changed."""
+def changes_of_stage(old: BaselineHead, new: BaselineHead, path: str, stage: StageName) -> str:
+    """Describe library and options of a stage, old → new; or say that neither changed."""
     pairs = (
         (_version(old, path, stage), _version(new, path, stage)),
         *_options(old, new, path, stage),
@@ -258,31 +262,33 @@ def _source(side: Baseline | Snapshot, key: LineKey) -> str:
     return line.source if line else ""
 
 
-def first_changes(old: Head, new: Head) -> dict[str, StageName | None]:
-    """Path → its first stage whose library or options are not the approved ones.
+def first_changes(old: BaselineHead, new: BaselineHead) -> dict[str, StageName | None]:
+    """Map each path to its first stage whose library or options are not the approved ones.
 
-    Other images or other code of alignkit's can change every stage.
+    With other images, or other code of alignkit, every stage can have changed.
     """
     if (old.data, old.code) != (new.data, new.code) or not new.code:
         return dict.fromkeys(new.paths, STAGES[0])
     return {path: _first_change(old, new, path) for path in new.paths}
 
 
-def _first_change(old: Head, new: Head, path: str) -> StageName | None:
+def _first_change(old: BaselineHead, new: BaselineHead, path: str) -> StageName | None:
     before, after = old.paths.get(path, {}), new.paths[path]
     for stage in STAGES:
         versions = [_version(head, path, stage) for head in (old, new)]
         if before.get(stage) != after[stage] or versions[0] != versions[1]:
             return stage
-    # what is no stage's own bounds what is decoded
+    # options of the whole path limit what is decoded
     return None if before == after else STAGES[0]
 
 
-def _version(head: Head, path: str, stage: StageName) -> str:
+def _version(head: BaselineHead, path: str, stage: StageName) -> str:
     return head.versions.get(path, {}).get(stage, "")
 
 
-def _options(old: Head, new: Head, path: str, stage: StageName) -> list[tuple[str, str]]:
+def _options(
+    old: BaselineHead, new: BaselineHead, path: str, stage: StageName
+) -> list[tuple[str, str]]:
     before = _flat(old.paths.get(path, {}).get(stage))
     after = _flat(new.paths.get(path, {}).get(stage))
     return [

@@ -1,7 +1,7 @@
-"""`GoldenStore`: arrays kept beside a baseline, compressed, named by the SHA-256 of what they hold.
+"""`GoldenStore`: compressed arrays beside a baseline, named by the SHA-256 of their content.
 
-With them a machine without a GPU can measure how far its pixels lie from what a GPU gave; the
-baseline's lines alone say only whether they are the same.
+With them a machine without a GPU can measure the distance of its pixels from a GPU's; the lines of
+the baseline only say whether the two are equal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def array_sha256(array: Pixels | Batch) -> str:
-    """SHA-256 hex over dtype, shape and values in C order."""
+    """Return the SHA-256 hex of dtype, shape and values in C order."""
     import numpy as np
 
     digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
@@ -36,7 +36,7 @@ class GoldenStore:
     root: Path
 
     def put(self, array: Pixels | Batch) -> str:
-        """Keep an array and return its hash; an array that is there already is left alone."""
+        """Store an array, unless it is stored already, and return its hash."""
         import numpy as np
 
         sha256 = array_sha256(array)
@@ -48,9 +48,9 @@ class GoldenStore:
         return sha256
 
     def get(self, sha256: str) -> Pixels | Batch | None:
-        """The array; ``None`` if it is not kept here.
+        """Read an array; ``None`` if it is not stored.
 
-        Raises `BaselineError` if what is kept is not what its name says.
+        Raises `BaselineError` if the file's content does not match its name.
         """
         import numpy as np
 
@@ -70,8 +70,8 @@ class GoldenStore:
         return self.root / f"{sha256}.npz"
 
 
-def _damaged(path: Path, what: str) -> BaselineError:
+def _damaged(path: Path, reason: str) -> BaselineError:
     return BaselineError(
-        f"golden tensor {path} is damaged ({what}); restore it, or delete it and record it again: "
-        "alignkit baseline record FILE --golden STAGE"
+        f"golden tensor {path} is damaged ({reason}); restore it, or delete it and record it "
+        "again: alignkit baseline record FILE --golden STAGE"
     )

@@ -1,4 +1,4 @@
-"""Changes that wait for a decision: a baseline file of the changed lines alone, among the reports.
+"""Changes that wait for a decision: a baseline file of only the changed lines, among the reports.
 
 Written by `alignkit gate` outside CI, read by `alignkit review` and `alignkit baseline approve`.
 """
@@ -24,9 +24,9 @@ class ChangeGroup:
 
     path: str
     stage: StageName
-    """The first stage that changed; the later ones follow from it."""
+    """The first stage that changed; the changes of later stages follow from it."""
     lines: tuple[LineChange, ...]
-    """Those of later stages included."""
+    """The changes, including those of later stages."""
 
     @property
     def images(self) -> tuple[str, ...]:
@@ -40,19 +40,19 @@ class ChangeGroup:
 
 
 def pending_file(workspace: Workspace, name: str, fingerprint: str) -> Path:
-    """Where the pending changes of an experiment lie."""
+    """Return the file of an experiment's pending changes."""
     return workspace.root / name / f"pending-{fingerprint}.jsonl"
 
 
 def pending_changes(approved: Baseline | None, now: Baseline) -> Baseline:
-    """The lines of ``now`` that are not approved, and no others."""
+    """Return only the lines of ``now`` that are not approved."""
     lines = {change.key: change.new for change in changes(approved, now)}
     metrics = {change.new.place: change.new for change in metric_changes(approved, now)}
     return Baseline(now.head, lines, metrics)
 
 
 def write_pending(path: Path, pending: Baseline) -> None:
-    """Replace the file; nothing left to decide leaves no file."""
+    """Replace the file, or remove it if nothing is left to decide."""
     if pending.metrics or not all(line.rejected for line in pending.lines.values()):
         write_atomically(path, baseline_text(pending))
     else:
@@ -60,14 +60,14 @@ def write_pending(path: Path, pending: Baseline) -> None:
 
 
 def read_pending(path: Path) -> Baseline:
-    """Raises `ConfigError` if nothing is pending, `BaselineError` if the file is damaged."""
+    """Read a file; raise `ConfigError` if nothing is pending, `BaselineError` if it is damaged."""
     if not path.exists():
         raise ConfigError(f"nothing is pending in {path}; run alignkit gate FILE first")
     return read_baseline(path)
 
 
 def without(pending: Baseline, lines: Collection[LineKey], metrics: Collection[Place]) -> Baseline:
-    """What is still pending once these lines are decided."""
+    """Return the changes that are still pending once these lines are decided."""
     return Baseline(
         pending.head,
         {key: line for key, line in pending.lines.items() if key not in lines},
@@ -76,13 +76,13 @@ def without(pending: Baseline, lines: Collection[LineKey], metrics: Collection[P
 
 
 def rejecting(pending: Baseline, lines: Collection[LineKey]) -> Baseline:
-    """The same lines, these marked as decided against."""
+    """Return the same changes with these lines marked as rejected."""
     marked = {key: pending.lines[key].model_copy(update={"rejected": True}) for key in lines}
     return Baseline(pending.head, pending.lines | marked, pending.metrics)
 
 
 def grouped(lines: Iterable[LineChange]) -> list[ChangeGroup]:
-    """One group a path and first changed stage, in the order of both; without what was rejected."""
+    """Group changes by path and first changed stage, in this order; leave out rejected lines."""
     by_image: dict[tuple[str, str], list[LineChange]] = {}
     for line in lines:
         if line.new.rejected:
@@ -99,7 +99,7 @@ def grouped(lines: Iterable[LineChange]) -> list[ChangeGroup]:
 def chosen(
     groups: Iterable[ChangeGroup], *, path: str | None, stage: str | None, image: str | None
 ) -> tuple[LineChange, ...]:
-    """The lines of the groups of a path and a first stage, of images that match a pattern."""
+    """Return the lines of a path, a first changed stage and a pattern of images; None: all."""
     return tuple(
         line
         for group in groups
@@ -112,7 +112,7 @@ def chosen(
 def chosen_metrics(
     approved: Baseline | None, pending: Baseline, *, path: str | None
 ) -> tuple[MetricChange, ...]:
-    """The changed metrics of entries evaluated on a path, or of all."""
+    """Return the changed metrics of the entries evaluated on a path, or of all."""
     return tuple(
         change
         for change in metric_changes(approved, pending)

@@ -1,7 +1,7 @@
-"""`alignkit review`: walk pending changes and decide on each, with cargo-insta's keys.
+"""`alignkit review`: a walk through pending changes with a decision on each, by cargo-insta's keys.
 
 Changes of one path that begin at one stage have one cause and are decided together. Without a
-terminal nothing is asked: the commands that decide are printed.
+terminal it asks nothing and prints the commands that decide.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ KEYS = (
     "i info · d images · o open report · q quit"
 )
 DECISIONS = {"a": "accept", "r": "reject", "s": "skip"}
-SHOWN = 20
-"""Images listed of one group."""
+_SHOWN = 20
+"""Greatest number of images listed for one group."""
 
 
 @dataclass(slots=True)
 class Decided:
-    """What was chosen of every group."""
+    """The groups by their decision."""
 
     accept: list[ChangeGroup] = field(default_factory=list)
     reject: list[ChangeGroup] = field(default_factory=list)
@@ -43,9 +43,9 @@ def walk(
     say: Callable[[str], None],
     show_report: Callable[[], None],
 ) -> Decided:
-    """Ask for each group; ``key`` gives one keypress, ``say`` prints.
+    """Ask for a decision on each group; ``key`` returns one keypress, ``say`` prints.
 
-    What is left when the user quits is skipped.
+    Groups that are left when the user quits are skipped.
     """
     decided = Decided()
     say(KEYS)
@@ -77,22 +77,22 @@ def walk(
 
 
 def headline(group: ChangeGroup) -> str:
-    """``pillow resize: 6 images changed``."""
-    what = "have no approved line yet" if group.new else "changed"
+    """Describe a group as in ``pillow resize: 6 images changed``."""
+    verb = "have no approved line yet" if group.new else "changed"
     noun = "image" if len(group.images) == 1 else "images"
-    return f"{group.path} {group.stage}: {len(group.images)} {noun} {what}"
+    return f"{group.path} {group.stage}: {len(group.images)} {noun} {verb}"
 
 
 def image_table(group: ChangeGroup) -> str:
-    """Old and new of the first stage, image by image."""
+    """List old and new hash of the group's first stage, image by image."""
     rows = [("image", "old", "new", "mean R, G, B: new - old")]
     own = [line for line in group.lines if line.stage == group.stage]
-    for line in own[:SHOWN]:
+    for line in own[:_SHOWN]:
         old = line.old.sha256[:12] if line.old and line.old.sha256 else "none"
         new = line.new.sha256[:12] if line.new.sha256 else line.new.outcome
         rows.append((line.image, old, new, _shift(line)))
     text = columns(rows)
-    return f"{text}\n… and {len(own) - SHOWN} more" if len(own) > SHOWN else text
+    return f"{text}\n… and {len(own) - _SHOWN} more" if len(own) > _SHOWN else text
 
 
 def _shift(line: LineChange) -> str:
@@ -105,7 +105,7 @@ def _shift(line: LineChange) -> str:
 
 
 def cause_of(group: ChangeGroup, approved: Baseline | None, pending: Baseline) -> str:
-    """What else changed of the stage: library, options."""
+    """Name the library and the options that changed at the group's stage."""
     from alignkit.baseline.diff import changes_of_stage
 
     if approved is None:
@@ -114,7 +114,7 @@ def cause_of(group: ChangeGroup, approved: Baseline | None, pending: Baseline) -
 
 
 def model_lines(metrics: Sequence[MetricChange], file: Path) -> Iterator[str]:
-    """What models predict otherwise, and the shell line that approves it; none if nothing."""
+    """Yield the changed predictions of models and the shell line that approves them, if any."""
     for change in metrics:
         old, new = change.old.metrics if change.old else {}, change.new.metrics
         told = [
@@ -132,7 +132,7 @@ def _share(value: float | None) -> str:
 
 
 def commands(groups: list[ChangeGroup], file: Path) -> Iterator[str]:
-    """The shell lines that approve each group, for where there is no terminal."""
+    """Yield the shell line that approves each group, for a session without a terminal."""
     for group in groups:
         words = ["alignkit", "baseline", "approve", str(file), "--path", group.path]
         words += ["--stage", group.stage, "--reason", "…"]

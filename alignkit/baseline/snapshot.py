@@ -1,8 +1,8 @@
-"""`Preprocess`, `Samples` → `Snapshot`: what every stage makes of every image, as baseline lines.
+"""`Snapshot`: the array of every stage of every image now, as lines of a baseline.
 
-A stage that leaves an image as it was has no line: its array is that of the stage before, and so
-is its golden tensor. Images are tapped in worker processes; where a golden tensor of the approved
-array is kept, the distance to it is measured on the way.
+A stage that does not change an image has no line: its array is that of the stage before, and so is
+its golden tensor. Worker processes tap the images, and measure the distance to the golden tensor of
+the approved array where one is kept.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from alignkit.baseline import (
     Baseline,
-    Begins,
-    Head,
+    BaselineHead,
+    ChannelMeans,
+    FirstChanged,
     LineKey,
     MetricLine,
     StageLine,
-    Triple,
     baseline_environment,
 )
 from alignkit.baseline.golden import GoldenStore, array_sha256
@@ -50,18 +50,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the paths make of the images now."""
+    """Results of the paths on the images now."""
 
-    head: Head
+    head: BaselineHead
     lines: dict[LineKey, StageLine] = field(default_factory=dict)
     golden: dict[tuple[str, StageName], PixelSums] = field(default_factory=dict)
     """(path, stage) → distance of changed arrays to the golden tensors of the approved ones."""
     measured: set[LineKey] = field(default_factory=set)
-    """The arrays that ``golden`` is over, those of stages without a line included."""
+    """The arrays that ``golden`` covers, including those of stages without a line."""
     metrics: dict[Place, MetricLine] = field(default_factory=dict)
 
     def as_baseline(self) -> Baseline:
-        """The baseline this snapshot would make."""
+        """Return the baseline that approving this snapshot would make."""
         return Baseline(self.head, dict(self.lines), dict(self.metrics))
 
 
@@ -73,18 +73,18 @@ def take_snapshot(
     approved: Baseline | None = None,
     golden: GoldenStore | None = None,
     keep: Collection[StageName] = (),
-    begins: Begins | None = None,
+    first_changed: FirstChanged | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Snapshot:
     """Tap every path on every image.
 
-    ``keep`` are stages whose arrays go into ``golden``. Of a path that ``begins`` later than at
-    decode, the stages before keep their approved lines. Raises `MissingDependency` if a path cannot
-    run here, `DataError` if a file cannot be read.
+    ``keep`` names the stages whose arrays go into ``golden``. Stages before those of
+    ``first_changed`` keep their approved lines. Raises `MissingDependency` if a path cannot run
+    here, `DataError` if a file cannot be read.
     """
     snapshot = Snapshot(head_now(name, paths, samples))
-    work = _TapImages(tuple(paths), approved, golden, tuple(keep), begins or {})
+    work = _TapImages(tuple(paths), approved, golden, tuple(keep), first_changed or {})
     done = 0
     for part in run_isolated(work, paths, encoded_images(samples), processes=threads):
         for found in part:
@@ -104,21 +104,21 @@ def snapshot_of(
     run: Path | None = None,
     approved: Baseline | None = None,
     keep: Collection[StageName] = (),
-    begins: Begins | None = None,
+    first_changed: FirstChanged | None = None,
     samples: Samples | None = None,
     progress: Progress,
 ) -> Snapshot:
     """Tap the paths of an experiment that can run here on its evaluation images, or on ``samples``.
 
-    ``folder`` is that of its baselines; ``record``, which lies in ``run``, gives the metrics and
-    predictions of a matrix; ``begins`` tells from where a path must be tapped, if at all.
+    ``folder`` holds its baselines; ``record``, which lies in ``run``, gives the metrics and
+    predictions of a matrix; a path is tapped from its stage in ``first_changed``, or not if None.
     """
     samples = experiment.data.evaluation() if samples is None else samples
-    begins = begins or {}
+    first_changed = first_changed or {}
     usable = [
         path
         for path in experiment.paths
-        if not path.missing() and begins.get(path.name, STAGES[0]) is not None
+        if not path.missing() and first_changed.get(path.name, STAGES[0]) is not None
     ]
     with progress.stage("snapshot", len(samples), "every path") as stage:
         snapshot = take_snapshot(
@@ -128,7 +128,7 @@ def snapshot_of(
             approved=approved,
             golden=GoldenStore(folder / "golden"),
             keep=keep,
-            begins=begins,
+            first_changed=first_changed,
             progress=advancing(stage),
         )
     if record is not None and run is not None:
@@ -149,15 +149,15 @@ def _add(snapshot: Snapshot, tapped: _Tapped) -> None:
         snapshot.golden[place] = tapped.distance if known is None else known + tapped.distance
 
 
-def head_now(name: str, paths: Sequence[Preprocess], samples: Samples) -> Head:
-    """The head of a baseline recorded now; raises `MissingDependency` if a path cannot run here."""
+def head_now(name: str, paths: Sequence[Preprocess], samples: Samples) -> BaselineHead:
+    """Make the head of a baseline; raise `MissingDependency` if a path cannot run here."""
     from alignkit.errors import MissingDependency
     from alignkit.version import PIXEL_LAYERS, __version__, code_version
 
     for path in paths:
         if reason := path.missing():
             raise MissingDependency(f"preprocess.{path.name}: {reason}")
-    return Head(
+    return BaselineHead(
         alignkit=__version__,
         name=name,
         environment=baseline_environment(paths),
@@ -181,11 +181,11 @@ class _Tapped:
 
     stage: StageName
     line: StageLine
-    """Of its array: that of an earlier stage where this one does nothing."""
+    """Line of its array; the line of an earlier stage if this one does nothing."""
     old: StageLine | None = None
-    """The approved line of its array, found in the same way."""
+    """Approved line of its array, by the same rule."""
     array: Pixels | Batch | None = None
-    """``None`` where it was not decoded, or not tapped."""
+    """``None`` if the image was not decoded, or the stage not tapped."""
     distance: PixelSums | None = None
 
 
@@ -197,7 +197,7 @@ class _TapImages:
     approved: Baseline | None
     golden: GoldenStore | None
     keep: tuple[StageName, ...]
-    begins: Begins
+    first_changed: FirstChanged
 
     def warm_up(self, begin: Begin) -> None:
         warm_up(self.paths, begin)
@@ -215,7 +215,7 @@ class _TapImages:
             if taps.last is None:
                 yield _Tapped("decode", _undecoded(path.name, image.id, taps.decoded, source))
                 continue
-            first, before = self.begins.get(path.name) or STAGES[0], None
+            first, before = self.first_changed.get(path.name) or STAGES[0], None
             for tapped in _stage_lines(path, image.id, taps, source, self.approved, first):
                 if self.golden and tapped.array is not None and tapped.stage in self.keep:
                     self.golden.put(tapped.array)
@@ -232,7 +232,7 @@ def _stage_lines(
     approved: Baseline | None,
     begin: StageName,
 ) -> Iterator[_Tapped]:
-    """Approved lines up to ``begin``, then every stage; one that does nothing has no new line."""
+    """Yield approved lines before ``begin``, then every stage; an idle stage has no new line."""
     assert taps.last is not None
     arrays: dict[StageName, Pixels | Batch] = {**taps.pixels}
     arrays["normalise"] = path.normalise(taps.last)
@@ -294,8 +294,11 @@ def _line(
     )
 
 
-def _mean_and_std(parts: Iterable[Pixels]) -> tuple[Triple, float]:
-    """Mean per channel and deviation of all values, of one image or of its three planes."""
+def _mean_and_std(parts: Iterable[Pixels]) -> tuple[ChannelMeans, float]:
+    """Return the mean of each channel and the deviation of all values.
+
+    ``parts`` holds one image (height, width, 3), or its three planes.
+    """
     import cv2
     import numpy as np
 

@@ -78,7 +78,7 @@ def run(
             codes.append(_run_one(experiment, job))
             if codes[-1] == ExitCode.INTERRUPTED:
                 raise typer.Exit(ExitCode.INTERRUPTED)
-        rank.dismiss()
+        rank.stop_followers()
     raise typer.Exit(worst(codes))
 
 
@@ -95,7 +95,7 @@ class _Job:
 
 def _follow(rank: Rank) -> ExitCode:
     try:
-        rank.follow()
+        rank.serve_calls()
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED  # rank 0 prints the command that continues
     return ExitCode.PASS

@@ -1,1 +1,1 @@
-"""Checkpoint → ONNX graph → engine, each kept under a content hash."""
+"""Export of checkpoints to ONNX, and builds of engines, each kept under a content hash."""

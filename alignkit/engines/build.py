@@ -1,8 +1,8 @@
-"""Checkpoint → engine: what a backend converts or compiles a model into, kept under a content hash.
+"""Engines: a model as a backend converts or compiles it, kept under a content hash.
 
 The hash covers model, precision, shapes, the backend's options, its library's version and the
-device or the processor's vector extensions. An engine is loaded because its hash is the one asked
-for and its files are, byte for byte, what was stored; never because a file lies there.
+device or the processor's vector extensions. An engine is loaded only if its hash matches and its
+files are, byte for byte, those that were stored; a file's name alone proves nothing.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from alignkit.arrays import Batch
     from alignkit.samples import Samples
 
-SEED = 0
-"""Of the draw of calibration images."""
+_SEED = 0
+"""Seed of the draw of calibration images."""
 
 
 def calibration_of(
     wanted: CalibrationSet, path: Preprocess, training: Samples, workspace: Workspace
 ) -> Calibration:
-    """Images of the training split, as the model was trained to see them."""
+    """Choose images of the training split, preprocessed as the model was trained."""
     chosen = training.take(calibration_indices(wanted, training))
 
     def images() -> Batch:
@@ -47,30 +47,30 @@ def calibration_of(
 
 
 def calibration_indices(wanted: CalibrationSet, training: Samples) -> list[int]:
-    """Which samples of the training split calibrate, in order.
+    """Choose the samples of the training split that calibrate; return their indices, ascending.
 
-    ``balanced`` takes one of every class in turn, drawn within it.
+    ``balanced`` draws one sample of every class in turn.
     """
     import numpy as np
 
     count = len(training)
     if wanted.choice == "first":
         return list(range(min(wanted.images, count)))
-    drawn: list[int] = np.random.default_rng(SEED).permutation(count).tolist()
+    drawn: list[int] = np.random.default_rng(_SEED).permutation(count).tolist()
     if wanted.choice == "balanced" and training.labels:
         seen = Counter[int]()
         turns: dict[int, int] = {}
         for index in drawn:
             turns[index] = seen[training.labels[index]]
             seen[training.labels[index]] += 1
-        drawn.sort(key=lambda index: turns[index])
+        drawn.sort(key=lambda index: turns[index])  # stable: within a turn the draw decides
     return sorted(drawn[: wanted.images])
 
 
 def build_engine(
     backend: Backend, source: EngineSource, precision: Precision, workspace: Workspace
 ) -> Path:
-    """What `Backend.open` takes: the folder of the stored engine, built if there is none.
+    """Return the input of `Backend.open`: the folder of the stored engine, built if there is none.
 
     For a backend, or a precision, that builds nothing it is the ONNX file itself. Raises
     `BackendError` if the model cannot be built.
@@ -92,7 +92,7 @@ def build_engine(
 def engine_parts(
     backend: Backend, source: EngineSource, precision: Precision
 ) -> dict[str, Any] | None:
-    """What an engine depends on; ``None`` where nothing is built."""
+    """Return what an engine depends on, for its key; ``None`` if nothing is built."""
     if not isinstance(backend, Builder):
         return None
     own = backend.build_parts(precision)

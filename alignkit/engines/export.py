@@ -1,7 +1,7 @@
-"""Checkpoint → ONNX, once for every backend that needs it, checked against torch on real images.
+"""Export of a checkpoint to ONNX, once for all backends, checked against torch on real images.
 
 The exporter is torch's TorchScript-based one (``dynamo=False``): it needs no further library and
-gives every torchvision model tried a free batch axis. The newer one needs onnxscript.
+gives every torchvision model that was tried a free batch axis. The newer one needs onnxscript.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from alignkit.models.checkpoint import Checkpoint
 
 OPSET = 17
-TOLERANCE = 1e-3
-"""Of the largest logit; float32 sums in another order differ by about 1e-6."""
+_TOLERANCE = 1e-3
+"""Share of the largest logit; float32 sums in another order differ by about 1e-6 of it."""
 
 
 def export_onnx(checkpoint: Checkpoint, workspace: Workspace, check_batch: Batch) -> Path:
-    """The ONNX file of a checkpoint, with input ``images`` and output ``logits``.
+    """Return the ONNX file of a checkpoint, with input ``images`` and output ``logits``.
 
     ``check_batch`` holds some real, normalised images. Raises `BackendError` if ONNX Runtime's
     logits for them differ from torch's by more than 1e-3 of the largest.
@@ -46,7 +46,7 @@ def export_onnx(checkpoint: Checkpoint, workspace: Workspace, check_batch: Batch
 
 
 def export_parts(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What the file depends on."""
+    """Return what the file depends on, for its key."""
     return {
         "checkpoint": checkpoint.key,
         "model": checkpoint.model,
@@ -57,7 +57,7 @@ def export_parts(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def exporter_parts() -> dict[str, Any]:
-    """What exports, read without importing it."""
+    """Return the versions of the exporter's libraries, without importing them."""
     libraries = [Plugin(target="", distributions=(each,)).version() for each in ("torch", "onnx")]
     return {"libraries": libraries, "opset": OPSET}
 
@@ -68,7 +68,7 @@ def _write_graph(checkpoint: Checkpoint, graph: Path) -> None:
     from alignkit.models.architectures import load_model
 
     mode: dict[str, Any] = {}
-    if checkpoint.format == "exported":  # its mode is fixed, and the exporter would switch it
+    if checkpoint.format == "exported":  # its mode is fixed, and the exporter would change it
         mode = {"training": torch.onnx.TrainingMode.PRESERVE, "do_constant_folding": False}
     example = torch.zeros(2, 3, checkpoint.height, checkpoint.width)
     with _quiet_exporter():
@@ -87,10 +87,10 @@ def _write_graph(checkpoint: Checkpoint, graph: Path) -> None:
 
 @contextmanager
 def _quiet_exporter() -> Iterator[None]:
-    """Silence what the exporter always says of itself.
+    """Silence the exporter's warnings about itself.
 
-    It is deprecated, by two warnings; and its tracer warns of each Python branch on a shape, which
-    the check on images of another batch size answers.
+    Two say that it is deprecated. Its tracer warns about each Python branch on a shape; the check
+    on images of another batch size would find such a fault.
     """
     import torch
 
@@ -122,11 +122,11 @@ def _check(checkpoint: Checkpoint, graph: Path, batch: Batch) -> dict[str, Any]:
     exported = logits_of(ONNXRuntimeBackend(optimisation="disabled"))
     largest = float(np.abs(expected).max())
     difference = float(np.abs(exported - expected).max())
-    if not difference <= TOLERANCE * largest:
+    if not difference <= _TOLERANCE * largest:  # written so that NaN raises too
         raise BackendError(
-            f"the ONNX export of {checkpoint.model} differs from torch by {difference:g} where the "
-            f"largest logit is {largest:g} (allowed: {TOLERANCE:g} of it), on {len(batch)} images; "
-            "this model cannot be compared in ONNX runtimes"
+            f"the ONNX export of {checkpoint.model} differs from torch by {difference:g} where "
+            f"the largest logit is {largest:g} (allowed: {_TOLERANCE:g} of it), on {len(batch)} "
+            "images; this model cannot be compared in ONNX runtimes"
         )
     return {
         "images": len(batch),

@@ -13,7 +13,7 @@ from pathlib import Path
 from alignkit.baseline import (
     FOLDER,
     Baseline,
-    Begins,
+    FirstChanged,
     baseline_environment,
     baseline_text,
     find_baseline,
@@ -89,9 +89,9 @@ def check(
     now = None
     facts: BaselineFacts | None = None
     if approved is not None:
-        begins = _begins(experiment, approved) if changed_only else {}
-        now = _snapshot(experiment, folder, record, run, approved, begins, context.progress)
-        facts = compare_with_baseline(approved, now, begins=begins)
+        first_changed = _first_changed(experiment, approved) if changed_only else {}
+        now = _snapshot(experiment, folder, record, run, approved, first_changed, context.progress)
+        facts = compare_with_baseline(approved, now, first_changed=first_changed)
     elif as_run and rules_against_baseline(experiment):
         now = snapshot_of(experiment, folder, progress=context.progress)
         write_atomically(run / STAGES_FILE, baseline_text(now.as_baseline()))
@@ -106,18 +106,18 @@ def _snapshot(
     record: RunRecord,
     run: Path,
     approved: Baseline,
-    begins: Begins,
+    first_changed: FirstChanged,
     progress: Progress,
 ) -> Snapshot:
     # the run of an experiment that trains keeps predictions and no stages
-    none: Begins = dict.fromkeys(path.name for path in experiment.paths)
+    none: FirstChanged = dict.fromkeys(path.name for path in experiment.paths)
     return snapshot_of(
         experiment,
         folder,
         record=record,
         run=run,
         approved=approved,
-        begins=begins if approved.lines else none,
+        first_changed=first_changed if approved.lines else none,
         progress=progress,
     )
 
@@ -173,7 +173,7 @@ def _with_measured(
     )
 
 
-def _begins(experiment: Experiment, approved: Baseline) -> Begins:
+def _first_changed(experiment: Experiment, approved: Baseline) -> FirstChanged:
     usable = [path for path in experiment.paths if not path.missing()]
     now = head_now(experiment.name, usable, experiment.data.evaluation())
     return first_changes(approved.head, now)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import BACKENDS
-from alignkit.backends.kserve.address import Address
+from alignkit.backends.kserve.client import Address
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.match.recorded_target import recorded_target
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from alignkit.backends.kserve.client import Client
-    from alignkit.backends.kserve.model import Tensor
-    from alignkit.backends.kserve.request import Asking
+    from alignkit.backends.kserve.model import TensorSpec
+    from alignkit.backends.kserve.request import Requester
     from alignkit.match.target import Target
     from alignkit.samples import Samples
 
@@ -111,15 +111,15 @@ def record_endpoint(
     whole batch. ``progress`` is called with (images sent, images).
     """
     from alignkit.backends.kserve.client import connect
-    from alignkit.backends.kserve.request import Asking, Loop, secrets_of
+    from alignkit.backends.kserve.request import Loop, Requester, secrets_of
 
     headers, loop = endpoint.at.headers(), Loop()
-    asking = Asking(SECONDS, RETRIES, secrets_of(headers))
+    requester = Requester(SECONDS, RETRIES, secrets_of(headers))
 
     async def record() -> tuple[tuple[str, str], ...]:
         client = connect(endpoint.at.url, headers)  # it belongs to the loop it is made in
         try:
-            preprocessor = await _described(endpoint, client, asking)
+            preprocessor = await _described(endpoint, client, requester)
             return await preprocessor.record(samples, folder, progress)
         finally:
             await client.close()
@@ -130,18 +130,18 @@ def record_endpoint(
         loop.close()
 
 
-async def _described(endpoint: EndpointModel, client: Client, asking: Asking) -> Preprocessor:
-    from alignkit.backends.kserve.model import chosen
+async def _described(endpoint: EndpointModel, client: Client, requester: Requester) -> Preprocessor:
+    from alignkit.backends.kserve.model import declared_tensor
 
-    await asking.ask(client.server)
-    found = await asking.ask(lambda: client.model(endpoint.model, endpoint.version))
-    given = chosen(found, "input", "")
+    await requester.send(client.server)
+    found = await requester.send(lambda: client.model(endpoint.model, endpoint.version))
+    given = declared_tensor(found, "input", "")
     if given.kind not in ("BYTES", "UINT8"):
         raise BackendError(
-            f"{endpoint.model} takes {given.told()} as {given.name!r}, and an encoded file is "
+            f"{endpoint.model} takes {given.text()} as {given.name!r}, and an encoded file is "
             "BYTES or UINT8; name the model that preprocesses"
         )
-    return Preprocessor(endpoint, client, asking, given, _tensor_of(found, endpoint))
+    return Preprocessor(endpoint, client, requester, given, _tensor_of(found, endpoint))
 
 
 def _tensor_of(found: dict[str, Any], endpoint: EndpointModel) -> str:
@@ -167,21 +167,21 @@ class Preprocessor:
 
     endpoint: EndpointModel
     client: Client
-    asking: Asking
-    given: Tensor
+    requester: Requester
+    given: TensorSpec
     wanted: str
 
     async def record(
         self, samples: Samples, folder: Path, progress: Callable[[int, int], None] | None
     ) -> tuple[tuple[str, str], ...]:
         """Record every image, see `record_endpoint`."""
-        from alignkit.backends.kserve.request import together
+        from alignkit.backends.kserve.request import gather_limited
 
         left_out: list[tuple[str, str]] = []
         for start in range(0, len(samples), TOGETHER):
             chunk = range(start, min(start + TOGETHER, len(samples)))
             works = [partial(self._recorded, samples, index, folder) for index in chunk]
-            reasons = await together(works, TOGETHER)
+            reasons = await gather_limited(works, TOGETHER)
             if all(reasons):
                 raise BackendError(f"{samples.ids[start]}: {reasons[0]}")
             left_out += [
@@ -209,7 +209,7 @@ class Preprocessor:
     async def _tensor(self, encoded: bytes) -> npt.NDArray[np.generic]:
         target = (self.endpoint.model, self.endpoint.version)
         sent = (self.given.name, self._body(encoded), self.given.kind)
-        _, tensor = await self.asking.ask(lambda: self.client.infer(target, sent, self.wanted))
+        _, tensor = await self.requester.send(lambda: self.client.infer(target, sent, self.wanted))
         if tensor is None:
             raise BackendError(f"the endpoint's answer holds no output {self.wanted!r}")
         return tensor
@@ -218,9 +218,9 @@ class Preprocessor:
         """Return one file as the model's input, with an axis of images where the model has one."""
         import numpy as np
 
-        from alignkit.backends.kserve.client import files_as
+        from alignkit.backends.kserve.client import files_array
 
         if self.given.kind == "UINT8":
             levels = np.frombuffer(encoded, np.uint8)
             return levels[None] if len(self.given.shape) == 2 else levels
-        return files_as(self.given, [encoded], self.client)
+        return files_array(self.given, [encoded], self.client)

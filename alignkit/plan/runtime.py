@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from alignkit.backends import BACKENDS, Backend, Builder, Compiler, Endpoint, Precision
+from alignkit.backends import BACKENDS, Backend, Builder, Compiler, Precision, RemoteBackend
 from alignkit.engines.export import exporter_parts
 from alignkit.errors import ConfigError
 from alignkit.machine import vector_extensions
@@ -79,7 +79,7 @@ def served_training(backend: Backend, trainings: tuple[Training, ...]) -> Traini
 
     Raises `ConfigError` if the endpoint does not say which of several rows it is.
     """
-    if not isinstance(backend, Endpoint):
+    if not isinstance(backend, RemoteBackend):
         return None
     rows = {str(each.row): each for each in reversed(trainings)}
     rows |= {each.given.name: each for each in trainings if each.given}

@@ -71,11 +71,11 @@ def shared_session(
     if not shares(rank, runtime):
         yield
         return
-    rank.lead(serve, runtime=runtime, checkpoint=checkpoint, file=file)
+    rank.call_followers(serve, runtime=runtime, checkpoint=checkpoint, file=file)
     try:
         yield
     finally:
-        rank.dismiss()
+        rank.stop_followers()
 
 
 def serve(rank: Rank, runtime: Runtime, checkpoint: Checkpoint, file: Path | None) -> None:

@@ -41,10 +41,10 @@ def run_experiment(
     """Carry out the plan of an experiment; write and return its record, with the run's folder.
 
     A run whose record is complete is not repeated, unless ``fresh``. ``cells`` narrows the plan.
-    Rank 0 of a group calls it, and the others `Rank.follow`. Raises `WorkspaceError` if
+    Rank 0 of a group calls it, and the others `Rank.serve_calls`. Raises `WorkspaceError` if
     another process holds the folder or it cannot be written, `DataError` for unusable data, and
     `ConfigError` for a cell that is none of the plan's.
-    Images without labels are `alignkit.gate.check.run_or_check`'s.
+    `alignkit.gate.check.run_or_check` also takes images without labels.
     """
     workspace = context.workspace
     plan = keyed_plan(experiment, workspace, cells=cells, ranks=context.rank.world)

@@ -80,7 +80,7 @@ def fit(
     generators are restored.
     """
     task = Task(training.label, training.seed, recipe, images, classes, unfinished, held_out)
-    rank.lead(fit_along, task=task)
+    rank.call_followers(fit_along, task=task)
     return _fit(task, rank, progress)
 
 
@@ -90,13 +90,13 @@ def fit_along(rank: Rank, task: Task) -> None:
 
 
 def _fit(task: Task, rank: Rank, progress: Callable[[Epoch], None] | None) -> Fitted:
-    device = rank.together(lambda: _device(task, rank))
-    stored = rank.together(lambda: read_state(task.unfinished))
+    device = rank.run_on_all(lambda: _device(task, rank))
+    stored = rank.run_on_all(lambda: read_state(task.unfinished))
     _require_same(stored, task, rank)
     # a continuation adds up in the same order only with as many threads as the beginning
     threads = stored["log"]["threads"] if stored else available_threads()
-    with rank.in_step(), reproducible(device, threads):
-        model, begun = rank.together(lambda: _fresh_model(task))
+    with rank.raise_rank_errors(), reproducible(device, threads):
+        model, begun = rank.run_on_all(lambda: _fresh_model(task))
         log = {**_log(task, model, device, rank), "pretrained": begun}
         state = state_of(task.recipe, model, log, device, rank)
         if stored:
@@ -107,7 +107,7 @@ def _fit(task: Task, rank: Rank, progress: Callable[[Epoch], None] | None) -> Fi
         for epoch in range(state.epochs_done, task.recipe.epochs):
             line = _run_epoch(state, task, epoch, device, rank)
             state.log["epochs"].append(line.model_dump())
-            rank.together(lambda: None if rank.number else state.save(task.unfinished))
+            rank.run_on_all(lambda: None if rank.number else state.save(task.unfinished))
             report(line)
         return _fitted(state, task.recipe)
 
@@ -177,7 +177,7 @@ def _run_epoch(
     recipe, count = task.recipe, len(task.images)
     bounds = batch_bounds(count, recipe.batch_size, least=2 * rank.world)
     losses, answers = _pass(state, task, epoch, device, rank, bounds)
-    rank.total(losses)
+    rank.all_reduce(losses)
     sizes = torch.tensor([stop - start for start, stop in bounds], device=device)
     unfit = not_finite(losses / sizes, state.model, recipe, epoch)
     # the statistics of batch normalisation are each rank's own: rank 0 decides for all

@@ -46,7 +46,7 @@ def score(
     Afterwards ``model`` has the buffers of rank 0 on every rank.
     """
     # the statistics of batch normalisation are each rank's own
-    rank.spread(model.buffers())
+    rank.broadcast_tensors(model.buffers())
     model.eval()
     answers: list[tuple[float, list[int], list[int]]] = []
     with torch.inference_mode(), lowered(recipe, device):

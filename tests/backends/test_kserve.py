@@ -302,7 +302,7 @@ def test_the_first_failure_cancels_what_is_under_way():
 
     loop = kserve_request.Loop()
     with pytest.raises(BackendError, match="first"):
-        loop.run(kserve_request.together([never, fails, never], 2))
+        loop.run(kserve_request.gather_limited([never, fails, never], 2))
     loop.close()
     assert begun == ended
     assert not loop.thread.is_alive()

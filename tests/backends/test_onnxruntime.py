@@ -11,10 +11,10 @@ from onnx import TensorProto
 
 from alignkit.backends.onnx_graph import half_precision
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
-from alignkit.backends.onnxruntime import start as onnxruntime_start
+from alignkit.backends.onnxruntime import session as onnxruntime_session
 from alignkit.backends.onnxruntime.kernels import Kernels, kernels_in
 from alignkit.backends.onnxruntime.provider import provider_options
-from alignkit.backends.onnxruntime.start import Start, require_no_crash
+from alignkit.backends.onnxruntime.session import Start, require_no_crash
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.models.architectures import build_model
 from alignkit.plugins import gpu_present
@@ -182,7 +182,7 @@ def test_a_damaged_graph_is_told_without_a_fallback():
 
 def test_a_graph_that_crashes_the_runtime_fails_its_cell_only(monkeypatch, model):
     require_no_crash(model.onnx.read_bytes(), "ORT_ENABLE_ALL")
-    monkeypatch.setattr(onnxruntime_start, "OPEN", "import os; os.kill(os.getpid(), 11)")
+    monkeypatch.setattr(onnxruntime_session, "_OPEN_SCRIPT", "import os; os.kill(os.getpid(), 11)")
     with pytest.raises(BackendError, match=r"crashes \(SIGSEGV\).*optimisation: basic"):
         require_no_crash(model.onnx.read_bytes(), "ORT_ENABLE_ALL")
 
@@ -212,7 +212,7 @@ def test_a_vision_transformer_in_fp16_runs_or_is_refused_and_never_kills_the_run
 def test_opening_a_session_says_nothing(model):
     script = (
         "import sys; from pathlib import Path;"
-        "from alignkit.backends.onnxruntime.start import Start;"
+        "from alignkit.backends.onnxruntime.session import Start;"
         "Start('CPUExecutionProvider', {}, 'ORT_ENABLE_ALL', 1)"
         ".profiled_session(Path(sys.argv[1]).read_bytes(), (32, 32))"
     )

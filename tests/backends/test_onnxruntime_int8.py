@@ -7,7 +7,7 @@ import pytest
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.onnxruntime import quantise as onnxruntime_quantise
 from alignkit.backends.onnxruntime.quantise import quantise
-from alignkit.backends.onnxruntime.start import Start, kernels_saturate
+from alignkit.backends.onnxruntime.session import Start, kernels_saturate
 from alignkit.models.checkpoint import CALIBRATION
 from tests.backends.model import trained_model
 

@@ -6,7 +6,7 @@ import pytest
 
 from alignkit.baseline import (
     Baseline,
-    Head,
+    BaselineHead,
     MetricLine,
     StageLine,
     baseline_file,
@@ -28,7 +28,7 @@ def line(image: str = "a.jpg", stage: str = "decode", sha256: str = "0" * 64) ->
 
 
 def baseline(*lines: StageLine, environment: dict[str, str] = HERE) -> Baseline:
-    head = Head(alignkit="0.1.0", name="small", environment=environment, versions={}, paths={},
+    head = BaselineHead(alignkit="0.1.0", name="small", environment=environment, versions={}, paths={},
                 data="d", lines=0)  # fmt: skip
     metric = MetricLine(trained_with="a", evaluated_with="b", backend="torch", precision="fp32",
                         metrics={"top1": 0.5, "recall.macro": None})  # fmt: skip

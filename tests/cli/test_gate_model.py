@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignkit.baseline.answers import pack, unpack
+from alignkit.baseline.from_run import pack, unpack
 
 EXPERIMENT = """\
 # Is it so?

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from alignkit.backends import BACKENDS
 from alignkit.backends.kserve import KServeBackend
-from alignkit.backends.kserve.request import AGAIN
+from alignkit.backends.kserve.request import TRANSIENT
 from alignkit.experiment import load_experiment
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ def test_every_option_of_an_endpoint_is_described_with_its_default():
         ]
         if isinstance(field.default, int | float):
             assert f"| {field.default:g} |" in line
-    for status in AGAIN:
+    for status in TRANSIENT:
         assert status in table or f"{status}xx" in table
 
 

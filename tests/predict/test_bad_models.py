@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from alignkit.backends.onnx_graph import refusal
 from alignkit.backends.onnxruntime.quantise import quantise
-from alignkit.backends.refusal import refusal
 from alignkit.errors import AlignkitError, BackendError
 from alignkit.experiment import load_experiment
 from alignkit.models.user_model import UserModel

@@ -1,4 +1,4 @@
-"""Requests to an endpoint: each with its deadline, sent again where that may help."""
+"""Requests to an endpoint, with a deadline for each and retries where they may help."""
 
 from __future__ import annotations
 
@@ -10,52 +10,53 @@ from typing import Any, TypeVar
 
 from alignkit.errors import BackendError
 
-T = TypeVar("T")
-AGAIN = ("5", "429", "UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "INTERNAL")
-"""Beginnings of the statuses, of HTTP or gRPC, after which the same request may succeed."""
-TOLD = 300
+_T = TypeVar("_T")
+TRANSIENT = ("5", "429", "UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "INTERNAL")
+"""Prefixes of the HTTP and gRPC statuses after which the same request may succeed."""
+_MESSAGE_LENGTH = 300
 """Characters of a server's message that are shown."""
 PAUSE = 0.1
-"""Seconds before the second try; twice as many before each further one."""
+"""Seconds before the second try; the pause doubles before each further try."""
 
 
-class Refused(Exception):  # noqa: N818 - the answer, not a defect
-    """A request had no usable answer; ``again`` where the same one may have it."""
+class _Refused(Exception):  # noqa: N818 - the answer, not a defect
+    """A request without a usable answer; ``transient`` if the same request may get one."""
 
-    def __init__(self, reason: str, *, again: bool) -> None:
+    def __init__(self, reason: str, *, transient: bool) -> None:
         super().__init__(reason)
-        self.again = again
+        self.transient = transient
 
 
 @dataclass(slots=True)
-class Asking:
-    """How long to wait, how often to try, and what was needed so far."""
+class Requester:
+    """Deadline and retries of requests, with counts of the requests so far."""
 
     seconds: float
+    """Deadline of one try."""
     retries: int
     secrets: tuple[str, ...] = ()
-    """Never shown: a server may answer with the headers it was sent."""
+    """Texts that are never shown: a server may answer with the headers it received."""
     requests: int = 0
-    again: int = 0
+    retried: int = 0
 
-    async def ask(self, request: Callable[[], Awaitable[T]]) -> T:
-        """What a request gave; raises `BackendError` with the last try's reason."""
+    async def send(self, request: Callable[[], Awaitable[_T]]) -> _T:
+        """Return the answer to a request; raise `BackendError` with the last try's reason."""
         self.requests += 1
         for tried in range(self.retries + 1):
             try:
                 return await self._once(request)
-            except Refused as error:
+            except _Refused as error:
                 refused = error
-            if not refused.again:
+            if not refused.transient:
                 raise BackendError(f"the endpoint refused a request: {refused}")
             if tried < self.retries:
-                self.again += 1
+                self.retried += 1
                 await asyncio.sleep(PAUSE * 2**tried)
         tries = f"{self.retries + 1} tries" if self.retries else "one try"
         raise BackendError(f"the endpoint gave no answer in {tries}: {refused}")
 
-    async def _once(self, request: Callable[[], Awaitable[T]]) -> T:
-        """One try. Clients raise dozens of types: all that is not an answer is a `Refused`."""
+    async def _once(self, request: Callable[[], Awaitable[_T]]) -> _T:
+        """Send a request once; raise `_Refused` for any of the dozens of types clients raise."""
         import aiohttp
         from tritonclient.utils import InferenceServerException
 
@@ -63,34 +64,34 @@ class Asking:
             async with asyncio.timeout(self.seconds):
                 return await request()
         except TimeoutError:
-            raise Refused(f"nothing came within {self.seconds:g} s", again=True) from None
+            raise _Refused(f"nothing came within {self.seconds:g} s", transient=True) from None
         except InferenceServerException as error:
             status = str(error.status() or "").removeprefix("StatusCode.")
-            told = f"{status}, {error.message()}" if status else str(error.message())
-            raise Refused(self._shown(told), again=status.startswith(AGAIN)) from None
+            message = f"{status}, {error.message()}" if status else str(error.message())
+            raise _Refused(self._shown(message), transient=status.startswith(TRANSIENT)) from None
         except (OSError, aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
-            raise Refused(self._shown(f"no connection, {error}"), again=True) from None
+            raise _Refused(self._shown(f"no connection, {error}"), transient=True) from None
         except Exception as error:  # noqa: BLE001 - a garbled answer makes clients raise anything
-            told = f"the answer is not of the protocol, {type(error).__name__}: {error}"
-            raise Refused(self._shown(told), again=False) from None
+            message = f"the answer is not of the protocol, {type(error).__name__}: {error}"
+            raise _Refused(self._shown(message), transient=False) from None
 
     def _shown(self, message: str) -> str:
-        """One line, short, without what must not be shown."""
+        """Shorten a message to one line without secrets."""
         for secret in self.secrets:
             message = message.replace(secret, "…")
         line = " ".join(message.split())
-        return line if len(line) <= TOLD else line[:TOLD] + "…"
+        return line if len(line) <= _MESSAGE_LENGTH else line[:_MESSAGE_LENGTH] + "…"
 
 
 def secrets_of(headers: dict[str, str]) -> tuple[str, ...]:
-    """Header values and the long words in them: the scheme ``Bearer`` is no secret, the rest is."""
+    """Return header values and their long words, longest first; ``Bearer`` itself is no secret."""
     words = {word for value in headers.values() for word in (value, *value.split())}
     return tuple(sorted((word for word in words if len(word) > 6), key=len, reverse=True))
 
 
 @dataclass(slots=True, eq=False)
 class Loop:
-    """An event loop in a thread of its own, so that a caller may have one running (a notebook)."""
+    """An event loop in its own thread, because the caller's thread may run one (a notebook)."""
 
     inner: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     thread: Thread = field(init=False)
@@ -99,8 +100,8 @@ class Loop:
         self.thread = Thread(target=self.inner.run_forever, name="endpoint", daemon=True)
         self.thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for it; an interruption cancels it."""
+    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine and wait for its result; an interruption cancels it."""
         future = asyncio.run_coroutine_threadsafe(work, self.inner)
         try:
             return future.result()
@@ -114,11 +115,14 @@ class Loop:
         self.inner.close()
 
 
-async def together(works: Sequence[Callable[[], Awaitable[T]]], limit: int) -> list[T]:
-    """All results in order, ``limit`` at a time; the first failure cancels what is left."""
+async def gather_limited(works: Sequence[Callable[[], Awaitable[_T]]], limit: int) -> list[_T]:
+    """Run ``limit`` works at a time, and return all results in order.
+
+    The first failure cancels the others and is raised.
+    """
     free = asyncio.Semaphore(limit)
 
-    async def one(work: Callable[[], Awaitable[T]]) -> T:
+    async def one(work: Callable[[], Awaitable[_T]]) -> _T:
         async with free:
             return await work()
 

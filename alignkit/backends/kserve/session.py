@@ -1,4 +1,4 @@
-"""A model behind an endpoint, asked for every image: by file or by tensor."""
+"""A session with a model behind an endpoint, which receives files or tensors."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from alignkit.backends import EncodedFiles
-from alignkit.backends.kserve.client import Client, connect, files_as
+from alignkit.backends.kserve.client import Client, connect, files_array
 from alignkit.backends.kserve.model import (
-    ANSWERS,
-    KINDS,
-    Tensor,
-    chosen,
+    ANSWER_TYPES,
+    PROTOCOL_TYPES,
+    TensorSpec,
+    declared_tensor,
     require_input,
     require_output,
 )
-from alignkit.backends.kserve.request import Asking, Loop, secrets_of, together
+from alignkit.backends.kserve.request import Loop, Requester, gather_limited, secrets_of
 from alignkit.errors import BackendError
 
 if TYPE_CHECKING:
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from alignkit.backends.kserve import KServeBackend
     from alignkit.models.checkpoint import Checkpoint
 
-NEGLIGIBLE = 1e-3
-"""How far the sum of float16 probabilities may be from 1."""
+_SUM_TOLERANCE = 1e-3
+"""Greatest distance of a sum of float16 probabilities from 1."""
 
 
-def opened(backend: KServeBackend, checkpoint: Checkpoint) -> EndpointSession:
-    """Ask the endpoint what it is; raises `BackendError` if it is down or the data does not fit."""
+def open_endpoint(backend: KServeBackend, checkpoint: Checkpoint) -> EndpointSession:
+    """Read the endpoint's description; raise `BackendError` if it is down or the data misfits."""
     headers, loop = backend.address().headers(), Loop()
-    asking = Asking(backend.timeout, backend.retries, secrets_of(headers))
+    requester = Requester(backend.timeout, backend.retries, secrets_of(headers))
     try:
         client = loop.run(_connected(backend.address().resolved(), headers))
         try:
-            return loop.run(_described(backend, client, asking, checkpoint, loop))
+            return loop.run(_described(backend, client, requester, checkpoint, loop))
         except BaseException:
             loop.run(client.close())
             raise
@@ -50,37 +50,38 @@ async def _connected(url: str, headers: dict[str, str]) -> Client:
 
 
 async def _described(
-    backend: KServeBackend, client: Client, asking: Asking, checkpoint: Checkpoint, loop: Loop
+    backend: KServeBackend, client: Client, requester: Requester, checkpoint: Checkpoint, loop: Loop
 ) -> EndpointSession:
-    server = await asking.ask(client.server)
-    found = await asking.ask(lambda: client.model(backend.model, backend.model_version))
-    given, wanted = chosen(found, "input", backend.input), chosen(found, "output", backend.output)
-    require_input(given, backend.sends, (checkpoint.height, checkpoint.width))
-    require_output(wanted, checkpoint.classes)
+    server = await requester.send(client.server)
+    model = await requester.send(lambda: client.model(backend.model, backend.model_version))
+    input_spec = declared_tensor(model, "input", backend.input)
+    output_spec = declared_tensor(model, "output", backend.output)
+    require_input(input_spec, backend.sends, (checkpoint.height, checkpoint.width))
+    require_output(output_spec, checkpoint.classes)
     observed = {
         "precision": "served",
         "endpoint": backend.address().resolved(),
         "server": " ".join(filter(None, (server.get("name"), server.get("version")))),
-        "model": f"{backend.model}, versions: {', '.join(found.get('versions') or ()) or 'one'}",
-        "platform": found.get("platform") or "not told",
-        "sent": f"{backend.sends}, {given.name}, {'bytes' if client.extended else 'JSON'}",
-        "compared": f"{wanted.name}, {backend.answers}",
+        "model": f"{backend.model}, versions: {', '.join(model.get('versions') or ()) or 'one'}",
+        "platform": model.get("platform") or "not told",
+        "sent": f"{backend.sends}, {input_spec.name}, {'bytes' if client.extended else 'JSON'}",
+        "compared": f"{output_spec.name}, {backend.answers}",
     }
     return EndpointSession(
-        backend, client, asking, loop, given, wanted, checkpoint.classes, observed
+        backend, client, requester, loop, input_spec, output_spec, checkpoint.classes, observed
     )
 
 
 @dataclass(slots=True, eq=False)
 class EndpointSession:
-    """A connection to a model that is sent files or tensors, as the backend says."""
+    """A connection to a model that receives files or tensors, as the backend says."""
 
     backend: KServeBackend
     client: Client
-    asking: Asking
+    requester: Requester
     loop: Loop
-    given: Tensor
-    wanted: Tensor
+    input_spec: TensorSpec
+    output_spec: TensorSpec
     classes: int
     observed: dict[str, str]
 
@@ -92,7 +93,7 @@ class EndpointSession:
         step = self.backend.images_per_request
         parts = (images[start : start + step] for start in range(0, len(images), step))
         works = [partial(self._answer, part) for part in parts]
-        answers = np.concatenate(self.loop.run(together(works, self.backend.concurrency)))
+        answers = np.concatenate(self.loop.run(gather_limited(works, self.backend.concurrency)))
         return logits_of(answers, self.backend.answers)
 
     async def _answer(self, images: Batch | Sequence[bytes]) -> Logits:
@@ -100,42 +101,45 @@ class EndpointSession:
 
         target = (self.backend.model, self.backend.model_version)
         array = (
-            images if isinstance(images, np.ndarray) else files_as(self.given, images, self.client)
+            images
+            if isinstance(images, np.ndarray)
+            else files_array(self.input_spec, images, self.client)
         )
-        tensor = (self.given.name, array, KINDS[self.backend.sends])
-        kind, found = await self.asking.ask(
-            lambda: self.client.infer(target, tensor, self.wanted.name)
+        tensor = (self.input_spec.name, array, PROTOCOL_TYPES[self.backend.sends])
+        kind, answer = await self.requester.send(
+            lambda: self.client.infer(target, tensor, self.output_spec.name)
         )
         shape = (len(images), self.classes)
-        if found is None:
-            raise BackendError(f"the endpoint's answer holds no output {self.wanted.name!r}")
-        if found.shape != shape or kind not in ANSWERS:
-            had = "x".join(map(str, found.shape))
+        if answer is None:
+            raise BackendError(f"the endpoint's answer holds no output {self.output_spec.name!r}")
+        if answer.shape != shape or kind not in ANSWER_TYPES:
+            had = "x".join(map(str, answer.shape))
             raise BackendError(
                 f"the endpoint answered {kind} {had} for {shape[0]} images of {shape[1]} classes"
             )
-        return found.astype(np.float32)
+        return answer.astype(np.float32)
 
     def effective(self) -> dict[str, str]:
-        """What really ran, and how many requests it took since the session was opened."""
-        told = f"{self.asking.requests}, {self.asking.again} of them sent again"
-        return {**self.observed, "requests so far": told}
+        """Return the endpoint's own facts, and the number of requests of this session."""
+        requests = f"{self.requester.requests}, {self.requester.retried} of them sent again"
+        return {**self.observed, "requests so far": requests}
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections and the thread."""
         self.loop.run(self.client.close())
         self.loop.close()
 
 
 def logits_of(answers: Logits, declared: str) -> Logits:
-    """Logits as they are, of probabilities the logarithm; raises `BackendError` if they are others.
+    """Return logits unchanged and the logarithm of probabilities.
 
-    Rows that hold nothing negative and add up to 1 are taken for probabilities.
+    Rows without a negative value that add up to 1 count as probabilities. Raises `BackendError` if
+    the answers are not of the ``declared`` kind, ``logits`` or ``probabilities``.
     """
     import numpy as np
 
-    likely = bool((answers >= 0).all() and (abs(answers.sum(1) - 1) < NEGLIGIBLE).all())
+    likely = bool((answers >= 0).all() and (abs(answers.sum(1) - 1) < _SUM_TOLERANCE).all())
     if likely != (declared == "probabilities"):
-        told, meant = ("look like", "probabilities") if likely else ("are no", "logits")
-        raise BackendError(f"the endpoint's answers {told} probabilities: set 'answers: {meant}'")
+        verb, meant = ("look like", "probabilities") if likely else ("are no", "logits")
+        raise BackendError(f"the endpoint's answers {verb} probabilities: set 'answers: {meant}'")
     return np.log(np.maximum(answers, np.finfo(np.float32).tiny)) if likely else answers

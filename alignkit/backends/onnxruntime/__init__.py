@@ -1,16 +1,16 @@
 """ONNX Runtime, on the CPU, the CUDA or the TensorRT provider.
 
-A provider that cannot start, or that hands a node to another, is refused: by itself the library
-would compute on the CPU and say so on its log alone.
+A provider that cannot start, or that leaves a node to another, is refused: the library itself would
+compute on the CPU and mention it only in its log.
 
-fp32 runs the exported graph with TF32 off; tf32 is an arm of its own, on a GPU. fp16 converts every
-weight and edge of the graph to float16 and keeps float32 inputs and outputs. The CPU provider has
-few float16 kernels: it casts back and computes in float32, so that rounded weights are most of what
-is left of fp16. ``effective`` names the kernels that ran, their types and each node's provider,
-read from the runtime's own profile of one image. int8 is its static quantisation, on the CPU.
+fp32 runs the exported graph with TF32 off; tf32 is a precision of its own, on a GPU. fp16 converts
+every weight and edge of the graph to float16 and keeps float32 inputs and outputs. The CPU provider
+has few float16 kernels: it casts back and computes in float32, so that fp16 there is mostly rounded
+weights. ``effective`` names the kernels that ran, their types and each node's provider, read from
+the runtime's own profile of one image. int8 is its static quantisation, on the CPU.
 
 The TensorRT provider computes in TF32 unless the environment sets ``NVIDIA_TF32_OVERRIDE=0``; it
-has no option for it. fp16 is refused there: nothing tells what its engines compute in.
+has no option for it. It refuses fp16, because nothing reports the types its engines compute in.
 **Neither the CUDA nor the TensorRT provider has run on hardware yet.**
 """
 
@@ -23,7 +23,7 @@ from pydantic import Field
 
 from alignkit.backends import BACKENDS, CalibrationSet, Choice
 from alignkit.backends.onnxruntime.provider import (
-    LEVELS,
+    OPTIMISATION_LEVELS,
     PROVIDERS,
     provider_options,
     why_impossible,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ONNXRuntimeBackend:
-    """One execution provider; nodes it does not take are never given to another unseen."""
+    """One execution provider; a model of which it refuses a node is refused."""
 
     needs_onnx: ClassVar[bool] = True
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "int8")
@@ -59,7 +59,7 @@ class ONNXRuntimeBackend:
         return self.provider == "cpu"
 
     def impossible(self, precision: Precision) -> str:
-        """Why the precision cannot run here; empty if it can."""
+        """Return why the precision cannot run here; empty if it can."""
         if precision not in self.precisions:
             return (
                 f"{precision} is not a precision of ONNX Runtime; {', '.join(self.precisions)} are"
@@ -69,15 +69,14 @@ class ONNXRuntimeBackend:
     def open(
         self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision
     ) -> ONNXRuntimeSession:
-        """Load the graph, and verify who computes it and in what.
+        """Load the graph, and verify its provider and its types.
 
         Raises `MissingDependency` if the provider does not start, `BackendError` if the runtime
         cannot run the model in this precision.
         """
         from alignkit.backends.onnx_graph import graph_of
         from alignkit.backends.onnxruntime.quantise import fusion_facts
-        from alignkit.backends.onnxruntime.session import verified_session
-        from alignkit.backends.onnxruntime.start import Start, require_no_crash
+        from alignkit.backends.onnxruntime.session import Start, require_no_crash, verified_session
         from alignkit.models.checkpoint import read_calibration
         from alignkit.torch_settings import available_threads
 
@@ -85,11 +84,11 @@ class ONNXRuntimeBackend:
             raise MissingDependency(f"onnxruntime {precision}: {reason}")
         if onnx is None:
             raise BackendError("onnxruntime needs the exported ONNX file")
-        level = LEVELS[self.optimisation]
-        told: dict[str, str] = {"optimisation": self.optimisation}
+        level = OPTIMISATION_LEVELS[self.optimisation]
+        facts: dict[str, str] = {"optimisation": self.optimisation}
         engine = onnx
         if precision == "int8":
-            told["calibration"] = read_calibration(engine)
+            facts["calibration"] = read_calibration(engine)
             onnx = engine / "model.onnx"
         graph = graph_of(onnx, precision)
         if precision == "fp16" and self.provider == "cpu":
@@ -98,28 +97,28 @@ class ONNXRuntimeBackend:
         start = Start(PROVIDERS[self.provider], options, level, available_threads())
         session = verified_session(start, graph, (checkpoint.height, checkpoint.width), precision)
         if precision == "int8":
-            told |= fusion_facts(session, start, engine)
-        session.observed.update(told)
+            facts |= fusion_facts(session, start, engine)
+        session.observed.update(facts)
         return session
 
     def build_parts(self, precision: Precision) -> dict[str, Any] | None:
-        """The library that quantises; float graphs are opened as they are."""
+        """Return the quantising library for int8; float graphs are opened as they are."""
         return {"quantiser": BACKENDS["onnxruntime"].version()} if precision == "int8" else None
 
     def calibration(self, precision: Precision) -> CalibrationSet | None:
-        """int8 takes its scales from images."""
+        """Return the images that give int8 its scales."""
         chosen = CalibrationSet(self.calibration_images, self.calibration_choice)
         return chosen if precision == "int8" else None
 
     def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:  # noqa: ARG002 - int8 alone is built
-        """Quantise the graph; raises `BackendError` if it cannot be."""
+        """Quantise the graph; raise `BackendError` if the runtime refuses it."""
         from alignkit.backends.onnxruntime.quantise import quantise
 
         assert source.calibration is not None
         quantise(source.onnx, source.calibration.images(), folder)
 
     def version(self) -> str:
-        """``onnxruntime 1.31.1, CPUExecutionProvider``."""
+        """Name the version and the provider, as in ``onnxruntime 1.31.1, CPUExecutionProvider``."""
         import onnxruntime
 
         return f"onnxruntime {onnxruntime.__version__}, {PROVIDERS[self.provider]}"

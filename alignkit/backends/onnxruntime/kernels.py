@@ -1,4 +1,4 @@
-"""Which kernels an ONNX Runtime session really ran, from its own profile."""
+"""Kernels that an ONNX Runtime session ran, read from its own profile."""
 
 from __future__ import annotations
 
@@ -13,32 +13,34 @@ from alignkit.errors import BackendError
 if TYPE_CHECKING:
     from alignkit.backends import Precision
 
-FLOATS = {"float": "float32", "float16": "float16", "bfloat16": "bfloat16", "double": "float64"}
-INTEGERS = {"int8": "int8", "uint8": "int8"}
-KINDS = FLOATS | INTEGERS
-NARROWEST = ("int8", "bfloat16", "float16", "float32", "float64")
-CONVERSIONS = frozenset({"Cast", "QuantizeLinear", "DequantizeLinear", "Transpose", "Reshape"})
+_TYPES = {
+    "float": "float32", "float16": "float16", "bfloat16": "bfloat16", "double": "float64",
+    "int8": "int8", "uint8": "int8",
+}  # fmt: skip
+"""Type in the profile → type in the report; a node that has none of these only computes shapes."""
+_NARROWEST = ("int8", "bfloat16", "float16", "float32", "float64")
+_CONVERSIONS = frozenset({"Cast", "QuantizeLinear", "DequantizeLinear", "Transpose", "Reshape"})
 """Operators that multiply nothing: an int8 graph with no other in int8 is int8 in name only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """The nodes one image went through, by what they computed in and who computed them."""
+    """Counts of the nodes that one image went through, by type and provider."""
 
     counts: Counter[tuple[str, str, str]]
-    """(operator, provider, type) → nodes; of a ``Cast`` the type it writes."""
+    """(operator, provider, type) → nodes; for a ``Cast`` the type that it writes."""
     assigned: Counter[str] = field(default_factory=Counter)
-    """Provider → nodes, those that compute shapes included."""
+    """Provider → nodes, including those that compute shapes."""
 
     def require(self, provider: str, precision: Precision) -> None:
-        """Raise `BackendError` if another provider computed, or in another type."""
-        strangers = {operator for operator, who, _ in self.counts if who != provider}
-        if strangers:
+        """Raise `BackendError` if another provider computed, or another type was used."""
+        elsewhere = {operator for operator, who, _ in self.counts if who != provider}
+        if elsewhere:
             raise BackendError(
-                f"{provider} left {', '.join(sorted(strangers))} to another provider; this model "
+                f"{provider} left {', '.join(sorted(elsewhere))} to another provider; this model "
                 "cannot be measured on it"
             )
-        if precision == "int8" and not self._computing_in("int8").keys() - CONVERSIONS:
+        if precision == "int8" and not self._computing_in("int8").keys() - _CONVERSIONS:
             raise BackendError(
                 "int8: every layer computes in float32, with weights and activations that are only "
                 "rounded to int8; set 'optimisation: all', which fuses them"
@@ -50,21 +52,21 @@ class Kernels:
             )
 
     def facts(self, precision: Precision) -> dict[str, str]:
-        """For a report: how many nodes computed in each type, and which; how many were casts."""
-        found = {}
+        """Describe for a report the nodes that computed in each type, and the casts."""
+        facts = {}
         for kind in sorted({kind for _, _, kind in self.counts}):
             if nodes := self._computing_in(kind):
-                found[f"{kind} kernels"] = f"{nodes.total()}: {', '.join(sorted(nodes))}"
+                facts[f"{kind} kernels"] = f"{nodes.total()}: {', '.join(sorted(nodes))}"
         casts = Counter[str]()
         for (operator, _, kind), count in self.counts.items():
             if operator == "Cast":
                 casts[kind] += count
         if precision == "fp16" and not self._computing_in("float16"):
             rounded = "weights and some activations are" if casts["float16"] else "weights are"
-            found["float16"] = f"storage only: {rounded} rounded to it, every kernel is float32's"
+            facts["float16"] = f"storage only: {rounded} rounded to it, every kernel is float32's"
         to_each = ", ".join(f"{count} to {kind}" for kind, count in sorted(casts.items()))
         placed = ", ".join(f"{count} on {who}" for who, count in sorted(self.assigned.items()))
-        return {**found, "casts": to_each or "none", "nodes": placed}
+        return {**facts, "casts": to_each or "none", "nodes": placed}
 
     def _computing_in(self, kind: str) -> Counter[str]:
         nodes = Counter[str]()
@@ -89,11 +91,12 @@ def kernels_in(events: Iterable[dict[str, Any]]) -> Kernels:
         written = _tensors(facts["output_type_shape"])
         if any(math.prod(shape) > 1 for shape in written.values()):
             read = {} if facts["op_name"] == "Cast" else _tensors(facts["input_type_shape"])
-            kinds = sorted({*written, *read}, key=NARROWEST.index)
+            # a fused integer kernel reads or writes float32 as well: its narrowest type counts
+            kinds = sorted({*written, *read}, key=_NARROWEST.index)
             counts[facts["op_name"], facts["provider"], kinds[0]] += 1
     return Kernels(counts, assigned)
 
 
 def _tensors(tensors: list[dict[str, list[int]]]) -> dict[str, list[int]]:
-    """Type → shape of one such tensor."""
-    return {KINDS[kind]: each[kind] for each in tensors for kind in each if kind in KINDS}
+    """Map each type to the shape of one tensor of that type."""
+    return {_TYPES[kind]: each[kind] for each in tensors for kind in each if kind in _TYPES}

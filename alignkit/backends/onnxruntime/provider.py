@@ -1,4 +1,4 @@
-"""ONNX Runtime's execution providers: what each is told, and what it cannot do."""
+"""ONNX Runtime's execution providers: their options and their limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROVIDERS = {
     "cuda": "CUDAExecutionProvider",
     "tensorrt": "TensorrtExecutionProvider",
 }
-LEVELS = {
+OPTIMISATION_LEVELS = {
     "all": "ORT_ENABLE_ALL",
     "extended": "ORT_ENABLE_EXTENDED",
     "basic": "ORT_ENABLE_BASIC",
@@ -23,7 +23,7 @@ LEVELS = {
 
 
 def why_impossible(precision: Precision, provider: str, optimisation: str) -> str:
-    """Why the provider cannot run a precision here; empty if it can be tried."""
+    """Return why the provider cannot run a precision here; empty if it can be tried."""
     if precision == "int8" and provider != "cpu":
         return "int8 kernels are those of the CPU provider"
     if precision == "int8" and optimisation != "all":
@@ -44,9 +44,10 @@ def why_impossible(precision: Precision, provider: str, optimisation: str) -> st
 
 
 def provider_options(provider: str, precision: Precision) -> dict[str, str]:
-    """What a provider is told; CUDA's defaults are TF32 and kernels chosen by timing."""
+    """Return the options of a provider for a precision."""
     if provider != "cuda":
         return {}
+    # CUDA's defaults are TF32, and kernels that are chosen by timing them
     return {
         "use_tf32": "1" if precision == "tf32" else "0",
         "cudnn_conv_algo_search": "HEURISTIC",

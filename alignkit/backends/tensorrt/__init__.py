@@ -1,9 +1,9 @@
 """TensorRT 10 or 11, by its own Python API. **Not yet run on hardware.**
 
-Networks are strongly typed (11 has no other kind): each layer computes in the type the ONNX graph
-says, so fp16 is the graph converted to float16, with float32 inputs and outputs. fp32 and tf32 are
-the same graph with TF32 switched off or on, which a graph of exact products verifies. The engine
-inspector says what types the layers have; an engine in others than were asked for is refused.
+Networks are strongly typed (11 has no other kind): each layer computes in the type that the ONNX
+graph declares, so fp16 is the graph converted to float16, with float32 inputs and outputs. fp32 and
+tf32 are the same graph with TF32 off or on, which a graph of exact products verifies. The engine
+inspector reports the types of the layers; an engine with any other type is refused.
 
 An engine is tied to the library's version and to the GPU with its driver, which are part of its
 hash. TensorRT chooses kernels by timing them, so two builds may differ: ``builds: k`` shows by how
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TensorRTBackend:
-    """An engine of its own for each precision, on the current CUDA device."""
+    """TensorRT on the current CUDA device, with one engine for each precision."""
 
     needs_onnx: ClassVar[bool] = True
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16")
@@ -51,7 +51,7 @@ class TensorRTBackend:
             raise ConfigError(f"tensorrt: there is no file {self.timing_cache}")
 
     def impossible(self, precision: Precision) -> str:
-        """Why the precision cannot run here; empty if it can be tried."""
+        """Return why the precision cannot run here; empty if it can be tried."""
         if precision not in self.precisions:
             return (
                 f"{precision} is none of this backend's precisions; {', '.join(self.precisions)} "
@@ -60,7 +60,7 @@ class TensorRTBackend:
         return missing_device("cuda")
 
     def build_parts(self, precision: Precision) -> dict[str, Any] | None:  # noqa: ARG002 - every precision is built
-        """The library, the GPU with its driver, and the timings."""
+        """Return the library, the GPU with its driver, and the timings."""
         from alignkit.workspace import file_sha256
 
         timings = file_sha256(self.timing_cache) if self.timing_cache else ""
@@ -71,13 +71,13 @@ class TensorRTBackend:
         }
 
     def calibration(self, precision: Precision) -> CalibrationSet | None:  # noqa: ARG002 - none has int8
-        """No precision takes its scales from images."""
+        """Return None: no precision takes its scales from images."""
         return None
 
     def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:
         """Write ``model.engine``, ``products.engine`` and ``timing.cache``.
 
-        Raises `BackendError` with TensorRT's own words if it cannot parse or build the graph.
+        Raises `BackendError` with TensorRT's message if it cannot parse or build the graph.
         """
         from alignkit.backends.onnx_graph import graph_of, products
         from alignkit.backends.tensorrt.build import EngineOptions, build_engine
@@ -95,7 +95,7 @@ class TensorRTBackend:
     def open(
         self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision
     ) -> TensorRTSession:
-        """Load the engine and verify what it computes in.
+        """Load the engine and verify its types.
 
         Raises `MissingDependency` where there is no GPU, `BackendError` if the engine cannot be
         loaded or computes in another precision.
@@ -108,7 +108,7 @@ class TensorRTBackend:
         return open_engine(onnx, precision, self.batch, checkpoint.classes)
 
     def version(self) -> str:
-        """``tensorrt 11.4.0.106, NVIDIA H100 80GB HBM3, driver 580.65.06``."""
+        """Name both versions: ``tensorrt 11.4.0.106, NVIDIA H100 80GB HBM3, driver 580.65.06``."""
         return f"{BACKENDS['tensorrt'].version()}, {_device()}"
 
     def _require(self, precision: Precision) -> None:

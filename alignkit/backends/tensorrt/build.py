@@ -13,29 +13,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """What an engine is built for."""
+    """Settings of a build: batch sizes, image size, TF32 and timings."""
 
     batch: tuple[int, int, int]
     size: tuple[int, int]
     """(height, width)."""
     tf32: bool
-    """Whether float32 products may be computed in TF32; TensorRT's default is that they may."""
+    """Whether float32 products may be computed in TF32, as is TensorRT's default."""
     timings: bytes = b""
-    """A serialised timing cache to choose kernels by; empty: they are timed anew."""
+    """Serialised timing cache that decides the kernels; empty: the build times them."""
 
 
 def build_engine(graph: bytes, options: EngineOptions) -> tuple[bytes, bytes]:
-    """The serialised engine, and the timings its kernels were chosen by.
+    """Build an engine; return it serialised, with the timings that decided its kernels.
 
-    Raises `BackendError` with what TensorRT said if it cannot parse or build the graph.
+    Raises `BackendError` with TensorRT's message if it cannot parse or build the graph.
     """
     import tensorrt
 
-    said = messages()
-    builder = tensorrt.Builder(said)
+    logger = error_logger()
+    builder = tensorrt.Builder(logger)
     typed = 1 << int(tensorrt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)  # 11 ignores it
     network = builder.create_network(typed)
-    parser = tensorrt.OnnxParser(network, said)
+    parser = tensorrt.OnnxParser(network, logger)
     if not parser.parse(graph):
         reasons = [parser.get_error(index).desc() for index in range(parser.num_errors)]
         raise BackendError(f"TensorRT cannot parse the graph: {'; '.join(reasons)}")
@@ -49,7 +49,7 @@ def build_engine(graph: bytes, options: EngineOptions) -> tuple[bytes, bytes]:
     _add_profile(builder, network, config, options)
     engine = builder.build_serialized_network(network, config)
     if engine is None:
-        raise BackendError(f"TensorRT cannot build the engine: {'; '.join(said.errors)}")
+        raise BackendError(f"TensorRT cannot build the engine: {'; '.join(logger.errors)}")
     return bytes(engine), bytes(cache.serialize())
 
 
@@ -59,7 +59,7 @@ def _add_profile(
     config: tensorrt.IBuilderConfig,
     options: EngineOptions,
 ) -> None:
-    """The batch sizes, where the graph leaves them open."""
+    """Declare the batch sizes, if the graph leaves them open."""
     image = network.get_input(0)
     if image.shape[0] != -1:
         return
@@ -70,13 +70,13 @@ def _add_profile(
         raise BackendError(f"TensorRT refuses the profile {shapes} for input {image.name!r}")
 
 
-def messages() -> Any:
-    """A TensorRT logger that keeps errors in ``errors``, for the cell that fails."""
+def error_logger() -> Any:
+    """Make a TensorRT logger that keeps errors in ``errors``, for the message of a failed cell."""
     import tensorrt
 
     severities = tensorrt.ILogger.Severity
 
-    class Messages(tensorrt.ILogger):
+    class ErrorLogger(tensorrt.ILogger):
         def __init__(self) -> None:
             super().__init__()
             self.errors: list[str] = []
@@ -85,4 +85,4 @@ def messages() -> Any:
             if severity in (severities.INTERNAL_ERROR, severities.ERROR):
                 self.errors.append(msg)
 
-    return Messages()
+    return ErrorLogger()

@@ -1,12 +1,12 @@
 """PyTorch, eager or compiled by inductor.
 
-fp32 is IEEE float32, whatever torch's global settings are; tf32 is an arm of its own, on a GPU.
-bf16 and fp16 convert weights and inputs (no autocast). Each precision is verified when a model is
-opened: by the type that every layer returns, and for fp32 and tf32 by a probe of exact products.
+fp32 is IEEE float32, whatever torch's global settings are; tf32 is a precision of its own, on a
+GPU. bf16 and fp16 convert weights and inputs (no autocast). Opening a model verifies its precision:
+by the type that every layer returns, and for fp32 and tf32 by a probe of exact products.
 
-``compile: true`` verifies the module so, and then runs inductor's kernels in its place, generated
-for each size of batch, on a CPU by a C++ compiler. Fused operations may keep their intermediate
-values in float32 in the narrow precisions too.
+``compile: true`` verifies the eager module in the same way and then runs inductor's kernels.
+They are generated for each batch size, on a CPU by a C++ compiler. In the narrow precisions too,
+fused operations may keep their intermediate values in float32.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TorchBackend:
-    """The module as it was trained."""
+    """PyTorch, which runs the module as it was trained."""
 
     needs_onnx: ClassVar[bool] = False
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "bf16")
@@ -36,10 +36,10 @@ class TorchBackend:
     own_path: ClassVar[str] = ""
     device: Literal["cpu", "cuda"] = "cpu"
     channels_last: bool = True
-    """Memory format of weights and inputs; it decides which convolution kernels run."""
+    """Whether weights and inputs are channels-last, which decides the convolution kernels."""
     ceil_mode: bool = False
-    """Round the sizes that max-pooling gives up, not down, as some runtimes do: a noise of SysNoise
-    (Wang et al., MLSys 2023). A model is trained without."""
+    """Whether max-pooling rounds its output size up, as some runtimes do: a noise of SysNoise
+    (Wang et al., MLSys 2023). Training always rounds down."""
     compile: bool = False
     """``torch.compile`` of the whole graph; nothing runs eagerly."""
 
@@ -49,7 +49,7 @@ class TorchBackend:
         return self.device == "cpu"
 
     def impossible(self, precision: Precision) -> str:
-        """Why the precision cannot run here; empty if it can."""
+        """Return why the precision cannot run here; empty if it can."""
         if precision not in self.precisions:
             return f"{precision} is not a precision of torch; {', '.join(self.precisions)} are"
         if precision == "tf32" and self.device == "cpu":
@@ -58,11 +58,11 @@ class TorchBackend:
         return missing_device(self.device) or compiler
 
     def compiler(self) -> str:
-        """The C++ compiler, or Triton, whose kernels ``compile`` runs."""
+        """Name the compiler of the kernels, C++ or Triton; empty without ``compile``."""
         return compiler_version(self.device) if self.compile else ""
 
     def open(self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision) -> TorchSession:  # noqa: ARG002 - it is for other backends
-        """Load the weights and verify the precision; raises `BackendError` if it differs."""
+        """Load the weights and verify the precision; raise `BackendError` if it differs."""
         import torch
 
         from alignkit.backends.torch.session import NARROW, TorchSession, round_pools_up
@@ -86,7 +86,7 @@ class TorchBackend:
         return session
 
     def version(self) -> str:
-        """``torch 2.12.1+cu130, AVX512``: with the CPU kernels' instructions, or the GPU's name."""
+        """Name torch and its CPU instructions or GPU: ``torch 2.12.1+cu130, AVX512``."""
         import torch
 
         if self.device == "cuda" and torch.cuda.is_available():

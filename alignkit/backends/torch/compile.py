@@ -1,4 +1,4 @@
-"""``torch.compile`` of a whole graph: what it needs, and the proof that nothing ran eagerly."""
+"""``torch.compile`` of a whole graph, its requirements, and the proof that nothing ran eagerly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def missing_compiler(device: Literal["cpu", "cuda"]) -> str:
-    """Why inductor cannot generate kernels for a device; empty if it can."""
+    """Return why inductor cannot generate kernels for a device; empty if it can."""
     if device == "cuda":
         return "" if find_spec("triton") else "compile: triton is not installed: pip install triton"
     if shutil.which(_compiler()):
@@ -34,9 +34,9 @@ def _compiler() -> str:
 
 
 def compiler_version(device: Literal["cpu", "cuda"]) -> str:
-    """``g++ (Debian 12.2.0-14) 12.2.0``, which decides the kernels' arithmetic; or Triton.
+    """Name the compiler, which decides the kernels' arithmetic; empty if there is none.
 
-    Empty where there is none.
+    It is the C++ compiler, as in ``g++ (Debian 12.2.0-14) 12.2.0``, or Triton.
     """
     if missing_compiler(device):
         return ""
@@ -48,32 +48,32 @@ def compiler_version(device: Literal["cpu", "cuda"]) -> str:
 @cache
 def _first_line(compiler: str) -> str:
     command = [compiler, "--version"]
-    told = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - the user's own compiler, as inductor calls it
-    return told.stdout.partition("\n")[0]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - the user's own compiler, as inductor calls it
+    return done.stdout.partition("\n")[0]
 
 
 @dataclass(slots=True, eq=False)
 class Compiled:
-    """A module behind inductor, with the graphs it was handed."""
+    """A module compiled by inductor, with the sizes of its graphs."""
 
     module: nn.Module
     compiler: str
-    """What generates the kernels, with its version."""
+    """Name and version of the compiler of the kernels."""
     graphs: list[int] = field(default_factory=list)
-    """Operations of each graph, one for each size of batch; each is the whole module."""
+    """Number of operations of each graph, one for each batch size; each is the whole module."""
     run: Any = field(init=False)
 
     def __post_init__(self) -> None:
         import torch
 
         with quiet(TORCH_EXTENSIONS):
-            import torch.utils.cpp_extension  # which compiling imports
+            import torch.utils.cpp_extension  # torch.compile imports it, and it logs
 
-        # a graph that cannot be captured whole, or again, raises: nothing is left to eager torch
+        # fullgraph: a graph that cannot be captured whole raises and does not run eagerly
         self.run = torch.compile(self.module, backend=self._inductor, fullgraph=True, dynamic=False)
 
     def __call__(self, images: torch.Tensor) -> torch.Tensor:
-        """The module's output; raises `BackendError` with torch's reason if it cannot compile."""
+        """Return the module's output; raise `BackendError` if torch cannot compile the module."""
         from torch._dynamo.exc import TorchDynamoException
 
         try:
@@ -86,7 +86,7 @@ class Compiled:
         return output
 
     def facts(self) -> dict[str, str]:
-        """For a report: how much was compiled, and in how many versions."""
+        """Describe for a report how much was compiled, and in how many versions."""
         return {
             "compiled by": f"inductor, whole graph, {self.compiler}",
             "compiled graphs": f"{len(self.graphs)}, one a batch size",
@@ -94,10 +94,10 @@ class Compiled:
         }
 
     def close(self) -> None:
-        """Let go of the kernels: torch keeps eight versions of a module's code, not more."""
+        """Free the kernels."""
         import torch
 
-        torch.compiler.reset()
+        torch.compiler.reset()  # torch keeps at most eight versions of a module's code
         del self.run
 
     def _inductor(self, graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:

@@ -1,4 +1,4 @@
-"""A torch module on its device, in a precision that was verified."""
+"""A torch module on its device, in a verified precision."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TorchSession:
     compiled: Compiled | None = None
 
     def predict(self, batch: Batch) -> Logits:
-        """(samples, 3, height, width) float32 → (samples, classes) float32."""
+        """Return (samples, classes) float32 for (samples, 3, height, width) float32."""
         import torch
 
         with self._arithmetic(), torch.inference_mode():
@@ -47,7 +47,7 @@ class TorchSession:
         return widened
 
     def verify(self, height: int, width: int) -> None:
-        """Run one image; raises `BackendError` unless the precision is what was asked for."""
+        """Run one image; raise `BackendError` unless it is computed in the session's precision."""
         import numpy as np
 
         from alignkit.torch_settings import observed_float32, recorded_dtypes
@@ -73,7 +73,7 @@ class TorchSession:
         return "tf32" if self.precision == "tf32" else "ieee"
 
     def compile(self, height: int, width: int, compiler: str) -> None:
-        """Run generated kernels instead from now on, beginning with one image.
+        """Replace the eager module by generated kernels, and run one image through them.
 
         Raises `BackendError` if the graph cannot be compiled whole.
         """
@@ -85,7 +85,7 @@ class TorchSession:
         self.predict(np.zeros((1, 3, height, width), np.float32))
 
     def effective(self) -> dict[str, str]:
-        """What really ran."""
+        """Return the verified facts of the run."""
         compiled = self.compiled.facts() if self.compiled else {}
         return {"precision": self.precision, **self.observed, **compiled}
 
@@ -102,10 +102,10 @@ class TorchSession:
 
 
 def round_pools_up(model: nn.Module, checkpoint: Checkpoint) -> str:
-    """Set ``ceil_mode`` in every max-pool; say how many of them give another size by it.
+    """Set ``ceil_mode`` in every max-pool; say how many of them then give another size.
 
-    It is the one change of a model between training and serving that is no preprocessing.
-    Raises `BackendError` for a model without a layer that could be changed.
+    This is the only difference between training and serving that changes the model itself.
+    Raises `BackendError` for a model without a max-pool that rounds down.
     """
     import torch
     from torch import nn

@@ -1,0 +1,221 @@
+"""OpenVINO on the CPU.
+
+OpenVINO takes a precision as a hint, and a CPU without it silently computes in another one (fp16
+becomes bf16 on a processor with AMX or AVX512-BF16). So the compiled model's own report and the
+types of its executed layers are read after compiling, and a model in another precision is refused.
+int8 is NNCF's post-training quantisation of the graph; ``effective`` names the layers that it
+leaves in float32.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from alignkit.backends import CalibrationSet, Choice
+from alignkit.backends.onnx_graph import refusal
+from alignkit.errors import BackendError, MissingDependency
+from alignkit.machine import processor_flags
+from alignkit.plugins import Plugin
+from alignkit.torch_settings import TORCH_EXTENSIONS, quiet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from alignkit.arrays import Batch, Logits
+    from alignkit.backends import Precision
+    from alignkit.models.checkpoint import Checkpoint, EngineSource
+
+NNCF = Plugin("", distributions=("nncf",), module="nncf", extra="nncf")
+_HINTS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16", "int8": "f32"}
+"""Precision → OpenVINO's hint. int8 is in the graph; its hint is for the floating-point layers."""
+_INTEGERS = frozenset({"i8", "u8"})
+_NEEDED_FLAGS = {
+    "bf16": frozenset({"avx512_bf16", "amx_bf16"}),
+    "fp16": frozenset({"avx512_fp16", "amx_fp16"}),
+}
+"""Precision → processor flags, of which OpenVINO needs one."""
+_WEIGHTED = ("Convolution", "FullyConnected", "MatMul", "GroupConvolution")
+"""Layers that multiply by weights: their types decide whether a precision is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenVINOBackend:
+    """OpenVINO's CPU plugin; no other device is ever tried."""
+
+    needs_onnx: ClassVar[bool] = True
+    precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "bf16", "fp16", "int8")
+    live: ClassVar[bool] = False
+    on_cpu: ClassVar[bool] = True
+    own_path: ClassVar[str] = ""
+    calibration_images: Annotated[int, Field(ge=1, le=100_000)] = 300
+    calibration_choice: Choice = "balanced"
+
+    def impossible(self, precision: Precision) -> str:
+        """Return why the precision cannot run here; empty if it can be tried."""
+        if precision not in _HINTS:
+            names = ", ".join(self.precisions)
+            return f"{precision} is not a precision of OpenVINO's CPU plugin; {names} are"
+        if precision == "int8" and (missing := NNCF.missing()):
+            return missing
+        required = _NEEDED_FLAGS.get(precision)
+        if (flags := processor_flags()) and required and not flags & required:
+            needed = " or ".join(sorted(required))
+            return (
+                f"OpenVINO computes {precision} on processors with {needed}; on this one it would "
+                "compute in another precision"
+            )
+        return ""
+
+    def open(
+        self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision
+    ) -> OpenVINOSession:
+        """Compile the graph and verify what its layers compute in.
+
+        Raises `BackendError` if the plugin cannot compile it, or chose another precision.
+        """
+        from alignkit.models.checkpoint import read_calibration
+
+        if reason := self.impossible(precision):
+            raise MissingDependency(f"openvino {precision}: {reason}")
+        if onnx is None:
+            raise BackendError("openvino needs the exported ONNX file")
+        size = (checkpoint.height, checkpoint.width)
+        if precision != "int8":
+            return _compiled_session(onnx, size, precision)
+        session = _compiled_session(onnx / "model.xml", size, precision)
+        session.observed["calibration"] = read_calibration(onnx)
+        return session
+
+    def build_parts(self, precision: Precision) -> dict[str, Any] | None:
+        """Return the quantising library for int8; float graphs are opened as they are."""
+        return {"quantiser": NNCF.version()} if precision == "int8" else None
+
+    def calibration(self, precision: Precision) -> CalibrationSet | None:
+        """Return the images that give int8 its scales."""
+        chosen = CalibrationSet(self.calibration_images, self.calibration_choice)
+        return chosen if precision == "int8" else None
+
+    def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:  # noqa: ARG002 - int8 alone is built
+        """Quantise the graph; raise `BackendError` if NNCF or OpenVINO refuses it."""
+        assert source.calibration is not None
+        _quantise(source.onnx, source.calibration.images(), folder)
+
+    def version(self) -> str:
+        """Name the version and the device, as in ``openvino 2026.4.1-…, CPU``."""
+        import openvino
+
+        return f"openvino {openvino.__version__}, CPU"
+
+
+def _quantise(onnx: Path, images: Batch, folder: Path) -> None:
+    """Write ``model.xml`` and ``model.bin`` with NNCF's ``quantize``, all its images and defaults.
+
+    ``images`` are (n, 3, height, width) float32, normalised. Raises `BackendError` if NNCF or
+    OpenVINO cannot read or quantise the graph.
+    """
+    import nncf
+    import openvino
+
+    single = nncf.Dataset([image[None] for image in images])
+    try:
+        graph = openvino.Core().read_model(onnx)
+        graph.reshape([-1, *images.shape[1:]])
+        # nncf prints progress bars, and stdout is for data
+        with quiet(TORCH_EXTENSIONS), redirect_stdout(StringIO()):
+            made = nncf.quantize(graph, single, subset_size=len(images))
+    except (RuntimeError, nncf.ValidationError) as error:
+        raise BackendError(f"NNCF cannot quantise the graph: {refusal(error)}") from error
+    openvino.save_model(made, folder / "model.xml", compress_to_fp16=False)
+
+
+def _compiled_session(file: Path, size: tuple[int, int], precision: Precision) -> OpenVINOSession:
+    """Compile an ONNX or OpenVINO file for images of (height, width), and verify its precision.
+
+    Raises `BackendError` if the plugin cannot compile it, or chose another precision.
+    """
+    import openvino
+
+    from alignkit.torch_settings import available_threads
+
+    threads = available_threads()
+    options = {
+        "INFERENCE_PRECISION_HINT": _HINTS[precision],
+        "INFERENCE_NUM_THREADS": threads,
+        "NUM_STREAMS": 1,
+    }
+    try:
+        core = openvino.Core()
+        graph = core.read_model(file)
+        graph.reshape([-1, 3, *size])
+        compiled = core.compile_model(graph, "CPU", options)
+    except RuntimeError as error:
+        raise BackendError(f"OpenVINO cannot compile the graph: {refusal(error)}") from error
+    layers = _executed_layers(compiled)
+    chosen = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+    _require(precision, chosen, layers)
+    facts = {
+        "precision": precision,
+        "device": ", ".join(compiled.get_property("EXECUTION_DEVICES")),
+        "inference precision": f"{chosen}, verified",
+        **{
+            f"{kind} layers": ", ".join(f"{n} {name}" for name, n in sorted(names.items()))
+            for kind, names in sorted(layers.items())
+        },
+        "threads": str(threads),
+    }
+    return OpenVINOSession(compiled, facts)
+
+
+def _executed_layers(compiled: Any) -> dict[str, Counter[str]]:
+    """Count the layers with weights by the type they compute in, from the runtime's own graph."""
+    layers: dict[str, Counter[str]] = {}
+    for operator in compiled.get_runtime_model().get_ops():
+        facts = operator.get_rt_info()
+        if facts["layerType"].value in _WEIGHTED:
+            kind = facts["runtimePrecision"].value
+            layers.setdefault(kind, Counter())[facts["layerType"].value] += 1
+    return layers
+
+
+def _require(precision: Precision, chosen: str, layers: dict[str, Counter[str]]) -> None:
+    """Raise `BackendError` unless the plugin and every layer with weights keep the precision."""
+    wanted = _HINTS[precision]
+    if chosen != wanted:
+        raise BackendError(
+            f"openvino {precision}: this CPU's plugin chose {chosen} in its place; ask for "
+            "fp32 or bf16, or run where the CPU has the instructions"
+        )
+    if precision == "int8":
+        if not layers.keys() & _INTEGERS:
+            raise BackendError("openvino int8: no layer with weights computes in integers")
+        layers = {kind: names for kind, names in layers.items() if kind not in _INTEGERS}
+    if others := sorted(layers.keys() - {wanted}):
+        raise BackendError(f"openvino {precision}: layers compute in {', '.join(others)}")
+
+
+@dataclass(slots=True, eq=False)
+class OpenVINOSession:
+    """A model compiled by OpenVINO."""
+
+    compiled: Any
+    observed: dict[str, str] = field(default_factory=dict)
+
+    def predict(self, batch: Batch) -> Logits:
+        """Return (samples, classes) float32 for (samples, 3, height, width) float32."""
+        assert self.compiled is not None, "the session is closed"
+        logits: Logits = self.compiled(batch)[0].copy()  # the runtime reuses its buffer
+        return logits
+
+    def effective(self) -> dict[str, str]:
+        """Return the verified facts of the run."""
+        return dict(self.observed)
+
+    def close(self) -> None:
+        """Free the runtime's memory."""
+        self.compiled = None
