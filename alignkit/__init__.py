@@ -1,4 +1,4 @@
-"""alignkit: how far an image model drifts when it is served as it was not trained."""
+"""Measure how far an image model drifts if it is served otherwise than it was trained."""
 
 from __future__ import annotations
 

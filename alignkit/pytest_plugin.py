@@ -1,7 +1,7 @@
-"""The pytest plugin: comparisons of preprocessing as tests, with approved baselines.
+"""A pytest plugin that compares preprocessing in tests, also with approved baselines.
 
 `assert_preprocess_aligned` compares two stacks; the fixture ``preprocess_baseline`` compares one
-with what was approved before, in ``alignkit.baseline/<test module>/<test>`` beside the test.
+with its approved baseline in ``alignkit.baseline/<test module>/<test>`` beside the test.
 Nothing of alignkit is imported until a test uses it.
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from alignkit.gate.assertion import Images
+    from alignkit.gate.assertion import ImageSource
     from alignkit.preprocess import Preprocess
 
 UPDATE = "--alignkit-update"
@@ -54,7 +54,7 @@ class PreprocessBaseline:
     reason: str | None
 
     def check(
-        self, path: Preprocess | Mapping[str, Any], images: Images, name: str = "path"
+        self, path: Preprocess | Mapping[str, Any], images: ImageSource, name: str = "path"
     ) -> None:
         """Fail if a stage returns other pixels than the approved ones, or none are approved."""
         from alignkit.gate.assertion import compare_or_approve
@@ -74,7 +74,7 @@ def preprocess_baseline(request: pytest.FixtureRequest) -> PreprocessBaseline:
 
 @pytest.fixture
 def assert_preprocess_aligned() -> Callable[..., Any]:
-    """`alignkit.assert_preprocess_aligned`, without an import."""
+    """Return `alignkit.assert_preprocess_aligned`, so that a test needs no import."""
     from alignkit.gate.assertion import assert_preprocess_aligned as call
 
     return call

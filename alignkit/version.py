@@ -1,8 +1,8 @@
 """The version of this package, and of the source code of its layers.
 
 A stored result is read only while the code that made it is unchanged: its key has the
-`code_version` of the layers that decide it. Each list below holds every room that the ones in it
-import and that decides numbers.
+`code_version` of the layers that decide it. Each list below holds all rooms that its members import
+and that decide numbers.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ __version__ = "0.1.0"
 GROUND = ("arrays.py", "machine.py", "rank.py", "samples.py", "torch_settings.py")
 """The modules of the ground that decide numbers."""
 DATA_LAYERS = ("samples.py", "datasets")
-"""Made images."""
+"""Layers that decide generated images."""
 PIXEL_LAYERS = (*GROUND, "decoders", "resizers", "preprocess", "isolation", "prepare")
 WEIGHT_LAYERS = (*PIXEL_LAYERS, "models", "train")
 ENGINE_LAYERS = (*PIXEL_LAYERS, "models", "backends", "engines")
-"""Exported graphs, and the engines that backends build of them."""
+"""Layers that decide exported graphs, and the engines that backends build of them."""
 LOGIT_LAYERS = (*ENGINE_LAYERS, "compare", "predict")
 SHARE_LAYERS = (*LOGIT_LAYERS, "attribute", "text")
 """The share of each stage in a drift, stored with its sentence."""
@@ -28,7 +28,7 @@ SHARE_LAYERS = (*LOGIT_LAYERS, "attribute", "text")
 DIFFERENCE_LAYERS = (*PIXEL_LAYERS, "compare", "run/pixel_comparison.py")
 ADVICE_LAYERS = (*PIXEL_LAYERS, "compare", "models", "backends", "text", "match", "run/advise.py")
 ALL_LAYERS = (".",)
-"""All: for a result that is quick to compute again."""
+"""All layers: for a result that is quick to compute again."""
 
 
 @cache

@@ -1,11 +1,11 @@
-"""Where each file of a run lies; atomic writes; content hashes.
+"""Place the files of a run; write them atomically; hash their content.
 
 ::
 
     reports/
         .cache/<kind>/<key>/          finished work under its content hash, shared by experiments
-            key.json                  what the key was made of, so that a change can be explained,
-                                      how long it took, and the files' SHA-256 where `HASHED`
+            key.json                  the parts of the key, so that a change can be explained, the
+                                      time it took, and the files' SHA-256 of a kind of `HASHED`
         <experiment>/<run>/           one run: record.json, index.html, summary.md, arrays
 """
 
@@ -30,26 +30,26 @@ from alignkit.errors import WorkspaceError
 from alignkit.progress import Progress
 from alignkit.rank import ALONE, Rank
 
-Kind = Literal["prepared", "trainings", "exports", "engines", "cells", "spreads", "comparisons"]
-HASHED: tuple[Kind, ...] = ("exports", "engines")
-"""Read as they were written or not at all: a runtime loads them without a check of its own."""
+WorkKind = Literal["prepared", "trainings", "exports", "engines", "cells", "spreads", "comparisons"]
+HASHED: tuple[WorkKind, ...] = ("exports", "engines")
+"""Kinds that are verified when they are read: a runtime loads them without a check of its own."""
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 logger = logging.getLogger(__name__)
 
 
 class DamagedError(Exception):
-    """Stored work that is not what was written."""
+    """A difference between stored work and what was written."""
 
 
 def content_key(parts: Any) -> str:
-    """SHA-256 hex of the canonical JSON of ``parts``."""
+    """Compute the SHA-256 of the canonical JSON of ``parts``, in hex."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 hex of a file's bytes."""
+    """Compute the SHA-256 of a file's bytes, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -73,7 +73,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
-    """Write a file so that a reader, or a crash, sees the old content or the new, never a part."""
+    """Write a file so that readers see the old content or the new, even after a crash."""
     data = content.encode() if isinstance(content, str) else content
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ class PlannedWork(ABC):
     """A unit of work before it is done, known by everything that its result depends on."""
 
     __slots__ = ()
-    kind: ClassVar[Kind]
+    kind: ClassVar[WorkKind]
 
     @property
     @abstractmethod
@@ -128,18 +128,18 @@ class Finished:
 
     folder: Path
     label: str
-    """Which work it was, in words."""
+    """The work in words."""
     parts: dict[str, Any]
-    """What its key was made of."""
+    """Everything that its key was made of."""
     seconds: float | None
-    """How long `Workspace.store` was held open for it; ``None`` where that was not noted."""
+    """How long `Workspace.store` was held open for it; ``None`` if that was not noted."""
     files: dict[str, str] | None
     """SHA-256 of each file as it was written, for the kinds of `HASHED`."""
     stored: float
-    """When, as a POSIX time."""
+    """POSIX time at which it was stored."""
 
     def bytes(self) -> int:
-        """Size on disk."""
+        """Return the size on disk."""
         return sum(file.stat().st_size for file in self.folder.rglob("*"))
 
     def verify(self) -> None:
@@ -154,12 +154,12 @@ class Workspace:
 
     root: Path
 
-    def stored(self, kind: Kind, key: str) -> Path | None:
-        """The finished artefact's folder; ``None`` if there is none."""
+    def stored(self, kind: WorkKind, key: str) -> Path | None:
+        """Return the finished artefact's folder; ``None`` if there is none."""
         folder = self._folder(kind, key)
         return folder if (folder / "key.json").exists() else None
 
-    def recall(self, kind: Kind, key: str, read: Callable[[Path], T]) -> T | None:
+    def recall(self, kind: WorkKind, key: str, read: Callable[[Path], _T]) -> _T | None:
         """Read a finished artefact from its folder; return ``None`` if there is none.
 
         One that is damaged is discarded: ``read`` raises `DamagedError`, or the files of a kind of
@@ -182,12 +182,12 @@ class Workspace:
 
     def keep(
         self,
-        kind: Kind,
+        kind: WorkKind,
         parts: dict[str, Any],
         label: str,
         make: Callable[[Path], None],
-        read: Callable[[Path], T],
-    ) -> T:
+        read: Callable[[Path], _T],
+    ) -> _T:
         """Read the artefact that ``parts`` is the key of; ``make`` fills its folder if need be.
 
         Work that was just made is read from its folder too, so that a repeated run sees the same.
@@ -203,22 +203,22 @@ class Workspace:
         return known
 
     def run_folder(self, experiment: str, run: str) -> Path:
-        """Where a run's record and report lie."""
+        """Return the folder of a run's record and report."""
         return self.root / experiment / run[:12]
 
-    def unfinished(self, kind: Kind, key: str) -> Path:
-        """A folder for the parts of work that goes on (checkpoints by epoch); survives a kill."""
+    def unfinished(self, kind: WorkKind, key: str) -> Path:
+        """Make a folder for parts of unfinished work (checkpoints by epoch); it survives a kill."""
         folder = self.root / ".cache" / "unfinished" / f"{kind}-{key}"
         with explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     @contextmanager
-    def store(self, kind: Kind, key: str, parts: Any, label: str) -> Iterator[Path]:
+    def store(self, kind: WorkKind, key: str, parts: Any, label: str) -> Iterator[Path]:
         """Give an empty folder to fill; it becomes the artefact ``key`` at once, or not at all.
 
-        ``parts`` is what the key was made of; ``label`` says in words which work this is, the same
-        for every key that a changed option gives it.
+        ``parts`` is everything that the key was made of; ``label`` names the work in words, the
+        same for every key that a changed option gives it.
         """
         folder = self._folder(kind, key)
         with explained(folder):
@@ -242,8 +242,8 @@ class Workspace:
                 shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(self.root / ".cache" / "unfinished" / f"{kind}-{key}", ignore_errors=True)
 
-    def discard(self, kind: Kind, key: str) -> None:
-        """Forget an artefact, if there is one; it is gone at once for every reader to come."""
+    def discard(self, kind: WorkKind, key: str) -> None:
+        """Forget an artefact, if there is one; later readers find it gone at once."""
         folder = self._folder(kind, key)
         if not folder.exists():
             return
@@ -253,8 +253,8 @@ class Workspace:
                 folder.rename(doomed / key)
         shutil.rmtree(doomed, ignore_errors=True)
 
-    def finished(self, kind: Kind) -> list[Finished]:
-        """Every stored artefact of a kind, oldest first."""
+    def finished(self, kind: WorkKind) -> list[Finished]:
+        """List the stored artefacts of a kind, oldest first."""
         found = []
         for file in (self.root / ".cache" / kind).glob("[!.]*/key.json"):
             try:
@@ -281,13 +281,13 @@ class Workspace:
         with held:
             yield
 
-    def _folder(self, kind: Kind, key: str) -> Path:
+    def _folder(self, kind: WorkKind, key: str) -> Path:
         return self.root / ".cache" / kind / key
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The tools that every stage of a run shares; it holds no configuration."""
+    """Tools that every stage of a run shares, without configuration."""
 
     workspace: Workspace
     progress: Progress
@@ -305,7 +305,7 @@ def _finished(folder: Path) -> Finished:
 
 
 def _hashes(folder: Path) -> dict[str, str]:
-    """Relative path → SHA-256 of every file of an artefact but its ``key.json``."""
+    """Hash every file of an artefact except its ``key.json``: relative path → SHA-256."""
     files = sorted(each for each in folder.rglob("*") if each.is_file())
     return {
         str(each.relative_to(folder)): file_sha256(each)

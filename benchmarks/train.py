@@ -23,7 +23,7 @@ from torch import nn
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.experiment.recipe import Augment, Recipe
 from alignkit.models.architectures import build_model
-from alignkit.plan import Training
+from alignkit.plan.work import Training
 from alignkit.preprocess import Normalise, Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.torch_settings import available_threads

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.experiment.recipe import Augment, Recipe
 from alignkit.models.checkpoint import Checkpoint
-from alignkit.plan import Training
+from alignkit.plan.work import Training
 from alignkit.prepare import Prepared, SampleOutcome
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer

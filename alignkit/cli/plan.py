@@ -19,7 +19,7 @@ from alignkit.text.columns import columns
 if TYPE_CHECKING:
     from alignkit.place import Place
     from alignkit.plan import Plan
-    from alignkit.plan.forecast import Estimate, Forecast, Outlook
+    from alignkit.plan.forecast import Cost, Forecast, Outlook
     from alignkit.plan.memory import Memory
 
 NOT_MEASURED = "not measured yet on this machine"
@@ -125,7 +125,7 @@ def _reason(outlook: Outlook) -> str:
 
 def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
     """Format one row for cells that differ only in their seed."""
-    from alignkit.plan import Evaluation
+    from alignkit.plan.work import Evaluation
 
     grouped: dict[Place, list[Outlook]] = {}
     for outlook in outlooks:
@@ -191,13 +191,13 @@ def _counted(outlooks: Sequence[Outlook]) -> str:
     return ", ".join(f"{number} {state}" for state, number in counts.items())
 
 
-def _time(estimate: Estimate, work: str) -> str:
+def _time(estimate: Cost, work: str) -> str:
     if estimate.seconds is None:
         return NOT_MEASURED
     return f"about {duration(estimate.seconds)} for {work}" if estimate.seconds else "none"
 
 
-def _disk(estimate: Estimate, work: str) -> str:
+def _disk(estimate: Cost, work: str) -> str:
     if estimate.bytes is None:
         return NOT_MEASURED
     return f"about {estimate.bytes / 1e6:.1f} MB for {work}" if estimate.bytes else "none"

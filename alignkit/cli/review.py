@@ -28,7 +28,7 @@ def review(
     """
     from alignkit.baseline.review import commands, headline, model_lines, walk
     from alignkit.experiment import load_experiment
-    from alignkit.gate.decide import Undecided, settle
+    from alignkit.gate.decide import Undecided, apply_decisions
 
     waiting = Undecided.of(load_experiment(file, overrides), Workspace(reports), baselines)
     if not sys.stdin.isatty() or not sys.stdout.isatty():
@@ -45,7 +45,7 @@ def review(
     )
     if decided.accept and reason is None:
         reason = str(typer.prompt("reason"))
-    approval = settle(waiting, decided, reason=reason or "")
+    approval = apply_decisions(waiting, decided, reason=reason or "")
     print(f"approved {len(approval.lines) if approval else 0} lines")
     for line in model_lines(waiting.metrics(), file):
         print(line)

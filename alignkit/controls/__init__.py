@@ -28,7 +28,8 @@ from alignkit.workspace import Context, Workspace
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.plan import Evaluation, Plan
+    from alignkit.plan import Plan
+    from alignkit.plan.work import Evaluation
     from alignkit.predict.cells import Predicted
     from alignkit.prepare.sets import Sets
     from alignkit.samples import Samples

@@ -1,1 +1,1 @@
-"""Measured results → the types of the record."""
+"""Turn measured results into the types of the record."""

@@ -1,4 +1,4 @@
-"""Where a run was made: versions, codec builds, GPU, flags that change numbers, git revision."""
+"""Environment of a run: versions, codec builds, GPU, flags that change numbers, git revision."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from alignkit.record import Environment
 from alignkit.resizers import RESIZERS
 from alignkit.version import __version__
 
-LIBRARIES = ("numpy", "onnx", "pandas", "pyarrow", "scikit-learn", "scipy")
-"""What every run computes with, besides the plugins' own libraries."""
-VARIABLES = (
+_LIBRARIES = ("numpy", "onnx", "pandas", "pyarrow", "scikit-learn", "scipy")
+"""Libraries that every run computes with, besides those of the plugins."""
+_VARIABLES = (
     "CUBLAS_WORKSPACE_CONFIG",
     "CUDA_VISIBLE_DEVICES",
     "MKL_NUM_THREADS",
@@ -28,11 +28,11 @@ VARIABLES = (
     "OMP_NUM_THREADS",
     "ORT_TF32_OVERRIDE",
 )
-"""Environment variables that change results or times; recorded where set."""
+"""Environment variables that change results or times; recorded if set."""
 
 
 def environment(decoders: Collection[str] = tuple(DECODERS)) -> Environment:
-    """Look at this process and machine. Imports the libraries of the decoders named."""
+    """Describe this process and machine. Imports the libraries of the decoders named."""
     return Environment(
         python=platform.python_version(),
         platform=platform.platform(),
@@ -48,7 +48,7 @@ def environment(decoders: Collection[str] = tuple(DECODERS)) -> Environment:
 
 
 def versions() -> dict[str, str]:
-    """Distribution → version of every installed library that a run may compute with."""
+    """Return the version of every installed distribution that a run may compute with."""
     families = (BACKENDS, DATASETS, DECODERS, RESIZERS)
     names = {
         distribution
@@ -57,7 +57,7 @@ def versions() -> dict[str, str]:
         for distribution in plugin.distributions
     }
     found = {"alignkit": __version__}
-    for name in sorted(names.union(LIBRARIES)):
+    for name in sorted(names.union(_LIBRARIES)):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -66,7 +66,7 @@ def versions() -> dict[str, str]:
 
 
 def codecs(decoders: Collection[str] = tuple(DECODERS)) -> dict[str, str]:
-    """Decoder → the library and codec build it really runs."""
+    """Return the library and codec build that each decoder really runs."""
     return {
         name: plugin.load()().version()
         for name, plugin in DECODERS.items()
@@ -75,11 +75,11 @@ def codecs(decoders: Collection[str] = tuple(DECODERS)) -> dict[str, str]:
 
 
 def flags() -> dict[str, str]:
-    """Settings of this process that change numbers or times; torch's where it was imported."""
+    """Return settings of this process that change numbers or times; torch's if it is imported."""
     import cv2
 
     found = {"cv2 threads": str(cv2.getNumThreads()), **_torch_flags()}
-    return found | {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    return found | {name: os.environ[name] for name in _VARIABLES if name in os.environ}
 
 
 def _torch_flags() -> dict[str, str]:
@@ -101,8 +101,9 @@ def _on(value: bool) -> str:
 
 
 def git_revision(folder: Path) -> str:
-    """The commit of the repository around ``folder``, with ``-dirty`` if tracked files differ from
-    it; empty outside git.
+    """Return the commit of the repository around ``folder``; empty outside git.
+
+    ``-dirty`` follows it if tracked files differ from it.
     """
     if not shutil.which("git"):
         return ""

@@ -1,4 +1,4 @@
-"""Cells → drift matrix: every cell against the aligned cell of its row, then all seeds joined."""
+"""Cells → drift matrix: each cell compared with the aligned cell of its row, then seeds joined."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from alignkit.predict.cells import Predicted
 
 
-Checked = TypeVar("Checked", BatchCheck, BuildSpread)
+_Check = TypeVar("_Check", BatchCheck, BuildSpread)
 
 
 def predictions_of(predicted: Predicted) -> Predictions | None:
-    """What a cell predicted; ``None`` if it did not run."""
+    """Return a cell's predictions; ``None`` if it did not run."""
     return predicted.ended.value.predictions if isinstance(predicted.ended, Measured) else None
 
 
 def cell_facts(predicted: Sequence[Predicted], folder: Path, *, resamples: int) -> tuple[Cell, ...]:
-    """Every evaluation as the record holds it; predictions are written beside as Parquet."""
+    """Build the record's cells; writes their predictions into ``folder`` as Parquet."""
     rows, bases = _aligned_cells(predicted), _reference_runtimes(predicted)
     return tuple(
         _cell(each, rows[_row(each), each.seed], bases.get(_on(each)), folder, resamples)
@@ -53,7 +53,7 @@ def cell_facts(predicted: Sequence[Predicted], folder: Path, *, resamples: int) 
 
 
 def matrix_facts(predicted: Sequence[Predicted], *, resamples: int) -> tuple[MatrixEntry, ...]:
-    """One entry for all seeds of a cell; seeds and images are resampled together."""
+    """Join all seeds of a cell into one entry; seeds and images are resampled together."""
     groups: dict[Place, list[Predicted]] = {}
     for each in predicted:
         groups.setdefault(each.evaluation.place, []).append(each)
@@ -72,8 +72,8 @@ def matrix_facts(predicted: Sequence[Predicted], *, resamples: int) -> tuple[Mat
 
 
 def corrected(entries: Sequence[MatrixEntry]) -> tuple[MatrixEntry, ...]:
-    """Each metric's p-values corrected for the entries that were compared."""
-    found: list[dict[str, float]] = [{} for _ in entries]
+    """Correct each metric's p-values for the number of entries that were compared."""
+    adjusted_by_entry: list[dict[str, float]] = [{} for _ in entries]
     for metric in METRICS:
         tested = [
             (index, entry.drift.p_values[metric])
@@ -82,17 +82,17 @@ def corrected(entries: Sequence[MatrixEntry]) -> tuple[MatrixEntry, ...]:
         ]
         adjusted = holm([p for _, p in tested])
         for (index, _), p in zip(tested, adjusted, strict=True):
-            found[index][metric] = p
+            adjusted_by_entry[index][metric] = p
     return tuple(
         entry.model_copy(update={"drift": replace(entry.drift, holm=p_values)})
         if entry.drift
         else entry
-        for entry, p_values in zip(entries, found, strict=True)
+        for entry, p_values in zip(entries, adjusted_by_entry, strict=True)
     )
 
 
 def floor_facts(predicted: Sequence[Predicted]) -> tuple[NoiseFloor, ...]:
-    """What another seed alone does to each row's aligned cell; needs two seeds."""
+    """Compute the noise floor of each row: the range over the seeds of its aligned cell (≥ 2)."""
     rows: dict[Row, dict[int, Predictions]] = {}
     for each in predicted:
         if each.evaluation.aligned and (made := predictions_of(each)) is not None:
@@ -109,12 +109,12 @@ def _aligned_cells(predicted: Sequence[Predicted]) -> dict[tuple[Row, int], Pred
 
 
 def _on(predicted: Predicted) -> tuple[Row, int, str]:
-    """Row, seed and path: what a model is handed the same tensors for."""
+    """Return row, seed and path: cells that share them have the same model and tensors."""
     return _row(predicted), predicted.seed, predicted.evaluation.preprocess.name
 
 
 def _reference_runtimes(predicted: Sequence[Predicted]) -> dict[tuple[Row, int, str], Predicted]:
-    """The cell of each model and path in the runtime that its row's aligned cell ran in."""
+    """Find the cell of each model and path in the runtime of its row's aligned cell."""
     aligned = _aligned_cells(predicted)
     return {
         _on(each): each
@@ -149,7 +149,7 @@ def _cell(
 
 
 def _of_any_end(predicted: Predicted) -> dict[str, Any]:
-    """What a `Cell` holds whether or not it ran."""
+    """Return the fields that a `Cell` has whether or not it ran."""
     state, reason, trace = state_of(predicted.ended)
     return {
         **predicted.evaluation.place.fields,
@@ -167,7 +167,7 @@ def _of_any_end(predicted: Predicted) -> dict[str, Any]:
 def _artifact(
     predictions: Predictions, folder: Path, predicted: Predicted, base: Predicted | None
 ) -> Artifact:
-    """The predictions, and beside each image its greatest |Δlogit| from the reference runtime."""
+    """Write the predictions, with each image's greatest |Δlogit| from the reference runtime."""
     # a row's name has spaces and a percent sign, which links do not take
     entry = re.sub(r"[^\w.+=-]+", "_", "-".join(predicted.evaluation.place.names))
     name = f"predictions/{entry}-seed{predicted.seed}.parquet"
@@ -198,9 +198,9 @@ def _class_counts(predictions: Predictions) -> tuple[ClassCounts, ...]:
 def numeric_facts(
     pairs: Sequence[tuple[Predicted | None, Predicted]],
 ) -> NumericDrift | None:
-    """Reference runtime and another, seed by seed, on the same tensors.
+    """Compare the reference runtime with another, seed by seed, on the same tensors.
 
-    ``None`` if they are one runtime, if one did not run, or if one was handed anything else.
+    Returns ``None`` if they are one runtime, if one did not run, or if their tensors differ.
     """
     sides = [both for before, after in pairs if (both := _same_inputs(before, after))]
     if not sides:
@@ -263,15 +263,15 @@ def _matrix_entry(
     )
 
 
-def _greatest(found: Sequence[Checked]) -> Checked | None:
-    """The one with the greatest difference, an unknown one before all."""
-    return max(found, key=lambda each: (each.max_abs is None, each.max_abs or 0.0), default=None)
+def _greatest(checks: Sequence[_Check]) -> _Check | None:
+    """Return the check with the greatest difference; an unknown one counts as the greatest."""
+    return max(checks, key=lambda each: (each.max_abs is None, each.max_abs or 0.0), default=None)
 
 
 def _joined_state(
     members: Sequence[Predicted], references: Sequence[Predicted], ran: Sequence[Predicted]
 ) -> tuple[State, str]:
-    """(state, reason) of an entry whose seeds may have ended differently."""
+    """Return (state, reason) of an entry whose seeds may have ended differently."""
     absent = [each for each in members if each not in ran]
     if not absent:
         return "measured", ""

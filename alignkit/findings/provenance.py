@@ -1,4 +1,4 @@
-"""What a run's record says of its paths, data, decodes and trainings."""
+"""Paths, data, decodes and trainings of a run as its record describes them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from alignkit.prepare.sets import Sets
     from alignkit.train.trainings import Trained
 
-EXAMPLES = 50
+_EXAMPLES = 50
 """Images named in a coverage row."""
-LOGGED = ("images", "ranks", "held_out", "kept_epoch", "pretrained")
-"""Of a training's log, what the record holds as it is."""
+_LOGGED = ("images", "ranks", "held_out", "kept_epoch", "pretrained")
+"""Fields of a training's log that the record copies."""
 
 
 def state_of(ended: Outcome[Any]) -> tuple[State, str, str]:
-    """(state, reason, traceback) of how something ended."""
+    """Return an outcome as (state, reason, traceback)."""
     if isinstance(ended, Skipped):
         return "skipped", ended.reason, ""
     if isinstance(ended, Failed):
@@ -43,22 +43,23 @@ def state_of(ended: Outcome[Any]) -> tuple[State, str, str]:
     return "measured", "", ""
 
 
-def path_facts(path: Preprocess, preset: str | None) -> PathFacts:
-    """A path's stages with their options and the versions that really run."""
-    skipped = path.missing()
+def path_facts(preprocess: Preprocess, preset: str | None) -> PathFacts:
+    """Describe a path's stages with their options and the versions that really run."""
+    skipped = preprocess.missing()
     return PathFacts(
-        name=path.name,
-        stages=tuple(_stage_facts(path, stage, usable=not skipped) for stage in STAGES),
-        surrogate_of=path.surrogate_of,
-        calibration=presets.calibration(preset) if path.surrogate_of and preset else "",
+        name=preprocess.name,
+        stages=tuple(_stage_facts(preprocess, stage, usable=not skipped) for stage in STAGES),
+        surrogate_of=preprocess.surrogate_of,
+        calibration=presets.calibration(preset) if preprocess.surrogate_of and preset else "",
         skipped=skipped,
     )
 
 
-def _stage_facts(path: Preprocess, name: StageName, *, usable: bool) -> StageFacts:
-    stage = getattr(path, name)
+def _stage_facts(preprocess: Preprocess, name: StageName, *, usable: bool) -> StageFacts:
+    stage = getattr(preprocess, name)
     identity = stage_identity(stage)
-    versioned = path.resize.resizer if name == "resize" else stage
+    # the version that counts is the library's, which the resize stage only wraps
+    versioned = preprocess.resize.resizer if name == "resize" else stage
     version = versioned.version() if usable and hasattr(versioned, "version") else ""
     return StageFacts(
         stage=name, label=stage_label(name, identity), options=identity, version=version
@@ -66,7 +67,7 @@ def _stage_facts(path: Preprocess, name: StageName, *, usable: bool) -> StageFac
 
 
 def stage_label(name: StageName, identity: dict[str, Any]) -> str:
-    """One line for a person, e.g. ``OpenCV interpolation=linear 48x48``."""
+    """Describe a stage in one line, e.g. ``OpenCV interpolation=linear 48x48``."""
     options = {key: value for key, value in identity.items() if key != "stage"}
     if name == "resize":
         resizer = options.pop("resizer")
@@ -100,7 +101,7 @@ def _numbers(values: list[float]) -> str:
 
 
 def coverage_facts(preprocesses: Sequence[Preprocess], sets: Sets) -> tuple[Coverage, ...]:
-    """How every decode of both splits ended, preprocess by preprocess."""
+    """Count how the decodes of both splits ended, preprocess by preprocess."""
     from alignkit.prepare import coverage
 
     rows = []
@@ -119,7 +120,7 @@ def coverage_facts(preprocesses: Sequence[Preprocess], sets: Sets) -> tuple[Cove
                 Coverage(
                     preprocess=preprocess.name,
                     split=split,
-                    examples=examples[:EXAMPLES],
+                    examples=examples[:_EXAMPLES],
                     **counts,
                 )
             )
@@ -127,7 +128,7 @@ def coverage_facts(preprocesses: Sequence[Preprocess], sets: Sets) -> tuple[Cove
 
 
 def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
-    """A training's log, or why there is none; files of it are written into ``folder``."""
+    """Describe a training by its log, or why there is none; writes log files into ``folder``."""
     from alignkit.train import read_log
     from alignkit.train.logged import write_logs
 
@@ -136,7 +137,7 @@ def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
     if isinstance(trained.ended, Measured) and trained.training.given is None:
         checkpoint = trained.ended.value
         log = read_log(checkpoint)
-        logged = {name: log[name] for name in LOGGED}
+        logged = {name: log[name] for name in _LOGGED}
         logged["key"] = checkpoint.key
         logged["epochs"] = epochs = tuple(Epoch(**epoch) for epoch in log["epochs"])
         logged["files"] = write_logs(checkpoint, trained.training, epochs, folder)
@@ -151,7 +152,7 @@ def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
 
 
 def data_facts(plan: Plan, sets: Sets) -> DataFacts:
-    """The data set as it was used."""
+    """Describe the data set as it was used."""
     data = plan.data
     options = stage_identity(data)
     return DataFacts(

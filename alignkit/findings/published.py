@@ -1,4 +1,8 @@
-"""Figures that others published → the same entries and differences here, and whether they hold."""
+"""Published figures → the same entries and differences here, and whether the differences hold.
+
+A published difference is read by its direction alone: its size belongs to other data. It holds here
+if the paired interval lies clear of zero on the same side, and beyond the noise floor of seeds.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from alignkit.experiment.published_option import Published, PublishedRowOption
-from alignkit.findings.claim import read_claim, unmeasured
 from alignkit.place import Column, Place, Row
 from alignkit.record import (
     Claim,
@@ -18,13 +21,14 @@ from alignkit.record import (
     PublishedRow,
     SizeCurve,
 )
+from alignkit.record.published import Reading
 
-NO_ENTRY = "not part of this run"
+_NO_ENTRY = "not part of this run"
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A published row, the row it is compared with, and the entry here, if there is one."""
+    """A published row, the row it is compared with, and the entry of this run, if there is one."""
 
     row: PublishedRowOption
     base: PublishedRowOption
@@ -48,7 +52,7 @@ def published_facts(
     floors: Sequence[NoiseFloor],
     curves: Sequence[SizeCurve],
 ) -> PublishedFacts | None:
-    """The published table beside this run; ``None`` where the experiment names none."""
+    """Compare the published table with this run; ``None`` if the experiment names none."""
     if published is None:
         return None
     entries = [(row, _entry(row, matrix)) for row in published.rows]
@@ -91,13 +95,13 @@ def _row(row: PublishedRowOption, entry: MatrixEntry | None) -> PublishedRow:
 
 
 def _why_not(entry: MatrixEntry | None) -> str:
-    return f"{entry.state}: {entry.reason}" if entry else NO_ENTRY
+    return f"{entry.state}: {entry.reason}" if entry else _NO_ENTRY
 
 
 def _changes(
     entries: Sequence[tuple[PublishedRowOption, MatrixEntry | None]],
 ) -> Iterator[_Change]:
-    """Every row against the first of the same training that was served as it was trained."""
+    """Compare each row with the first of the same training that was served as it was trained."""
     bases: dict[Row, PublishedRowOption] = {}
     for row, _ in entries:
         if row.evaluated_with == row.trained_with and row.backend is row.precision is None:
@@ -128,7 +132,7 @@ def _drift(entry: MatrixEntry | None, metric: str) -> Estimate:
 def _amplifications(
     changes: Sequence[_Change], floors: Sequence[NoiseFloor], curves: Sequence[SizeCurve]
 ) -> Iterator[Claim]:
-    """The change with fewer images less that with more, for the same paths and runtime."""
+    """Yield the change with fewer training images minus that with more, per path and runtime."""
     for one, other in combinations(changes, 2):
         few, many = sorted((one, other), key=lambda each: each.row.fraction)
         if few.row.fraction == many.row.fraction or _place(few.row) != _place(many.row):
@@ -154,7 +158,7 @@ def _place(row: PublishedRowOption) -> tuple[str, str, str | None, str | None]:
 def _curve(
     curves: Sequence[SizeCurve], few: MatrixEntry | None, many: MatrixEntry | None, metric: str
 ) -> SizeCurve | None:
-    """The curve whose ends the two entries are."""
+    """Find the curve whose ends are the two entries."""
     if few is None or many is None:
         return None
     place = Place(Row(many.row.preprocesses), few.column)
@@ -179,3 +183,63 @@ def _floor(rows: Sequence[Row], metric: str, floors: Sequence[NoiseFloor]) -> fl
         if Row.parse(each.preprocess) in rows and metric in each.metrics
     ]
     return max(known) if len(known) == len(rows) else None
+
+
+def read_claim(
+    words: str,
+    metric: str,
+    published: float,
+    measured: Estimate,
+    floor: float | None,
+    *,
+    same: bool | None = None,
+) -> Claim:
+    """Read a published difference against the measured one; fractions, candidate minus reference.
+
+    ``floor`` is the noise floor of seeds, ``None`` if one seed was trained. ``same`` says whether
+    the measured difference has the published direction; by default their signs decide.
+    """
+    published = round(published, 6)  # a difference of decimal figures is one too
+    if same is None:
+        same = published * (measured.value or 0.0) > 0
+    reading, why = _reading_of(published, measured, floor, same=same)
+    return Claim(
+        words=words,
+        metric=metric,
+        published=published,
+        measured=measured,
+        floor=floor,
+        reading=reading,
+        why=why,
+    )
+
+
+def unmeasured(reason: str) -> Estimate:
+    """Return an estimate without a value, with the reason."""
+    return Estimate(value=None, low=None, high=None, reason=reason or "not measured")
+
+
+def _reading_of(
+    published: float, measured: Estimate, floor: float | None, *, same: bool
+) -> tuple[Reading, str]:
+    if measured.value is None:
+        return "not measured", measured.reason
+    nothing = measured.value == measured.low == measured.high == 0
+    if nothing and published == 0:
+        return "holds here", "it changes nothing here either"
+    if floor is not None and abs(measured.value) <= floor:
+        why = "it changes nothing here" if nothing else "another seed alone does as much"
+        return "inside the noise floor", why
+    if nothing:
+        return "does not hold here", "it changes nothing here"
+    return _by_interval(measured, same=same)
+
+
+def _by_interval(measured: Estimate, *, same: bool) -> tuple[Reading, str]:
+    if measured.low is None or measured.high is None:
+        return "undecided", measured.reason or "there is no interval"
+    if measured.low <= 0 <= measured.high:
+        return "undecided", "the interval holds zero"
+    side = "same" if same else "other"
+    clear = f"the interval is clear of zero, on the {side} side"
+    return ("holds here" if same else "does not hold here"), clear

@@ -1,4 +1,4 @@
-"""Cells → every two of a row compared, so that a report can take any cell as the reference."""
+"""Cells → all pairs within a row compared, so that a report can take any cell as the reference."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def row_pairs(predicted: Sequence[Predicted], *, resamples: int) -> tuple[RowPair, ...]:
-    """All pairs but those with the row's aligned cell, which an entry's own ``drift`` holds."""
+    """Compare all pairs except those with the aligned cell, which an entry's ``drift`` holds."""
     rows: dict[Row, dict[Column, dict[int, Predictions | None]]] = {}
     for each in predicted:
         if not each.evaluation.aligned:
@@ -31,7 +31,7 @@ def row_pairs(predicted: Sequence[Predicted], *, resamples: int) -> tuple[RowPai
 def pairs_of(
     row: Row, cells: Mapping[Column, Mapping[int, Predictions | None]], resamples: int
 ) -> list[RowPair]:
-    """All pairs of one row's cells, column → training seed → predictions."""
+    """Compare all pairs of one row's cells, given as column → training seed → predictions."""
     seeds = list(dict.fromkeys(seed for each in cells.values() for seed in each))
     columns = list(cells)
     found = cell_pairs(

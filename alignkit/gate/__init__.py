@@ -1,5 +1,5 @@
-"""Drift past the rules of a file → verdict and exit code.
+"""Measure what the rules of a file ask for, judge it, and report the outcome to CI.
 
-`rule` says what a rule is, `observe` what was measured of it, `judge` what follows, and `check`
-does all of it for an experiment. Nothing is imported here: every command reads rules, few judge.
+`check` does this for an experiment, `result` for a file, and `outputs` write the outcome. Nothing
+is imported here: every command reads rules, few judge.
 """

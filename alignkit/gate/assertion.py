@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 Function: TypeAlias = Callable[[bytes], Any]
 """Encoded image → (h, w, 3) in 0..255, or a normalised (3, h, w) or (1, 3, h, w) tensor."""
 Stack: TypeAlias = Preprocess | Mapping[str, Any] | Function
-Images: TypeAlias = str | Path | Iterable[str | Path | bytes] | Samples
+ImageSource: TypeAlias = str | Path | Iterable[str | Path | bytes] | Samples
 
 
 class PreprocessDriftError(AssertionError):
-    """The two stacks are not aligned; ``verdict`` holds every check."""
+    """Drift between two stacks that breaks a rule; ``verdict`` holds every check."""
 
     def __init__(self, verdict: Verdict) -> None:
         failed = [each for each in verdict.rules if each.state in ("fail", "error", "inconclusive")]
@@ -40,18 +40,18 @@ class PreprocessDriftError(AssertionError):
 def assert_preprocess_aligned(
     reference: Stack,
     candidate: Stack,
-    images: Images,
+    images: ImageSource,
     *,
     rules: Sequence[str | Mapping[str, Any] | Rule] = ("strict",),
 ) -> Verdict:
-    """Raise `PreprocessDriftError` unless every rule holds; else give the verdict.
+    """Return the verdict; raise `PreprocessDriftError` unless every rule holds.
 
     A stack is a `Preprocess`, a mapping as under ``preprocess:`` in an experiment file, or a
     function of the encoded bytes, which is compared by its result alone. ``rules`` are those of a
     gate: names of presets or mappings, e.g. ``{"metric": "resize.max_abs", "fail": 2}``. The result
-    of a function is the stage ``colour``, or ``normalise`` where it is a tensor; ``strict`` then is
-    that stage bit for bit. Raises `ConfigError` for a rule that cannot be measured and
-    `NothingCompared` where there is no image.
+    of a function counts as the stage ``colour``, or as ``normalise`` if it is a tensor; ``strict``
+    then requires that stage to be equal bit for bit. Raises `ConfigError` for a rule that cannot be
+    measured and `NothingCompared` if there is no image.
 
     >>> one = {"decode": "pillow", "resize": {"name": "opencv", "size": 224}}
     >>> other = {**one, "decode": "opencv"}
@@ -82,9 +82,9 @@ def _side(stack: Stack, name: str) -> Preprocess | Function:
 
 
 def _gate(rules: Sequence[str | Mapping[str, Any] | Rule]) -> Gate:
-    given = [{"preset": rule} if isinstance(rule, str) else rule for rule in rules]
+    options = [{"preset": rule} if isinstance(rule, str) else rule for rule in rules]
     try:
-        return Gate.model_validate({"rules": given})
+        return Gate.model_validate({"rules": options})
     except ValidationError as error:
         raise ConfigError(f"rules: {_first(error)}") from None
 
@@ -94,23 +94,23 @@ def _first(error: ValidationError) -> str:
     return ".".join(str(part) for part in line["loc"]) + f": {line['msg']}"
 
 
-def _samples(images: Images) -> Samples:
+def _samples(images: ImageSource) -> Samples:
     if isinstance(images, Samples):
         return images
     if isinstance(images, str | Path):
         return _files([Path(images)])
-    given = list(images)
-    if given and not any(isinstance(each, bytes) for each in given):
-        return _files([Path(each) for each in given])  # type: ignore[arg-type]  # none is bytes
-    encoded = [each if isinstance(each, bytes) else Path(each).read_bytes() for each in given]
+    listed = list(images)
+    if listed and not any(isinstance(each, bytes) for each in listed):
+        return _files([Path(each) for each in listed])  # type: ignore[arg-type]  # none is bytes
+    encoded = [each if isinstance(each, bytes) else Path(each).read_bytes() for each in listed]
     names = tuple(f"image {index}" for index in range(len(encoded)))
     return Samples(names, (), (), encoded.__getitem__, fingerprint="")
 
 
 def _files(paths: list[Path]) -> Samples:
-    from alignkit.datasets.images import Images as Files
+    from alignkit.datasets.images import Images
 
-    return Files(tuple(paths)).evaluation()
+    return Images(tuple(paths)).evaluation()
 
 
 def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Verdict:
@@ -119,9 +119,9 @@ def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Ver
     from alignkit.findings.provenance import path_facts
     from alignkit.gate.pixel_check import self_test_controls
 
-    for path in (a, b):
-        if reason := path.missing():
-            raise MissingDependency(f"{path.name}: {reason}")
+    for preprocess in (a, b):
+        if reason := preprocess.missing():
+            raise MissingDependency(f"{preprocess.name}: {reason}")
     diffs = compare_preprocess(a, b, samples)
     return judge(
         gate,
@@ -165,44 +165,45 @@ def _of_results(
 def _results(
     side: Preprocess | Function, samples: Samples, *, tensor: bool
 ) -> Iterator[npt.NDArray[Any]]:
-    """Yield what a stack makes of each image: (h, w, 3), or (3, h, w) of a tensor."""
+    """Yield a stack's result for each image: (h, w, 3), or (3, h, w) of a tensor."""
     from alignkit.preprocess.isolated import encoded_images, take_pixels
 
     if not isinstance(side, Preprocess):
         yield from (_called(side, samples.read(index)) for index in range(len(samples)))
         return
-    for (found,) in take_pixels([side], encoded_images(samples)):
-        if found.pixels is None:
-            raise NothingCompared(f"{side.name} cannot decode an image: {found.reason}")
-        yield side.normalise(found.pixels) if tensor else found.pixels
+    for (taken,) in take_pixels([side], encoded_images(samples)):
+        # no coverage is counted here, so a failed image must not pass unseen
+        if taken.pixels is None:
+            raise NothingCompared(f"{side.name} cannot decode an image: {taken.reason}")
+        yield side.normalise(taken.pixels) if tensor else taken.pixels
 
 
 def _called(side: Function, encoded: bytes) -> npt.NDArray[Any]:
-    """What a function makes of one image: (h, w, 3), or (3, h, w) of a tensor."""
+    """Return a function's result for one image: (h, w, 3), or (3, h, w) of a tensor."""
     import numpy as np
 
-    given: npt.NDArray[np.generic] = np.asarray(side(encoded))
-    if given.ndim == 4 and given.shape[0] == 1:
-        given = given[0]
-    if given.ndim != 3 or 3 not in (given.shape[0], given.shape[2]):
+    array: npt.NDArray[np.generic] = np.asarray(side(encoded))
+    if array.ndim == 4 and array.shape[0] == 1:
+        array = array[0]
+    if array.ndim != 3 or 3 not in (array.shape[0], array.shape[2]):
         raise ConfigError(
-            f"the function gives an array of shape {given.shape}; it must be (h, w, 3), or "
+            f"the function gives an array of shape {array.shape}; it must be (h, w, 3), or "
             "(3, h, w) for a tensor"
         )
-    return given if given.dtype == np.uint8 else given.astype(np.float32)
+    return array if array.dtype == np.uint8 else array.astype(np.float32)
 
 
 def compare_or_approve(
     folder: Path,
     name: str,
     stack: Preprocess | Mapping[str, Any],
-    images: Images,
+    images: ImageSource,
     *,
     reason: str | None,
 ) -> str:
     """Compare a stack with its baseline in ``folder``, or approve it for a reason.
 
-    What differs, in words; empty if nothing does, or if it was approved.
+    Returns the differences in words; empty if there is none, or if they were approved.
     """
     from alignkit.baseline import baseline_environment, baseline_file, find_baseline, read_baseline
     from alignkit.baseline.approval import approve, changes
@@ -210,14 +211,14 @@ def compare_or_approve(
     from alignkit.baseline.snapshot import take_snapshot
     from alignkit.errors import BaselineError
 
-    path = _side(stack, name)
-    assert isinstance(path, Preprocess)
+    preprocess = _side(stack, name)
+    assert isinstance(preprocess, Preprocess)
     samples = _samples(images)
-    environment = baseline_environment([path])
+    environment = baseline_environment([preprocess])
     if reason is not None:
         file = baseline_file(folder, environment)
         known = read_baseline(file) if file.exists() else None
-        now = take_snapshot(name, [path], samples, approved=known)
+        now = take_snapshot(name, [preprocess], samples, approved=known)
         if found := changes(known, now.as_baseline()):
             approve(folder, now.as_baseline(), found, reason=reason)
         return ""
@@ -225,7 +226,7 @@ def compare_or_approve(
         approved = find_baseline(folder, environment)
     except BaselineError as error:
         return str(error)
-    now = take_snapshot(name, [path], samples, approved=approved)
+    now = take_snapshot(name, [preprocess], samples, approved=approved)
     facts = compare_with_baseline(approved, now)
     verdict = judge(
         Gate(rules=(Rule(preset="strict", against="baseline"),)),

@@ -1,7 +1,7 @@
-"""`Experiment` → `Checked`: what `alignkit gate` measures, and the verdict on it.
+"""`Experiment` → `Checked`: measure it as `alignkit gate` does, and judge it.
 
-Images without labels make a pure pixel gate: no model is trained or asked for. Otherwise the
-experiment is run, or its finished run is taken, and judged again: waivers end, baselines change.
+Images without labels make a pure pixel gate: no model is trained or needed. Otherwise the
+experiment is run, or its finished run is read, and judged again: waivers end, baselines change.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from alignkit.workspace import Context, write_atomically
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A gate run."""
+    """A gate run, measured and judged."""
 
     record: RunRecord
     folder: Path
-    """Where the record lies."""
+    """The folder of the record."""
     approved: Baseline | None = None
-    """What was compared with; ``None`` if no rule asks for it."""
+    """The baseline it was compared with; ``None`` if no rule asks for one."""
     now: Baseline | None = None
-    """What the baseline would be."""
+    """The baseline that this run would make."""
 
 
 def check(
@@ -60,18 +60,18 @@ def check(
     as_run: bool = False,
     fail_fast: bool = False,
 ) -> Checked:
-    """Measure what the rules ask for, with the self-test, and judge it.
+    """Measure everything the rules need, with the self-test, and judge it.
 
     ``baselines`` is the folder of baselines, by default ``alignkit.baseline`` beside the file;
-    ``changed_only`` takes stages that nothing can have changed since their approval as they were.
-    ``against`` is the folder of a run that takes the baseline's place. ``as_run`` leaves rules
-    against a baseline to the gate and keeps what a later ``against`` needs for them.
+    ``changed_only`` skips stages that cannot have changed since their approval.
+    ``against`` is the folder of a run that replaces the baseline. ``as_run`` leaves rules against a
+    baseline to the gate and keeps the stages that a later ``against`` needs for them.
     ``fail_fast`` ends with the first path whose pixels fail, before models and baselines.
-    Raises `BaselineError` if a rule needs a baseline that is not there, `NothingCompared` if no
-    image was left, and what a run raises.
+    Raises `BaselineError` if a rule needs a baseline that does not exist, `NothingCompared` if no
+    image was left, and whatever a run raises.
     """
     folder = baseline_folder(experiment, baselines)
-    # before any work: what is missing costs seconds
+    # before any work, so that a missing baseline costs seconds and not a whole run
     approved = None if as_run else approved_baseline(experiment, folder, against)
     if fail_fast:
         early = first_failure(experiment, rule_lines(experiment), context)
@@ -123,19 +123,19 @@ def _snapshot(
 
 
 def baseline_folder(experiment: Experiment, baselines: Path | None) -> Path:
-    """Where the baselines of an experiment lie."""
+    """Return the folder of an experiment's baselines."""
     return (baselines or experiment.file.parent / FOLDER) / experiment.name
 
 
 def rules_against_baseline(experiment: Experiment) -> list[Rule]:
-    """Presets spelt out."""
+    """Return the rules that compare with a baseline, presets expanded."""
     return [rule for rule in experiment.gate.expanded if rule.against == BASELINE]
 
 
 def approved_baseline(
     experiment: Experiment, folder: Path, against: Path | None = None
 ) -> Baseline | None:
-    """What the rules compare with; ``None`` if none does. Raises `BaselineError`."""
+    """Read the baseline of the rules; ``None`` if none has one. Raises `BaselineError`."""
     rules = rules_against_baseline(experiment)
     if against is not None:
         return _of_run(experiment, against, rules)
@@ -151,17 +151,17 @@ def _of_run(experiment: Experiment, against: Path, rules: Sequence[Rule]) -> Bas
     if not rules:
         raise ConfigError(f"--against {against}: no rule of {experiment.file} compares with it; "
                           "write 'against: baseline' in those that shall")  # fmt: skip
-    found = baseline_of_run(against, baseline_environment(experiment.paths))
-    if any(rule.measured.kind in ("pixel", "coverage") for rule in rules) and not found.lines:
+    baseline = baseline_of_run(against, baseline_environment(experiment.paths))
+    if any(rule.measured.kind in ("pixel", "coverage") for rule in rules) and not baseline.lines:
         raise BaselineError(f"{against} keeps no stages, which rules about pixels compare; "
                             "`alignkit run` of a file without models keeps them")  # fmt: skip
-    return found
+    return baseline
 
 
 def _with_measured(
     experiment: Experiment, record: RunRecord, run: Path, context: Context
 ) -> RunRecord:
-    """The record with what only a gate measures: subgroups and latency."""
+    """Add the measurements that only a gate makes to the record: subgroups and latency."""
     from alignkit.gate.latency import measure_latency
     from alignkit.gate.subgroup import measure_groups
 
@@ -180,7 +180,7 @@ def _first_changed(experiment: Experiment, approved: Baseline) -> FirstChanged:
 
 
 def rule_lines(experiment: Experiment) -> tuple[int, ...]:
-    """The line of each rule in the file, from 1; 0 where it stands in an override."""
+    """Return the line of each rule in the file, from 1; 0 for a rule of an override."""
     from alignkit.experiment.source import parse
 
     source = parse(experiment.text, str(experiment.file))
@@ -205,7 +205,7 @@ def _measured_pixels(experiment: Experiment, context: Context) -> tuple[RunRecor
 
 
 def judged(experiment: Experiment, record: RunRecord, baseline: BaselineFacts | None) -> RunRecord:
-    """The record with the verdict of the file's rules."""
+    """Return the record with the verdict of the file's rules."""
     compared = record.model_copy(update={"baseline": baseline})
     verdict = judge(
         experiment.gate,

@@ -1,4 +1,4 @@
-"""Pending changes → approvals: what `alignkit review` and `alignkit baseline approve` do."""
+"""Pending changes → approvals, for `alignkit review` and `alignkit baseline approve`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Undecided:
     """The pending changes of one file and environment."""
 
     folder: Path
-    """Of the baselines."""
+    """The folder of the baselines."""
     source: Path
     """The file of pending lines."""
     approved: Baseline | None
@@ -69,11 +69,11 @@ class Undecided:
         return cls(folder, source, approved, pending, grouped(changes(approved, pending)), newest)
 
     def cause(self, group: ChangeGroup) -> str:
-        """What else changed of the group's stage."""
+        """Return what else changed of the group's stage, in words."""
         return cause_of(group, self.approved, self.pending)
 
     def metrics(self, path: str | None = None) -> tuple[MetricChange, ...]:
-        """Pending entries of models evaluated on a path, or on all."""
+        """Return pending matrix entries of models evaluated on a path, or on all."""
         return chosen_metrics(self.approved, self.pending, path=path)
 
 
@@ -91,7 +91,7 @@ def approve_pending(
 ) -> Approval:
     """Approve the pending lines that match; raises `ConfigError` if none does.
 
-    ``models`` approves what models predict and no pixels.
+    ``models`` approves predictions and no pixels.
     """
     narrowed = stage is not None or image is not None
     if models and narrowed:
@@ -106,10 +106,10 @@ def approve_pending(
     return _approved(waiting, lines, metrics, reason)
 
 
-def settle(waiting: Undecided, decided: Decided, *, reason: str) -> Approval | None:
-    """Approve what was accepted, mark what was rejected; what was skipped stays pending.
+def apply_decisions(waiting: Undecided, decided: Decided, *, reason: str) -> Approval | None:
+    """Approve accepted groups and mark rejected ones; skipped groups stay pending.
 
-    Raises as `approve` does, and then nothing is decided.
+    Raises as `approve` does, and then decides nothing.
     """
     rejected = {line.key for group in decided.reject for line in group.lines}
     waiting = replace(waiting, pending=rejecting(waiting.pending, rejected))

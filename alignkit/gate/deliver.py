@@ -1,4 +1,4 @@
-"""`GateResult` → standard output, files, and the files a CI system reads."""
+"""`GateResult` → standard output, files, and the files that a CI system reads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alignkit.errors import ConfigError
-from alignkit.gate.outputs import OUTPUTS, GateResult, Output
+from alignkit.gate.outputs import OUTPUTS, GateOutput, GateResult
 from alignkit.plugins import did_you_mean, find_plugin
 from alignkit.workspace import explained, write_atomically
 
@@ -15,26 +15,26 @@ STEP_SUMMARY = 900 * 1024
 """Bytes; GitHub refuses a step's summary above 1 MiB."""
 
 
-def targets(given: Sequence[str]) -> list[tuple[Output, Path]]:
-    """``KIND=PATH`` arguments; raises `ConfigError` for an unknown kind or a missing path."""
-    found = []
-    for text in given:
+def targets(arguments: Sequence[str]) -> list[tuple[GateOutput, Path]]:
+    """Parse ``KIND=PATH``; raises `ConfigError` for an unknown kind or a missing path."""
+    parsed = []
+    for text in arguments:
         kind, equals, path = text.partition("=")
         if not equals or not path:
             raise ConfigError(f"--out {text}: write it as KIND=PATH, for example junit=junit.xml")
-        found.append((output(kind), Path(path)))
-    return found
+        parsed.append((output(kind), Path(path)))
+    return parsed
 
 
-def output(kind: str) -> Output:
-    """The output of that name; raises `ConfigError` with the nearest one."""
+def output(kind: str) -> GateOutput:
+    """Load the output of that name; an unknown one raises `ConfigError` with the nearest."""
     if kind not in OUTPUTS:
         raise ConfigError(f"no output {kind!r}{did_you_mean(kind, OUTPUTS)}")
-    built: Output = find_plugin("outputs", OUTPUTS, kind).load()()
+    built: GateOutput = find_plugin("outputs", OUTPUTS, kind).load()()
     return built
 
 
-def deliver(result: GateResult, *, form: str, to: Sequence[tuple[Output, Path]]) -> None:
+def deliver(result: GateResult, *, form: str, to: Sequence[tuple[GateOutput, Path]]) -> None:
     """Print one form and write the others; for ``github``, the step's summary and outputs too."""
     for rendered, path in to:
         write_atomically(path, rendered.render(result))

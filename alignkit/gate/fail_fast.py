@@ -1,4 +1,4 @@
-"""`alignkit gate --fail-fast`: pixels before models, path by path, until one drifts."""
+"""`alignkit gate --fail-fast`: judge pixels before models, path by path, until one fails."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from alignkit.workspace import Context
 def first_failure(
     experiment: Experiment, rule_lines: tuple[int, ...], context: Context
 ) -> tuple[RunRecord, Path] | None:
-    """The record of the reference and the first path whose pixels fail a rule, and where it goes.
+    """Return the record of the first path whose pixels fail a rule, and the folder for it.
 
-    ``None`` if no path does. What was compared is kept, so that the whole gate does not compare it
-    again.
+    The record holds that path and the reference; ``None`` if no path fails. Comparisons are stored,
+    so that the whole gate does not repeat them.
     """
     samples = experiment.data.evaluation()
     for candidate in experiment.paths[1:]:
@@ -43,8 +43,8 @@ def first_failure(
             lines=lines,
         )
         if verdict.state == "fail":
-            told = f"{verdict.sentence} {_left_out(experiment, candidate.name, len(lines))}"
-            judged = verdict.model_copy(update={"sentence": told})
+            sentence = f"{verdict.sentence} {_left_out(experiment, candidate.name, len(lines))}"
+            judged = verdict.model_copy(update={"sentence": sentence})
             folder = context.workspace.run_folder(experiment.name, record.key)
             return record.model_copy(update={"verdict": judged}), folder
     return None
@@ -53,7 +53,7 @@ def first_failure(
 def _pair(
     experiment: Experiment, candidate: str, rule_lines: tuple[int, ...]
 ) -> tuple[Experiment, tuple[int, ...]]:
-    """The experiment with one candidate and the rules that its pixels alone decide, with lines."""
+    """Narrow the experiment to one candidate and the rules its pixels decide, with their lines."""
     rules = _rules(experiment)
     placed = zip(rules, rule_lines or [0] * len(rules), strict=True)
     kept = [(rule, line) for rule, line in placed if _decided(rule, candidate)]

@@ -1,10 +1,10 @@
-"""How long preprocessing and inference take here, measured so that two sides can be compared.
+"""Latency of preprocessing and inference, measured so that two sides can be compared.
 
-All sides take turns, round by round, on the same images and in one thread, so that what slows the
-machine down slows all of them. A side is compared with the reference within each round; the value
-is the median over rounds, the interval that of the sign test: between the second least and the
-second greatest of nine rounds lies the median with 96 % confidence, whatever the noise is like
-(David and Nagaraja, Order Statistics, 7.1). A first round warms up and is not counted.
+All sides take turns, round by round, on the same images and in one thread, so that a slowdown of
+the machine slows all of them. A side is compared with the reference within each round. The value
+is the median over rounds; its interval is that of the sign test: the median lies between the
+second least and the second greatest of nine rounds with 96 % confidence, whatever the distribution
+of the noise (David and Nagaraja, Order Statistics, 7.1). A first round warms up and is not counted.
 """
 
 from __future__ import annotations
@@ -22,38 +22,39 @@ from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.backends import Session
-    from alignkit.plan import Evaluation, Plan
+    from alignkit.plan import Plan
+    from alignkit.plan.work import Evaluation
     from alignkit.prepare.sets import Sets
     from alignkit.preprocess import Preprocess
 
 ROUNDS = 9
-IMAGES = 32
-"""Timed in each round."""
+_IMAGES = 32
+"""Images timed in each round."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """What is timed, on each of the images."""
+    """One side that is timed on each of the images."""
 
     facts: LatencyFacts
     once: Callable[[int], object]
 
 
 def measure_latency(experiment: Experiment, context: Context) -> tuple[LatencyFacts, ...]:
-    """The parts that rules ask for; nothing is timed where none does."""
+    """Time the parts that rules need; nothing if none does."""
     measured = [rule.measured for rule in experiment.gate.expanded]
     parts = {each.field.split(".")[0] for each in measured if each.kind == "latency"}
-    found: tuple[LatencyFacts, ...] = ()
+    latencies: tuple[LatencyFacts, ...] = ()
     if "preprocess" in parts:
-        found += _of_paths(experiment, context.progress)
+        latencies += _of_paths(experiment, context.progress)
     if "inference" in parts:
-        found += _of_runtimes(experiment, context)
-    return found
+        latencies += _of_runtimes(experiment, context)
+    return latencies
 
 
 def _of_paths(experiment: Experiment, progress: Progress) -> tuple[LatencyFacts, ...]:
     samples = experiment.data.evaluation()
-    encoded = [samples.read(index) for index in range(min(IMAGES, len(samples)))]
+    encoded = [samples.read(index) for index in range(min(_IMAGES, len(samples)))]
     reference = experiment.reference.name
 
     def once(preprocess: Preprocess) -> Callable[[int], object]:
@@ -75,7 +76,7 @@ def _of_paths(experiment: Experiment, progress: Progress) -> tuple[LatencyFacts,
 
 
 def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts, ...]:
-    """The first model that was trained or given, in every runtime, on the reference path."""
+    """Time the first model in every runtime, on the path it was trained with."""
     from alignkit.plan.rekey import keyed_plan
     from alignkit.predict import open_session
     from alignkit.prepare.sets import prepare_sets
@@ -111,7 +112,7 @@ def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts
 
 
 def _first_only(plan: Plan) -> Plan:
-    """The first training, evaluated on its own path where its kind of model runs."""
+    """Narrow the plan to the first training, on its own path, where its kind of model runs."""
     from dataclasses import replace
 
     first = plan.trainings[0]
@@ -147,7 +148,7 @@ def _opened(
     file = model_file(evaluation, checkpoint, sets, workspace)
     session = opened.enter_context(open_session(evaluation.runtime, checkpoint, file))
     prepared = sets.evaluated(evaluation.preprocess.name)
-    rows = prepared.decoded[:IMAGES]
+    rows = prepared.decoded[:_IMAGES]
     normalise = evaluation.preprocess.normalise
     return session, [prepared.batch(rows[i : i + 1], normalise) for i in range(len(rows))]
 

@@ -1,4 +1,4 @@
-"""A pixel gate in shards: each measures some of the images, and all are judged as one."""
+"""Pixel gates in shards: each measures some of the images, and all are judged as one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from alignkit.errors import ConfigError, NothingCompared
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.check import Checked, approved_baseline, baseline_folder, judged
 from alignkit.gate.pixel_check import compare_sums, pixel_record, self_test_controls, stages_of
-from alignkit.gate.shard import PairSums, Part, Shard
+from alignkit.gate.shard import PairSums, Shard, ShardResult
 from alignkit.record import BaselineFacts, CoverageDiff, RunRecord
 from alignkit.record.document import write_record
 from alignkit.workspace import Context, Workspace, content_key
@@ -26,8 +26,8 @@ def check_shard(
     shard: Shard,
     *,
     baselines: Path | None,
-) -> tuple[Checked, Part]:
-    """Measure one shard and judge it by itself, as far as its images go.
+) -> tuple[Checked, ShardResult]:
+    """Measure one shard and judge its images alone.
 
     Raises `ConfigError` for an experiment that trains, `NothingCompared` for a shard without an
     image.
@@ -57,11 +57,15 @@ def check_shard(
     done = judged(experiment, record, facts)
     write_record(done, run)
     checked = Checked(done, run, approved, now.as_baseline() if now else None)
-    return checked, Part(shard, whole.fingerprint, done, pairs, now)
+    return checked, ShardResult(shard, whole.fingerprint, done, pairs, now)
 
 
 def merge(
-    experiment: Experiment, parts: Sequence[Part], workspace: Workspace, *, baselines: Path | None
+    experiment: Experiment,
+    parts: Sequence[ShardResult],
+    workspace: Workspace,
+    *,
+    baselines: Path | None,
 ) -> Checked:
     """Join all shards of one gate and judge them as one run over all images.
 
@@ -93,7 +97,7 @@ def merge(
     return Checked(done, run, approved, now.as_baseline() if now else None)
 
 
-def _belong_together(experiment: Experiment, parts: Sequence[Part]) -> None:
+def _belong_together(experiment: Experiment, parts: Sequence[ShardResult]) -> None:
     if not parts:
         raise ConfigError("name the shards to merge, each written by --out shard=PATH")
     counts = {part.shard.count for part in parts}
@@ -121,7 +125,7 @@ def _made_by(record: RunRecord) -> str:
     return content_key([record.alignkit, versions])
 
 
-def _joined_pairs(parts: Sequence[Part]) -> tuple[PairSums, ...]:
+def _joined_pairs(parts: Sequence[ShardResult]) -> tuple[PairSums, ...]:
     def join(left: PairSums, right: PairSums) -> PairSums:
         diffs = joined((left.diffs, right.diffs))
         return replace(left, diffs=diffs, coverage=_added(left.coverage, right.coverage))
@@ -141,12 +145,12 @@ def _added(left: CoverageDiff, right: CoverageDiff) -> CoverageDiff:
     )
 
 
-def _joined_snapshots(parts: Sequence[Part]) -> Snapshot | None:
-    found = [part.now for part in parts if part.now is not None]
-    if not found:
+def _joined_snapshots(parts: Sequence[ShardResult]) -> Snapshot | None:
+    snapshots = [part.now for part in parts if part.now is not None]
+    if not snapshots:
         return None
-    total = Snapshot(found[0].head.model_copy(update={"data": parts[0].data}))
-    for now in found:
+    total = Snapshot(snapshots[0].head.model_copy(update={"data": parts[0].data}))
+    for now in snapshots:
         total.lines.update(now.lines)
         total.measured.update(now.measured)
         for place, sums in now.golden.items():

@@ -1,4 +1,4 @@
-"""The measuring part of a pure pixel gate: every path against the reference, and the self-test."""
+"""Measurements of a pure pixel gate: every path against the reference, and the self-test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def compare_pixels(
     preprocesses: Sequence[Preprocess], samples: Samples, context: Context
 ) -> tuple[Comparison, ...]:
-    """Every path that can run here against the reference; what was compared before is taken."""
+    """Compare every path that can run here with the reference, or read what is stored."""
     from alignkit.run.pixel_comparison import compare_stored
 
     reference, *others = preprocesses
@@ -45,7 +45,7 @@ def compare_pixels(
 def compare_sums(
     preprocesses: Sequence[Preprocess], samples: Samples, progress: Progress
 ) -> tuple[PairSums, ...]:
-    """As `compare_pixels`, but as sums that can be added to those of other images."""
+    """Compare as `compare_pixels`, into sums that can be added to those of other images."""
     from alignkit.compare.pixel_facts import coverage_diff
     from alignkit.compare.pixels import compare_preprocess
     from alignkit.gate.shard import PairSums
@@ -53,18 +53,18 @@ def compare_sums(
     reference, *others = preprocesses
     if reference.missing():
         return ()
-    found = []
+    pairs = []
     for candidate in others:
         if candidate.missing():
             continue
         with progress.stage("compare", len(samples), candidate.name) as stage:
             diffs = compare_preprocess(reference, candidate, samples, progress=advancing(stage))
-        found.append(PairSums(diffs.reference, diffs.candidate, diffs.diffs, coverage_diff(diffs)))
-    return tuple(found)
+        pairs.append(PairSums(diffs.reference, diffs.candidate, diffs.diffs, coverage_diff(diffs)))
+    return tuple(pairs)
 
 
 def stages_of(pairs: Sequence[PairSums]) -> tuple[PixelStage, ...]:
-    """The stage tables of pairs."""
+    """Compute the stage tables of all pairs."""
     from alignkit.compare.pixel_facts import pixel_stage
 
     return tuple(
@@ -75,7 +75,7 @@ def stages_of(pairs: Sequence[PairSums]) -> tuple[PixelStage, ...]:
 
 
 def self_test_controls(reference: Preprocess, samples: Samples) -> tuple[Control, ...]:
-    """A/A must be zero; a channel swap and a shift by half a pixel must be found."""
+    """Check that A/A gives zero, and that swapped channels and a half-pixel shift are found."""
     from alignkit.controls.pixels import check_pixels
 
     return check_pixels(reference, samples)
@@ -88,7 +88,7 @@ def pixel_record(
     coverage: tuple[CoverageDiff, ...],
     controls: tuple[Control, ...],
 ) -> RunRecord:
-    """The record of a pixel gate, not judged yet."""
+    """Build the record of a pixel gate that is not judged yet."""
     from alignkit.decoders import DECODERS
     from alignkit.findings.environment import environment
     from alignkit.findings.provenance import path_facts
@@ -124,7 +124,7 @@ def pixel_record(
 
 
 def gate_command(experiment: Experiment, verb: str = "gate") -> str:
-    """The shell line that does this again."""
+    """Return the shell command that reproduces this."""
     overrides = [word for each in experiment.overrides for word in ("--set", each)]
     return shlex.join(["alignkit", *verb.split(), str(experiment.file), *overrides])
 

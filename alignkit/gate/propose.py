@@ -1,8 +1,8 @@
-"""`alignkit gate calibrate`: thresholds, proposed from what noise and today's drift measure.
+"""`alignkit gate calibrate`: propose thresholds from noise and today's drift.
 
-A path is run against itself several times: what that gives is noise that no threshold may be below.
-A rule then lets through today's difference and a quarter more; a stage without any is held bit for
-bit. For models the noise is that of the seeds.
+A path is compared with itself several times: no threshold may be below that noise. A rule then
+allows today's difference and a quarter more; a stage without any difference must stay equal bit for
+bit. For models, the noise is the difference between seeds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from alignkit.record import RunRecord
 from alignkit.samples import Samples
 
 HEADROOM = 1.25
-"""How much more than today's difference a threshold lets through."""
+"""Threshold over today's difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class _Measured:
 def propose(
     experiment: Experiment, record: RunRecord | None, *, repeats: int, progress: Progress
 ) -> list[Proposal]:
-    """Rules for every stage, and for the model where ``record`` has a matrix.
+    """Propose rules for every stage, and for the model if ``record`` has a matrix.
 
     Raises `NothingCompared` if fewer than two paths can run here.
     """
@@ -90,14 +90,15 @@ def _of_stage(
     for each in drift:
         today |= each.get(name, zero)
     seen = floor | today
-    told = f"noise of {repeats} repeats: mean {floor.mean:.4g}, max {floor.most:.4g}"
+    noise_text = f"noise of {repeats} repeats: mean {floor.mean:.4g}, max {floor.most:.4g}"
     if seen.most == 0:
-        yield Proposal(f"{{metric: {name}.changed, fail: 0}}", f"{told}; no difference today")
+        yield Proposal(f"{{metric: {name}.changed, fail: 0}}", f"{noise_text}; no difference today")
         return
     fields = (("mean_abs", today.mean, floor.mean), ("max_abs", today.most, floor.most))
     for field, now, least in fields:
         limit = rounded_up(HEADROOM * max(now, least))
-        because = f"{told}; today {now:.4g}"
+        because = f"{noise_text}; today {now:.4g}"
+        # a limit of 255 grey levels or more could never fail
         if name == "normalise" or limit < 255:
             yield Proposal(f"{{metric: {name}.{field}, fail: {limit:g}}}", because)
 
@@ -129,7 +130,7 @@ def _of_model(record: RunRecord) -> Iterator[Proposal]:
 
 
 def rounded_up(value: float) -> float:
-    """To two digits that count, upwards.
+    """Round up to two significant digits.
 
     >>> rounded_up(0.4123)
     0.42
@@ -141,7 +142,7 @@ def rounded_up(value: float) -> float:
 
 
 def proposal_text(proposals: Sequence[Proposal]) -> str:
-    """A ``gate:`` block to put into the file."""
+    """Format the proposals as a ``gate:`` block for the file."""
     width = max((len(each.rule) for each in proposals), default=0)
     lines = [f"    - {each.rule.ljust(width)}  # {each.because}" for each in proposals]
     return "\n".join(["gate:", "  rules:", *lines])

@@ -1,4 +1,4 @@
-"""`alignkit baseline record`: lines where there were none; what is there is never overwritten."""
+"""`alignkit baseline record`: add lines that are missing; existing lines are never overwritten."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from alignkit.workspace import Context
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """What a recording did."""
+class BaselineRecording:
+    """Outcome of a recording."""
 
     file: Path
     added: int
     known: int
     """Lines that were approved before."""
     pending: int
-    """Lines that differ from the approved ones, and wait."""
+    """Lines that differ from the approved ones and wait for an approval."""
 
 
 def record_baseline(
@@ -36,11 +36,11 @@ def record_baseline(
     baselines: Path | None,
     golden: Collection[StageName],
     reason: str,
-) -> Recorded:
-    """Tap every path and add the lines of images and paths that have none.
+) -> BaselineRecording:
+    """Record every path's stages and add the lines of images and paths that have none.
 
-    Raises `ConfigError` in CI, `MissingDependency` if a path cannot run here: a baseline that lacks
-    it would compare nothing.
+    Raises `ConfigError` in CI, `MissingDependency` if a path cannot run here: a baseline without it
+    would compare nothing.
     """
     refuse_in_ci("recording a baseline")
     for preprocess in experiment.paths:
@@ -63,7 +63,7 @@ def record_baseline(
     left = pending_changes(read_baseline(file), now)
     write_pending(pending_file(context.workspace, experiment.name, now.fingerprint), left)
     known = len(approved.lines) if approved else 0
-    return Recorded(file, len(new), known, len(left.lines))
+    return BaselineRecording(file, len(new), known, len(left.lines))
 
 
 def _now(
@@ -90,7 +90,7 @@ def _now(
 
 
 def _is_new(path: str, image: str, approved: Baseline | None) -> bool:
-    """Whether the image has no line at all; a new stage of a known image is a change."""
+    """Return whether the image has no line at all; a new stage of a known image is a change."""
     if approved is None:
         return True
     return not any((path, image) == key[:2] for key in approved.lines)

@@ -1,4 +1,4 @@
-"""File → `GateResult`: a gate run, whatever came of it, ready for every output."""
+"""File → `GateResult`: the outcome of a gate run, errors included, ready for every output."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from alignkit.experiment import load_experiment
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.check import Checked, check
 from alignkit.gate.outputs import GateResult
-from alignkit.gate.shard import Part, Shard, read_part
-from alignkit.judge import pardoned
+from alignkit.gate.shard import Shard, ShardResult, read_part
+from alignkit.judge import informational_exit_code
 from alignkit.progress import Progress
 from alignkit.record import Finding, Verdict
 from alignkit.workspace import Context, Workspace
 
-PROBLEM = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$")
-"""How `alignkit.experiment.source.Problem` is written."""
+_PROBLEM = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$")
+"""The format of `alignkit.experiment.source.Problem` as text."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateRun:
-    """A file to check, and how."""
+    """A file to check, with its options."""
 
     file: Path
     overrides: Sequence[str]
@@ -41,12 +41,12 @@ class GateRun:
     changed_only: bool = False
     shard: Shard | None = None
     against: Path | None = None
-    """The folder of a run, in place of the baseline."""
+    """The folder of a run that replaces the baseline."""
     fail_fast: bool = False
 
     @property
     def command(self) -> str:
-        """Does it again."""
+        """Shell command that reproduces this."""
         sets = [word for each in self.overrides for word in ("--set", each)]
         shard = ["--shard", f"{self.shard.index}/{self.shard.count}"] if self.shard else []
         against = ["--against", str(self.against)] if self.against else []
@@ -57,13 +57,13 @@ class GateRun:
 
 
 def run_gate(run: GateRun, progress: Progress) -> GateResult:
-    """Check a file and say the outcome; an error is an outcome, too.
+    """Check a file; an error is an outcome, too.
 
     Outside CI, changes against a baseline become pending.
     """
     context = Context(run.workspace, progress)
 
-    def measure(experiment: Experiment) -> tuple[Checked, Part | None]:
+    def measure(experiment: Experiment) -> tuple[Checked, ShardResult | None]:
         if run.shard is not None:
             from alignkit.gate.merge import check_shard
 
@@ -84,23 +84,23 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
         )
         return checked, None
 
-    return _whatever_comes(run, measure)
+    return _result_or_failure(run, measure)
 
 
 def merge_gate(run: GateRun, parts: Sequence[Path]) -> GateResult:
-    """Join the shards of a file and say the outcome."""
+    """Join the shards of a file; an error is an outcome, too."""
 
-    def measure(experiment: Experiment) -> tuple[Checked, Part | None]:
+    def measure(experiment: Experiment) -> tuple[Checked, ShardResult | None]:
         from alignkit.gate.merge import merge
 
         read = [read_part(path) for path in parts]
         return merge(experiment, read, run.workspace, baselines=run.baselines), None
 
-    return _whatever_comes(run, measure)
+    return _result_or_failure(run, measure)
 
 
-def _whatever_comes(
-    run: GateRun, measure: Callable[[Experiment], tuple[Checked, Part | None]]
+def _result_or_failure(
+    run: GateRun, measure: Callable[[Experiment], tuple[Checked, ShardResult | None]]
 ) -> GateResult:
     try:
         experiment = load_experiment(run.file, run.overrides)
@@ -109,14 +109,14 @@ def _whatever_comes(
         return _failed(run, str(error), error.exit_code, _findings(run.file, error))
     except KeyboardInterrupt:
         return _failed(run, "interrupted", ExitCode.INTERRUPTED)
-    except Exception as error:  # noqa: BLE001 - a crash is told from drift in every output
+    except Exception as error:  # noqa: BLE001 - every output tells a crash from drift
         what = traceback.format_exception_only(error)[-1].strip()
-        told = f"{what}\nThis is a defect of alignkit; please report it:\n{traceback.format_exc()}"
-        return _failed(run, told, ExitCode.CRASHED)
+        text = f"{what}\nThis is a defect of alignkit; please report it:\n{traceback.format_exc()}"
+        return _failed(run, text, ExitCode.CRASHED)
 
 
 def _result(
-    run: GateRun, experiment: Experiment, checked: Checked, part: Part | None
+    run: GateRun, experiment: Experiment, checked: Checked, part: ShardResult | None
 ) -> GateResult:
     code = checked.record.verdict.exit_code
     pending = None
@@ -130,7 +130,7 @@ def _result(
         file=run.file,
         command=run.command,
         verdict=checked.record.verdict,
-        exit_code=pardoned(code) if run.exit_zero else code,
+        exit_code=informational_exit_code(code) if run.exit_zero else code,
         record=checked.record,
         page=_page(checked) if run.report else None,
         findings=ended_waivers(experiment, date.today()),  # noqa: DTZ011 - the reader's day
@@ -146,17 +146,17 @@ def _page(checked: Checked) -> Path:
 
 
 def _failed(
-    run: GateRun, told: str, code: ExitCode, findings: tuple[Finding, ...] = ()
+    run: GateRun, sentence: str, code: ExitCode, findings: tuple[Finding, ...] = ()
 ) -> GateResult:
-    verdict = Verdict(state="error", sentence=told, informational=False, exit_code=int(code))
+    verdict = Verdict(state="error", sentence=sentence, informational=False, exit_code=int(code))
     return GateResult(run.file.stem, run.file, run.command, verdict, int(code), findings=findings)
 
 
 def _findings(file: Path, error: AlignkitError) -> tuple[Finding, ...]:
-    """Each mistake of a `ConfigError` at its line; any other error at none."""
+    """Return each mistake of a `ConfigError` with its line; nothing for any other error."""
     if not isinstance(error, ConfigError):
         return ()
-    matches = [found for line in str(error).splitlines() if (found := PROBLEM.match(line))]
+    matches = [found for line in str(error).splitlines() if (found := _PROBLEM.match(line))]
     if not matches:
         return (Finding(str(file), 0, 0, "error", "config", str(error)),)
     return tuple(
@@ -169,17 +169,17 @@ def _findings(file: Path, error: AlignkitError) -> tuple[Finding, ...]:
 
 
 def ended_waivers(experiment: Experiment, today: date) -> tuple[Finding, ...]:
-    """Waivers whose day is over: they excuse nothing any more."""
+    """Find the waivers whose last day is over: they have no effect any more."""
     from alignkit.experiment.source import parse
 
     source = parse(experiment.text, str(experiment.file))
-    found = []
+    findings = []
     for index, waiver in enumerate(experiment.gate.waive):
         if waiver.until < today:
             place = source.place(("gate", "waive", index), of_key=False)
             message = f"the waiver of {waiver.rule} ended on {waiver.until} and excuses nothing"
-            found.append(
+            findings.append(
                 Finding(str(experiment.file), place.line + 1, place.column + 1, "warning",
                         "ended-waiver", message)
             )  # fmt: skip
-    return tuple(found)
+    return tuple(findings)

@@ -1,7 +1,7 @@
-"""`Shard`: a pixel gate over some of the images, to be joined with the others exactly.
+"""`Shard`: a pixel gate over some of the images, which merges exactly with the others.
 
-A shard keeps sums and histograms, not ratios, so that what is merged is what one run over all
-images gives.
+A shard keeps sums and histograms, not ratios, so that the merged result equals that of one run over
+all images.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from alignkit.samples import Samples
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Every ``count``-th image, from the ``index``-th on."""
+    """Every ``count``-th image, beginning with the ``index``-th."""
 
     index: int
     """From 1."""
@@ -35,7 +35,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """``2/5``; raises `ConfigError` for anything else."""
+        """Parse ``2/5``; raises `ConfigError` for anything else."""
         index, slash, count = text.partition("/")
         if not (slash and index.isdecimal() and count.isdecimal()):
             raise ConfigError(f"--shard {text}: write it as i/n, for example 2/5")
@@ -45,13 +45,13 @@ class Shard:
         return shard
 
     def take(self, samples: Samples) -> Samples:
-        """The images of the shard; none if there are fewer images than shards."""
+        """Return the images of the shard; none if there are fewer images than shards."""
         return samples.take(range(self.index - 1, len(samples), self.count))
 
 
 @dataclass(frozen=True, slots=True)
 class PairSums:
-    """What one pair of paths was measured to, additive."""
+    """Measurements of one pair of paths, which can be added."""
 
     reference: str
     candidate: str
@@ -60,8 +60,8 @@ class PairSums:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What one shard found."""
+class ShardResult:
+    """Measurements of one shard, for the merge."""
 
     shard: Shard
     data: str
@@ -82,8 +82,8 @@ class _StoredPart(Stored):
     measured: list[tuple[str, str, StageName]]
 
 
-def part_text(part: Part) -> str:
-    """A part as one JSON document."""
+def part_text(part: ShardResult) -> str:
+    """Write a shard's result as one JSON document."""
     now = part.now
     golden = now.golden.items() if now else ()
     stored = _StoredPart(
@@ -98,8 +98,8 @@ def part_text(part: Part) -> str:
     return stored.model_dump_json() + "\n"
 
 
-def read_part(path: Path) -> Part:
-    """Raises `RecordError` if the file is missing, damaged or newer than this alignkit."""
+def read_part(path: Path) -> ShardResult:
+    """Read a shard; raises `RecordError` if it is missing, damaged or of a newer format."""
     try:
         stored = stored_document(path, _StoredPart, missing="there is no such file")
     except RecordError as error:
@@ -110,7 +110,7 @@ def read_part(path: Path) -> Part:
         golden = {(p, stage): _sums(sums) for p, stage, sums in stored.golden}
         now = Snapshot(known.head, known.lines, golden, set(stored.measured))  # type: ignore[arg-type]
     pairs = tuple(_pair(pair) for pair in stored.pairs)
-    return Part(Shard(*stored.shard), stored.data, stored.record, pairs, now)
+    return ShardResult(Shard(*stored.shard), stored.data, stored.record, pairs, now)
 
 
 def _pair_json(pair: PairSums) -> dict[str, Any]:

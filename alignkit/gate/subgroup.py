@@ -1,4 +1,4 @@
-"""``where`` of a rule → the images it is about, measured by themselves."""
+"""``where`` of a rule → the images it selects, measured by themselves."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def measure_groups(
     folder: Path,
     context: Context,
 ) -> tuple[GroupFacts, ...]:
-    """Every distinct ``where`` of the rules; ``folder`` holds the record's predictions."""
+    """Measure every distinct ``where`` of the rules; ``folder`` holds the record's predictions."""
     wanted = [rule.group for rule in experiment.gate.rules or () if rule.group]
     if not wanted:
         return ()
     samples = experiment.data.evaluation()
-    found = []
+    groups = []
     for where in {tuple(sorted(each.items())): each for each in wanted}.values():
         chosen = samples.take(members(where, samples))
         compared = compare_pixels(experiment.paths, chosen, context) if len(chosen) else ()
-        found.append(
+        groups.append(
             GroupFacts(
                 where=where,
                 images=len(chosen),
@@ -42,14 +42,14 @@ def measure_groups(
                 matrix=_matrix(record, folder, frozenset(chosen.ids), experiment.resamples),
             )
         )
-    return tuple(found)
+    return tuple(groups)
 
 
 def members(where: Mapping[str, str], samples: Samples) -> list[int]:
-    """Indices of the images of which all of ``where`` is true.
+    """Return the indices of the images that match all of ``where``.
 
-    ``class`` is a label, ``image`` a pattern of ids as of a shell, all else a kind of file as
-    `alignkit.preprocess.image_kinds` tells them apart.
+    ``class`` is a label, ``image`` a shell pattern of ids, and anything else a dimension of
+    `alignkit.preprocess.image_kinds`.
     """
     return [
         index
@@ -75,21 +75,21 @@ def _kinds(encoded: bytes) -> dict[str, str]:
 
 
 def kept_predictions(record: RunRecord, folder: Path) -> dict[Place, dict[int, Predictions]]:
-    """Place → seed → predictions, of every cell that was measured."""
+    """Read the predictions of every measured cell: place → seed → predictions."""
     from alignkit.compare.predictions import Predictions
 
-    found: dict[Place, dict[int, Predictions]] = {}
+    kept: dict[Place, dict[int, Predictions]] = {}
     for cell in record.cells:
         if cell.predictions is not None:
             read = Predictions.from_parquet(folder / cell.predictions.path)
-            found.setdefault(cell.place, {})[cell.seed] = read
-    return found
+            kept.setdefault(cell.place, {})[cell.seed] = read
+    return kept
 
 
 def _matrix(
     record: RunRecord, folder: Path, ids: frozenset[str], resamples: int
 ) -> tuple[MatrixEntry, ...]:
-    """The matrix over these images alone."""
+    """Compute the matrix over these images alone."""
     kept = {
         place: {seed: _of(each, ids) for seed, each in seeds.items()}
         for place, seeds in (kept_predictions(record, folder) if record.matrix else {}).items()
@@ -129,7 +129,5 @@ def _entry(
         return entry.model_copy(
             update={"drift": None, "metrics": {}, "reason": "no image of the subgroup is predicted"}
         )
-    found = None
-    if shared and not entry.aligned:
-        found = drift(*sides, resamples=resamples)
-    return entry.model_copy(update={"drift": found, "metrics": mean_metrics(sides[1])})
+    change = drift(*sides, resamples=resamples) if shared and not entry.aligned else None
+    return entry.model_copy(update={"drift": change, "metrics": mean_metrics(sides[1])})

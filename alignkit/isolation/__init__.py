@@ -1,9 +1,9 @@
-"""Work on images in processes of their own, so that no image can end the run.
+"""Work on images in separate processes, so that no image can end the run.
 
 Images are handed out a few at a time. A worker that a library kills, that does not return in time
-or that takes too much memory is replaced, and its images are worked on again, each alone. The one
-that does it again, as the first image of its worker, is to blame, with the path that was at it, and
-is tried no more on that path. Every other image, and every other path of that one, still gets its
+or that takes too much memory is replaced, and its images are tried again, each alone. An image that
+fails again, as the first image of its worker, is to blame, with the path that worked on it, and is
+not tried again on that path. All other images, and the other paths of this one, still get their
 result.
 
 Results come in the order of the images, however many workers there are. Arrays in them travel
@@ -25,31 +25,31 @@ from typing import Any, Generic, Self, TypeVar
 
 from alignkit.errors import AlignkitError
 from alignkit.isolation.shared_images import EVERYTHING, Encoded
-from alignkit.isolation.worker import READY, Failure, Work
+from alignkit.isolation.worker import READY, Work, WorkerFailure
 from alignkit.isolation.worker_process import AHEAD, WorkerProcess, Zygote
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
-IMAGES_A_TASK = 8  # fixed, so that float sums are added in one order however many workers there are
+IMAGES_A_TASK = 8  # fixed, so that the order of float sums does not depend on the number of workers
 TASKS_A_WORKER = 4
-"""Tasks for each worker whose results are held at a time, so that memory is bounded."""
+"""Tasks for each worker whose results are held at a time, which bounds memory."""
 TICK = 0.05
-"""Seconds between two looks at what the workers take."""
+"""Seconds between two checks of the workers' time and memory."""
 WARM_UP_SECONDS = 600.0
-"""For loading libraries: many times what the slowest takes on a busy machine."""
+"""Limit for loading libraries: many times what the slowest takes on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one image may take on one path."""
+    """Time and memory that one image may take on one path."""
 
     seconds: float = 60.0
     memory: int = 4 << 30
     """Bytes, above what a worker takes at rest."""
 
 
-class WarmUpDied(Exception):  # noqa: N818 - what happened
-    """A worker died before it was given an image."""
+class WarmUpDied(Exception):  # noqa: N818 - named after the event
+    """The death of a worker before it was given an image."""
 
     def __init__(self, path: int, reason: str) -> None:
         super().__init__(reason)
@@ -57,11 +57,11 @@ class WarmUpDied(Exception):  # noqa: N818 - what happened
 
 
 class WorkFailed(RuntimeError):  # noqa: N818
-    """The work raised an exception that is no image's; the message is the worker's traceback."""
+    """An exception of the work that no image caused; the message is the worker's traceback."""
 
 
 class Isolation:
-    """Processes to work in; a context manager that leaves none behind. May be used from threads."""
+    """Worker processes, ended by the context manager; may be used from several threads."""
 
     def __init__(self) -> None:
         self._zygote: Zygote | None = None
@@ -81,19 +81,19 @@ class Isolation:
 
     def run(
         self,
-        work: Work[Result],
+        work: Work[_Result],
         images: Iterable[Encoded],
         *,
         processes: int,
         limits: Limits = Limits(),
         modules: Sequence[str] = (),
         images_a_task: int = IMAGES_A_TASK,
-    ) -> Iterator[Result]:
-        """``work`` on all ``images``; a result for each few, in order.
+    ) -> Iterator[_Result]:
+        """Do ``work`` on all ``images``; yield a result for each task, in order.
 
         ``modules`` are imported once, before any worker is forked. Raises `WarmUpDied` or
-        `WorkFailed` for what is no image's fault, `BackendError` if a module cannot be imported,
-        and whatever `AlignkitError` or `ImportError` the work raises.
+        `WorkFailed` for failures that no image caused, `BackendError` if a module cannot be
+        imported, and any `AlignkitError` or `ImportError` that the work raises.
         """
         crew = _Crew(work, processes, limits, self._started(), modules, images_a_task)
         try:
@@ -110,7 +110,7 @@ class Isolation:
 
 
 def process_wide() -> Isolation:
-    """Give the one `Isolation` of this process, which ends with it: libraries are imported once."""
+    """Return the `Isolation` of this process, which ends with it: libraries are imported once."""
     known = _KNOWN.get(os.getpid())
     if known is None:
         known = _KNOWN[os.getpid()] = Isolation()
@@ -119,54 +119,54 @@ def process_wide() -> Isolation:
 
 
 _KNOWN: dict[int, Isolation] = {}
-"""By process: after a fork, the child must not talk to the processes of its parent."""
+"""By process: after a fork, the child must not use the processes of its parent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Task(Generic[Result]):
-    """Some images, and where their result belongs."""
+class _Task(Generic[_Result]):
+    """Some images, and the place of their result."""
 
     images: tuple[Encoded, ...]
-    results: list[Result | None]
+    results: list[_Result | None]
     place: int = 0
     unspoilt: bool = False
-    """Whether it needs a worker that no other image can have damaged."""
+    """Whether it needs a worker that no other image may have damaged."""
 
 
 @dataclass(slots=True, eq=False)
-class _Worker(Generic[Result]):
+class _Worker(Generic[_Result]):
     process: WorkerProcess
     ready: bool = False
-    tasks: deque[_Task[Result]] = field(default_factory=deque)
-    """The one it works on, and what lies ready."""
+    tasks: deque[_Task[_Result]] = field(default_factory=deque)
+    """The task it works on, and those that lie ready."""
     used: bool = False
     condemned: str = ""
-    """Why it was killed, if it was."""
+    """Reason why it was killed, if it was."""
     certain: bool = False
-    """Whether the image it was at is to blame, whatever came before."""
+    """Whether its current image is to blame, whatever came before."""
 
 
 @dataclass(slots=True)
-class _Crew(Generic[Result]):
-    work: Work[Result]
+class _Crew(Generic[_Result]):
+    work: Work[_Result]
     size: int
     limits: Limits
     zygote: Zygote
     modules: Sequence[str] = ()
     images_a_task: int = IMAGES_A_TASK
-    workers: list[_Worker[Result]] = field(default_factory=list)
-    waiting: deque[_Task[Result]] = field(default_factory=deque)
+    workers: list[_Worker[_Result]] = field(default_factory=list)
+    waiting: deque[_Task[_Result]] = field(default_factory=deque)
     looked: float = 0.0
-    """When it last looked at what the workers take."""
+    """When the workers' time and memory were last checked."""
 
-    def results(self, images: Iterator[Encoded]) -> Iterator[Result]:
-        """Few tasks are under way at a time, so that memory is bounded."""
-        under_way: deque[list[Result | None]] = deque()
+    def results(self, images: Iterator[Encoded]) -> Iterator[_Result]:
+        """Yield the results in order, with few tasks under way at a time, which bounds memory."""
+        under_way: deque[list[_Result | None]] = deque()
         while True:
             while len(under_way) < TASKS_A_WORKER * self.size and (
                 some := tuple(islice(images, self.images_a_task))
             ):
-                task: _Task[Result] = _Task(some, [None])
+                task: _Task[_Result] = _Task(some, [None])
                 self.waiting.append(task)
                 under_way.append(task.results)
                 self._hand_out()
@@ -181,7 +181,7 @@ class _Crew(Generic[Result]):
         while self.workers:
             self._retire(self.workers[0])
 
-    def _retire(self, worker: _Worker[Result]) -> None:
+    def _retire(self, worker: _Worker[_Result]) -> None:
         self.workers.remove(worker)
         worker.process.kill()
         worker.process.close()
@@ -197,14 +197,14 @@ class _Crew(Generic[Result]):
             return
         idle = [worker for worker in self.workers if worker.ready and not worker.tasks]
         if idle and len(self.workers) == self.size:
-            self._retire(idle[0])  # it is used, and all that waits needs a worker that is not
+            self._retire(idle[0])  # all waiting tasks need a worker that no image has used
         if len(self.workers) < self.size:
-            started: _Worker[Result] = _Worker(self.zygote.fork(self.modules))
+            started: _Worker[_Result] = _Worker(self.zygote.fork(self.modules))
             self.workers.append(started)
             started.process.send(self.work)
 
-    def _fitting(self, worker: _Worker[Result]) -> _Task[Result] | None:
-        """The next task that a worker may have, taken off the queue: an unspoilt one first."""
+    def _fitting(self, worker: _Worker[_Result]) -> _Task[_Result] | None:
+        """Take the next task that a worker may have off the queue: an unspoilt one first."""
         fresh = not (worker.used or worker.tasks)
         fitting = [task for task in self.waiting if fresh or not task.unspoilt]
         if not fitting:
@@ -214,7 +214,7 @@ class _Crew(Generic[Result]):
         return task
 
     def _listen(self) -> None:
-        """Take what workers send, bury the dead, and end those that take too much."""
+        """Receive messages, handle dead workers, and kill those over their limits."""
         by_channel = {worker.process.channel: worker for worker in self.workers}
         for source in wait([*by_channel, self.zygote.fileno()], TICK):
             if worker := by_channel.get(source):  # type: ignore[call-overload]
@@ -231,13 +231,13 @@ class _Crew(Generic[Result]):
             else:
                 self._watch(worker)
 
-    def _receive(self, worker: _Worker[Result]) -> None:
+    def _receive(self, worker: _Worker[_Result]) -> None:
         try:
             message: Any = worker.process.receive()
         except (EOFError, OSError):
             self.looked = 0.0  # it died; the zygote tells how
             return
-        if isinstance(message, Failure):
+        if isinstance(message, WorkerFailure):
             if isinstance(message.error, AlignkitError | ImportError):
                 raise message.error
             raise WorkFailed(message.traceback)
@@ -248,9 +248,9 @@ class _Crew(Generic[Result]):
         task = worker.tasks.popleft()
         task.results[task.place] = message
         worker.used = True
-        worker.certain = False  # if it was too slow, then at this task and not at the next
+        worker.certain = False  # a time limit it exceeded was this task's, not the next one's
 
-    def _watch(self, worker: _Worker[Result]) -> None:
+    def _watch(self, worker: _Worker[_Result]) -> None:
         if worker.condemned or (worker.ready and not worker.tasks):
             return
         allowed = self.limits.seconds if worker.ready else WARM_UP_SECONDS
@@ -266,8 +266,8 @@ class _Crew(Generic[Result]):
         if worker.condemned:
             worker.process.kill()
 
-    def _bury(self, worker: _Worker[Result], status: int) -> None:
-        """Have the images of a dead worker worked on again, each alone."""
+    def _bury(self, worker: _Worker[_Result], status: int) -> None:
+        """Queue the images of a dead worker again, each alone."""
         if worker.process.channel.poll():
             self._receive(worker)  # what it sent before it died
         position, path, _ = worker.process.beat.read()
@@ -293,6 +293,6 @@ class _Crew(Generic[Result]):
 
 
 def _without(image: Encoded, path: int, reason: str) -> Encoded:
-    """The image, not to be tried on that path again; on none, if it was not tried or dies again."""
+    """Copy the image with this path marked as failed; with all paths if this one failed before."""
     known = {number for number, _ in image.lost}
     return replace(image, lost=(*image.lost, (EVERYTHING if path in known else path, reason)))

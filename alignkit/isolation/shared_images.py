@@ -1,6 +1,6 @@
-"""Images and results in memory that two processes share: handing them over waits for nobody.
+"""Images and results in memory that two processes share, so that neither waits for the other.
 
-Sent through a socket, they would stop both processes for as long as it takes to copy them.
+Through a socket, both processes would wait for as long as the copy takes.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Encoded:
     id: str
     data: bytes
     lost: Lost = ()
-    """Paths, by index, that are not to be tried on this image, and how each failed: a worker died
-    of it. `EVERYTHING` stands for the whole image."""
+    """Paths, by index, that a worker died of with this image and that are not tried again, with the
+    reason of each. `EVERYTHING` means the whole image."""
     given: Any = None
-    """Whatever else the work needs to know of this image; can be pickled."""
+    """Anything else that the work needs to know of this image; can be pickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # bytes alone would travel in the pickle, which goes through the socket
@@ -34,8 +34,8 @@ class Encoded:
 
 
 EVERYTHING = -1
-Stored: TypeAlias = tuple[bytes, list[int]]
-"""What is sent of a value: its pickle, and the length in bytes of each of its arrays."""
+Pickled: TypeAlias = tuple[bytes, list[int]]
+"""A value as it is sent: its pickle, and the length in bytes of each of its arrays."""
 
 
 class SharedMemory:
@@ -45,8 +45,8 @@ class SharedMemory:
         self._descriptor = descriptor
         self._memory: mmap.mmap | None = None
 
-    def write(self, value: object) -> Stored:
-        """Put the arrays and the encoded images of a value in, over what was there."""
+    def write(self, value: object) -> Pickled:
+        """Write the arrays and the encoded images of a value, over the previous ones."""
         buffers: list[pickle.PickleBuffer] = []
         pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
         views = [buffer.raw() for buffer in buffers]
@@ -57,13 +57,13 @@ class SharedMemory:
         return pickled, lengths
 
     def read(self, pickled: bytes, lengths: list[int]) -> Any:
-        """Take out what was put in: copies, which cannot be written to."""
+        """Read the value that was written, as read-only copies."""
         memory = self._mapped(sum(lengths))
         copies = [memory[start:stop] for start, stop in _places(lengths)]
         return pickle.loads(pickled, buffers=copies)  # noqa: S301 - our own
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Release the memory."""
         if self._memory is not None:
             self._memory.close()
         os.close(self._descriptor)
@@ -79,5 +79,5 @@ class SharedMemory:
 
 
 def _places(lengths: Sequence[int]) -> list[tuple[int, int]]:
-    """(start, stop) of parts that lie one behind the other."""
+    """Return (start, stop) of parts that lie one behind the other."""
     return list(pairwise(accumulate(lengths, initial=0)))

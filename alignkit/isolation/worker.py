@@ -1,7 +1,7 @@
-"""What a worker process does: images in, results out, and at any time a note of what it is at.
+"""The loop of a worker process: images in, results out, and a note of the work under way.
 
-The note, a `Heartbeat`, lies in memory that the parent reads too: when a library ends the process,
-or never returns, it tells which image and which path it was.
+The note, a `Heartbeat`, lies in memory that the parent reads too. If a library ends the process, or
+never returns, it names the image and the path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ READY = "ready"
 
 
 class Begin(Protocol):
-    """Called before each stretch of work that may not return."""
+    """A function to call before each stretch of work that may not return."""
 
     def __call__(self, image: int, path: int) -> None:
         """``image``: position among the images given. ``path``: index, or `EVERYTHING`."""
@@ -34,28 +34,28 @@ class Begin(Protocol):
 
 
 class Work(Protocol[Result_co]):
-    """What is done to images; pickled once for each worker."""
+    """Work to do on images; pickled once for each worker."""
 
     def warm_up(self, begin: Begin) -> None:
-        """Load what is needed and try it on something harmless."""
+        """Load everything needed and try it on something harmless."""
         ...
 
     def __call__(self, images: Sequence[Encoded], begin: Begin) -> Result_co:
-        """The result for some images; it travels between processes, its arrays in shared memory."""
+        """Return the result for some images, whose arrays travel in shared memory."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class WorkerFailure:
     """A Python exception that ended the work."""
 
     error: BaseException | None
-    """If it can be pickled."""
+    """The exception, if it can be pickled."""
     traceback: str
 
 
 class Heartbeat:
-    """What a worker is at, in memory shared with its parent."""
+    """A note of a worker's current work, in memory shared with its parent."""
 
     def __init__(self, descriptor: int) -> None:
         self._memory = mmap.mmap(descriptor, LAYOUT.size)
@@ -69,7 +69,7 @@ class Heartbeat:
         LAYOUT.pack_into(self._memory, 0, 0, EVERYTHING, 0.0)
 
     def read(self) -> tuple[int, int, float]:
-        """(image, path, when it began in seconds of the monotonic clock); 0 s: at rest."""
+        """Return (image, path, begin in seconds of the monotonic clock); 0 s means at rest."""
         image, path, began = LAYOUT.unpack_from(self._memory, 0)
         return image, path, began
 
@@ -77,7 +77,7 @@ class Heartbeat:
 def work(channel: int, heartbeat: int, slots: Sequence[int]) -> None:
     """Serve until the other end of the channel is closed.
 
-    Images come in one of the ``slots``, and their result goes back in the same.
+    Images arrive in one of the ``slots``, and their result returns in the same.
     """
     beat = Heartbeat(heartbeat)
     shared = [SharedMemory(slot) for slot in slots]
@@ -91,7 +91,7 @@ def work(channel: int, heartbeat: int, slots: Sequence[int]) -> None:
                 images = shared[slot].read(*stored)
                 parent.send(shared[slot].write(_outcome(partial(task, images, _Beginner(beat)))))
         except (EOFError, ConnectionResetError, BrokenPipeError):
-            return  # the parent has all it wants
+            return  # the parent needs no more results
 
 
 def _warm_up(task: Work[Any], beat: Heartbeat) -> str:
@@ -101,7 +101,7 @@ def _warm_up(task: Work[Any], beat: Heartbeat) -> str:
 
 
 class _Beginner:
-    """Notes what begins, and drops what the previous stretch wrote on the standard streams."""
+    """A `Begin` that also drops the output of the previous stretch on the standard streams."""
 
     def __init__(self, beat: Heartbeat) -> None:
         self._beat = beat
@@ -115,7 +115,7 @@ def _outcome(call: Any) -> Any:
     try:
         return call()
     except Exception as error:  # noqa: BLE001 - it is raised again in the parent
-        return Failure(_picklable(error), traceback.format_exc())
+        return WorkerFailure(_picklable(error), traceback.format_exc())
 
 
 def _picklable(error: Exception) -> Exception | None:
@@ -123,12 +123,12 @@ def _picklable(error: Exception) -> Exception | None:
 
     try:
         return error if isinstance(pickle.loads(pickle.dumps(error)), Exception) else None  # noqa: S301 - our own
-    except Exception:  # noqa: BLE001 - its text is kept in any case
+    except Exception:  # noqa: BLE001 - the traceback is kept in any case
         return None
 
 
 def _one_thread() -> None:
-    """One thread a worker: there are as many workers as threads were asked for."""
+    """Limit libraries to one thread: there are as many workers as threads were asked for."""
     import sys
 
     if cv2 := sys.modules.get("cv2"):

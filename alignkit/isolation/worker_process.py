@@ -1,4 +1,4 @@
-"""The caller's side of a zygote and its workers: start, watch, kill, and say how one died."""
+"""The caller's side of a zygote and its workers: start, watch, kill, and explain a death."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from alignkit.isolation.zygote import BORN, DIED, LONGEST
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """There are as many workers as threads were asked for; and forking is safe without threads."""
 MEMORY_KEPT = {"MALLOC_TOP_PAD_": str(64 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
-"""Bytes glibc keeps for the next image: to page them in again took up to 10 % of the time."""
+"""Bytes that glibc keeps for the next image: paging them in again took up to 10 % of the time."""
 AHEAD = 2
-"""Lots of images that lie with a worker: the one it works on, and one so that it need not wait."""
+"""Tasks that lie with a worker: the one it works on, and one so that it need not wait."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
 LAST_WORDS = 300
-"""Characters of what a worker wrote before it died."""
+"""Characters shown of a worker's last output before it died."""
 
 
 class Zygote:
-    """A process with libraries imported, of which workers are forked; may be used from threads."""
+    """A process with imported libraries that workers are forked from; may be used from threads."""
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -56,7 +56,7 @@ class Zygote:
         self._one_at_a_time = threading.Lock()
 
     def fileno(self) -> int:
-        """Readable when a worker may have died."""
+        """Return a descriptor that is readable when a worker may have died."""
         return self._socket.fileno()
 
     @property
@@ -65,7 +65,7 @@ class Zygote:
         return self._process.poll() is not None
 
     def fork(self, modules: Sequence[str]) -> WorkerProcess:
-        """A new worker, which waits until ``modules`` are imported.
+        """Fork a new worker once ``modules`` are imported.
 
         Raises `BackendError` if importing them ends the zygote.
         """
@@ -80,7 +80,7 @@ class Zygote:
         return WorkerProcess(pid, channel, beat, output, tuple(map(SharedMemory, slots)))
 
     def death(self, pid: int) -> int | None:
-        """Exit status of a worker, see `how_died`; ``None`` while it lives."""
+        """Return the exit status of a worker, see `how_died`; ``None`` while it lives."""
         with self._one_at_a_time:
             self._socket.setblocking(False)
             try:
@@ -150,17 +150,17 @@ class WorkerProcess:
 
     def send(self, message: object) -> None:
         """Send something small; nothing happens if the worker is dead."""
-        with suppress(BrokenPipeError, ConnectionResetError):  # the zygote tells how it died
+        with suppress(BrokenPipeError, ConnectionResetError):  # the zygote reports how it died
             self.channel.send(message)
 
     def give(self, images: Sequence[Encoded]) -> None:
-        """Hand over images, of which `AHEAD` lots may lie with the worker at a time."""
+        """Hand over the images of a task, of which `AHEAD` may lie with the worker at a time."""
         slot = self._given % AHEAD
         self._given += 1
         self.send((slot, self._slots[slot].write(images)))
 
     def receive(self) -> Any:
-        """The next message: that it is ready, a failure, or the result for the first lot."""
+        """Return the next message: that it is ready, a failure, or the result of the first task."""
         message = self.channel.recv()
         if not isinstance(message, tuple):
             return message
@@ -169,7 +169,7 @@ class WorkerProcess:
         return self._slots[slot].read(*message)
 
     def resident(self) -> int:
-        """Bytes of memory in use; 0 once it has ended."""
+        """Return the bytes of memory in use; 0 once it has ended."""
         try:
             pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         except (FileNotFoundError, ProcessLookupError):
@@ -177,17 +177,17 @@ class WorkerProcess:
         return int(pages) * PAGE
 
     def seconds(self) -> float:
-        """Since the stretch of work it is at began; 0 at rest."""
+        """Return the seconds since its current stretch of work began; 0 at rest."""
         began = self.beat.read()[2]
         return time.monotonic() - began if began else 0.0
 
     def kill(self) -> None:
-        """End it; the zygote tells of its death."""
-        with suppress(ProcessLookupError):  # it was quicker
+        """Kill it; the zygote reports its death."""
+        with suppress(ProcessLookupError):  # it has ended by itself
             os.kill(self.pid, signal.SIGKILL)
 
     def how_died(self, status: int) -> str:
-        """``crashed: SIGSEGV``, with the last line it wrote."""
+        """Explain the death, e.g. ``crashed: SIGSEGV``, with the last line it wrote."""
         return how_died(status, self._output)
 
     def close(self) -> None:
@@ -199,9 +199,9 @@ class WorkerProcess:
 
 
 def how_died(status: int, output: int) -> str:
-    """An exit status in words, minus the signal where one ended the process."""
+    """Explain an exit status, which is minus the signal if one ended the process."""
     if status == -signal.SIGKILL:
-        return "out of memory: killed by the system"  # nobody else kills it so
+        return "out of memory: killed by the system"  # our own kills carry their own reason
     said = os.pread(output, 1 << 16, 0).decode(errors="replace").strip().splitlines()
     words = f": {said[-1].strip()[:LAST_WORDS]}" if said else ""
     if status < 0:
@@ -210,7 +210,7 @@ def how_died(status: int, output: int) -> str:
 
 
 def _scratch(name: str) -> int:
-    """A file in memory that is appended to, so that it can be emptied while it is written."""
+    """Open a file in memory for appending, so that it can be emptied while it is written."""
     descriptor = os.memfd_create(name)
     fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
     return descriptor

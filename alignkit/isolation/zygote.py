@@ -1,4 +1,4 @@
-"""A process that imports the libraries once and forks a worker whenever it is asked to.
+"""The zygote: a process that imports the libraries once and forks a worker on request.
 
 Started by `alignkit.isolation` with one end of a socket. A worker that a library has killed is
 then replaced in milliseconds, the caller's own process never holds that library, and no worker
@@ -30,13 +30,13 @@ def serve(control: int) -> NoReturn:
     """Fork workers until the other end of the socket is closed.
 
     Each request is a pickled (``sys.path``, modules to import first) with `DESCRIPTORS` for the
-    worker: its channel, its heartbeat, what takes its output, and the slots that images come in.
-    ``born PID`` and, at last, ``died PID STATUS`` are told in return.
+    worker: its channel, its heartbeat, the file for its output, and the slots for images.
+    The answers are ``born PID`` and, at the end, ``died PID STATUS``.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to handle
     with socket.socket(fileno=control) as caller:
         children: set[int] = set()
-        deaths = _told_of_deaths()
+        deaths = _watch_deaths()
         try:
             while _handle(caller, deaths, children):
                 pass
@@ -47,8 +47,8 @@ def serve(control: int) -> NoReturn:
     sys.exit()
 
 
-def _told_of_deaths() -> int:
-    """A file descriptor that becomes readable when a child ends."""
+def _watch_deaths() -> int:
+    """Open a file descriptor that becomes readable when a child ends."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
@@ -58,7 +58,7 @@ def _told_of_deaths() -> int:
 
 
 def _handle(caller: socket.socket, deaths: int, children: set[int]) -> bool:
-    """Wait for one thing to happen; false once the caller is gone."""
+    """Wait for one event and handle it; return false once the caller is gone."""
     either: list[socket.socket | int] = [caller, deaths]
     readable, _, _ = select.select(either, [], [])
     if deaths in readable:
@@ -84,7 +84,7 @@ def _handle(caller: socket.socket, deaths: int, children: set[int]) -> bool:
 
 
 def _ended(children: set[int]) -> list[tuple[int, int]]:
-    """(pid, exit status) of every child that ended; minus the signal where one ended it."""
+    """Return (pid, exit status) of each ended child; minus the signal if one ended it."""
     ended: list[tuple[int, int]] = []
     while len(ended) < len(children):
         pid, status = os.waitpid(-1, os.WNOHANG)
@@ -112,9 +112,9 @@ def _become_worker(caller: socket.socket, deaths: int, descriptors: Sequence[int
         work(channel, heartbeat, slots)
         status = 0
     finally:
-        os._exit(status)  # not through what the zygote has on its stack
+        os._exit(status)  # without unwinding the zygote's stack
 
 
 def _die_with_parent() -> None:
-    """So that a worker stuck in a library does not outlive a run that was killed."""
+    """Have the kernel end a worker stuck in a library with a run that was killed."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

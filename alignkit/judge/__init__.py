@@ -1,8 +1,8 @@
-"""Evidence, rules → Verdict.
+"""Judge the evidence of a run by rules: evidence, rules → verdict.
 
 A ``warn`` or ``fail`` limit is compared with the measured value; a ``margin`` with the whole 95 %
-interval, so that too small a sample is *inconclusive* and never a pass. What could not be measured
-is an *error*, with the exit code of its reason.
+interval, so that too small a sample is *inconclusive* and never a pass. A missing measurement is an
+*error*, with the exit code of its reason.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from alignkit.record import Control, RuleOutcome, Verdict, VerdictState
 if TYPE_CHECKING:
     from alignkit.compare.statistics import RequiredSample
 
-NOT_YET = Observed("", "any")
+_NOT_YET = Observed("", "any")
 
 
 def judge(
@@ -33,7 +33,7 @@ def judge(
     lines: Sequence[int] = (),
     today: date | None = None,
 ) -> Verdict:
-    """Apply every rule wherever it applies and say the outcome in one sentence.
+    """Apply every rule wherever it applies, and sum the outcomes up in one sentence.
 
     ``lines`` are those of the rules in the file, from 1. ``today`` decides which waivers hold.
     """
@@ -42,7 +42,7 @@ def judge(
         for rule, line in gate.placed(lines, with_model=bool(evidence.matrix))
         for each in _judged(rule, line, gate, evidence, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
     ]
-    judged += _strangers(gate, evidence)
+    judged += _unapproved_images(gate, evidence)
     state = _worst(each.outcome.state for each in judged)
     broken = [each for each in controls if not each.passed and each.failing == "error"]
     doubts = [each for each in controls if not each.passed and each.failing == "inconclusive"]
@@ -56,7 +56,7 @@ def judge(
         state="error" if broken else state,
         sentence=sentence(outcomes, broken, doubts, evidence),
         informational=gate.informational,
-        exit_code=pardoned(code) if gate.informational else int(code),
+        exit_code=informational_exit_code(code) if gate.informational else int(code),
         rules=outcomes,
     )
 
@@ -69,8 +69,8 @@ class _Judged:
 
 def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) -> list[_Judged]:
     unread = _left_to_gate(rule, evidence)
-    found = []
-    for seen in [NOT_YET] if unread else observe(rule, evidence):
+    judged = []
+    for seen in [_NOT_YET] if unread else observe(rule, evidence):
         state, needed = ("inconclusive", None) if unread else _state(rule, seen)
         code = ExitCode.PASS if unread else _code(state, seen, gate)
         observed = unread or in_words(rule, seen)
@@ -95,12 +95,12 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
             waived=f"until {waiver.until}: {waiver.reason}" if waiver else "",
             line=line,
         )
-        found.append(_Judged(outcome, code))
-    return found
+        judged.append(_Judged(outcome, code))
+    return judged
 
 
 def _left_to_gate(rule: Rule, evidence: Evidence) -> str:
-    """What `alignkit run` does not measure for a rule; empty if nothing is left."""
+    """Say what `alignkit run` leaves to the gate for a rule; empty if nothing."""
     if rule.against == BASELINE and evidence.baseline is None:
         return "`alignkit gate` reads the baseline"
     if rule.where is not None and evidence.groups is None:
@@ -111,7 +111,7 @@ def _left_to_gate(rule: Rule, evidence: Evidence) -> str:
 
 
 def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, RequiredSample | None]:
-    """The outcome and, if it is inconclusive, how many images or seeds would settle it."""
+    """Return the outcome and, if it is inconclusive, how many images or seeds would settle it."""
     if seen.different:
         return "fail", None
     if seen.perfect or seen.unchanged:
@@ -136,7 +136,7 @@ def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, RequiredSample | N
 
 
 def _of_latency(rule: Rule, seen: Observed) -> VerdictState:
-    """A limit is held against the whole interval: timing is never free of noise."""
+    """Compare a limit with the whole interval, since timing always has noise."""
     assert seen.low is not None
     assert seen.high is not None
     if rule.fail is not None and seen.low > rule.fail:
@@ -155,9 +155,9 @@ def _badness(rule: Rule, value: float) -> float:
 def _within(
     rule: Rule, margin: float, seen: Observed
 ) -> tuple[VerdictState, RequiredSample | None]:
-    """Inclusion of the 95 % interval in the margin: for both directions two one-sided tests.
+    """Test whether the margin includes the 95 % interval: two one-sided tests for both directions.
 
-    To pass, also with what flips may add that so few images need not show.
+    To pass, it must also include the flips that so few images may have failed to show.
     """
     if seen.low is None or seen.high is None or seen.value is None:
         return "error", None
@@ -172,10 +172,10 @@ def _within(
 
 
 def _required_sample(seen: Observed, gap: float) -> RequiredSample:
-    """Images, or seeds, at which the interval no longer holds the margin.
+    """Compute how many images, or seeds, would move the interval off the margin.
 
-    Neither if the value lies on the margin: no sample settles that. Where the errors of images and
-    of seeds are not told apart, the interval is taken to shrink as 1/√n.
+    Returns ``None`` for both if the value equals the margin. If the errors of images and seeds are
+    not known apart, the interval is assumed to shrink as 1/√n.
     """
     from alignkit.compare.statistics import NORMAL, RequiredSample, required_sample
 
@@ -214,12 +214,12 @@ def _waiver(gate: Gate, rule: Rule, seen: Observed, today: date) -> Waiver | Non
     return None
 
 
-def _strangers(gate: Gate, evidence: Evidence) -> list[_Judged]:
-    """Images without an approved line, and approved ones that were not looked at."""
+def _unapproved_images(gate: Gate, evidence: Evidence) -> list[_Judged]:
+    """Judge images without an approved line, and approved images that were not compared."""
     baseline = evidence.baseline
     if baseline is None or not any(rule.against == BASELINE for rule in gate.rules or ()):
         return []
-    found = []
+    judged = []
     for count, limit, state, code, observed in (
         (baseline.new, "every image has an approved line", "error", ExitCode.BASELINE,
          f"{baseline.new} without an approved line; add them: alignkit baseline record FILE"),
@@ -238,8 +238,8 @@ def _strangers(gate: Gate, evidence: Evidence) -> list[_Judged]:
                 observed=observed,
                 rule="baseline",
             )
-            found.append(_Judged(outcome, code))
-    return found
+            judged.append(_Judged(outcome, code))
+    return judged
 
 
 def _worst(states: Iterable[VerdictState]) -> VerdictState:
@@ -247,7 +247,7 @@ def _worst(states: Iterable[VerdictState]) -> VerdictState:
 
 
 def _run_code(gate: Gate, evidence: Evidence, broken: Sequence[Control]) -> ExitCode:
-    """What the run itself says, whatever the rules."""
+    """Return the exit code of the run itself, whatever the rules are."""
     if broken or any(cell.state == "failed" for cell in evidence.cells):
         return ExitCode.CRASHED
     compared = [entry for entry in evidence.matrix if not entry.aligned]
@@ -259,8 +259,9 @@ def _run_code(gate: Gate, evidence: Evidence, broken: Sequence[Control]) -> Exit
     return ExitCode.PASS
 
 
-def pardoned(code: int) -> int:
-    """What drift and indecision become where they may not fail a run; all else stays, for it means
-    that nothing was decided.
+def informational_exit_code(code: int) -> int:
+    """Return 0 for drift and inconclusive outcomes, where they may not fail a run.
+
+    Any other code stays: it means that nothing was decided.
     """
     return 0 if code in (ExitCode.DRIFT, ExitCode.INCONCLUSIVE) else code

@@ -1,4 +1,4 @@
-"""`Evidence`, what a run measured as far as rules look at it, and `Observed`, one value of it."""
+"""`Evidence`, the measurements of a run that rules read, and `Observed`, one value of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BASELINE = "baseline"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a run measured, as far as rules look at it."""
+    """The measurements of a run that rules read."""
 
     matrix: Sequence[MatrixEntry] = ()
     cells: Sequence[Cell] = ()
@@ -35,19 +35,19 @@ class Evidence:
     """The reference first; without them, every path that was compared counts."""
     attributions: Sequence[AttributionFacts] = ()
     groups: Sequence[GroupFacts] | None = None
-    """``None`` where a run leaves subgroups to the gate."""
+    """``None`` if a run leaves subgroups to the gate."""
     latencies: Sequence[LatencyFacts] | None = None
-    """``None`` where a run leaves timing to the gate."""
+    """``None`` if a run leaves timing to the gate."""
 
     @classmethod
     def of_record(cls, record: RunRecord) -> Evidence:
-        """What a record holds of it; of the experiment's own paths."""
+        """Take it from a record, without advised paths."""
         whole = cls(**{each.name: getattr(record, each.name) for each in fields(cls)})
         return whole.without(each.advised for each in record.advice)
 
     @property
     def reference(self) -> str:
-        """Name of the reference path; empty where there is none."""
+        """Name of the reference path; empty if there is none."""
         return next(iter(self._names()), "")
 
     @property
@@ -70,7 +70,7 @@ class Evidence:
         return {(path.name, each.stage): each.label for path in self.paths for each in path.stages}
 
     def without(self, advised: Iterable[str]) -> Evidence:
-        """That of the experiment's own paths: nobody serves along an advised one yet."""
+        """Leave the advised paths out: nobody serves along them yet."""
         left_out = set(advised)
 
         def kept(each: Cell | MatrixEntry) -> bool:
@@ -84,20 +84,20 @@ class Evidence:
         )
 
     def of(self, where: dict[str, str]) -> Evidence:
-        """The evidence of a subgroup alone."""
+        """Narrow it to a subgroup."""
         group = next(each for each in self.groups or () if each.where == where)
         return replace(
             self, matrix=group.matrix, pixels=group.pixels, coverage_diffs=group.coverage, groups=()
         )
 
     def images(self, where: dict[str, str]) -> int:
-        """How many images a subgroup has."""
+        """Count the images of a subgroup."""
         return sum(each.images for each in self.groups or () if each.where == where)
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One value a rule is held against, or why there is none."""
+    """One value that a rule is compared with, or the reason why there is none."""
 
     trained_with: str
     """The reference path of a pixel metric, ``baseline``, or the row of the matrix."""
@@ -111,22 +111,22 @@ class Observed:
     """Images, each counted once."""
     seeds: int = 1
     images_error: float | None = None
-    """Standard error of the value had other images been evaluated; ``None`` if not known."""
+    """Standard error of the value over the choice of images; ``None`` if not known."""
     seeds_error: float = 0.0
-    """The same of other seeds."""
+    """Standard error over the choice of seeds."""
     unseen: float = 0.0
-    """What flips may add on either side of which so few images need not show one; see
+    """Change on either side by flips too rare to show in so few images; see
     `alignkit.compare.statistics.rule_of_three`."""
     at_least: float | None = None
-    """A lower bound, where the value itself is not known."""
+    """A lower bound, if the value itself is not known."""
     different: str = ""
-    """Why it fails whatever the limit is: other shapes, or values that are not finite."""
+    """Reason why it fails whatever the limit is: other shapes, or values that are not finite."""
     perfect: bool = False
-    """Nothing differs at all: PSNR is infinite and passes any limit."""
+    """Whether nothing differs: PSNR is infinite and passes any limit."""
     cause: str = ""
     unchanged: bool = False
-    """Not looked at, since nothing can have changed it."""
+    """Whether it was not compared, since nothing can have changed it."""
     reason: str = ""
-    """Why there is no value."""
+    """Reason why there is no value."""
     missing: ExitCode = ExitCode.CRASHED
-    """What the lack of a value means."""
+    """Exit code if there is no value."""

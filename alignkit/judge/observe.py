@@ -1,4 +1,4 @@
-"""`Rule`, `Evidence` → `Observed`: what was measured of a rule's metric, wherever it applies."""
+"""`Rule`, `Evidence` → `Observed`: the values of a rule's metric, wherever the rule applies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from alignkit.record import BaselineFacts, BaselineStage, CoverageDiff, LatencyF
 
 
 def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
-    """Every place the rule applies to; never empty."""
+    """List the value of every place that the rule applies to; never empty."""
     kind = rule.measured.kind
     if rule.group and evidence.groups:
         named = ", ".join(f"{kind} {value}" for kind, value in rule.group.items())
@@ -61,7 +61,7 @@ def _pixel(rule: Rule, evidence: Evidence, path: str) -> Observed:
 
 
 def _options(evidence: Evidence, stage: PixelStage, path: str) -> str:
-    """What the two sides do at a stage that differs."""
+    """Return the options of both sides at a stage that differs."""
     sides = [evidence.labels.get((name, stage.stage), "") for name in (evidence.reference, path)]
     differs = stage.identical < stage.images or stage.shape_mismatches
     return f"{sides[0]} → {sides[1]}" if differs and sides[0] != sides[1] else ""
@@ -165,9 +165,10 @@ def _latency(
 def slowdown(
     reference: LatencyFacts, candidate: LatencyFacts, which: str, *, relative: bool
 ) -> tuple[float, float, float]:
-    """Candidate minus reference in ``p50`` or ``p95``: median over rounds, 96 % interval's ends.
+    """Compute candidate minus reference in ``p50`` or ``p95``.
 
-    Milliseconds an image; with ``relative``, shares of the reference.
+    Returns the median over rounds and the ends of its 96 % interval, in milliseconds per image;
+    with ``relative``, as shares of the reference.
     """
     pairs = zip(getattr(reference, which), getattr(candidate, which), strict=True)
     changes = sorted((b - a) / a if relative else b - a for a, b in pairs)
@@ -198,7 +199,7 @@ def _against_baseline(rule: Rule, evidence: Evidence) -> list[Observed]:
 
 
 def _approved(metric: RuleMetric, baseline: BaselineFacts) -> list[str]:
-    """Paths of which the metric's stage was not looked at."""
+    """List the paths whose stage was not compared, since nothing can have changed it."""
     early = [
         path
         for path, begin in baseline.begins.items()

@@ -1,4 +1,4 @@
-"""What was measured of a rule about a model: in the matrix, or since a baseline."""
+"""Values of a rule about a model: in the matrix, or since a baseline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from alignkit.record import BaselineFacts, Drift, MatrixEntry
 
 
 def applies(rule: Rule, entry: MatrixEntry) -> bool:
-    """Whether a rule is about an entry of the matrix; about one that no machine has, none is."""
+    """Return whether a rule applies to an entry of the matrix; no rule does to an unsuited one."""
     if entry.unsuited or (rule.against == "reference" and entry.aligned):
         return False
     return (
@@ -23,7 +23,7 @@ def applies(rule: Rule, entry: MatrixEntry) -> bool:
 
 
 def since(rule: Rule, entry: MatrixEntry, baseline: BaselineFacts) -> Observed:
-    """An entry against the predictions that a baseline keeps of it."""
+    """Compare an entry with the predictions that a baseline keeps of it."""
     at = entry.place.names
     if entry.state != "measured":
         missing = ExitCode.MISSING if entry.state == "skipped" else ExitCode.CRASHED
@@ -42,7 +42,7 @@ def since(rule: Rule, entry: MatrixEntry, baseline: BaselineFacts) -> Observed:
 
 
 def of_entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
-    """An entry against the aligned one of its row."""
+    """Compare an entry with the aligned one of its row."""
     at = entry.place.names
     if entry.drift is None:
         missing = ExitCode.MISSING if entry.state == "skipped" else ExitCode.CRASHED
@@ -54,7 +54,7 @@ def of_entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
 
 
 def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str]) -> Observed:
-    """Return what paired predictions say of a metric."""
+    """Return a metric's value from paired predictions."""
     metric, n = rule.measured, drift.n // seeds
     if metric.field.startswith("logits."):
         value = getattr(drift.logits, metric.field.removeprefix("logits."))
@@ -86,10 +86,10 @@ def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str
 
 
 def _unseen(metric: RuleMetric, drift: Drift, images: int) -> float:
-    """What a class, or the images as a whole, may change by without one of ``images`` showing it.
+    """Bound the change of a metric that none of ``images`` needs to show.
 
-    A macro average moves most if it is the smallest class. Of precision, a class is taken to be
-    predicted as often as it is there.
+    A macro average moves most if its smallest class does. For precision, a class is assumed to be
+    predicted as often as it occurs.
     """
     from alignkit.compare.statistics import rule_of_three
 
@@ -100,7 +100,7 @@ def _unseen(metric: RuleMetric, drift: Drift, images: int) -> float:
 
 
 def _relative(found: Observed, whole: float | None) -> Observed:
-    """The same as a share of the value that it is a change of."""
+    """Divide a change by the value before it."""
     if not whole:
         reason = "the value before is zero or unknown, so that nothing is relative to it"
         at = (found.trained_with, found.evaluated_with, found.backend, found.precision)

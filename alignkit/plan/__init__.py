@@ -1,10 +1,10 @@
-"""Experiment → Plan: every preparation, training and evaluation, decided before any is done."""
+"""Plan an experiment: decide every preparation, training and evaluation before any is done."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import get_args
 
 from alignkit.backends import Builder
 from alignkit.datasets import Dataset
@@ -13,120 +13,32 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.published_option import Published
 from alignkit.experiment.recipe import Recipe
 from alignkit.experiment.rule import Gate
-from alignkit.models.user_model import UserModel
-from alignkit.place import FULL, Column, Place, Row
-from alignkit.plan.pixel_comparison import PixelComparison
+from alignkit.place import FULL
 from alignkit.plan.runtime import Runtime, not_served, runtimes_of
-from alignkit.prepare import pixel_identity
+from alignkit.plan.work import Evaluation, MatchedPair, PixelComparison, Training
+from alignkit.prepare import Preparation, pixel_identity
 from alignkit.preprocess import Preprocess, stage_identity
+from alignkit.samples import Split
 from alignkit.version import ALL_LAYERS, LOGIT_LAYERS, WEIGHT_LAYERS, code_version
-from alignkit.workspace import PlannedWork, content_key
+from alignkit.workspace import content_key
 
-NOT_IN_KEYS = {"seeds", "fractions", "mix", "pretrained"}
-"""Of a recipe: each training's key has its own share of these."""
-
-
-@dataclass(frozen=True, slots=True)
-class Training(PlannedWork):
-    """One model to train: a path and a seed; everything else is the recipe's."""
-
-    kind = "trainings"
-    preprocess: Preprocess
-    seed: int
-    parts: dict[str, Any] = field()  # without it the property of the base would be the default
-    """What the weights depend on, besides the data both sides of a pair share."""
-    skipped: str = ""
-    """Why it cannot run here; empty if it can."""
-    fraction: float = FULL
-    """Share of the training images, of each class."""
-    mix: tuple[Preprocess, ...] = ()
-    """Where images come from several paths: these, ``preprocess`` first; otherwise empty."""
-    given: UserModel | None = None
-    """The user's own model, trained elsewhere with ``preprocess``; there is nothing to train."""
-
-    @property
-    def paths(self) -> tuple[Preprocess, ...]:
-        """All that its images come from."""
-        return self.mix or (self.preprocess,)
-
-    @property
-    def row(self) -> Row:
-        """Of the matrix: the trainings that differ in their seed alone."""
-        model = self.given.name if self.given else ""
-        return Row(tuple(path.name for path in self.paths), self.fraction, model)
-
-    @property
-    def label(self) -> str:
-        """In words, the same whatever the options are."""
-        return str(self.row) if self.given else f"train {self.row} seed {self.seed}"
-
-
-@dataclass(frozen=True, slots=True)
-class MatchedPair:
-    """Two trainings that differ in ``preprocess`` and in nothing else; checked when built."""
-
-    reference: Training
-    candidate: Training
-
-    def __post_init__(self) -> None:
-        differing = {
-            name
-            for name in self.reference.parts.keys() | self.candidate.parts.keys()
-            if self.reference.parts.get(name) != self.candidate.parts.get(name)
-        }
-        if not differing <= {"preprocess", "normalise"}:
-            raise ValueError(f"not a matched pair: {', '.join(sorted(differing))} differ")
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation(PlannedWork):
-    """One entry of the matrix, before it ran."""
-
-    kind = "cells"
-    training: Training
-    preprocess: Preprocess
-    runtime: Runtime
-    parts: dict[str, Any] = field()
-    skipped: str = ""
-    unsuited: bool = False
-    """Skipped on every machine: the backend does not run this kind of model."""
-    aligned: bool = False
-    """Evaluated as it was trained, in the reference runtime: what its row is compared with."""
-
-    @property
-    def place(self) -> Place:
-        """In the matrix, where it stands with those of other seeds."""
-        runtime = self.runtime
-        preprocess = runtime.backend.own_path or self.preprocess.name
-        return Place(self.training.row, Column(preprocess, runtime.name, runtime.precision))
-
-    @property
-    def live(self) -> bool:
-        """Whether the runtime may answer differently tomorrow."""
-        return self.runtime.backend.live
-
-    @property
-    def label(self) -> str:
-        """In words, the same whatever the options are."""
-        column = self.place.column
-        return (
-            f"{self.training.label} on {column.preprocess} in {column.backend} {column.precision}"
-        )
+_NOT_IN_KEYS = {"seeds", "fractions", "mix", "pretrained"}
+"""Fields of a recipe that the key of a training replaces by its own share of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that a run will do, in order."""
+    """All the work of a run, in order."""
 
     experiment: Experiment
     key: str
-    """Content hash of everything the run's record depends on, as first planned: what is prepared
-    later changes the keys of trainings and cells and not this one."""
+    """Content hash of everything the run's record depends on, as first planned: images left out
+    later change the keys of trainings and cells but not this one."""
     preprocesses: tuple[Preprocess, ...]
     """Reference first."""
     data: Dataset
     fingerprint: str
-    """Of the data set."""
+    """Fingerprint of the data set."""
     recipe: Recipe
     batch_size: int
     """Images of a batch that a model predicts."""
@@ -149,20 +61,20 @@ class Plan:
 
     @property
     def reference(self) -> Preprocess:
-        """The preprocess the others are compared with."""
+        """The preprocess that the others are compared with."""
         return self.preprocesses[0]
 
     @property
     def trains(self) -> bool:
-        """Whether models are trained; otherwise they are given, or only pixels are compared."""
+        """Whether models are trained, and not the user's own or only pixels compared."""
         return any(each.given is None for each in self.trainings)
 
 
 def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     """Decide every training and evaluation; imports no runtime and reads no image twice.
 
-    ``ranks`` processes train together: it is part of a training's key, as sums and statistics of
-    batch normalisation differ with it, and a matched pair must not differ in it.
+    ``ranks`` processes train together. Their number is part of a training's key: it changes sums
+    and statistics of batch normalisation, and a matched pair must not differ in it.
     """
     content = experiment.content
     fingerprint = content.data.fingerprint()
@@ -199,7 +111,7 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
 
 
 def run_key(experiment: Experiment, evaluations: Sequence[Evaluation]) -> str:
-    """Content hash of everything the record of a run depends on."""
+    """Hash everything that the record of a run depends on."""
     content = experiment.content
     return content_key(
         {
@@ -250,7 +162,7 @@ def _pairs(trainings: tuple[Training, ...]) -> tuple[MatchedPair, ...]:
 
 
 def _rows(experiment: Experiment) -> list[tuple[Preprocess, ...]]:
-    """What models are trained with: each path, and the mix."""
+    """List what the rows of the matrix are trained with: each path alone, and the mix."""
     by_name = {path.name: path for path in experiment.paths}
     mix = tuple(by_name[name] for name in experiment.content.train.mix)
     return [(path,) for path in experiment.paths] + ([mix] if mix else [])
@@ -273,7 +185,7 @@ def _training(
         "data": fingerprint,
         "preprocess": pixel_identity(path),
         "normalise": stage_identity(path.normalise),
-        "recipe": recipe.model_dump(mode="json", exclude=NOT_IN_KEYS),
+        "recipe": recipe.model_dump(mode="json", exclude=_NOT_IN_KEYS),
         "seed": seed,
         "library": model_version(recipe.model),
         "code": code_version(WEIGHT_LAYERS),
@@ -294,9 +206,9 @@ def _training(
 def _row_evaluations(
     training: Training, runtimes: list[Runtime], experiment: Experiment, fingerprint: str
 ) -> list[Evaluation]:
-    """A model along every path in every runtime; the first that suits it is the reference.
+    """Evaluate a model along every path in every runtime; the first suitable one is the reference.
 
-    A runtime that preprocesses by itself is asked once, with the images of the row's own path.
+    A runtime that preprocesses by itself is evaluated once, on the images of the row's own path.
     """
     handed = [each for each in runtimes if not each.backend.own_path]
     first = next((each for each in handed if not _unsuitable(training, each)), handed[0])
@@ -348,4 +260,17 @@ def _evaluation(
         skipped=unsuitable or training.skipped or path.missing() or runtime.skipped,
         unsuited=bool(unsuitable),
         aligned=first and path.name == training.preprocess.name,
+    )
+
+
+def preparations(plan: Plan) -> tuple[Preparation, ...]:
+    """List the preparations of a plan's pixels; without training images if nothing is trained."""
+    if not plan.evaluations:
+        return ()
+    splits: tuple[Split, ...] = get_args(Split) if plan.trains else ("eval",)
+    images = {split: plan.data.fingerprint(split) for split in splits}
+    return tuple(
+        Preparation(preprocess, split, images[split])
+        for preprocess in plan.preprocesses
+        for split in splits
     )

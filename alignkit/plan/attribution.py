@@ -1,4 +1,4 @@
-"""`PlannedAttribution`: a drift to be divided among stages, as known before it is done."""
+"""`PlannedAttribution`: a drift to divide among stages, as known before it is done."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from alignkit.workspace import PlannedWork
 
 if TYPE_CHECKING:
     from alignkit.place import Row
-    from alignkit.plan import Evaluation, Plan
+    from alignkit.plan import Plan
     from alignkit.plan.runtime import Runtime
+    from alignkit.plan.work import Evaluation
     from alignkit.preprocess import Preprocess
 
 
@@ -33,11 +34,11 @@ class PlannedAttribution(PlannedWork):
     """The reference runtime first."""
     resamples: int
     skipped: str = ""
-    """Why it cannot be done here; empty if it can."""
+    """The reason why it cannot be done here; empty if it can."""
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What its shares depend on."""
+        """Everything that its shares depend on."""
         paths = (self.reference, self.candidate)
         return {
             "data": self.data,
@@ -55,17 +56,17 @@ class PlannedAttribution(PlannedWork):
 
     @property
     def label(self) -> str:
-        """In words, the same whatever the options are."""
+        """The work in words, the same whatever the options are."""
         return f"attribute {self.reference.name} to {self.candidate.name}"
 
     @property
     def factors(self) -> tuple[str, ...]:
-        """The stages that are swapped; a runtime besides the first is one factor more."""
+        """The stages that are swapped; each runtime after the first adds one factor."""
         return make_stage_mixtures(self.reference, self.candidate).factors
 
     @property
     def mixture_count(self) -> int:
-        """Number of mixtures of the two paths, each of which prepares every image."""
+        """Number of mixtures of the two paths that prepare every image."""
         return len(mixtures(self.factors))
 
 

@@ -1,4 +1,4 @@
-"""Plan, Workspace → Forecast: what a run would do, and what that took on this machine before."""
+"""Plan, Workspace → Forecast: the work a run would do, and how long it took here before."""
 
 from __future__ import annotations
 
@@ -9,57 +9,56 @@ from statistics import median
 from typing import Any, Literal
 
 from alignkit.place import FULL
-from alignkit.plan import Evaluation, Plan
+from alignkit.plan import Plan, preparations
 from alignkit.plan.attribution import PlannedAttribution, planned_attributions
-from alignkit.plan.pixel_comparison import PixelComparison
-from alignkit.plan.preparation import preparations
-from alignkit.workspace import Finished, Kind, PlannedWork, Workspace
+from alignkit.plan.work import Evaluation, PixelComparison
+from alignkit.workspace import Finished, PlannedWork, WorkKind, Workspace
 
-State = Literal["cached", "to run", "impossible"]
+WorkState = Literal["cached", "to run", "impossible"]
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """One piece of work, and what a run would do about it."""
+    """One unit of work, and whether a run would do it."""
 
     work: PlannedWork
-    state: State
+    state: WorkState
     reason: str = ""
-    """Why it is impossible, or what differs from what is stored under its name."""
+    """Why it is impossible, or how it differs from the work stored under its label."""
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """What the work to be done would take."""
+class Cost:
+    """Time and storage that work would take."""
 
     seconds: float | None
-    """``None`` if nothing like some of the work was done here before."""
+    """``None`` if some of the work has no similar work stored here."""
     bytes: int | None
 
-    def __add__(self, other: Estimate) -> Estimate:
-        return Estimate(_sum(self.seconds, other.seconds), _sum(self.bytes, other.bytes))
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(_sum(self.seconds, other.seconds), _sum(self.bytes, other.bytes))
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a run would do."""
+    """The work of a run, stored or not, and its cost."""
 
     trainings: tuple[Outlook, ...]
     cells: tuple[Outlook, ...]
     attributions: tuple[Outlook, ...]
-    """Of the drift along each path, in all runtimes together."""
-    estimate: Estimate
-    """Of these; preparing and comparing images come on top, and what ``advise`` adds."""
+    """One for the drift along each path, in all runtimes together."""
+    estimate: Cost
+    """Cost of these; preparing and comparing images, and the work of ``advise``, are extra."""
     comparisons: tuple[Outlook, ...]
-    """Of pixels, the reference path with each other."""
-    comparing: Estimate
-    """Of the comparisons."""
+    """Pixel comparisons of the reference path with each other path."""
+    comparing: Cost
+    """Cost of the comparisons."""
     prepared: tuple[Outlook, ...] = ()
-    """Of each path and split."""
+    """One for each path and split."""
 
 
 def planned_work(plan: Plan) -> dict[str, Sequence[PlannedWork]]:
-    """List every piece of work of a plan, by the field of `Forecast` it is told in."""
+    """List every unit of work of a plan, by its field of `Forecast`."""
     return {
         "prepared": preparations(plan),
         "trainings": [each for each in plan.trainings if each.given is None],
@@ -70,8 +69,8 @@ def planned_work(plan: Plan) -> dict[str, Sequence[PlannedWork]]:
 
 
 def forecast(plan: Plan, workspace: Workspace) -> Forecast:
-    """Look up all work of a plan from `keyed_plan`; nothing is made and no image is read."""
-    kinds: tuple[Kind, ...] = ("prepared", "trainings", "cells", "comparisons")
+    """Look up all work of a plan from `keyed_plan`; makes nothing and reads no image."""
+    kinds: tuple[WorkKind, ...] = ("prepared", "trainings", "cells", "comparisons")
     finished = {kind: workspace.finished(kind) for kind in kinds}
     found = {
         name: _outlooks(works, finished[works[0].kind] if works else [])
@@ -79,14 +78,14 @@ def forecast(plan: Plan, workspace: Workspace) -> Forecast:
     }
     trained, compared = finished["trainings"], finished["comparisons"]
     images, _ = plan.data.counts()
-    estimate = Estimate(0.0, 0)
+    estimate = Cost(0.0, 0)
     for training in _to_run(found["trainings"]):
         estimate += _training_estimate(training.parts, images, trained)
     for cell in _to_run(found["cells"]):
         estimate += _cell_estimate(cell, finished["cells"], trained)
     for attribution in _to_run(found["attributions"]):
         estimate += _attribution_estimate(attribution, compared)
-    comparing = Estimate(0.0, 0)
+    comparing = Cost(0.0, 0)
     for comparison in _to_run(found["comparisons"]):
         comparing += _comparison_estimate(comparison, compared)
     return Forecast(**found, estimate=estimate, comparing=comparing)
@@ -106,7 +105,7 @@ def _outlook(work: PlannedWork, stored: bool, finished: Sequence[Finished]) -> O
 
 
 def changed_parts(finished: Sequence[Finished], parts: dict[str, Any], label: str) -> str:
-    """Which parts differ from the most similar work of this label; empty if there is none."""
+    """Name the parts that differ from the most similar work of this label; empty if none is."""
     changes: list[list[str]] = []
     for each in finished:
         names = parts.keys() | each.parts.keys()
@@ -120,19 +119,19 @@ def _to_run(outlooks: Sequence[Outlook]) -> list[Any]:
     return [outlook.work for outlook in outlooks if outlook.state == "to run"]
 
 
-def _training_estimate(parts: dict[str, Any], images: int, trained: Sequence[Finished]) -> Estimate:
+def _training_estimate(parts: dict[str, Any], images: int, trained: Sequence[Finished]) -> Cost:
     alike = [each for each in trained if _speed_class(each.parts) == _speed_class(parts)]
     if not alike:
-        return Estimate(None, None)
+        return Cost(None, None)
     logs = [json.loads((each.folder / "log.json").read_text()) for each in alike]
     rates = [epoch["images_per_second"] for log in logs for epoch in log["epochs"]]
     share = parts.get("fraction", FULL) * (1 - parts["recipe"]["holdout"])
     seconds = parts["recipe"]["epochs"] * share * images / median(rates)
-    return Estimate(seconds, int(median(each.bytes() for each in alike)))
+    return Cost(seconds, int(median(each.bytes() for each in alike)))
 
 
 def _speed_class(parts: dict[str, Any]) -> tuple[Any, ...]:
-    """Trainings that share it see as many images a second."""
+    """Return what decides a training's images per second."""
     recipe, stages = parts["recipe"], parts["preprocess"]["stages"]
     size = stages["crop"]["size"] or stages["resize"]["size"]
     return recipe["model"], recipe["device"], recipe["batch_size"], tuple(size)
@@ -140,9 +139,9 @@ def _speed_class(parts: dict[str, Any]) -> tuple[Any, ...]:
 
 def _cell_estimate(
     cell: Evaluation, predicted: Sequence[Finished], trained: Sequence[Finished]
-) -> Estimate:
+) -> Cost:
     if cell.training.given is not None:
-        return Estimate(None, None)
+        return Cost(None, None)
     models = {each.folder.name: each.parts for each in trained}
     wanted = (*_speed_class(cell.training.parts), cell.training.parts["data"])
     alike = []
@@ -153,12 +152,12 @@ def _cell_estimate(
             alike.append(each)
     seconds = [each.seconds for each in alike if each.seconds is not None]
     if not seconds:
-        return Estimate(None, None)
-    return Estimate(median(seconds), int(median(each.bytes() for each in alike)))
+        return Cost(None, None)
+    return Cost(median(seconds), int(median(each.bytes() for each in alike)))
 
 
-def _attribution_estimate(wanted: PlannedAttribution, attributed: Sequence[Finished]) -> Estimate:
-    """Of the same images, paths and runtimes, with as many models."""
+def _attribution_estimate(wanted: PlannedAttribution, attributed: Sequence[Finished]) -> Cost:
+    """Estimate from attributions of the same images, paths and runtimes, with as many models."""
     alike = [
         each
         for each in attributed
@@ -171,18 +170,18 @@ def _attribution_estimate(wanted: PlannedAttribution, attributed: Sequence[Finis
     return _median(alike)
 
 
-def _comparison_estimate(comparison: PixelComparison, compared: Sequence[Finished]) -> Estimate:
-    """By comparisons of the same images, whatever their paths were."""
+def _comparison_estimate(comparison: PixelComparison, compared: Sequence[Finished]) -> Cost:
+    """Estimate from comparisons of the same images, whatever their paths were."""
     kind = comparison.parts.keys()
     alike = [each for each in compared if each.parts.keys() == kind]
     return _median([each for each in alike if each.parts["samples"] == comparison.images])
 
 
-def _median(alike: Sequence[Finished]) -> Estimate:
+def _median(alike: Sequence[Finished]) -> Cost:
     seconds = [each.seconds for each in alike if each.seconds is not None]
     if not seconds:
-        return Estimate(None, None)
-    return Estimate(median(seconds), int(median(each.bytes() for each in alike)))
+        return Cost(None, None)
+    return Cost(median(seconds), int(median(each.bytes() for each in alike)))
 
 
 def _sum(a: Any, b: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Plan → Memory: what a run keeps in memory, at most, and what there is."""
+"""Plan → Memory: upper bounds of the memory a run uses, and the memory available."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from alignkit.workspace import content_key
 if TYPE_CHECKING:
     from alignkit.plan import Plan
 
-WIDEST = 4
-"""Bytes of a value as float32; a path that gives ``uint8`` takes a quarter."""
+_WIDEST = 4
+"""Bytes of a float32 value; a path of ``uint8`` pixels needs a quarter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,28 +22,28 @@ class Memory:
     """Upper bounds, in bytes."""
 
     workers: int
-    """Images that workers have prepared and nobody has written yet."""
+    """Images that workers have prepared and that are not written yet."""
     caches: int
-    """Prepared pixels of every path and split: files, mapped; what does not fit is read again."""
+    """Prepared pixels of every path and split: mapped files; the rest is read from disk again."""
     batch: int
-    """One batch as the model takes it."""
+    """One input batch of the model."""
     available: int | None
-    """Now, in this container; ``None`` where the system does not say."""
+    """Available now, in this container; ``None`` if the system does not say."""
 
     @property
     def fits(self) -> bool | None:
-        """Whether all stays in memory; ``None`` where it is not known how much there is."""
+        """Whether all stays in memory; ``None`` if the available memory is not known."""
         if self.available is None:
             return None
         return self.workers + self.caches + self.batch <= self.available
 
 
 def memory(plan: Plan) -> Memory:
-    """Of a run of the whole plan; nothing is read or made."""
+    """Bound the memory of a run of the whole plan; reads and makes nothing."""
     from alignkit.prepare import pixel_identity
 
     height, width = plan.reference.size
-    image = height * width * 3 * WIDEST
+    image = height * width * 3 * _WIDEST
     distinct = {content_key(pixel_identity(each)) for each in plan.preprocesses}
     images = sum(plan.data.counts())
     sizes = (plan.recipe.batch_size, plan.batch_size)
@@ -58,7 +58,7 @@ def memory(plan: Plan) -> Memory:
 
 
 def worker_bytes(image: int, *, batch: int, workers: int, prefetch: int = 2) -> int:
-    """Bytes that loader workers hold ready: image × batch × workers × batches each is ahead.
+    """Compute the bytes that loader workers hold ready: image × batch × workers × prefetch.
 
     ``prefetch`` is 2 by default in a ``DataLoader`` too. Batches of 32 images, 512×512 in float32,
     each with an int64 mask, in 8 workers:
@@ -70,9 +70,9 @@ def worker_bytes(image: int, *, batch: int, workers: int, prefetch: int = 2) -> 
 
 
 def available_bytes() -> int | None:
-    """What the system could give now without swapping, or the control group's rest if it is less.
+    """Return the memory available without swapping, or that left in the control group if less.
 
-    ``None`` where there is no ``/proc/meminfo``.
+    ``None`` without ``/proc/meminfo``.
     """
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()

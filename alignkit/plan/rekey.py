@@ -1,7 +1,7 @@
-"""Experiment × workspace → Plan: made, narrowed, and its keys those of what is stored.
+"""Recompute a plan's keys once it is known which images every path decoded.
 
-A model trained while some path did not decode every image depends on which images it saw, which no
-plan can know before they are decoded; and so does all that is made with the model.
+If some path does not decode every image, a model depends on the images it saw, which no plan knows
+before they are decoded; so does all work that uses the model.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from alignkit.plan import Evaluation, Plan, Training, make_plan
-from alignkit.plan.narrow import narrow_to_cells
-from alignkit.plan.preparation import preparations
+from alignkit.errors import ConfigError
+from alignkit.plan import Plan, make_plan, preparations, run_key
+from alignkit.plan.work import Evaluation, Training
+from alignkit.plugins import did_you_mean
 from alignkit.prepare import stored_rows
 
 if TYPE_CHECKING:
@@ -32,10 +33,39 @@ def keyed_plan(
     return rekey_from_store(plan, workspace)
 
 
+def narrow_to_cells(plan: Plan, names: Sequence[str]) -> Plan:
+    """Narrow a plan to these cells, the aligned cells of their rows, and the trainings they need.
+
+    A name is that of an `Evaluation.place`; without one the plan stays whole. Every path is still
+    prepared: a model is trained on the images that all of them decoded. Raises `ConfigError` for an
+    unknown name.
+    """
+    if not names:
+        return plan
+    known = dict.fromkeys(str(each.place) for each in plan.evaluations)
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"--cell {name}: no such cell{did_you_mean(name, known)}")
+    rows = {each.training.row for each in plan.evaluations if str(each.place) in names}
+    evaluations = tuple(
+        each
+        for each in plan.evaluations
+        if str(each.place) in names or (each.aligned and each.training.row in rows)
+    )
+    return replace(
+        plan,
+        key=run_key(plan.experiment, evaluations),
+        trainings=tuple(each for each in plan.trainings if each.row in rows),
+        evaluations=evaluations,
+        pairs=(),
+        cells=tuple(names),
+    )
+
+
 def rekey_for_images(plan: Plan, used: Sequence[str], total: int) -> Plan:
     """Return the plan of models trained on ``used``, sample ids in order, of ``total`` images.
 
-    Models that are given are left as they are.
+    The user's own models do not change.
     """
     if not plan.trains:
         return plan
@@ -61,7 +91,7 @@ def _trained(evaluation: Evaluation, training: Training) -> Evaluation:
 
 
 def rekey_from_store(plan: Plan, workspace: Workspace) -> Plan:
-    """Re-key by what is prepared already; returns the plan itself where some path is not."""
+    """Recompute the keys from stored preparations; the plan stays as it is unless all exist."""
     if not any("images" in each.parts for each in workspace.finished("trainings")):
         return plan  # no image was ever left out
     train = [each for each in preparations(plan) if each.split == "train" and not each.skipped]
@@ -74,10 +104,10 @@ def rekey_from_store(plan: Plan, workspace: Workspace) -> Plan:
 
 
 def training_parts(training: Training, used: Sequence[str], total: int) -> dict[str, Any]:
-    """What the weights depend on.
+    """Return everything that the weights depend on.
 
-    `Training.parts` says it all unless an image was left out because some path did not decode it:
-    then the images used belong to it, for another path in the experiment changes them.
+    `Training.parts` is complete unless an image was left out because some path did not decode it.
+    Then the images used are part of it, since another path in the experiment changes them.
     """
     return _with(_images(used, total), training)
 
@@ -89,5 +119,5 @@ def _images(used: Sequence[str], total: int) -> dict[str, str]:
 
 
 def _with(images: dict[str, str], training: Training) -> dict[str, Any]:
-    """The parts with these images in place of those that the store knew of."""
+    """Replace the images in the parts of a training."""
     return {**{k: v for k, v in training.parts.items() if k != "images"}, **images}

@@ -1,4 +1,4 @@
-"""A backend in one precision: what the cells of a column share, and what their logits depend on."""
+"""Backends in one precision, which the cells of a column share and their logits depend on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from alignkit.preprocess import stage_identity
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Evaluate
-    from alignkit.plan import Training
+    from alignkit.plan.work import Training
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Runtime:
     """A backend in one precision."""
 
     name: str
-    """As the YAML calls the backend, with the options it gives it: two of one kind stay apart."""
+    """The backend's name with its options in the YAML, which tell two of one kind apart."""
     # a plugin's options need not be hashable; name and precision tell a plan's runtimes apart
     backend: Backend = field(hash=False)
     precision: Precision
@@ -30,13 +30,13 @@ class Runtime:
     """Installed version, read without importing it."""
     skipped: str = ""
     builds: int = 1
-    """Times the model is exported, built and loaded anew, to see how much builds differ."""
+    """Times the model is exported, built and loaded, to see how much builds differ."""
     holds: Training | None = field(default=None, hash=False)
     """The one model that an endpoint serves; ``None`` for a runtime that is given each model."""
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What its logits of given weights and inputs depend on: options, versions, processor."""
+        """Options, versions and processor: what decides its logits besides weights and inputs."""
         backend = self.backend
         parts: dict[str, Any] = {"runtime": [stage_identity(backend), self.precision, self.version]}
         if backend.on_cpu:
@@ -51,7 +51,7 @@ class Runtime:
 
 
 def runtimes_of(evaluate: Evaluate, trainings: tuple[Training, ...]) -> list[Runtime]:
-    """Every backend of ``evaluate`` in every precision, with why it cannot run here.
+    """List every backend of ``evaluate`` in every precision, with the reason if it cannot run here.
 
     Raises `ConfigError` if all of them preprocess by themselves, or an endpoint does not say which
     of ``trainings`` it serves.
@@ -75,7 +75,7 @@ def runtimes_of(evaluate: Evaluate, trainings: tuple[Training, ...]) -> list[Run
 
 
 def served_training(backend: Backend, trainings: tuple[Training, ...]) -> Training | None:
-    """The model that an endpoint serves, of several seeds the first; ``None`` for other backends.
+    """Find the model that an endpoint serves, the first of its seeds; ``None`` for other backends.
 
     Raises `ConfigError` if the endpoint does not say which of several rows it is.
     """
@@ -94,6 +94,6 @@ def served_training(backend: Backend, trainings: tuple[Training, ...]) -> Traini
 
 
 def not_served(held: Training) -> str:
-    """Why another model cannot be asked of the endpoint that serves this one."""
+    """Explain why the endpoint that serves this model cannot evaluate another."""
     seed = "" if held.given else f" of seed {held.seed}"
     return f"the endpoint serves the model of {held.row}{seed}, not this one"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from alignkit.backends import Session
     from alignkit.compare.predictions import Predictions
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.plan import Evaluation
     from alignkit.plan.runtime import Runtime
+    from alignkit.plan.work import Evaluation
     from alignkit.prepare import Prepared
     from alignkit.samples import Samples
 

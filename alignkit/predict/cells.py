@@ -29,8 +29,9 @@ from alignkit.workspace import Context, Workspace
 if TYPE_CHECKING:
     from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.plan import Evaluation, Plan
+    from alignkit.plan import Plan
     from alignkit.plan.runtime import Runtime
+    from alignkit.plan.work import Evaluation
     from alignkit.prepare.sets import Sets
     from alignkit.train.trainings import Trained
 

@@ -13,7 +13,7 @@ from alignkit.models.onnx_file import in_one_file
 
 if TYPE_CHECKING:
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.plan import Evaluation
+    from alignkit.plan.work import Evaluation
     from alignkit.prepare.sets import Sets
     from alignkit.workspace import Workspace
 

@@ -1,8 +1,8 @@
-"""`Samples`, `Preprocess` → `Prepared`: every image decoded and resized, once for all trainings and
-cells.
+"""Decode and resize every image once for all trainings and cells: `Samples` → `Prepared`.
 
 The pixels lie in one ``.npy`` file that is mapped, not loaded; memory is constant however many
-images there are. Processes, not threads: an image that ends its process is one failed image.
+images there are. Processes do the work, not threads, so that an image that ends its process is one
+failed image.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ if TYPE_CHECKING:
 
     from alignkit.arrays import Batch, Pixels
 
-STEP = 16
+_STEP = 16
 """Images between two reports of progress."""
-FORMAT = 1
+_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class SampleOutcome:
-    """How one sample's preparation ended."""
+    """The outcome of one sample's preparation."""
 
     id: str
     outcome: DecodeOutcome
     reason: str = ""
-    """The decoder's own words, or what a later stage raised; empty for ``ok``."""
+    """The decoder's own words, or the error of a later stage; empty for ``ok``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """What one path made of every sample, before normalisation."""
+    """The pixels of every sample on one path, before normalisation."""
 
     pixels: Pixels
     """(decoded samples, height, width, 3), channels as the path's ``colour`` says, 0..255,
     ``uint8`` or ``float32`` as the path gives; mapped read-only from disk."""
     rows: npt.NDArray[np.int64]
-    """(samples,), where each sample lies in ``pixels``; -1 if it could not be decoded."""
+    """(samples,), the index of each sample in ``pixels``; -1 if it could not be decoded."""
     outcomes: tuple[SampleOutcome, ...]
-    """One a sample, in the samples' order."""
+    """One for each sample, in the samples' order."""
 
     @property
     def decoded(self) -> npt.NDArray[np.int64]:
@@ -70,7 +70,7 @@ class Prepared:
         )
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64], normalise: Normalise) -> Batch:
-        """Normalised (n, 3, h, w) float32 of the samples at ``indices``.
+        """Return the normalised (n, 3, h, w) float32 of the samples at ``indices``.
 
         Raises `IndexError` for a sample that could not be decoded.
         """
@@ -84,16 +84,16 @@ class Prepared:
 
 
 def coverage(prepared: Prepared) -> dict[DecodeOutcome, int]:
-    """How many samples ended in each outcome; every outcome is named."""
+    """Count the samples of each outcome, including outcomes without any."""
     counted = Counter(sample.outcome for sample in prepared.outcomes)
     return {outcome: counted[outcome] for outcome in get_args(DecodeOutcome)}
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation(PlannedWork):
-    """One path over one split, before it is done; two paths whose pixels are equal share its key.
+    """The preparation of one split on one path; two paths whose pixels are equal share its key.
 
-    No image is read and no library imported.
+    It reads no image and imports no library.
     """
 
     kind = "prepared"
@@ -127,7 +127,7 @@ def prepare(
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Prepared:
-    """Decode and resize every sample, or give what is stored already.
+    """Decode and resize every sample, or read the stored pixels.
 
     ``threads`` are worker processes, by default one for each CPU this process may use; the result
     does not depend on them. ``progress`` is called with (done, total). Raises `NothingCompared` if
@@ -151,7 +151,7 @@ def _load(folder: Path, samples: Samples) -> Prepared:
     try:
         stored = json.loads((folder / "outcomes.json").read_text())
         size = (folder / "pixels.npy").stat().st_size
-        if stored["format"] != FORMAT or size != stored["bytes"]:
+        if stored["format"] != _FORMAT or size != stored["bytes"]:
             raise DamagedError(f"pixels.npy has {size:,} bytes instead of {stored['bytes']:,}")
         pixels = np.load(folder / "pixels.npy", mmap_mode="r")
         outcomes = tuple(SampleOutcome(*each[:3]) for each in stored["samples"])
@@ -164,7 +164,7 @@ def _load(folder: Path, samples: Samples) -> Prepared:
 
 
 def stored_rows(folder: Path) -> dict[str, int]:
-    """Sample id → where it lies in the stored pixels, -1 if it has none; no pixel is read."""
+    """Read the index of each sample id in the stored pixels, -1 if it has none; reads no pixel."""
     stored = json.loads((folder / "outcomes.json").read_text())
     return {each[0]: each[3] for each in stored["samples"]}
 
@@ -186,12 +186,12 @@ def _fill(
         for name, ((outcome, reason, pixels),) in zip(samples.ids, taken, strict=True):
             row = -1 if pixels is None else file.append(pixels)
             outcomes.append((name, outcome, reason, row))
-            if progress and (len(outcomes) % STEP == 0 or len(outcomes) == total):
+            if progress and (len(outcomes) % _STEP == 0 or len(outcomes) == total):
                 progress(len(outcomes), total)
     if file.rows == 0:
         raise NothingCompared(_nothing(preprocess, outcomes))
     size = (folder / "pixels.npy").stat().st_size
-    content = {"format": FORMAT, "bytes": size, "samples": outcomes}
+    content = {"format": _FORMAT, "bytes": size, "samples": outcomes}
     (folder / "outcomes.json").write_text(json.dumps(content))
 
 
@@ -208,7 +208,7 @@ def _nothing(preprocess: Preprocess, outcomes: list[tuple[str, DecodeOutcome, st
 def prepare_one(
     sample: str, encoded: bytes, preprocess: Preprocess
 ) -> tuple[SampleOutcome, Pixels | None]:
-    """One image's outcome, and its pixels if it has any."""
+    """Prepare one image: return its outcome, and its pixels if it has any."""
     from alignkit.preprocess.isolated import failed_taps, result_or_reason
 
     taps = result_or_reason(lambda: preprocess.taps(encoded))
@@ -218,6 +218,6 @@ def prepare_one(
 
 
 def pixel_identity(preprocess: Preprocess) -> dict[str, Any]:
-    """What the pixels before normalisation depend on: stages, options, libraries, our code."""
+    """Return what decides the pixels before normalisation: stages, options, libraries, our code."""
     stages = {k: v for k, v in preprocess.identity().items() if k != "normalise"}
     return {"stages": stages, "versions": preprocess.versions(), "code": code_version(PIXEL_LAYERS)}

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class PixelFile:
-    """Written front to back; the header is completed when the file is closed.
+    """A file written front to back, whose header is completed when it is closed.
 
     ``numpy.lib.format`` pads a header so that its first axis can grow in place. Appending needs no
-    count beforehand, so that images that cannot be decoded leave no gap.
+    count beforehand, so images that cannot be decoded leave no gap.
     """
 
     def __init__(self, path: Path, size: tuple[int, int]) -> None:
@@ -28,7 +28,7 @@ class PixelFile:
         self._start = 0
 
     def append(self, pixels: Pixels) -> int:
-        """Write (height, width, 3) and give its row.
+        """Write (height, width, 3) and return its row.
 
         Raises `ConfigError` if the path gives images of different sizes.
         """

@@ -1,4 +1,4 @@
-"""The data of a run, and every preprocess applied to it."""
+"""`Sets`: the data of a run, and every preprocess applied to it."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from alignkit.samples import Samples, Split
 from alignkit.workspace import Context
 
 Ways: TypeAlias = dict[tuple[str, Split], Outcome[Prepared]]
-"""(path, split) → what it decoded and resized to."""
+"""(path, split) → its prepared images."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sets:
-    """The data, and what every path made of it."""
+    """The data, and its images prepared on every path."""
 
     train: Samples
     evaluation: Samples
     prepared: Ways
 
     def usable(self, path: str, split: Split) -> Prepared | None:
-        """What a path prepared; ``None`` if it could not."""
+        """Return a path's prepared images; ``None`` if it could not run."""
         ended = self.prepared[path, split]
         return ended.value if isinstance(ended, Measured) else None
 
     def evaluated(self, path: str) -> Prepared:
-        """What a path prepared of the evaluation images; raises `NothingCompared` if it did not."""
+        """Return a path's prepared evaluation images; raises `NothingCompared` without any."""
         if (prepared := self.usable(path, "eval")) is None:
             raise NothingCompared(f"{path} prepared no image to evaluate")
         return prepared
 
     def unusable(self, path: str) -> Skipped | Failed | None:
-        """Why a path prepared nothing; ``None`` if it did."""
+        """Return the reason why a path prepared nothing; ``None`` if it did."""
         for split in get_args(Split):
             ended = self.prepared[path, split]
             if not isinstance(ended, Measured):
@@ -64,7 +64,7 @@ def prepare_sets(
     *,
     trains: bool,
 ) -> Sets:
-    """Decode and resize both splits by every preprocess; only evaluation unless ``trains``."""
+    """Decode and resize both splits by every preprocess; unless ``trains``, evaluation alone."""
     samples: dict[Split, Samples] = {"train": train, "eval": evaluation}
     prepared: dict[tuple[str, Split], Outcome[Prepared]] = {}
     for preprocess in preprocesses:

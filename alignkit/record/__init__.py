@@ -1,7 +1,7 @@
-"""`RunRecord`: what a run leaves behind. `record.json` alone renders the report.
+"""Define the types that are stored, and `RunRecord`, whose `record.json` alone renders the report.
 
 Arrays and pictures lie beside it; an `Artifact` names each by relative path and SHA-256. Counts are
-stored, ratios derived from them; what could not be computed is ``null`` with its reason beside it.
+stored, ratios derived from them; a value that could not be computed is ``null`` beside its reason.
 """
 
 from __future__ import annotations
@@ -121,15 +121,15 @@ class RunRecord(Stored):
     key: str
     """Content hash of the plan."""
     command: str
-    """Reproduces the run."""
+    """Shell command that reproduces the run."""
     yaml: str
     overrides: tuple[str, ...]
     started: str
     """UTC, ISO 8601."""
     seconds: float
-    """Of this invocation; cached work took its time before."""
+    """Duration of this invocation, without the work that was stored before."""
     partial: bool
-    """Interrupted before every cell was done."""
+    """Whether it was interrupted before every cell was done."""
     environment: Environment
     data: DataFacts
     paths: tuple[PathFacts, ...]
@@ -145,7 +145,7 @@ class RunRecord(Stored):
     verdict: Verdict
     attributions: tuple[AttributionFacts, ...] = ()
     flipped: tuple[FlippedFacts, ...] = ()
-    """What flipped images have in common, for each candidate path."""
+    """For each candidate path, the kinds of image that flip more often than others."""
     advice: tuple[AdviceFacts, ...] = ()
     """Advised configurations, with the drift expected and confirmed after each."""
     coverage_diffs: tuple[CoverageDiff, ...] = ()
@@ -154,9 +154,9 @@ class RunRecord(Stored):
     groups: tuple[GroupFacts, ...] = ()
     latencies: tuple[LatencyFacts, ...] = ()
     training_sizes: tuple[SizeCurve, ...] = ()
-    """Of entries that were measured with several shares of the training images."""
+    """Curves of the entries that were measured with several shares of the training images."""
     mixes: tuple[MixFacts, ...] = ()
-    """Of models trained on a mix of paths."""
+    """Drift of models trained on a mix of paths."""
     published: PublishedFacts | None = None
-    """A table from elsewhere that the experiment names."""
+    """A published table that the experiment names."""
     row_pairs: tuple[RowPair, ...] = ()

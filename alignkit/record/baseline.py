@@ -1,4 +1,4 @@
-"""What is stored of a comparison with a baseline."""
+"""Stored types of a comparison with a baseline."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from alignkit.record.stored import Count, Stored
 
 
 class BaselineStage(Stored):
-    """One stage of a path against what was approved."""
+    """One stage of a path compared with the approved one."""
 
     path: str
     stage: str
     images: Count
     """Images that have an approved line."""
     changed: Count
-    """Whose array is another."""
+    """Images whose array differs."""
     begun: Count
-    """Of these, where no earlier stage changed: the change begins here."""
+    """Changed images in which no earlier stage changed: the change begins here."""
     examples: tuple[str, ...] = ()
     """Ids of changed images, at most 20."""
     cause: str = ""
-    """What else changed of this stage since: library, options, the image files."""
+    """Changes of this stage since: library, options, the image files."""
     pixels: PixelStage | None = None
-    """The distance; ``None`` where a changed image has no golden tensor."""
+    """The distance; ``None`` if a changed image has no golden tensor."""
     at_least: dict[str, float] = {}
     """Lower bounds of the distance, from the lines alone."""
     unmeasured: Count = 0
@@ -32,15 +32,15 @@ class BaselineStage(Stored):
 
 
 class BaselineDrift(Stored):
-    """What became of the predictions that a baseline keeps of a matrix entry."""
+    """The drift of a matrix entry since the predictions that a baseline keeps of it."""
 
     seeds: tuple[str, ...]
-    """In which both sides predicted."""
+    """The seeds in which both sides predicted."""
     drift: Drift
 
 
 class BaselineFacts(Stored):
-    """What a run was compared with."""
+    """The comparison of a run with a baseline."""
 
     fingerprint: str
     new: Count
@@ -50,10 +50,10 @@ class BaselineFacts(Stored):
     stages: tuple[BaselineStage, ...]
     coverage: tuple[CoverageDiff, ...] = ()
     unchanged: tuple[str, ...] = ()
-    """Paths that were not looked at: images, code, libraries and options are the approved ones."""
+    """Paths that were not compared: images, code, libraries and options are the approved ones."""
     begins: dict[str, str] = {}
-    """Path → the first stage that was looked at, where the same holds of those before it."""
+    """Path → the first stage that was compared, if the earlier ones are as approved."""
     metrics: dict[str, dict[str, float | None]] = {}
     """``trained with|evaluated with|backend|precision`` → approved metrics."""
     drifts: dict[str, BaselineDrift] = {}
-    """The same → drift since, paired image by image, where predictions were kept."""
+    """The same keys → drift since, paired image by image, if predictions were kept."""

@@ -1,4 +1,4 @@
-"""What is stored of causes: each factor and its share of a drift."""
+"""Stored types of causes: each factor and its share of a drift."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from alignkit.record.stored import STRICT, Count, Estimate, Stored
 
 @dataclass(frozen=True, slots=True)
 class FactorShare:
-    """What one factor causes of a drift."""
+    """The share of a drift that one factor causes."""
 
     __pydantic_config__ = STRICT
 
@@ -36,7 +36,7 @@ class Subgroup:
     churn: float
     """Share of predictions that changed, mean over seeds."""
     elsewhere: float
-    """The same of all other images."""
+    """Share of predictions that changed in all other images."""
     difference: Estimate
     """``churn - elsewhere``; the interval is a bootstrap of each side's images by themselves."""
     p: float
@@ -44,11 +44,11 @@ class Subgroup:
     p_adjusted: float
     """After Holm, over every kind that was compared for this pair of paths."""
     sentence: str = ""
-    """Said where it is significant; empty elsewhere."""
+    """The finding in words if it is significant; otherwise empty."""
 
 
 class FlippedFacts(Stored):
-    """What the images have in common whose prediction another path changes."""
+    """Kinds of image whose predictions another path changes more often than others."""
 
     reference: str
     """The path the models were trained with, along which they predicted first."""
@@ -71,13 +71,13 @@ class MitigationFacts(Stored):
     metric: str
     before: Estimate
     expected: Estimate
-    """What was to remain, told before any model was trained or served as advised."""
+    """The drift that should remain, computed before any model was trained or served as advised."""
     confirmed: Estimate
-    """What remains, measured on the evaluation images, which the search did not see."""
+    """The drift that remains, on the evaluation images, which the search did not see."""
 
 
 class AdviceFacts(Stored):
-    """A configuration that was advised for one serving path, and what became of its promise."""
+    """A configuration advised for one serving path, and whether its promise was kept."""
 
     served: str
     """The path that serves."""
@@ -97,12 +97,12 @@ class AdviceFacts(Stored):
     distance: Estimate | None = None
     """Mean |Δ| that remains, in grey levels 0..255, on the images of the search."""
     unseen: float | None = None
-    """The same on the images kept for its check."""
+    """Mean |Δ| that remains on the images kept for its check."""
     drift: tuple[MitigationFacts, ...] = ()
     """``churn``, ``top1``, ``recall.macro``, ``precision.macro``."""
     kept: bool | None = None
-    """False if the whole interval of the churn that remains lies above the expected value; true if
-    it does not, and lies below the churn before; ``None`` if that cannot be told."""
+    """False if the whole interval of the remaining churn lies above the expected value; true if it
+    does not and lies below the churn before; ``None`` if neither holds."""
     sentence: str = ""
     reason: str = ""
     """Why there is no advice, or no check of it."""
@@ -119,7 +119,7 @@ class AttributionFacts(Stored):
     precision: str = ""
     metric: str
     """``pixels``, ``logits``, ``churn``, ``top1``, ``recall.macro``, ``precision.macro``; with the
-    suffix ``.decode`` where only the decoders' own switches are told apart."""
+    suffix ``.decode`` if only the decoders' own switches are told apart."""
     unit: Literal["fraction", "grey levels", "logits"]
     method: Literal["shapley", "one-at-a-time"]
     images: Count

@@ -1,4 +1,4 @@
-"""What is stored of evaluations: cells, their drift, the matrix, and what follows from it."""
+"""Stored types of evaluations: cells, their drift, the matrix, and comparisons of its entries."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ class LogitDistance:
     inside: dict[str, Count] = field(default_factory=dict)
     """Tolerance → images none of whose logits differ by more."""
     same_top: dict[str, Count] = field(default_factory=dict)
-    """k → images whose k most likely classes are the same, in any order; only where k is less than
-    the number of classes."""
+    """k → images whose k most likely classes are the same, in any order; only for k less than the
+    number of classes."""
 
 
 class NumericDrift(Stored):
-    """What a runtime alone changes: against the reference runtime, on the same tensors."""
+    """Drift from the runtime alone: compared with the reference runtime on the same tensors."""
 
     n: Count
-    """Images, times seeds where several are joined."""
+    """Images, times seeds if several are joined."""
     flips: Count
-    """Images whose predicted class is another."""
+    """Images whose predicted class differs."""
     non_finite: Count
     """Images with a NaN or infinite output on either side."""
     logits: LogitDistance
@@ -63,9 +63,9 @@ class BatchCheck(Stored):
     """The same session with one image at a time and with a batch of them."""
 
     images: Count = 0
-    """Images asked for again, one at a time."""
+    """Images that were predicted again, one at a time."""
     batch: Count = 0
-    """Images in the batch they were in."""
+    """Size of the batch that they were in."""
     max_abs: float | None = None
     """Greatest |Δlogit|."""
     flips: Count = 0
@@ -89,7 +89,7 @@ class BuildSpread(Stored):
 
 @dataclass(frozen=True, slots=True)
 class ClassDrift:
-    """Drift of one class; ``None`` with its reason where a side does not define a ratio."""
+    """Drift of one class; ``None`` with its reason if a side does not define a ratio."""
 
     __pydantic_config__ = STRICT
 
@@ -107,9 +107,9 @@ class StandardError:
     __pydantic_config__ = STRICT
 
     images: float
-    """Had other images been evaluated."""
+    """Standard error over the choice of images."""
     seeds: float
-    """Had other seeds been trained; 0 of one seed, which cannot tell."""
+    """Standard error over the choice of seeds; 0 for a single seed, which has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class CellPair:
     __pydantic_config__ = STRICT
 
     n: Count
-    """Images both decoded, times seeds where several are joined."""
+    """Images that both decoded, times seeds if several are joined."""
     metrics: dict[str, Estimate]
     """``top1``, ``recall.macro``, ``recall.micro``, ``recall.weighted``, ``precision.…``."""
     churn: Estimate
@@ -129,9 +129,13 @@ class CellPair:
     wrong_to_wrong: Count
     """Wrong before and after, with another class."""
     detectable: float | None
-    """Smallest change of top-1 that this sample would show with 80 % power at the 5 % level."""
+    """Smallest change of top-1 that this sample detects with 80 % power at the 5 % level."""
     p_values: dict[str, float] = field(default_factory=dict)
-    """Of ``metrics``, two-sided: that there is no change; not corrected for others."""
+    """Two-sided p-values of no change in ``metrics``, not corrected for other comparisons."""
+
+    def of(self, metric: str) -> Estimate:
+        """Return the change in one of ``metrics``, or the churn."""
+        return self.churn if metric == "churn" else self.metrics[metric]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,14 +143,14 @@ class Drift(CellPair):
     """Paired differences of a cell from the aligned cell of its row."""
 
     mcnemar_p: float | None
-    """Exact and two-sided. Of several seeds, an image counts once: for the direction in which it
+    """Exact and two-sided. With several seeds, an image counts once: for the direction in which it
     flipped in more of them."""
     logits: LogitDistance
     classes: tuple[ClassDrift, ...] = ()
     non_finite: Count = 0
     """Images with a NaN or infinite output."""
     errors: dict[str, StandardError] = field(default_factory=dict)
-    """Of ``metrics`` and of ``churn``."""
+    """Standard errors of ``metrics`` and of ``churn``."""
     holm: dict[str, float] = field(default_factory=dict)
     """``p_values`` corrected (Holm) for the comparisons of the matrix, each metric for itself."""
 
@@ -181,21 +185,21 @@ class Cell(Placed):
     """Absolute values of the metrics that ``Drift`` compares."""
     counts: tuple[ClassCounts, ...] = ()
     effective: dict[str, str] = {}
-    """What really ran: provider, precision, TF32, inserted casts."""
+    """Settings that really ran: provider, precision, TF32, inserted casts."""
     predictions: Artifact | None = None
     drift: Drift | None = None
     """Against the aligned cell of the same row and seed; ``None`` for that cell itself."""
     fraction: float = 1.0
     """Share of the training images its model saw; ``trained_with`` names it too."""
     inputs: str = ""
-    """SHA-256 of the tensors the backend was handed, image by image in the data's order."""
+    """SHA-256 of the backend's input tensors, image by image in the data's order."""
     non_finite: Count = 0
     """Images with a NaN or infinite output."""
     batch: BatchCheck | None = None
     numeric: NumericDrift | None = None
     """Against the same model and path in the row's reference runtime; ``None`` for that itself."""
     builds: BuildSpread | None = None
-    """Where the experiment asks for several; on the path the model was trained with."""
+    """If the experiment asks for several; on the path that the model was trained with."""
     unsuited: bool = False
     """Skipped on every machine: the backend does not run this kind of model, or the endpoint serves
     another. Nothing is missing, and no rule applies."""
@@ -214,17 +218,17 @@ class MatrixEntry(Placed):
     """Joined over seeds, images resampled together; ``None`` for the aligned entry."""
     fraction: float = 1.0
     numeric: NumericDrift | None = None
-    """Joined over seeds: what the runtime alone changes; ``None`` in the reference runtime."""
+    """Drift from the runtime alone, joined over seeds; ``None`` in the reference runtime."""
     non_finite: Count = 0
     """Images with a NaN or infinite output, summed over seeds."""
     batch: BatchCheck | None = None
-    """Of the seed in which batch size matters most."""
+    """The check of the seed in which batch size matters most."""
     builds: BuildSpread | None = None
-    """Of the seed whose builds differ most."""
+    """The builds of the seed whose builds differ most."""
     unsuited: bool = False
     """As `Cell.unsuited`, in every seed."""
     warning: str = ""
-    """Of the first seed whose session says that its logits hold on this machine alone."""
+    """Warning of the first session whose logits are valid on this machine alone."""
 
     @property
     def churn(self) -> float:
@@ -234,7 +238,7 @@ class MatrixEntry(Placed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseFloor:
-    """What changing only the seed does to a path's aligned cell."""
+    """Differences of a path's aligned cell between trainings that differ only in their seed."""
 
     __pydantic_config__ = STRICT
 

@@ -1,4 +1,4 @@
-"""What is stored of the machine, the data, and the paths with what they could decode."""
+"""Stored types of the machine, the data, and the paths with the images they decoded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from alignkit.record.stored import Count, Stored
 
 
 class Environment(Stored):
-    """Where the run was made."""
+    """The machine and software of a run."""
 
     python: str
     platform: str
@@ -19,7 +19,7 @@ class Environment(Stored):
     versions: dict[str, str]
     """Distribution → version."""
     codecs: dict[str, str]
-    """Library → JPEG codec build it runs, where it says."""
+    """Library → the JPEG codec build it runs, if it says."""
     flags: dict[str, str]
     """TF32, determinism, threads: settings that change numbers."""
     git: str
@@ -59,7 +59,7 @@ class PathFacts(Stored):
     stages: tuple[StageFacts, ...]
     surrogate_of: str = ""
     calibration: str = ""
-    """What is known of a surrogate's distance to the real stack, e.g. ``not yet calibrated``."""
+    """The known distance of a surrogate to the real stack, e.g. ``not yet calibrated``."""
     skipped: str = ""
 
 
@@ -72,7 +72,7 @@ class NotDecoded(Stored):
 
 
 class Coverage(Stored):
-    """How the decodes of one split ended on one path."""
+    """Outcomes of the decodes of one split on one path."""
 
     preprocess: str
     split: Literal["train", "eval"]
@@ -85,7 +85,7 @@ class Coverage(Stored):
 
 
 class CoverageDiff(Stored):
-    """Which images only one of two paths, or of a baseline and a path, decodes."""
+    """Images that only one of two paths, or of a baseline and a path, decodes."""
 
     reference: str
     """A path, or ``baseline``."""

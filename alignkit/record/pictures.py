@@ -1,4 +1,4 @@
-"""Pixels of two paths → the pictures the report shows of them, and their values for its viewer.
+"""Pixels of two paths → pictures for the report, and their exact values for its viewer.
 
 PNG files are named by the SHA-256 of their bytes, so a picture that several pages or cells show is
 stored once. They keep the size of the arrays; the page enlarges them.
@@ -67,7 +67,7 @@ def write_worst(
 
 
 def absolute_difference(a: Pixels, b: Pixels) -> npt.NDArray[np.float64]:
-    """|b - a| in grey levels, of the shape of the arrays."""
+    """Compute |b - a| in grey levels, of the shape of the arrays."""
     import numpy as np
 
     distance: npt.NDArray[np.float64] = np.abs(b.astype(np.float64) - a.astype(np.float64))
@@ -75,9 +75,9 @@ def absolute_difference(a: Pixels, b: Pixels) -> npt.NDArray[np.float64]:
 
 
 def choose_amplification(distance: npt.NDArray[np.float64]) -> int:
-    """The greatest of 1, 2, 4 … 64 that leaves at most 0.5 % of the values above 255.
+    """Return the greatest of 1, 2, 4 … 64 that leaves at most 0.5 % of the values above 255.
 
-    1 where nothing differs: there is nothing to amplify.
+    1 if nothing differs.
     """
     if not distance.any():
         return 1
@@ -106,7 +106,7 @@ def _write_png(folder: Path, image: Image) -> Artifact:
 
 
 def _write_script(folder: Path, a: Pixels, b: Pixels) -> Artifact:
-    """Both arrays, exactly: a page opened from disk may not read its own pictures."""
+    """Write both arrays exactly: a page opened from disk may not read its own pictures."""
     height, width = a.shape[:2]
     content = {"width": width, "height": height, "a": pack(a), "b": pack(b)}
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()

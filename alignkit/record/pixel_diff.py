@@ -1,7 +1,7 @@
-"""`DiffRecord`: what `alignkit diff` found. Its JSON alone renders the page.
+"""`DiffRecord`: the result of `alignkit diff`. Its JSON alone renders the page.
 
-Counts and sums are of the images that both paths of a pair gave pixels of; how many those are, and
-which are missing, stands in the coverage, which comes first.
+Counts and sums are of the images of which both paths of a pair gave pixels. The coverage, which
+comes first, says how many those are and which are missing.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class ImageSet(Stored):
     """The images compared."""
 
     source: str
-    """As it was asked for."""
+    """The images as the command line names them."""
     images: Count
     fingerprint: str
     """SHA-256 hex over names and contents."""
 
 
-class Kind(Stored):
-    """How many images are of a kind."""
+class KindCount(Stored):
+    """The number of images of a kind."""
 
     dimension: str
     """``subsampling``, ``quality``, …: see `alignkit.preprocess.image_kinds`."""
@@ -41,8 +41,8 @@ class Kind(Stored):
     images: Count
 
 
-class Distance(Stored):
-    """How far apart some images are at one stage; in grey levels 0..255."""
+class DistanceFacts(Stored):
+    """The distance between two paths' images at one stage, in grey levels 0..255."""
 
     images: Count
     """Images compared."""
@@ -51,9 +51,9 @@ class Distance(Stored):
     mean_abs: float | None
     max_abs: float | None
     share_differing: float | None
-    """Of pixels; a pixel differs if any channel does."""
+    """Share of pixels; a pixel differs if any channel does."""
     psnr: float | None
-    """dB; ``None`` where nothing differs, or nothing was compared."""
+    """dB; ``None`` if nothing differs, or nothing was compared."""
 
 
 class KindDrift(Stored):
@@ -62,10 +62,10 @@ class KindDrift(Stored):
     dimension: str
     kind: str
     images: Count
-    """All of the kind, also those that were not compared."""
-    decode: Distance
-    last: Distance
-    """Of the pixels that are normalised: resized, cropped, in the model's colours."""
+    """All images of the kind, also those that were not compared."""
+    decode: DistanceFacts
+    last: DistanceFacts
+    """Distance of the pixels before normalisation: resized, cropped, in the model's colours."""
 
 
 class ImageDrift(Stored):
@@ -73,10 +73,10 @@ class ImageDrift(Stored):
 
     id: str
     mean_abs: float
-    """As the next, of the pixels that are normalised."""
+    """Like ``max_abs``, of the pixels before normalisation."""
     max_abs: float
     decode_mean_abs: float | None
-    """``None`` where the decodes differ in shape."""
+    """``None`` if the decodes differ in shape."""
     ssim: float | None
     kinds: dict[str, str]
     """Dimension → kind."""
@@ -93,7 +93,7 @@ class PairDiff(Stored):
     compared: Count = 0
     """Images that both decoded."""
     sentence: str = ""
-    """Where they first diverge, where most, and by how much."""
+    """The stages that differ first and most, and by how much, in words."""
     first: str | None = None
     """The first stage that differs on the same input."""
     largest: str | None = None
@@ -107,7 +107,7 @@ class PairDiff(Stored):
 
 
 class StressDiff(Stored):
-    """The same comparison of the images encoded again."""
+    """The same comparison after the images were encoded again."""
 
     name: str
     """``4:2:0 q90``."""
@@ -125,7 +125,7 @@ class DiffRecord(Stored):
     alignkit: str
     """Version that wrote it."""
     command: str
-    """Reproduces it."""
+    """Shell command that reproduces it."""
     started: str
     """UTC, ISO 8601."""
     seconds: float
@@ -136,9 +136,9 @@ class DiffRecord(Stored):
     paths: tuple[PathFacts, ...]
     """Reference first."""
     coverage: tuple[Coverage, ...]
-    """Of ``eval``: all images."""
+    """Coverage of ``eval``, which holds all images."""
     coverage_diffs: tuple[CoverageDiff, ...]
-    census: tuple[Kind, ...]
+    census: tuple[KindCount, ...]
     pairs: tuple[PairDiff, ...]
     stress: tuple[StressDiff, ...] = ()
     worst: tuple[WorstImage, ...] = ()

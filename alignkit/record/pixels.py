@@ -1,4 +1,4 @@
-"""What is stored of comparisons of pixels."""
+"""Stored types of comparisons of pixels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from alignkit.record.stored import Artifact, Count, Stored
 
 
 class PixelStage(Stored):
-    """How far one stage's output differs between two paths, over the evaluation images."""
+    """The difference of one stage's output between two paths, over the evaluation images."""
 
     reference: str
     candidate: str
@@ -27,20 +27,20 @@ class PixelStage(Stored):
     bias: tuple[float, float, float] | None = None
     """Candidate minus reference, per channel R, G, B."""
     share_differing: float | None = None
-    """Of pixels; a pixel differs if any channel does."""
+    """Share of pixels; a pixel differs if any channel does."""
     share_above: dict[str, float] = {}
     """Level → share of values that differ by more."""
     p99: float | None = None
     p99_9: float | None = None
     psnr: float | None = None
-    """dB; ``None`` where images are identical."""
+    """dB; ``None`` if images are identical."""
     ssim: float | None = None
     reason: str = ""
     """Why there are no numbers."""
 
 
 class PlaneStage(Stored):
-    """How far one stage's output differs in one plane of Y'CbCr (JPEG's: BT.601, full range).
+    """The difference of one stage's output in one plane of Y'CbCr (JPEG's: BT.601, full range).
 
     Cumulative; in grey levels, of the images whose arrays have the same shape.
     """
@@ -57,7 +57,7 @@ class PlaneStage(Stored):
     p99: float | None = None
     p99_9: float | None = None
     psnr: float | None = None
-    """dB; ``None`` where nothing differs."""
+    """dB; ``None`` if nothing differs."""
 
 
 class WorstImage(Stored):
@@ -72,7 +72,7 @@ class WorstImage(Stored):
     max_abs: float
     mean_abs: float
     flipped: str = ""
-    """In words, how predictions of the reference model changed; empty if they did not."""
+    """Changes of the reference model's predictions in words; empty if there are none."""
     amplification: float
     a: Artifact
     b: Artifact
@@ -81,7 +81,7 @@ class WorstImage(Stored):
     pixels: Artifact | None = None
     """Both sides' exact values, as a script that the page's viewer loads."""
     width: Count = 0
-    """Of all three, in pixels; 0 in records that did not keep it."""
+    """Width of all three, in pixels; 0 in records that did not keep it."""
     height: Count = 0
 
 

@@ -1,4 +1,4 @@
-"""What is stored of figures that others published, beside what this run measured."""
+"""Stored types of published figures beside the values of this run."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class PublishedRow(Placed):
     inference: str
     """As published."""
     metrics: dict[str, float]
-    """Published; fractions."""
+    """Published values; fractions."""
     measured: dict[str, float | None]
-    """Here, mean over seeds; ``null`` with ``reason``."""
+    """Values of this run, mean over seeds; ``null`` with ``reason``."""
     reason: str = ""
 
 
@@ -34,10 +34,10 @@ class Claim(Stored):
     words: str
     metric: str
     published: float
-    """Candidate less reference; no interval was published with it."""
+    """Candidate minus reference; no interval was published with it."""
     measured: Estimate
     floor: float | None
-    """What another seed alone does to the metric of the row here; of two rows the greater."""
+    """Noise floor of the metric over seeds in the row here; the greater one of two rows."""
     reading: Reading
     why: str
 
@@ -47,10 +47,10 @@ class PublishedFacts(Stored):
 
     source: str
     label: str
-    """Of the circumstances, e.g. ``internal data set, 3080 Ti``; shown with every figure."""
+    """Circumstances, e.g. ``internal data set, 3080 Ti``; shown with every figure."""
     note: str = ""
-    """What is not known of it, or differs here."""
+    """Facts that are not known of it, or that differ here."""
     rows: tuple[PublishedRow, ...]
     claims: tuple[Claim, ...]
-    """Each row against the published row served as trained; then, where models were trained on
+    """Each row compared with the published row served as trained; then, if models were trained on
     several shares of the data, how much greater that change is with fewer images."""

@@ -1,6 +1,6 @@
-"""`RunComparison`: what changed from one run to another; ``comparison.json``.
+"""`RunComparison`: the changes from one run to another; ``comparison.json``.
 
-``before`` and ``after`` are the two runs. A flip is a prediction that differs from the one of the
+``before`` and ``after`` are the two runs. A flip is a prediction that differs from that of the
 aligned cell of its row, in the same run and with the same seed.
 """
 
@@ -13,11 +13,11 @@ from alignkit.record.stored import Count, Placed, Stored
 Change = Literal["new", "worse", "fixed", "better", "unchanged", "not compared"]
 
 
-class Side(Stored):
+class ComparedRun(Stored):
     """One of the two runs."""
 
     folder: str
-    """The folder's own name; where it lies is the reader's business."""
+    """The folder's own name, without the folders above it."""
     name: str
     key: str
     started: str
@@ -26,7 +26,7 @@ class Side(Stored):
 
 
 class Difference(Stored):
-    """Something that is not the same in both runs, and may be the cause."""
+    """A difference between the runs that may be the cause."""
 
     what: str
     before: str
@@ -40,7 +40,7 @@ class ImageChange(Stored):
     label: str
     change: Literal["new", "fixed", "other class"]
     seeds: Count
-    """In how many of the seeds both runs have."""
+    """The number of shared seeds in which it changes."""
     before: str
     """Predicted class or classes, of the first such seed: aligned → this cell."""
     after: str
@@ -56,12 +56,12 @@ class EntryChange(Placed):
     n: Count = 0
     """Images that both runs have, times the seeds that both have."""
     before: Count = 0
-    """Flips; of an aligned cell, wrong predictions."""
+    """Flips; for an aligned cell, wrong predictions."""
     after: Count = 0
     appeared: Count = 0
-    """Flips that only the later run has; of an aligned cell, right → wrong."""
+    """Flips that only the later run has; for an aligned cell, right → wrong."""
     gone: Count = 0
-    """Flips that only the earlier run has; of an aligned cell, wrong → right."""
+    """Flips that only the earlier run has; for an aligned cell, wrong → right."""
     p: float | None = None
     """Two-sided exact sign test over images, adjusted for the number of entries (Holm)."""
     images: tuple[ImageChange, ...] = ()
@@ -75,7 +75,7 @@ class StageChange(Stored):
     stage: str
     change: Change
     before: float | None
-    """Mean absolute difference, grey levels; of ``normalise``, normalised units."""
+    """Mean absolute difference in grey levels; for ``normalise``, in normalised units."""
     after: float | None
     reason: str = ""
 
@@ -97,28 +97,28 @@ class PixelChange(Stored):
     candidate: str
     images: Count
     new: Count
-    """Equal before, different now."""
+    """Images that were equal before and differ now."""
     worse: Count
     fixed: Count
     better: Count
     unchanged: Count
     not_compared: Count
-    """In one run only, or not decoded by both paths."""
+    """Images in one run only, or not decoded by both paths."""
     greatest: tuple[PixelImage, ...]
     """The greatest changes, at most 20."""
 
 
 class RunComparison(Stored):
-    """Two runs, held against each other."""
+    """A comparison of two runs."""
 
     format: Literal[1] = 1
     # 1: 2026-11, first format.
     alignkit: str
     command: str
-    before: Side
-    after: Side
+    before: ComparedRun
+    after: ComparedRun
     forced: tuple[str, ...]
-    """Why the two may not be compared, where that was overruled."""
+    """Reasons not to compare the two that the user overruled."""
     differences: tuple[Difference, ...]
     entries: tuple[EntryChange, ...]
     stages: tuple[StageChange, ...]

@@ -1,4 +1,4 @@
-"""What every stored type shares: strict, frozen, finite.
+"""Configuration that every stored type shares: strict, frozen, finite.
 
 A type that only the record makes is a `Stored`. One that is computed and then stored as it is, is a
 frozen dataclass of numbers, words and tuples with `STRICT`: pydantic checks it where a `Stored`
@@ -19,7 +19,7 @@ VerdictState = Literal["pass", "warn", "fail", "inconclusive", "error"]
 Count = Annotated[int, Field(ge=0)]
 
 
-# an instance is checked too: a dataclass accepts any value when it is made
+# instances are validated too, since a dataclass itself accepts any value
 STRICT: Final = ConfigDict(extra="forbid", allow_inf_nan=False, revalidate_instances="always")
 
 

@@ -1,4 +1,4 @@
-"""What is stored of trainings."""
+"""Stored types of trainings."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ class Epoch(Stored):
     epoch: int
     loss: float
     accuracy: float
-    """On the training images as augmented."""
+    """Accuracy on the augmented training images."""
     learning_rate: float
     images_per_second: float
     held_out_loss: float | None = None
     """Mean cross entropy on ``train.holdout``; none without it."""
     held_out_accuracy: float | None = None
     held_out_recall: float | None = None
-    """Mean recall over the classes that held-out images show."""
+    """Mean recall over the classes of the held-out images."""
 
 
 class PretrainedFacts(Stored):
@@ -48,10 +48,10 @@ class TrainingFacts(Stored):
     ranks: int = 1
     """Processes that trained it together."""
     held_out: Count = 0
-    """Training images that were scored on and not trained on."""
+    """Training images that were only evaluated, not trained on."""
     kept_epoch: int | None = None
-    """Whose weights are the model."""
+    """The epoch whose weights are the model."""
     pretrained: PretrainedFacts | None = None
-    """None where it began with weights drawn by its seed."""
+    """``None`` if it began with weights drawn by its seed."""
     files: tuple[Artifact, ...] = ()
     """Its log as CSV, and scikit-learn's classification report of every epoch."""

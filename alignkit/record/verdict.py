@@ -1,4 +1,4 @@
-"""What is stored of controls, of the gate, and of what only its rules ask for."""
+"""Stored types of controls, of the gate, and of the measurements that only its rules need."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Control(Stored):
     observed: str
     passed: bool
     failing: Literal["error", "inconclusive"] = "error"
-    """What the verdict becomes where it does not pass; a finding is not taken back."""
+    """The verdict's state if it does not pass, unless that is worse already."""
     traceback: str = ""
-    """Of the defect that kept the check from being made."""
+    """Traceback of the defect that prevented the check."""
 
 
 class RuleOutcome(Placed):
@@ -36,19 +36,19 @@ class RuleOutcome(Placed):
     rule: str = ""
     """The rule's id, the same whatever its limits are."""
     cause: str = ""
-    """What is known of why."""
+    """The cause, as far as it is known."""
     needed: Count | None = None
-    """Images that would settle an inconclusive outcome, with as many seeds; ``None`` if none."""
+    """Images that would decide an inconclusive outcome, with as many seeds; ``None`` if none."""
     needed_seeds: Count | None = None
-    """Seeds that would, with as many images; ``None`` if no number would, or of one seed."""
+    """Seeds that would, with as many images; ``None`` if no number would, or for one seed."""
     waived: str = ""
-    """Until when a failure is waived, and why."""
+    """The day until which a failure is waived, and the reason."""
     line: Count = 0
-    """Of the rule in the file, from 1; 0 for a default rule."""
+    """Line of the rule in the file, from 1; 0 for a default rule."""
 
 
 class Verdict(Stored):
-    """What the gate says of the run."""
+    """The gate's judgement of the run."""
 
     state: VerdictState
     sentence: str
@@ -60,7 +60,7 @@ class Verdict(Stored):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to say about a line of the gate's file: a mistake, or a waiver that ended."""
+    """A message about a line of the gate's file: a mistake, or a waiver that ended."""
 
     __pydantic_config__ = STRICT
 
@@ -85,20 +85,20 @@ class GroupFacts(Stored):
 
 
 class LatencyFacts(Stored):
-    """How long one side takes for an image, over rounds in which all sides take turns."""
+    """Times that one side needs for an image, over rounds in which all sides take turns."""
 
     part: Literal["preprocess", "inference"]
     """Decode to normalised tensor, or a batch of one image through the model."""
     path: str = ""
-    """Of ``preprocess``."""
+    """Set for ``preprocess``."""
     backend: str = ""
-    """Of ``inference``."""
+    """Set for ``inference``."""
     precision: str = ""
     reference: bool
-    """What the others are compared with."""
+    """Whether the others are compared with it."""
     images: Count = 0
     p50: tuple[float, ...] = ()
-    """Milliseconds an image, one number a round."""
+    """Milliseconds per image, one number for each round."""
     p95: tuple[float, ...] = ()
     reason: str = ""
     """Why it could not be measured."""

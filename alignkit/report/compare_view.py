@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from alignkit.record.run_comparison import (
     Change,
+    ComparedRun,
     EntryChange,
     PixelChange,
     RunComparison,
-    Side,
     StageChange,
 )
 from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, number_columns, text_columns
@@ -115,7 +115,7 @@ def _tally(changes: Iterable[Change]) -> str:
     return listed([f"{grouped(counts[each])} {each}" for each in ORDER if counts[each]])
 
 
-def _sides(before: Side, after: Side) -> Table:
+def _sides(before: ComparedRun, after: ComparedRun) -> Table:
     rows = (
         ("Experiment", before.name, after.name),
         ("Run", before.folder, after.folder),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from alignkit.progress import duration
-from alignkit.record.pixel_diff import DiffRecord, Distance, Kind, KindDrift, PairDiff
+from alignkit.record.pixel_diff import DiffRecord, DistanceFacts, KindCount, KindDrift, PairDiff
 from alignkit.report.coverage_view import coverage_tables, coverage_words
 from alignkit.report.planes_view import planes_table
 from alignkit.report.run_view import library_tables, machine_facts, paths_table
@@ -136,7 +136,7 @@ def _stages(pairs: Sequence[PairDiff], names: Names) -> tuple[StageSection, ...]
     )
 
 
-def _census(census: Sequence[Kind]) -> Table:
+def _census(census: Sequence[KindCount]) -> Table:
     rows: list[RowCells] = [
         (TITLES[each.dimension], each.kind, grouped(each.images)) for each in census
     ]
@@ -176,7 +176,7 @@ def _kind_table(dimension: str, kinds: Sequence[KindDrift]) -> Table:
     return Table.of(caption, columns, rows, groups, notes=notes)
 
 
-def _measures(found: Distance, notes: Notes) -> tuple[Shown, ...]:
+def _measures(found: DistanceFacts, notes: Notes) -> tuple[Shown, ...]:
     if not found.images:
         reason = "every image has another shape" if found.shape_mismatches else NOTHING
         return (*(notes.missing(reason) for _ in MEASURES[1:]), Shown("0"))

@@ -25,7 +25,7 @@ from alignkit.prepare.sets import prepare_sets
 from alignkit.record import RunRecord
 from alignkit.record.document import read_record, write_record
 from alignkit.run.advise import advise, advised_plan
-from alignkit.run.assemble import Findings, assemble_record
+from alignkit.run.assemble import RunResults, assemble_record
 from alignkit.run.pixel_comparison import compare_paths
 from alignkit.train.trainings import train_models
 from alignkit.workspace import Context, Workspace
@@ -38,13 +38,13 @@ def run_experiment(
     fresh: bool = False,
     cells: Sequence[str] = (),
 ) -> tuple[RunRecord, Path]:
-    """Do everything a plan holds and write its record; returns it and the run's folder.
+    """Carry out the plan of an experiment; write and return its record, with the run's folder.
 
-    A run whose record is whole is not done again, unless ``fresh``. ``cells`` narrows the plan to
-    these. Rank 0 of a group calls it, and the others `Rank.serve_calls`. Raises `WorkspaceError` if
+    A run whose record is complete is not repeated, unless ``fresh``. ``cells`` narrows the plan.
+    Rank 0 of a group calls it, and the others `Rank.serve_calls`. Raises `WorkspaceError` if
     another process holds the folder or it cannot be written, `DataError` for unusable data, and
     `ConfigError` for a cell that is none of the plan's.
-    Images without labels are `alignkit.gate.check.run_or_check`'s.
+    `alignkit.gate.check.run_or_check` also takes images without labels.
     """
     workspace = context.workspace
     plan = keyed_plan(experiment, workspace, cells=cells, ranks=context.rank.world)
@@ -61,7 +61,7 @@ def run_experiment(
 
 
 def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
-    """The stages: values in, values out."""
+    """Carry out the stages: values in, values out."""
     started, clock = datetime.now(UTC), time.monotonic()
     _fetch_weights(plan, context.workspace)
     advice = () if plan.cells else advise(plan, context)
@@ -81,14 +81,14 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     attributed = attribute_paths(plan, checkpoints, predicted, sets, context)
     flipped = flipped_kinds(plan, predicted, sets, context.progress)
     controls = verify(plan, trained, predicted, sets, context)
-    found = Findings(
+    results = RunResults(
         whole, advice, sets, trained, predicted, compared, attributed, flipped, controls
     )
-    return assemble_record(found, folder, started=started, seconds=time.monotonic() - clock)
+    return assemble_record(results, folder, started=started, seconds=time.monotonic() - clock)
 
 
 def _fetch_weights(plan: Plan, workspace: Workspace) -> None:
-    """Ask once for what trainings begin with, before any other work; raises if it is not here."""
+    """Fetch pretrained weights before any other work; raises if they are not here."""
     recipe = plan.recipe
     if recipe.pretrained and any(
         not workspace.stored("trainings", each.key) for each in plan.trainings
@@ -99,16 +99,16 @@ def _fetch_weights(plan: Plan, workspace: Workspace) -> None:
 
 
 def finished_record(plan: Plan, folder: Path) -> RunRecord | None:
-    """The record of an earlier run of this very plan, if every cell that can run did.
+    """Read the record of an earlier run of this plan, if every cell that can run did.
 
-    None if a cell is asked of a live endpoint, which may answer otherwise today.
+    Returns ``None`` if a live endpoint serves a cell, since it may answer differently today.
     """
     live = any(each.live for each in plan.evaluations)
     if live or not (folder / "record.json").exists():
         return None
     record = read_record(folder)
     failed = any(cell.state == "failed" for cell in record.cells)
-    # a model that did not learn would not learn a second time
+    # a model that failed to learn would fail again
     controls_hold = all(each.passed or each.failing != "error" for each in record.controls)
     return record if record.key == plan.key and not failed and controls_hold else None
 

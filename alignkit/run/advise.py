@@ -1,9 +1,9 @@
-"""What to change so that a model loses less where it is served: advice that the run then checks.
+"""Advice on what to change so that serving costs a model less, which the run then checks.
 
-For each path that serves, the configurations of this machine are searched on training images for
-the one that comes nearest. It becomes one more path of the plan, so that models are trained and
-evaluated with it like with any other: what the advice promised, see `alignkit.run.mitigation`,
-is confirmed on evaluation images that the search never saw.
+For each serving path, the configurations of this machine are searched on training images for the
+nearest one. It becomes another path of the plan, so that models are trained and evaluated with it
+as with any other. Evaluation images that the search never saw confirm the promise of the advice;
+see `alignkit.run.mitigation`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from alignkit.progress import Progress
     from alignkit.samples import Samples
 
-ALREADY = "what the models are trained with comes nearest already"
+_ALREADY = "what the models are trained with comes nearest already"
 
 
 def advise(plan: Plan, context: Context) -> tuple[AdviceFacts, ...]:
-    """One advice for each path it is asked for, or the reason why there is none."""
+    """Give one advice for each path that it is asked for, or the reason why there is none."""
     option = plan.advise
     if option is None:
         return ()
@@ -47,9 +47,9 @@ def advise(plan: Plan, context: Context) -> tuple[AdviceFacts, ...]:
 
 
 def advised_plan(plan: Plan, advice: Sequence[AdviceFacts]) -> Plan:
-    """The plan with every advised path: trained with, where training is to change, and served.
+    """Add every advised path to the plan: served and, if training is to change, trained with.
 
-    Its key is that of the plan without them: the record of a run is found by what was asked for.
+    The key stays that of the plan without them: a run is found by its experiment.
     """
     import yaml
 
@@ -91,7 +91,7 @@ def _advice(
     option: AdviseOption,
     context: Context,
 ) -> AdviceFacts:
-    """What is stored of this search, or the search."""
+    """Read the stored result of this search, or search."""
     parts = {
         "samples": samples.fingerprint,
         "paths": [[path.identity(), path.versions()] for path in (reference, served)],
@@ -134,14 +134,14 @@ def _search(
     with progress.stage("advise", len(samples), detail) as stage:
         found = match(target, samples, range(len(samples)), chosen, progress=advancing(stage))
     if option.change == "training" and _is_among(reference, target, found):
-        return AdviceFacts(served=served.name, change=option.change, reason=ALREADY)
+        return AdviceFacts(served=served.name, change=option.change, reason=_ALREADY)
     return _facts(served, option, found, names)
 
 
 def _choices(
     target: Target, option: AdviseOption
 ) -> tuple[Mapping[Configuration, str], Sequence[Configuration]]:
-    """Names of serving options, if those are searched; and what to try."""
+    """Return the names of serving options, if those are searched, and the configurations to try."""
     from alignkit.match.configurations import configurations
     from alignkit.match.serving import serving_options
 
@@ -153,7 +153,7 @@ def _choices(
 
 
 def _is_among(reference: Preprocess, target: Target, found: Match) -> bool:
-    """Whether the reference is one of the configurations that come nearest."""
+    """Return whether the reference is one of the nearest configurations."""
     nearest = (
         each.preprocess(target.geometry, target.normalise) for each in found.winner.configurations
     )

@@ -1,4 +1,4 @@
-"""What a run found → `RunRecord`."""
+"""`RunResults` → `RunRecord`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.compare.predictions import class_name
+from alignkit.findings.changes import mix_facts, size_curves
 from alignkit.findings.environment import environment
 from alignkit.findings.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
-from alignkit.findings.mix import mix_facts
 from alignkit.findings.provenance import coverage_facts, data_facts, path_facts, training_facts
 from alignkit.findings.published import published_facts
 from alignkit.findings.row_pairs import row_pairs
-from alignkit.findings.training_size import size_curves
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.outcome import Measured
@@ -46,8 +45,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
-    """What the stages of a run gave, in their order."""
+class RunResults:
+    """Results of the stages of a run, in their order."""
 
     plan: Plan
     """With the advised paths."""
@@ -62,65 +61,65 @@ class Findings:
 
 
 def assemble_record(
-    found: Findings, folder: Path, *, started: datetime, seconds: float
+    results: RunResults, folder: Path, *, started: datetime, seconds: float
 ) -> RunRecord:
-    """Compare what was predicted, judge it, and write down all a report needs.
+    """Compare the predictions, judge them, and record everything that a report needs.
 
     Parquet files and pictures are written into ``folder``.
     """
-    plan, resamples = found.plan, found.plan.resamples
-    evidence = _evidence(found, folder)
+    plan, resamples = results.plan, results.plan.resamples
+    evidence = _evidence(results, folder)
     matrix = tuple(evidence.matrix)
-    trainings = tuple(training_facts(each, folder) for each in found.trained)
-    floors = floor_facts(found.predicted)
-    curves = size_curves(found.predicted, matrix, trainings, resamples=resamples)
-    judged = evidence.without(each.advised for each in found.advice)
-    outcomes = Outcomes(plan, found.predicted, matrix, found.attributed)
+    trainings = tuple(training_facts(each, folder) for each in results.trained)
+    floors = floor_facts(results.predicted)
+    curves = size_curves(results.predicted, matrix, trainings, resamples=resamples)
+    judged = evidence.without(each.advised for each in results.advice)
+    outcomes = Outcomes(plan, results.predicted, matrix, results.attributed)
     return RunRecord(
-        **_circumstances(found, started, seconds),
-        data=data_facts(plan, found.sets),
+        **_circumstances(results, started, seconds),
+        data=data_facts(plan, results.sets),
         paths=tuple(evidence.paths),
-        coverage=coverage_facts(plan.preprocesses, found.sets),
+        coverage=coverage_facts(plan.preprocesses, results.sets),
         trainings=trainings,
         cells=tuple(evidence.cells),
         matrix=matrix,
         noise_floor=floors,
-        controls=found.controls,
+        controls=results.controls,
         pixels=tuple(evidence.pixels),
-        worst=_worst(found, folder),
-        verdict=judge(plan.gate, judged, controls=found.controls),
-        attributions=found.attributed,
-        flipped=found.flipped,
-        advice=check_advice(found.advice, outcomes, resamples=resamples),
+        worst=_worst(results, folder),
+        verdict=judge(plan.gate, judged, controls=results.controls),
+        attributions=results.attributed,
+        flipped=results.flipped,
+        advice=check_advice(results.advice, outcomes, resamples=resamples),
         coverage_diffs=tuple(evidence.coverage_diffs),
-        images=tuple(_image_table(comparison, folder) for comparison in found.compared),
+        images=tuple(_image_table(comparison, folder) for comparison in results.compared),
         training_sizes=curves,
-        mixes=mix_facts(found.predicted, matrix, resamples=resamples),
+        mixes=mix_facts(results.predicted, matrix, resamples=resamples),
         published=published_facts(plan.published, matrix=matrix, floors=floors, curves=curves),
-        row_pairs=row_pairs(found.predicted, resamples=resamples),
+        row_pairs=row_pairs(results.predicted, resamples=resamples),
     )
 
 
-def _evidence(found: Findings, folder: Path) -> Evidence:
-    entries, resamples = found.plan.experiment.entries, found.plan.resamples
+def _evidence(results: RunResults, folder: Path) -> Evidence:
+    entries, resamples = results.plan.experiment.entries, results.plan.resamples
     return Evidence(
-        matrix=matrix_facts(found.predicted, resamples=resamples),
-        cells=cell_facts(found.predicted, folder, resamples=resamples),
-        pixels=[stage for comparison in found.compared for stage in comparison.stages],
-        coverage_diffs=[comparison.coverage for comparison in found.compared],
-        paths=[path_facts(each, entries[each.name].preset) for each in found.plan.preprocesses],
-        attributions=found.attributed,
+        matrix=matrix_facts(results.predicted, resamples=resamples),
+        cells=cell_facts(results.predicted, folder, resamples=resamples),
+        pixels=[stage for comparison in results.compared for stage in comparison.stages],
+        coverage_diffs=[comparison.coverage for comparison in results.compared],
+        paths=[path_facts(each, entries[each.name].preset) for each in results.plan.preprocesses],
+        attributions=results.attributed,
     )
 
 
-def _circumstances(found: Findings, started: datetime, seconds: float) -> dict[str, Any]:
-    experiment = found.plan.experiment
+def _circumstances(results: RunResults, started: datetime, seconds: float) -> dict[str, Any]:
+    experiment = results.plan.experiment
     return {
         "alignkit": __version__,
         "name": experiment.name,
         "question": experiment.question,
-        "key": found.plan.key,
-        "command": command(experiment, found.plan.cells),
+        "key": results.plan.key,
+        "command": command(experiment, results.plan.cells),
         "yaml": experiment.text,
         "overrides": experiment.overrides,
         "started": started.isoformat(timespec="seconds"),
@@ -131,14 +130,14 @@ def _circumstances(found: Findings, started: datetime, seconds: float) -> dict[s
 
 
 def command(experiment: Experiment, cells: Sequence[str] = ()) -> str:
-    """The shell line that runs the experiment again, or these cells of it."""
+    """Return the shell command that runs the experiment again, or these cells of it."""
     overrides = [word for each in experiment.overrides for word in ("--set", each)]
     narrowed = [word for each in cells for word in ("--cell", each)]
     return shlex.join(["alignkit", "run", str(experiment.file), *overrides, *narrowed])
 
 
 def _image_table(comparison: Comparison, folder: Path) -> ImageTableFacts:
-    """Copies the comparison's table of images beside the record."""
+    """Copy the comparison's table of images beside the record."""
     data = comparison.images.read_bytes()
     sha256 = hashlib.sha256(data).hexdigest()
     path = f"data/images-{sha256[:16]}.parquet"
@@ -150,26 +149,26 @@ def _image_table(comparison: Comparison, folder: Path) -> ImageTableFacts:
     )
 
 
-def _worst(found: Findings, folder: Path) -> tuple[WorstImage, ...]:
-    sets = found.sets
+def _worst(results: RunResults, folder: Path) -> tuple[WorstImage, ...]:
+    sets = results.sets
     shown: list[WorstImage] = []
-    for comparison in found.compared:
+    for comparison in results.compared:
         shown += worst_images(
             comparison,
             sets.evaluated(comparison.reference),
             sets.evaluated(comparison.candidate),
             sets.evaluation,
             folder,
-            count=found.plan.worst,
-            flipped=_flips(found.predicted, comparison.reference, comparison.candidate),
+            count=results.plan.worst,
+            flipped=_flips(results.predicted, comparison.reference, comparison.candidate),
         )
     return tuple(shown)
 
 
 def _flips(predicted: Sequence[Predicted], reference: str, candidate: str) -> Callable[[str], str]:
-    """Sample id → what serving with ``candidate`` did to models trained with ``reference``.
+    """Return a function of a sample id that says how serving with ``candidate`` changed its class.
 
-    Each in the runtime of its aligned cell.
+    The models are those trained with ``reference``, each in the runtime of its aligned cell.
     """
     row = [each for each in predicted if each.evaluation.training.row.is_only(reference)]
     aligned = {each.evaluation.training.key: each for each in row if each.evaluation.aligned}

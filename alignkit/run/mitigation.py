@@ -1,9 +1,9 @@
-"""Advice, checked: the drift expected after a change, and the drift measured after it.
+"""Check advice: compare the drift expected after a change with the drift measured after it.
 
-Where training is to change, what is expected is what the models at hand, trained with the
-reference, lose between the advised path and the one that serves; it is confirmed by models trained
-with the advised path. Where serving is to change, what is expected is the drift without the shares
-of the stages that change, by attribution; it is confirmed by serving the same models as advised.
+If training is to change, the expected drift is that of the models trained with the reference,
+between the advised path and the serving one; models trained with the advised path confirm it. If
+serving is to change, the expected drift is the attributed one without the shares of the stages that
+change; serving the same models as advised confirms it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NO_SHARES = "nothing was attributed for this path"
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What a run knows of every path when its advice is checked."""
+    """Results of a run that its advice is checked with."""
 
     plan: Plan
     """With the advised paths."""
@@ -51,19 +51,19 @@ class Outcomes:
         return self.plan.reference.name
 
     def runtime(self) -> tuple[str, str]:
-        """The reference runtime."""
+        """Return name and precision of the reference runtime."""
         first = next(each.evaluation for each in self.predicted if each.evaluation.aligned)
         return first.runtime.name, first.runtime.precision
 
     def drift(self, trained: str, served: str) -> Drift | None:
-        """Of models trained with one path and served with another; ``None`` if not measured."""
+        """Find the drift of models trained with one path and served with another, if measured."""
         for each in self.matrix:
             if each.row.is_only(trained) and each.column == Column(served, *self.runtime()):
                 return each.drift
         return None
 
     def predictions(self, served: str) -> dict[int, Predictions]:
-        """Seed → what the reference's model predicted along a path."""
+        """Return the predictions of the reference's models along a path, by seed."""
         found: dict[int, Predictions] = {}
         for each in self.predicted:
             evaluation, made = each.evaluation, predictions_of(each)
@@ -78,7 +78,7 @@ class Outcomes:
 def check_advice(
     advice: Sequence[AdviceFacts], outcomes: Outcomes, *, resamples: int
 ) -> tuple[AdviceFacts, ...]:
-    """Each advice with its drift before, expected and confirmed, in the reference runtime."""
+    """Add the drift before, expected and confirmed to each advice, in the reference runtime."""
     return tuple(_checked(each, outcomes, resamples) for each in advice)
 
 
@@ -97,9 +97,9 @@ def _checked(advice: AdviceFacts, outcomes: Outcomes, resamples: int) -> AdviceF
     rows = tuple(
         MitigationFacts(
             metric=metric,
-            before=_of(before, metric),
+            before=before.of(metric),
             expected=expected[metric],
-            confirmed=_of(confirmed, metric),
+            confirmed=confirmed.of(metric),
         )
         for metric in MODEL_METRICS
     )
@@ -108,25 +108,21 @@ def _checked(advice: AdviceFacts, outcomes: Outcomes, resamples: int) -> AdviceF
     return advice.model_copy(update={"drift": rows, "kept": kept, "sentence": words})
 
 
-def _of(drift: Drift, metric: str) -> Estimate:
-    return drift.churn if metric == "churn" else drift.metrics[metric]
-
-
 def _expected_of_training(
     advice: AdviceFacts, outcomes: Outcomes, resamples: int
 ) -> dict[str, Estimate]:
-    """What the reference's models lose between the advised path and the one that serves."""
+    """Compute the drift of the reference's models between the advised path and the serving one."""
     near, far = (outcomes.predictions(name) for name in (advice.advised, advice.served))
     seeds = [seed for seed in near if seed in far]
     if not seeds:
         return dict.fromkeys(MODEL_METRICS, _unknown("no model predicted along both paths"))
     both = [near[seed] for seed in seeds], [far[seed] for seed in seeds]
     found = drift(*both, resamples=resamples)
-    return {metric: _of(found, metric) for metric in MODEL_METRICS}
+    return {metric: found.of(metric) for metric in MODEL_METRICS}
 
 
 def _expected_of_serving(advice: AdviceFacts, outcomes: Outcomes) -> dict[str, Estimate]:
-    """The drift less the shares of the changed stages: what these cost is taken to be gone."""
+    """Subtract the shares of the changed stages from the drift: their cost is assumed to go."""
     paths = {each.name: each for each in outcomes.plan.preprocesses}
     changed: set[str] = {*differing_stages(paths[advice.served], paths[advice.advised])}
     place = (outcomes.reference, advice.served, *outcomes.runtime())
@@ -155,7 +151,10 @@ def _unknown(reason: str) -> Estimate:
 
 
 def promise_kept(churn: MitigationFacts) -> bool | None:
-    """False if surely more remains than was expected; true if surely less than before, too."""
+    """Return false if the drift is surely above the expected one, true if surely below that before.
+
+    ``None`` if the interval does not decide.
+    """
     before, expected, confirmed = churn.before.value, churn.expected.value, churn.confirmed
     if expected is None or before is None or confirmed.low is None or confirmed.high is None:
         return None

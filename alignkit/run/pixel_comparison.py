@@ -1,4 +1,4 @@
-"""Two paths compared pixel by pixel over the evaluation images, as a run stores and shows it."""
+"""Comparison of two paths, pixel by pixel over the evaluation images, as a run stores it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.compare import StageDiffs, compare_preprocess
 from alignkit.compare.image_table import write_image_table
 from alignkit.compare.pixel_facts import coverage_diff, pixel_stages
-from alignkit.plan.pixel_comparison import PixelComparison
+from alignkit.plan.work import PixelComparison
 from alignkit.prepare.sets import Sets
 from alignkit.preprocess import Preprocess
 from alignkit.progress import advancing
@@ -24,8 +24,8 @@ from alignkit.workspace import Context, Workspace
 if TYPE_CHECKING:
     from alignkit.prepare import Prepared
 
-IMAGES = "images.parquet"
-RANKED = 200
+_IMAGES = "images.parquet"
+_RANKED = 200
 """Images kept in the ranking: as many as a report may show."""
 
 
@@ -50,11 +50,11 @@ def compare_stored(
     workspace: Workspace,
     progress: Callable[[int, int], None],
 ) -> Comparison:
-    """Compare two paths over ``samples``, or give what is stored."""
+    """Compare two paths over ``samples``, or read the stored comparison."""
 
     def compare(folder: Path) -> None:
         diffs = compare_preprocess(reference, candidate, samples, progress=progress)
-        write_image_table(diffs.rows, folder / IMAGES)
+        write_image_table(diffs.rows, folder / _IMAGES)
         (folder / "comparison.json").write_text(json.dumps(_content(diffs)))
 
     planned = PixelComparison(reference, candidate, samples.fingerprint)
@@ -66,7 +66,7 @@ def _content(diffs: StageDiffs) -> dict[str, Any]:
     stages = [stage.model_dump(mode="json") for stage in pixel_stages(diffs)]
     return {
         "stages": stages,
-        "worst": [row.id for row in diffs.worst(RANKED)],
+        "worst": [row.id for row in diffs.worst(_RANKED)],
         "coverage": coverage_diff(diffs).model_dump(mode="json"),
     }
 
@@ -77,7 +77,7 @@ def _comparison(folder: Path, reference: str, candidate: str) -> Comparison:
     stages = tuple(PixelStage.model_validate({**stage, **names}) for stage in content["stages"])
     coverage = CoverageDiff.model_validate({**content["coverage"], **names})
     return Comparison(
-        reference, candidate, stages, tuple(content["worst"]), coverage, folder / IMAGES
+        reference, candidate, stages, tuple(content["worst"]), coverage, folder / _IMAGES
     )
 
 
@@ -91,7 +91,7 @@ def worst_images(
     count: int,
     flipped: Callable[[str], str],
 ) -> tuple[WorstImage, ...]:
-    """Write the pictures of the images that differ most, from the pixels prepared already."""
+    """Write the pictures of the images that differ most, from their prepared pixels."""
     places = {sample: index for index, sample in enumerate(samples.ids)}
     shown = []
     for sample in comparison.worst[:count]:
@@ -116,7 +116,7 @@ def worst_images(
 def compare_paths(
     preprocesses: Sequence[Preprocess], sets: Sets, context: Context
 ) -> tuple[Comparison, ...]:
-    """The reference path against every other, stage by stage, over the evaluation images."""
+    """Compare the reference path with every other, stage by stage, over the evaluation images."""
     reference, *candidates = preprocesses
     compared = []
     for candidate in candidates:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from alignkit.experiment.recipe import Recipe
-    from alignkit.plan import Training
+    from alignkit.plan.work import Training
     from alignkit.prepare import Prepared
     from alignkit.record import Epoch
     from alignkit.train.fit import Fitted

@@ -32,7 +32,7 @@ from alignkit.train.step import learning_rate, mix_batch, not_finite, seed_of, t
 
 if TYPE_CHECKING:
     from alignkit.experiment.recipe import Recipe
-    from alignkit.plan import Training
+    from alignkit.plan.work import Training
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from alignkit.plan import Training
+    from alignkit.plan.work import Training
 
 
 def stratified(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.plan import Training
+    from alignkit.plan.work import Training
 
 _COPIED = ("log.csv", "classification.json")
 

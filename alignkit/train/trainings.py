@@ -11,7 +11,8 @@ import numpy.typing as npt
 from alignkit.experiment.recipe import Recipe
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.outcome import Outcome, Skipped, capture
-from alignkit.plan import Plan, Training
+from alignkit.plan import Plan
+from alignkit.plan.work import Training
 from alignkit.prepare.sets import Sets
 from alignkit.record import Epoch
 from alignkit.workspace import Context

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from alignkit.record.document import read_record
-from alignkit.record.packing import unpack
+from tests.packed import unpack
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from alignkit.experiment.published_option import Published
-from alignkit.findings.claim import read_claim, unmeasured
-from alignkit.findings.published import published_facts
+from alignkit.findings.published import published_facts, read_claim, unmeasured
 from alignkit.record import Estimate, NoiseFloor, SizeCurve, SizePoint
 from tests.report.records import quickstart
 

@@ -7,7 +7,7 @@ import pytest
 from alignkit.experiment import load_experiment
 from alignkit.plan import Plan, make_plan
 from alignkit.plan.attribution import planned_attributions
-from alignkit.plan.forecast import Estimate, forecast
+from alignkit.plan.forecast import Cost, forecast
 from alignkit.workspace import Workspace, content_key
 from tests.plan.test_plan import YAML
 
@@ -48,7 +48,7 @@ def test_without_finished_work_all_is_to_run_and_no_time_is_known(plan, workspac
     expected = forecast(plan, workspace)
     assert {each.state for each in expected.trainings} == {"to run"}
     assert {each.state for each in expected.cells} == {"to run", "impossible"}
-    assert expected.estimate == Estimate(None, None)
+    assert expected.estimate == Cost(None, None)
 
 
 def test_finished_work_is_cached_even_where_it_could_not_be_done_again(plan, workspace):
@@ -121,7 +121,7 @@ def test_when_all_is_cached_nothing_is_to_be_done(plan, workspace):
     for cell in plan.evaluations:
         keep_cell(workspace, cell)
     keep_attributions(workspace, plan)
-    assert forecast(plan, workspace).estimate == Estimate(0.0, 0)
+    assert forecast(plan, workspace).estimate == Cost(0.0, 0)
 
 
 def test_an_attribution_says_what_it_will_mix(plan, workspace):

@@ -11,9 +11,8 @@ from alignkit.engines import export
 from alignkit.engines.build import build_engine, calibration_of
 from alignkit.experiment import load_experiment
 from alignkit.models.checkpoint import Checkpoint, EngineSource
-from alignkit.plan import Plan, make_plan
+from alignkit.plan import Plan, make_plan, preparations
 from alignkit.plan.attribution import planned_attributions
-from alignkit.plan.preparation import preparations
 from alignkit.predict import cell_parts
 from alignkit.predict.build_variability import spread_stored
 from alignkit.progress import NoProgress

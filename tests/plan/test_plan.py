@@ -7,7 +7,8 @@ import pytest
 
 import alignkit
 from alignkit.experiment import load_experiment
-from alignkit.plan import MatchedPair, Plan, make_plan
+from alignkit.plan import Plan, make_plan
+from alignkit.plan.work import MatchedPair
 
 PACKAGE = Path(alignkit.__file__).parent
 YAML = """\

@@ -3,7 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from alignkit.record.packing import pack, script, unpack
+from alignkit.record.packing import pack, script
+from tests.packed import unpack
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])

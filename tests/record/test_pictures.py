@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from alignkit.record.packing import unpack
 from alignkit.record.pictures import choose_amplification, write_worst
 from alignkit.workspace import file_sha256
+from tests.packed import unpack
 
 NAMES = {"reference": "opencv", "candidate": "torchpipe-gpu", "id": "7.jpg", "label": "7"}
 

@@ -1,11 +1,11 @@
-"""Outputs: what a gate says, in the forms that people and CI systems read.
+"""Outputs: the outcome of a gate in the formats that people and CI systems read.
 
-The contract every output keeps, and the tests check:
+The contract of every output, which tests check:
 
-- a frozen dataclass with ``render(result)``, which gives the whole text and writes nothing;
-- pure: nothing is measured, and one result gives one text, on every machine;
-- keeps within the limits of the system that reads it, and says how much it left out;
-- says something for every result, also where nothing could be measured.
+- it is a frozen dataclass with ``render(result)``, which returns the whole text and writes nothing;
+- it is pure: it measures nothing, and one result gives one text, on every machine;
+- it keeps within the limits of the system that reads it, and says how much it left out;
+- it has a text for every result, also if nothing could be measured.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from alignkit.plugins import Plugin
 
 if TYPE_CHECKING:
     from alignkit.baseline import Baseline
-    from alignkit.gate.shard import Part
+    from alignkit.gate.shard import ShardResult
     from alignkit.record import Finding, RunRecord, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """Everything an output may say."""
+    """Everything that an output may contain."""
 
     name: str
     file: Path
     command: str
-    """Does it again."""
+    """Shell command that reproduces this."""
     verdict: Verdict
     exit_code: int
-    """Of the process: the verdict's, unless it was asked to be 0."""
+    """Exit code of the process: the verdict's, unless ``--exit-zero`` asks for 0."""
     record: RunRecord | None = None
     """``None`` where nothing was measured."""
     page: Path | None = None
@@ -40,21 +40,23 @@ class GateResult:
     findings: tuple[Finding, ...] = ()
     pending: Baseline | None = None
     """Lines that wait for an approval."""
-    part: Part | None = None
-    """What a shard measured."""
+    part: ShardResult | None = None
+    """Measurements of a shard."""
 
 
-class Output(Protocol):
+class GateOutput(Protocol):
     """A frozen dataclass."""
 
     def render(self, result: GateResult) -> str:
-        """The whole text."""
+        """Return the whole text."""
         ...
 
 
 OUTPUTS = {
     "text": Plugin("alignkit.gate.outputs.text:Text", summary="at most 30 lines for a terminal"),
-    "json": Plugin("alignkit.gate.outputs.json:Json", summary="everything, with a format number"),
+    "json": Plugin(
+        "alignkit.gate.outputs.json:JsonResults", summary="everything, with a format number"
+    ),
     "md": Plugin("alignkit.gate.outputs.markdown:Markdown", summary="for a pull request's comment"),
     "junit": Plugin("alignkit.gate.outputs.junit:JUnit", summary="one test case a rule and place"),
     "github": Plugin(
@@ -67,11 +69,11 @@ OUTPUTS = {
         "alignkit.gate.outputs.sarif:Sarif", summary="mistakes in the file, as SARIF 2.1.0"
     ),
     "pending": Plugin(
-        "alignkit.gate.outputs.pending:Pending",
+        "alignkit.gate.outputs.handover:Pending",
         summary="changed lines, for `baseline approve --from`",
     ),
     "shard": Plugin(
-        "alignkit.gate.outputs.shard:ShardPart",
+        "alignkit.gate.outputs.handover:ShardPart",
         summary="what a shard measured, for `alignkit report merge`",
     ),
 }

@@ -13,9 +13,9 @@ from alignkit.judge.words import explained, worst_first
 from alignkit.record import Finding, RuleOutcome
 from alignkit.text.names import place_in_words
 
-SHOWN = 9
-"""Of a kind; the tenth says how many more there are."""
-KINDS = {"error": "error", "fail": "error", "inconclusive": "warning", "warn": "warning"}
+_SHOWN = 9
+"""Annotations of a kind; the tenth says how many more there are."""
+_KINDS = {"error": "error", "fail": "error", "inconclusive": "warning", "warn": "warning"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,26 +23,26 @@ class GitHub:
     """``::error file=…,line=…::…`` for every outcome that did not pass."""
 
     def render(self, result: GateResult) -> str:
-        """At most 10 lines of a kind, and one notice for a verdict that passes."""
-        found: dict[str, list[str]] = {"error": [], "warning": []}
+        """Return at most 10 lines of a kind, and one notice for a verdict that passes."""
+        lines: dict[str, list[str]] = {"error": [], "warning": []}
         for finding in result.findings:
-            found[finding.level].append(_of_finding(finding))
+            lines[finding.level].append(_of_finding(finding))
         for outcome in worst_first(result.verdict.rules):
-            if outcome.state in KINDS:
-                kind = KINDS[outcome.state]
-                found[kind].append(_of_rule(kind, result, outcome))
-        if result.exit_code and not found["error"]:
-            found["error"].append(
+            if outcome.state in _KINDS:
+                kind = _KINDS[outcome.state]
+                lines[kind].append(_of_rule(kind, result, outcome))
+        if result.exit_code and not lines["error"]:
+            lines["error"].append(
                 _command("error", {"title": _title(result)}, result.verdict.sentence)
             )
-        lines = [line for kind in found for line in _limited(kind, found[kind])]
-        if not lines:
-            lines.append(_command("notice", {"title": _title(result)}, result.verdict.sentence))
-        return "\n".join(lines) + "\n"
+        shown = [line for kind in lines for line in _limited(kind, lines[kind])]
+        if not shown:
+            shown.append(_command("notice", {"title": _title(result)}, result.verdict.sentence))
+        return "\n".join(shown) + "\n"
 
 
 def step_outputs(result: GateResult) -> str:
-    """``name=value`` lines for ``$GITHUB_OUTPUT``: always all of them."""
+    """Return the ``name=value`` lines for ``$GITHUB_OUTPUT``: always all of them."""
     worst = next((each for each in worst_first(result.verdict.rules) if each.state != "pass"), None)
     values = {
         "verdict": result.verdict.state,
@@ -55,10 +55,10 @@ def step_outputs(result: GateResult) -> str:
 
 
 def _limited(kind: str, lines: list[str]) -> list[str]:
-    if len(lines) <= SHOWN + 1:
+    if len(lines) <= _SHOWN + 1:
         return lines
-    more = _command(kind, {}, f"{len(lines) - SHOWN} more; see the step's summary")
-    return [*lines[:SHOWN], more]
+    more = _command(kind, {}, f"{len(lines) - _SHOWN} more; see the step's summary")
+    return [*lines[:_SHOWN], more]
 
 
 def _title(result: GateResult) -> str:
@@ -83,8 +83,8 @@ def _of_finding(finding: Finding) -> str:
 
 
 def _command(kind: str, properties: dict[str, str], message: str) -> str:
-    told = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{kind}{' ' if told else ''}{told}::{_escaped(message)}"
+    text = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{kind}{' ' if text else ''}{text}::{_escaped(message)}"
 
 
 def _escaped(text: str) -> str:

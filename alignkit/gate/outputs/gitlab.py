@@ -10,7 +10,7 @@ from alignkit.gate.outputs import GateResult
 from alignkit.judge.words import explained, worst_first
 from alignkit.text.names import place_in_words
 
-SEVERITIES = {"error": "blocker", "fail": "critical", "inconclusive": "minor", "warn": "info"}
+_SEVERITIES = {"error": "blocker", "fail": "critical", "inconclusive": "minor", "warn": "info"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,23 +18,26 @@ class CodeQuality:
     """One finding for every outcome that did not pass, and for every mistake in the file."""
 
     def render(self, result: GateResult) -> str:
-        """Fingerprints hold no values, so that a finding stays the same while its number moves."""
-        found = [
+        """Return the report.
+
+        Fingerprints hold no values, so that a finding stays the same while its number changes.
+        """
+        findings = [
             _finding(result, each.rule, f"{place_in_words(each)}: {explained(each)}", each.line,
-                     SEVERITIES[each.state], place_in_words(each))
+                     _SEVERITIES[each.state], place_in_words(each))
             for each in worst_first(result.verdict.rules)
-            if each.state in SEVERITIES
+            if each.state in _SEVERITIES
         ]  # fmt: skip
-        found += [
+        findings += [
             _finding(result, each.rule, each.message, each.line,
                      "critical" if each.level == "error" else "minor", each.message)
             for each in result.findings
         ]  # fmt: skip
-        if result.exit_code and not found:
-            found.append(
+        if result.exit_code and not findings:
+            findings.append(
                 _finding(result, "gate", result.verdict.sentence, 1, "blocker", "not measured")
             )
-        return json.dumps(found, indent=1) + "\n"
+        return json.dumps(findings, indent=1) + "\n"
 
 
 def _finding(

@@ -1,4 +1,4 @@
-"""Everything, for programs: ``results.json``."""
+"""``results.json``: everything, for programs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from alignkit.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
-class Json:
-    """The verdict, every outcome, and what was measured; see `alignkit.report.results`."""
+class JsonResults:
+    """The verdict, every outcome and all measurements; see `alignkit.report.results`."""
 
     def render(self, result: GateResult) -> str:
-        """One document; what could not be computed is ``null`` with its reason beside it."""
+        """Return one document; a missing value is ``null`` with its reason beside it."""
         return results_text(results_from_gate(result))
 
 
 def results_from_gate(result: GateResult) -> ResultsHead:
-    """What ``alignkit gate --format json`` prints."""
+    """Build the document of ``alignkit gate --format json``."""
     return Results(
         alignkit=__version__,
         name=result.name,

@@ -12,18 +12,20 @@ from alignkit.record import RuleOutcome
 from alignkit.text.names import place_in_words
 from alignkit.text.numbers import shorten
 
-MESSAGE = 200
-"""Characters of an attribute: readers choke on long ones; the body holds all."""
-FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
-"""Characters XML 1.0 cannot hold."""
+_MESSAGE = 200
+"""Characters of an attribute: some readers fail on long ones; the body holds the whole text."""
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
+"""Characters that XML 1.0 cannot hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class JUnit:
-    """One test case a rule and place, and one a control."""
+    """One test case for each rule and place, and one for each control."""
 
     def render(self, result: GateResult) -> str:
-        """``failure`` for drift and indecision that fails, ``error`` for what was not measured."""
+        """Return the XML: ``failure`` for drift and inconclusive outcomes that fail, ``error`` for
+        missing measurements.
+        """
         cases = [_of_rule(result, outcome) for outcome in result.verdict.rules]
         cases += [
             _case(f"{result.name}.self-test", control.name, _unless(control.passed, "error"),
@@ -67,10 +69,10 @@ def _of_rule(result: GateResult, outcome: RuleOutcome) -> ET.Element:
 def _case(group: str, name: str, kind: str, text: str) -> ET.Element:
     case = ET.Element("testcase", classname=_clean(group), name=_clean(name), time="0")
     if kind:
-        found = ET.SubElement(case, kind, message=shorten(_clean(text).replace("\n", " "), MESSAGE))
-        found.text = _clean(text)
+        body = ET.SubElement(case, kind, message=shorten(_clean(text).replace("\n", " "), _MESSAGE))
+        body.text = _clean(text)
     return case
 
 
 def _clean(text: str) -> str:
-    return FORBIDDEN.sub("\ufffd", text)
+    return _FORBIDDEN.sub("\ufffd", text)

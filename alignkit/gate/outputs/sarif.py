@@ -1,4 +1,4 @@
-"""SARIF 2.1.0: mistakes in the file. Drift of pixels has no line of source, and is not among them.
+"""SARIF 2.1.0: mistakes in the file, without drift, which has no line of source.
 
 docs.oasis-open.org/sarif/sarif/v2.1.0; GitHub shows the first 5,000 results of a run.
 """
@@ -13,7 +13,7 @@ from alignkit.gate.outputs import GateResult
 from alignkit.record import Finding
 from alignkit.version import __version__
 
-MOST = 5_000
+_MOST = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Sarif:
     """The findings about the file."""
 
     def render(self, result: GateResult) -> str:
-        """One run, also of no result: that is how a mistake that was mended goes away."""
+        """Return one run, even without results, so that fixed mistakes disappear."""
         rules = sorted({finding.rule for finding in result.findings})
         run = {
             "tool": {
@@ -31,7 +31,7 @@ class Sarif:
                     "rules": [{"id": rule} for rule in rules],
                 }
             },
-            "results": [_result(each, rules) for each in result.findings[:MOST]],
+            "results": [_result(each, rules) for each in result.findings[:_MOST]],
         }
         document = {
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",

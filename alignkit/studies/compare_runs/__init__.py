@@ -6,7 +6,7 @@ from pathlib import Path
 
 from alignkit.errors import NothingCompared
 from alignkit.record import RunRecord
-from alignkit.record.run_comparison import RunComparison, Side
+from alignkit.record.run_comparison import ComparedRun, RunComparison
 from alignkit.studies.compare_runs.comparable import check_comparable, differences
 from alignkit.studies.compare_runs.entries import entry_changes
 from alignkit.studies.compare_runs.seeds import stored_run
@@ -43,8 +43,8 @@ def compare_runs(before: Path, after: Path, *, force: bool, command: str) -> Run
     )
 
 
-def _side(folder: Path, record: RunRecord) -> Side:
-    return Side(
+def _side(folder: Path, record: RunRecord) -> ComparedRun:
+    return ComparedRun(
         folder=folder.resolve().name,
         name=record.name,
         key=record.key,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from alignkit.compare.pixel_facts import pixel_stages
 from alignkit.preprocess.image_kinds import DIMENSIONS
 from alignkit.record import Coverage, CoverageDiff, NotDecoded
-from alignkit.record.pixel_diff import Distance, ImageDrift, Kind, KindDrift, PairDiff
+from alignkit.record.pixel_diff import DistanceFacts, ImageDrift, KindCount, KindDrift, PairDiff
 from alignkit.studies.diff.images import ImageDistance, ImageFacts, PixelTotals
 from alignkit.studies.diff.planes import plane_stages
 from alignkit.studies.diff.tally import DiffTally, KindKey, PairTally
@@ -54,10 +54,10 @@ def coverage_diffs(tally: DiffTally) -> tuple[CoverageDiff, ...]:
     )
 
 
-def census(tally: DiffTally) -> tuple[Kind, ...]:
+def census(tally: DiffTally) -> tuple[KindCount, ...]:
     """List the kinds of images, in the order of `DIMENSIONS`, most frequent first."""
     return tuple(
-        Kind(dimension=key[0], kind=key[1], images=images)
+        KindCount(dimension=key[0], kind=key[1], images=images)
         for key, images in _ordered(tally.census())
     )
 
@@ -108,8 +108,8 @@ def _kinds(tally: DiffTally, pair: PairTally) -> tuple[KindDrift, ...]:
     return tuple(found)
 
 
-def _distance(totals: PixelTotals) -> Distance:
-    return Distance(
+def _distance(totals: PixelTotals) -> DistanceFacts:
+    return DistanceFacts(
         images=totals.images,
         identical=totals.identical,
         shape_mismatches=totals.shape_mismatches,

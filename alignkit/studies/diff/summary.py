@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from alignkit.record import PixelStage, PlaneStage
-from alignkit.record.pixel_diff import DiffRecord, Distance, ImageDrift, KindDrift, PairDiff
+from alignkit.record.pixel_diff import DiffRecord, DistanceFacts, ImageDrift, KindDrift, PairDiff
 from alignkit.text.columns import columns
 from alignkit.text.names import surrogate_note
 from alignkit.text.numbers import DASH, count, percent, plain, shorten
@@ -141,7 +141,7 @@ def _differs(stage: PixelStage) -> bool:
     return bool(stage.shape_mismatches or stage.identical < stage.images)
 
 
-def _distance(found: PixelStage | Distance) -> tuple[str, str, str]:
+def _distance(found: PixelStage | DistanceFacts) -> tuple[str, str, str]:
     """Format mean, maximum and share of differing pixels; zero only where it is exactly zero."""
     if found.mean_abs is None or found.max_abs is None or found.share_differing is None:
         return ("other shape" if found.shape_mismatches else DASH, DASH, DASH)

@@ -1,0 +1,151 @@
+"""Differences between the drifts of two matrix entries: mixes of paths, and training set sizes.
+
+torchpipe's consistency table reports a larger drift of models trained on 5 % of the data than on
+all of it, from one model each. Here every point has its interval, and so has their difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from alignkit.compare.drift_change import ReferenceAndCandidate, drift_change
+from alignkit.outcome import Measured
+from alignkit.place import Place, Row
+from alignkit.record import Estimate, MatrixEntry, MixFacts, TrainingFacts
+from alignkit.record.cell import DRIFT_METRICS, DriftMetric, SizeCurve, SizePoint
+
+if TYPE_CHECKING:
+    from alignkit.compare.predictions import Predictions
+    from alignkit.predict.cells import Predicted
+
+
+def mix_facts(
+    predicted: Sequence[Predicted], matrix: Sequence[MatrixEntry], *, resamples: int
+) -> tuple[MixFacts, ...]:
+    """Compare each mix with models of its first path alone, trained on as many images.
+
+    Both are served with every other path than the first, in the reference runtime.
+    """
+    by_place = {entry.place: entry for entry in matrix}
+    runtimes = {(entry.backend, entry.precision) for entry in matrix if entry.aligned}
+    facts = []
+    for mixed in matrix:
+        row = mixed.row
+        alone = Row(row.preprocesses[:1], row.fraction)
+        single = by_place.get(Place(alone, mixed.column))
+        if len(row.preprocesses) == 1 or (mixed.backend, mixed.precision) not in runtimes:
+            continue
+        if single is None or single.drift is None or mixed.drift is None:
+            continue
+        changes = entry_change(predicted, single, mixed, DRIFT_METRICS, resamples=resamples)
+        facts += [
+            MixFacts(
+                metric=metric,
+                mix=mixed.trained_with,
+                alone=single.trained_with,
+                evaluated_with=mixed.evaluated_with,
+                in_mix=mixed.evaluated_with in row.preprocesses,
+                backend=mixed.backend,
+                precision=mixed.precision,
+                mixed=mixed.drift.of(metric),
+                single=single.drift.of(metric),
+                change=changes[metric],
+            )
+            for metric in DRIFT_METRICS
+        ]
+    return tuple(facts)
+
+
+def size_curves(
+    predicted: Sequence[Predicted],
+    matrix: Sequence[MatrixEntry],
+    trainings: Sequence[TrainingFacts],
+    *,
+    resamples: int,
+) -> tuple[SizeCurve, ...]:
+    """Build a curve for each metric and each entry measured at two or more shares of the data.
+
+    The entries of a curve share path, evaluation path and runtime. The user's own models have none,
+    since the size of their training set is not known.
+    """
+    images = {
+        each.preprocess: each.images
+        for each in trainings
+        if each.state == "measured" and each.images
+    }
+    groups: dict[Place, list[MatrixEntry]] = {}
+    for entry in matrix:
+        if entry.drift is not None and entry.trained_with in images:
+            place = Place(Row(entry.row.preprocesses), entry.column)
+            groups.setdefault(place, []).append(entry)
+    curves = []
+    for place, entries in groups.items():
+        entries.sort(key=lambda entry: entry.fraction)
+        if len(entries) > 1:
+            most, least = entries[-1], entries[0]
+            changes = entry_change(predicted, most, least, DRIFT_METRICS, resamples=resamples)
+            curves += [_curve(metric, place, entries, images, changes[metric])
+                       for metric in DRIFT_METRICS]  # fmt: skip
+    return tuple(curves)
+
+
+def _curve(
+    metric: DriftMetric,
+    place: Place,
+    entries: Sequence[MatrixEntry],
+    images: Mapping[str, int],
+    change: Estimate,
+) -> SizeCurve:
+    return SizeCurve(
+        metric=metric,
+        **place.fields,
+        points=tuple(
+            SizePoint(
+                fraction=entry.fraction,
+                images=images[entry.trained_with],
+                seeds=len(entry.seeds),
+                drift=entry.drift.of(metric),
+            )
+            for entry in entries
+            if entry.drift
+        ),
+        change=change,
+    )
+
+
+def entry_change(
+    predicted: Sequence[Predicted],
+    before: MatrixEntry,
+    after: MatrixEntry,
+    metrics: Sequence[str],
+    *,
+    resamples: int,
+) -> Mapping[str, Estimate]:
+    """Compute the drift of ``after`` minus that of ``before``, paired by seed and image.
+
+    Only seeds that both have count; without one there is a reason and no value. Raises `DataError`
+    if they were not evaluated on the same images.
+    """
+    seeds = [seed for seed in before.seeds if seed in after.seeds]
+    if not seeds:
+        reason = "no seed was measured with both"
+        return dict.fromkeys(metrics, Estimate(value=None, low=None, high=None, reason=reason))
+    sides = [_both_sides(predicted, each, seeds) for each in (before, after)]
+    return drift_change(sides[0], sides[1], metrics, resamples=resamples)
+
+
+def _both_sides(
+    predicted: Sequence[Predicted], entry: MatrixEntry, seeds: Sequence[int]
+) -> ReferenceAndCandidate:
+    aligned: dict[int, Predictions] = {}
+    served: dict[int, Predictions] = {}
+    for each in predicted:
+        place = each.evaluation.place
+        if place.row != entry.row or not isinstance(each.ended, Measured):
+            continue
+        if each.evaluation.aligned:
+            aligned[each.seed] = each.ended.value.predictions
+        if place.column == entry.column:
+            served[each.seed] = each.ended.value.predictions
+    return [aligned[seed] for seed in seeds], [served[seed] for seed in seeds]

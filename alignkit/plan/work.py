@@ -1,0 +1,140 @@
+"""Units of work before they are done: trainings, matched pairs, evaluations, pixel comparisons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from alignkit.place import FULL, Column, Place, Row
+from alignkit.preprocess import Preprocess, stage_identity
+from alignkit.version import DIFFERENCE_LAYERS, code_version
+from alignkit.workspace import PlannedWork
+
+if TYPE_CHECKING:
+    from alignkit.models.user_model import UserModel
+    from alignkit.plan.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class Training(PlannedWork):
+    """One model to train: a path and a seed; the recipe decides everything else."""
+
+    kind = "trainings"
+    preprocess: Preprocess
+    seed: int
+    parts: dict[str, Any] = field()  # without it the property of the base would be the default
+    """Everything that the weights depend on."""
+    skipped: str = ""
+    """Why it cannot run here; empty if it can."""
+    fraction: float = FULL
+    """Share of the training images, of each class."""
+    mix: tuple[Preprocess, ...] = ()
+    """Where images come from several paths: these, ``preprocess`` first; otherwise empty."""
+    given: UserModel | None = None
+    """The user's own model, trained elsewhere with ``preprocess``; there is nothing to train."""
+
+    @property
+    def paths(self) -> tuple[Preprocess, ...]:
+        """The paths that its images come from."""
+        return self.mix or (self.preprocess,)
+
+    @property
+    def row(self) -> Row:
+        """The row of the matrix, which trainings that differ only in their seed share."""
+        model = self.given.name if self.given else ""
+        return Row(tuple(path.name for path in self.paths), self.fraction, model)
+
+    @property
+    def label(self) -> str:
+        """The work in words, the same whatever the options are."""
+        return str(self.row) if self.given else f"train {self.row} seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedPair:
+    """Two trainings that differ in ``preprocess`` and in nothing else; checked when built."""
+
+    reference: Training
+    candidate: Training
+
+    def __post_init__(self) -> None:
+        differing = {
+            name
+            for name in self.reference.parts.keys() | self.candidate.parts.keys()
+            if self.reference.parts.get(name) != self.candidate.parts.get(name)
+        }
+        if not differing <= {"preprocess", "normalise"}:
+            raise ValueError(f"not a matched pair: {', '.join(sorted(differing))} differ")
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation(PlannedWork):
+    """One entry of the matrix, before it ran."""
+
+    kind = "cells"
+    training: Training
+    preprocess: Preprocess
+    runtime: Runtime
+    parts: dict[str, Any] = field()
+    skipped: str = ""
+    unsuited: bool = False
+    """Skipped on every machine: the backend does not run this kind of model."""
+    aligned: bool = False
+    """Evaluated as it was trained, in the reference runtime: what its row is compared with."""
+
+    @property
+    def place(self) -> Place:
+        """The place in the matrix, which evaluations that differ only in their seed share."""
+        runtime = self.runtime
+        preprocess = runtime.backend.own_path or self.preprocess.name
+        return Place(self.training.row, Column(preprocess, runtime.name, runtime.precision))
+
+    @property
+    def live(self) -> bool:
+        """Whether the runtime may answer differently tomorrow."""
+        return self.runtime.backend.live
+
+    @property
+    def label(self) -> str:
+        """The work in words, the same whatever the options are."""
+        column = self.place.column
+        return (
+            f"{self.training.label} on {column.preprocess} in {column.backend} {column.precision}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PixelComparison(PlannedWork):
+    """A comparison of two paths, stage by stage over the evaluation images."""
+
+    kind = "comparisons"
+    reference: Preprocess
+    candidate: Preprocess
+    images: str
+    """Fingerprint of the evaluation images."""
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """Everything that the differences depend on."""
+        return {
+            "samples": self.images,
+            "reference": _identity(self.reference),
+            "candidate": _identity(self.candidate),
+            "code": code_version(DIFFERENCE_LAYERS),
+        }
+
+    @property
+    def label(self) -> str:
+        """The work in words, the same whatever the options are."""
+        return f"compare {self.reference.name} with {self.candidate.name}"
+
+    @property
+    def skipped(self) -> str:
+        """The reason why it cannot be done here; empty if it can."""
+        return self.reference.missing() or self.candidate.missing()
+
+
+def _identity(path: Preprocess) -> dict[str, Any]:
+    from alignkit.prepare import pixel_identity
+
+    return {**pixel_identity(path), "normalise": stage_identity(path.normalise)}
