@@ -67,7 +67,7 @@ SingleFile = Annotated[
         help="Write one HTML file with the 20 worst images, at most 15 MB.",
     ),
 ]
-Images = Annotated[
+ImagesOption = Annotated[
     str,
     typer.Option(
         "--images",

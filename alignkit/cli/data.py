@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from alignkit.studies.data.moments import ChannelMoments
 
 app = typer.Typer(name="data", rich_markup_mode=None, no_args_is_help=True)
-SHOWN = 3
+_SHOWN = 3
 """Maximum number of images listed that did not decode as ok; the JSON lists all of them."""
 
 
@@ -140,9 +140,9 @@ def _remarks(each: SetDescription) -> list[str]:
         if (each.measured < each.images)
         else []
     )
-    lines += [f"{one.outcome}: {one.id}: {one.reason}" for one in each.remarked[:SHOWN]]
-    if len(each.remarked) > SHOWN:
-        lines.append(f"and {len(each.remarked) - SHOWN} more; use --json to list all")
+    lines += [f"{one.outcome}: {one.id}: {one.reason}" for one in each.remarked[:_SHOWN]]
+    if len(each.remarked) > _SHOWN:
+        lines.append(f"and {len(each.remarked) - _SHOWN} more; use --json to list all")
     return lines
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from alignkit.match.target import Target
     from alignkit.samples import Samples
 
-Names = Annotated[
+PluginNames = Annotated[
     list[str],
     typer.Option(metavar="NAME", help="Only this plugin; repeatable.", show_default=False),
 ]
@@ -46,8 +46,8 @@ def match(
     size: Annotated[
         int | None, typer.Option(min=1, help="Side of the model's input for a preset.")
     ] = None,
-    decoders: Names = [],  # noqa: B006 - typer copies it
-    resizers: Names = [],  # noqa: B006
+    decoders: PluginNames = [],  # noqa: B006 - typer copies it
+    resizers: PluginNames = [],  # noqa: B006
     serving: Annotated[
         bool,
         typer.Option(

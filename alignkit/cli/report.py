@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alignkit.cli.arguments import Images, MaxReportSize, Open, SingleFile, open_page
+from alignkit.cli.arguments import ImagesOption, MaxReportSize, Open, SingleFile, open_page
 from alignkit.cli.group import DEFAULT, WithDefault
 from alignkit.cli.report_merge import merge
 
 if TYPE_CHECKING:
-    from alignkit.report.write import Written
+    from alignkit.report.write import WrittenReport
 
 
 app = typer.Typer(name="report", cls=WithDefault, rich_markup_mode=None)
@@ -34,7 +34,7 @@ def report(
         ),
     ] = None,
     single_file: SingleFile = False,
-    images: Images = "",
+    images: ImagesOption = "",
     max_report_size: MaxReportSize = "",
     open_: Open = None,
 ) -> None:
@@ -49,7 +49,7 @@ def report(
     open_page(written.page, wanted=open_)
 
 
-def tell_left_out(written: Written) -> None:
+def tell_left_out(written: WrittenReport) -> None:
     """Print on stderr how many image pairs a size limit removed."""
     from alignkit.report.form import megabytes
 

@@ -15,7 +15,7 @@ import typer
 from alignkit.cli.arguments import (
     Cells,
     Files,
-    Images,
+    ImagesOption,
     MaxReportSize,
     Open,
     Overrides,
@@ -33,7 +33,7 @@ from alignkit.workspace import Context, Workspace
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
     from alignkit.rank import Rank
-    from alignkit.report.form import Form
+    from alignkit.report.form import ReportOptions
 
 
 def run(
@@ -46,7 +46,7 @@ def run(
         typer.Option("--fresh", help="Repeat everything that `alignkit plan` lists as cached."),
     ] = False,
     single_file: SingleFile = False,
-    images: Images = "",
+    images: ImagesOption = "",
     max_report_size: MaxReportSize = "",
     open_: Open = None,
     progress: Annotated[
@@ -89,7 +89,7 @@ class _Job:
     context: Context
     fresh: bool
     cells: list[str]
-    wanted: Form
+    wanted: ReportOptions
     open: bool | None
 
 

@@ -11,7 +11,7 @@ from alignkit.report.table import Group, Notes, RowCells, Shown, Table, number_c
 from alignkit.text.names import LABELS, Names, PathName
 from alignkit.text.numbers import count, plain, signed
 
-UNITS = {"fraction": "pp", "grey levels": "grey levels", "logits": "logits"}
+_UNITS = {"fraction": "pp", "grey levels": "grey levels", "logits": "logits"}
 CHARTED = ("recall.macro", "top1", "churn", "pixels")
 """The chart shows the first of these that was attributed."""
 UNSIGNED = ("churn", "pixels", "pixels.decode", "logits")
@@ -104,7 +104,7 @@ def _table(found: Sequence[AttributionFacts]) -> Table | None:
         cells = (_written(getattr(each, name), each, notes) for each in known)
         rows.append((name, *(cell for first in cells for cell in (first, Shown("")))))
     groups = [
-        Group(f"{LABELS.get(each.metric, each.metric)}, {UNITS[each.unit]}", 2) for each in known
+        Group(f"{LABELS.get(each.metric, each.metric)}, {_UNITS[each.unit]}", 2) for each in known
     ]
     return Table.of(
         "Shares add up to the total; alone: only this factor as in the candidate. Intervals are of "

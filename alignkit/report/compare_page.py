@@ -6,7 +6,7 @@ from pathlib import Path
 
 from alignkit.record.run_comparison import RunComparison
 
-ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
+_ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
 
 
 def render_comparison(made: RunComparison, folder: Path) -> Path:
@@ -22,7 +22,7 @@ def render_comparison(made: RunComparison, folder: Path) -> Path:
 
     view = compare_view(made)
     tables = [each for each in (view.cells, view.models, view.stages, view.differences) if each]
-    for name in ASSETS:
+    for name in _ASSETS:
         content = files("alignkit.report").joinpath("assets", name).read_bytes()
         write_atomically(folder / "assets" / name, content)
     write_atomically(folder / "comparison.json", made.model_dump_json(indent=1) + "\n")

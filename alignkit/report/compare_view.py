@@ -18,13 +18,13 @@ from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, number_c
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped, listed, p_value, percent, significant
 
-WORDS: dict[Change, str] = {
+_WORDS: dict[Change, str] = {
     "new": "▼ new", "worse": "▼ worse", "fixed": "▲ fixed", "better": "▲ better",
     "unchanged": "○ unchanged", "not compared": DASH,
 }  # fmt: skip
 IMAGE_WORDS = {"new": "▼ flips now", "fixed": "▲ flips no more"}
-TONES: dict[Change, str] = {"new": "bad", "worse": "bad", "not compared": "muted"}
-ORDER: tuple[Change, ...] = ("new", "worse", "fixed", "better", "unchanged", "not compared")
+_TONES: dict[Change, str] = {"new": "bad", "worse": "bad", "not compared": "muted"}
+_ORDER: tuple[Change, ...] = ("new", "worse", "fixed", "better", "unchanged", "not compared")
 IMAGES = 50
 """Images a cell shows; ``comparison.json`` has all."""
 CELLS = 12
@@ -64,7 +64,7 @@ def compare_view(made: RunComparison) -> CompareView:
     """The page of two runs."""
     moved = sorted(
         (each for each in made.entries if each.images),
-        key=lambda each: (ORDER.index(each.change), -each.appeared - each.gone),
+        key=lambda each: (_ORDER.index(each.change), -each.appeared - each.gone),
     )
     left = len(moved) - CELLS
     return CompareView(
@@ -112,7 +112,7 @@ def sentence(made: RunComparison) -> str:
 
 def _tally(changes: Iterable[Change]) -> str:
     counts = Counter(changes)
-    return listed([f"{grouped(counts[each])} {each}" for each in ORDER if counts[each]])
+    return listed([f"{grouped(counts[each])} {each}" for each in _ORDER if counts[each]])
 
 
 def _sides(before: ComparedRun, after: ComparedRun) -> Table:
@@ -137,7 +137,7 @@ def _entries(caption: str, entries: Sequence[EntryChange], what: str) -> Table |
     if not entries:
         return None
     notes = Notes()
-    ordered = sorted(entries, key=lambda each: ORDER.index(each.change))
+    ordered = sorted(entries, key=lambda each: _ORDER.index(each.change))
     rows: list[RowCells] = [(*Names(()).cells(each), *_numbers(each, notes)) for each in ordered]
     columns = (
         *PLACE,
@@ -148,7 +148,7 @@ def _entries(caption: str, entries: Sequence[EntryChange], what: str) -> Table |
 
 
 def _change(change: Change) -> Shown:
-    return Shown(WORDS[change], tone=TONES.get(change, ""))
+    return Shown(_WORDS[change], tone=_TONES.get(change, ""))
 
 
 def _numbers(each: EntryChange, notes: Notes) -> tuple[Shown, ...]:

@@ -35,13 +35,13 @@ TITLES = {
     "orientation": "EXIF orientation",
     "icc": "ICC profile",
 }
-IDENTICAL = "nothing differs: PSNR is infinite"
-NOTHING = "no image of this kind was compared"
-MEASURES = ("Mean Δ", "Max Δ", "Pixels differing", "PSNR, dB", "Identical")
+_IDENTICAL = "nothing differs: PSNR is infinite"
+_NOTHING = "no image of this kind was compared"
+_MEASURES = ("Mean Δ", "Max Δ", "Pixels differing", "PSNR, dB", "Identical")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DiffFinding:
     """One candidate in a sentence."""
 
     candidate: PathName
@@ -73,7 +73,7 @@ class DiffView:
     title: str
     lead: str
     reference: PathName
-    findings: tuple[Finding, ...]
+    findings: tuple[DiffFinding, ...]
     started: str
     duration: str
     coverage: str
@@ -100,7 +100,7 @@ def diff_view(record: DiffRecord) -> DiffView:
         lead=f"{count(record.data.images, 'image')} of {record.data.source}",
         reference=names.of(reference.name),
         findings=tuple(
-            Finding(names.of(pair.candidate), pair.sentence or f"skipped: {pair.reason}")
+            DiffFinding(names.of(pair.candidate), pair.sentence or f"skipped: {pair.reason}")
             for pair in record.pairs
         ),
         started=record.started.replace("T", " ").split("+")[0],
@@ -166,11 +166,11 @@ def _kind_table(dimension: str, kinds: Sequence[KindDrift]) -> Table:
         )
         for each in kinds
     ]
-    columns = (*text_columns(TITLES[dimension]), *number_columns("Images", *MEASURES, *MEASURES))
+    columns = (*text_columns(TITLES[dimension]), *number_columns("Images", *_MEASURES, *_MEASURES))
     groups = (
         Group("", 2),
-        Group("Decoded image", len(MEASURES)),
-        Group("What the model is given", len(MEASURES)),
+        Group("Decoded image", len(_MEASURES)),
+        Group("What the model is given", len(_MEASURES)),
     )
     caption = f"{TITLES[dimension]}: grey levels"
     return Table.of(caption, columns, rows, groups, notes=notes)
@@ -178,11 +178,11 @@ def _kind_table(dimension: str, kinds: Sequence[KindDrift]) -> Table:
 
 def _measures(found: DistanceFacts, notes: Notes) -> tuple[Shown, ...]:
     if not found.images:
-        reason = "every image has another shape" if found.shape_mismatches else NOTHING
-        return (*(notes.missing(reason) for _ in MEASURES[1:]), Shown("0"))
+        reason = "every image has another shape" if found.shape_mismatches else _NOTHING
+        return (*(notes.missing(reason) for _ in _MEASURES[1:]), Shown("0"))
     identical = Shown(f"{grouped(found.identical)} of {grouped(found.images)}")
     if not found.max_abs:
-        return (ZERO, ZERO, ZERO, notes.missing(IDENTICAL), identical)
+        return (ZERO, ZERO, ZERO, notes.missing(_IDENTICAL), identical)
     return (
         notes.number(found.mean_abs, lambda value: plain(value, 3)),
         notes.number(found.max_abs, lambda value: plain(value, 1)),

@@ -9,7 +9,7 @@ from alignkit.report.table import RowCells, Shown, Table, number_columns, text_c
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, estimated, p_value, percent
 
-SHOWN = 24
+_SHOWN = 24
 """Kinds a table shows, besides those that are significant."""
 
 
@@ -61,7 +61,7 @@ def _words(each: FlippedFacts) -> str:
 def _shown(each: FlippedFacts) -> list[Subgroup]:
     told = [kind for kind in each.subgroups if kind.sentence]
     others = [kind for kind in each.subgroups if not kind.sentence]
-    return [*told, *others[:SHOWN]]
+    return [*told, *others[:_SHOWN]]
 
 
 def _omitted(each: FlippedFacts) -> str:

@@ -1,4 +1,4 @@
-"""`Form`: how a report is written, as the options of the command line say it."""
+"""`ReportOptions`: how a report is written, as the options of the command line say it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from alignkit.record import WorstImage
 
 SINGLE_FILE_BYTES = 15_000_000
 SINGLE_FILE_IMAGES = 20
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ReportOptions:
     """The whole report in a folder, unless told otherwise."""
 
     single_file: bool = False
@@ -47,9 +47,9 @@ class Form:
         return self.max_bytes or (SINGLE_FILE_BYTES if self.single_file else None)
 
 
-def form(*, single_file: bool, images: str, max_report_size: str) -> Form:
+def form(*, single_file: bool, images: str, max_report_size: str) -> ReportOptions:
     """Of the options' text; raises `ConfigError` for what is not one of their forms."""
-    return Form(
+    return ReportOptions(
         single_file=single_file,
         images=_images(images),
         max_bytes=_bytes(max_report_size) if max_report_size else None,
@@ -71,7 +71,7 @@ def _bytes(text: str) -> int:
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMG]?B?)", text.upper())
     if not found or found[2] in {"K", "M", "G"}:
         raise ConfigError(f"--max-report-size {text}: write a number with KB, MB or GB, e.g. 100MB")
-    size = int(float(found[1]) * UNITS[found[2]])
+    size = int(float(found[1]) * _UNITS[found[2]])
     if not size:
         raise ConfigError("--max-report-size 0: a report cannot be empty; give it some room")
     return size

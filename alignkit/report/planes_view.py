@@ -13,9 +13,9 @@ CAPTION = (
     "Luma and chroma: JPEG's Y'CbCr, in grey levels, each path on its own. Chroma upsampling moves "
     "Cb and Cr, and Y' only where a colour is cut off at 0 or 255."
 )
-MEASURES = ("Images", "Mean Δ", "Max Δ", "Bias", "p99", "p99.9", "PSNR, dB")
-IDENTICAL = "nothing differs: PSNR is infinite"
-NOTHING = "no pair of values could be compared"
+_MEASURES = ("Images", "Mean Δ", "Max Δ", "Bias", "p99", "p99.9", "PSNR, dB")
+_IDENTICAL = "nothing differs: PSNR is infinite"
+_NOTHING = "no pair of values could be compared"
 
 
 def planes_table(planes: Sequence[PlaneStage]) -> Table:
@@ -24,15 +24,15 @@ def planes_table(planes: Sequence[PlaneStage]) -> Table:
     rows: list[RowCells] = [
         (each.stage, each.plane, grouped(each.images), *_row(each, notes)) for each in planes
     ]
-    columns = (*text_columns("Stage", "Plane"), *number_columns(*MEASURES))
+    columns = (*text_columns("Stage", "Plane"), *number_columns(*_MEASURES))
     return Table.of(CAPTION, columns, rows, notes=notes)
 
 
 def _row(found: PlaneStage, notes: Notes) -> tuple[Shown, ...]:
     def number(value: float | None, show: Callable[[float], str]) -> Shown:
-        return ZERO if value == 0 else notes.number(value, show, NOTHING)
+        return ZERO if value == 0 else notes.number(value, show, _NOTHING)
 
-    psnr = IDENTICAL if found.max_abs == 0 else NOTHING
+    psnr = _IDENTICAL if found.max_abs == 0 else _NOTHING
     return (
         number(found.mean_abs, lambda value: plain(value, 3)),
         number(found.max_abs, lambda value: plain(value, 1)),

@@ -12,14 +12,14 @@ from alignkit.report.table import Group, Notes, RowCells, Shown, Table, number_c
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, listed, percent, points
 
-ORDER: tuple[Reading, ...] = (
+_ORDER: tuple[Reading, ...] = (
     "holds here",
     "does not hold here",
     "inside the noise floor",
     "undecided",
     "not measured",
 )
-TONES: dict[Reading, str] = {"holds here": "pass", "does not hold here": "fail"}
+_TONES: dict[Reading, str] = {"holds here": "pass", "does not hold here": "fail"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def tally(facts: PublishedFacts) -> str:
              "inside the noise floor": ("is inside the noise floor", "are inside the noise floor"),
              "undecided": ("is undecided", "are undecided"),
              "not measured": ("was not measured", "were not measured")}  # fmt: skip
-    parts = [f"{found[each]} {words[each][found[each] != 1]}" for each in ORDER if found[each]]
+    parts = [f"{found[each]} {words[each][found[each] != 1]}" for each in _ORDER if found[each]]
     return f"Of {count(len(facts.claims), 'published difference')} {listed(parts)}."
 
 
@@ -134,6 +134,6 @@ def _claim(claim: Claim, notes: Notes) -> RowCells:
         points(claim.published),
         *notes.apart(claim.measured),
         notes.number(claim.floor, lambda each: f"{100 * each:.2f}", "one seed cannot tell"),
-        Shown(claim.reading, tone=TONES.get(claim.reading, "")),
+        Shown(claim.reading, tone=_TONES.get(claim.reading, "")),
         claim.why,
     )

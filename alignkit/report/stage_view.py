@@ -11,10 +11,10 @@ from alignkit.report.table import Group, Notes, Shown, Table, number_columns, te
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import DASH, percent, plain, signed
 
-MEASURES = ("Max Δ", "Mean Δ", "Bias R, G, B", "Pixels differing", "PSNR, dB", "SSIM")
+_MEASURES = ("Max Δ", "Mean Δ", "Bias R, G, B", "Pixels differing", "PSNR, dB", "SSIM")
 ZERO = Shown("0", tone="muted")
 """Exactly zero, told from what rounds to it."""
-IDENTICAL = "the images are identical: PSNR is infinite"
+_IDENTICAL = "the images are identical: PSNR is infinite"
 NO_PEAK = "normalised units have no peak to relate the error to"
 NO_SSIM = "SSIM is taken of the last pixels before normalisation only"
 MODES: tuple[Literal["isolated", "cumulative"], ...] = ("isolated", "cumulative")
@@ -120,7 +120,7 @@ def _measured(stages: list[PixelStage], mode: str) -> tuple[str, ...]:
     """The measures that any stage has in a mode: SSIM may be taken of the last pixels alone."""
     of_mode = [stage for stage in stages if stage.mode == mode]
     with_ssim = any(stage.ssim is not None for stage in of_mode)
-    return tuple(name for name in MEASURES if name != "SSIM" or with_ssim) if of_mode else ()
+    return tuple(name for name in _MEASURES if name != "SSIM" or with_ssim) if of_mode else ()
 
 
 def _measures(stage: PixelStage | None, names: tuple[str, ...], notes: Notes) -> tuple[Shown, ...]:
@@ -143,7 +143,7 @@ def _measures(stage: PixelStage | None, names: tuple[str, ...], notes: Notes) ->
 
 
 def _no_psnr(stage: PixelStage) -> str:
-    return IDENTICAL if stage.max_abs == 0 else NO_PEAK
+    return _IDENTICAL if stage.max_abs == 0 else NO_PEAK
 
 
 def _distance(value: float | None, decimals: int, notes: Notes, reason: str) -> Shown:

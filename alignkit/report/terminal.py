@@ -13,7 +13,7 @@ from alignkit.text.columns import columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import count
 
-SHOWN = 16
+_SHOWN = 16
 """Rows; with all else, fewer than 30 lines."""
 
 
@@ -43,10 +43,10 @@ def _matrix(record: RunRecord) -> list[str]:
             worst[pair] = entry
     compared = sorted(worst.values(), key=lambda each: each.churn, reverse=True)
     head = ("trained with", "evaluated with", "worst in", "Δ macro recall, pp", "churn", "flips")
-    rows = [head, *map(_row, compared[:SHOWN])]
+    rows = [head, *map(_row, compared[:_SHOWN])]
     lines = columns(rows).splitlines() if compared else []
-    if len(compared) > SHOWN:
-        lines.append(f"… and {len(compared) - SHOWN} that moved less; see the report")
+    if len(compared) > _SHOWN:
+        lines.append(f"… and {len(compared) - _SHOWN} that moved less; see the report")
     if told := significance(record.matrix, "recall.macro"):
         lines.append(f"* {told}")
     if compared and len(seeds_of(record)) == 1:

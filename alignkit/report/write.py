@@ -9,14 +9,14 @@ from pathlib import Path
 
 from alignkit.errors import ConfigError, RecordError
 from alignkit.record import Artifact, RunRecord, WorstImage
-from alignkit.report.form import Form, megabytes
+from alignkit.report.form import ReportOptions, megabytes
 
-ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
+_ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
 SINGLE = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenReport:
     """A report, as it lies on disk."""
 
     page: Path
@@ -26,7 +26,7 @@ class Written:
     """Image pairs that did not fit."""
 
 
-def write_report(folder: Path, form: Form, out: Path | None = None) -> Written:
+def write_report(folder: Path, form: ReportOptions, out: Path | None = None) -> WrittenReport:
     """Write the report of the run in ``folder``, there or, with what it shows, to ``out``.
 
     Raises `RecordError` if ``record.json`` or a file it names is missing or damaged, `ConfigError`
@@ -56,10 +56,10 @@ def write_report(folder: Path, form: Form, out: Path | None = None) -> Written:
     elif out is not None:
         files = {out.name: files[SINGLE]}
     page = _store(files, _target(folder, form, out))
-    return Written(page, total, len(form.chosen(record.worst)) - len(wanted))
+    return WrittenReport(page, total, len(form.chosen(record.worst)) - len(wanted))
 
 
-def _target(folder: Path, form: Form, out: Path | None) -> Path:
+def _target(folder: Path, form: ReportOptions, out: Path | None) -> Path:
     if out is None:
         return folder
     return out.parent if form.single_file else out
@@ -74,7 +74,7 @@ def _store(files: dict[str, bytes], target: Path) -> Path:
 
 
 def _fewer(
-    wanted: Sequence[WorstImage], excess: int, folder: Path, form: Form
+    wanted: Sequence[WorstImage], excess: int, folder: Path, form: ReportOptions
 ) -> tuple[WorstImage, ...]:
     """Without as many of the least bad images, of all pairs of paths in turn, as free the room."""
     kept = list(wanted)
@@ -88,7 +88,7 @@ def _fewer(
     return tuple(kept)
 
 
-def _pictures_bytes(images: Sequence[WorstImage], folder: Path, form: Form) -> int:
+def _pictures_bytes(images: Sequence[WorstImage], folder: Path, form: ReportOptions) -> int:
     """Of the files beside the page; a single file has none."""
     if form.single_file:
         return 0
@@ -111,7 +111,12 @@ def _named(images: Sequence[WorstImage]) -> tuple[str, ...]:
 
 
 def _files(
-    record: RunRecord, folder: Path, wanted: Sequence[WorstImage], form: Form, *, away: bool
+    record: RunRecord,
+    folder: Path,
+    wanted: Sequence[WorstImage],
+    form: ReportOptions,
+    *,
+    away: bool,
 ) -> dict[str, bytes]:
     """Everything that is made here, by its path; the page comes last."""
     from alignkit.report.results import results_from_record, results_text
@@ -122,11 +127,11 @@ def _files(
     images = [_inlined(each, folder) for each in wanted] if form.single_file else wanted
     shown = record.model_copy(update={"worst": tuple(images)})
     if form.single_file:
-        style = "".join(_asset(name).decode() for name in ASSETS[:2])
+        style = "".join(_asset(name).decode() for name in _ASSETS[:2])
         inline = {"style": style, "script": _asset("report.js").decode()}
         return {SINGLE: _page(shown, record, folder, inline=inline, away=True)}
     data = viewer_script(shown, folder)
-    files = {f"assets/{name}": _asset(name) for name in ASSETS}
+    files = {f"assets/{name}": _asset(name) for name in _ASSETS}
     if data:
         files["data/run.js"] = data.encode()
     files["results.json"] = results_text(results_from_record(record)).encode()

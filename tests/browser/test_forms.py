@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from alignkit.report.compare_page import render_comparison
-from alignkit.report.form import Form
+from alignkit.report.form import ReportOptions
 from alignkit.report.write import write_report
 from alignkit.studies.compare_runs import compare_runs
 from tests.browser.conftest import Browser
@@ -23,7 +23,7 @@ WIDE = "return document.documentElement.scrollWidth"
 def single(run_folder, tmp_path_factory):
     """Where the page of one file lies, alone."""
     out = tmp_path_factory.mktemp("mail") / "index.html"
-    return write_report(run_folder, Form(single_file=True), out).page.parent
+    return write_report(run_folder, ReportOptions(single_file=True), out).page.parent
 
 
 @pytest.fixture(scope="module")

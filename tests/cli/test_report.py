@@ -1,7 +1,7 @@
 """`alignkit report`."""
 
 from alignkit.record.document import write_record
-from alignkit.report.form import Form
+from alignkit.report.form import ReportOptions
 from alignkit.report.write import write_report
 from tests.report.records import quickstart as sample_record
 
@@ -21,7 +21,7 @@ def test_a_folder_without_a_record_is_told_so(alignkit, tmp_path):
 
 def test_images_that_do_not_fit_are_told_on_stderr(alignkit, tmp_path):
     write_record(sample_record(tmp_path), tmp_path)
-    bare = write_report(tmp_path, Form(images=0)).bytes
+    bare = write_report(tmp_path, ReportOptions(images=0)).bytes
     size = f"{(bare + 30_000) // 1000}KB"
     told = alignkit("report", tmp_path, "--out", tmp_path / "o", "--max-report-size", size)
     assert told.code == 0

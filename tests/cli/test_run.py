@@ -9,7 +9,7 @@ import pytest
 from alignkit.cli import arguments
 from alignkit.errors import DataError, WorkspaceError
 from alignkit.record import RunRecord
-from alignkit.report.write import Written
+from alignkit.report.write import WrittenReport
 from tests.report.records import quickstart as sample_record
 
 
@@ -38,7 +38,7 @@ def runs(monkeypatch, tmp_path, record) -> dict:
     monkeypatch.setitem(sys.modules, "alignkit.gate.check", module)
     monkeypatch.setattr(
         "alignkit.report.write.write_report",
-        lambda folder, form: Written(folder / "index.html", bytes=0, left_out=0),
+        lambda folder, form: WrittenReport(folder / "index.html", bytes=0, left_out=0),
     )
     outcomes["done"] = done
     return outcomes

@@ -25,7 +25,7 @@ from alignkit.plan import make_plan
 from alignkit.plan.forecast import forecast
 from alignkit.predict import open_session
 from alignkit.progress import NoProgress
-from alignkit.report.form import Form
+from alignkit.report.form import ReportOptions
 from alignkit.report.write import write_report
 from alignkit.run import run_experiment
 from alignkit.workspace import Context, Workspace
@@ -292,7 +292,7 @@ def test_models_of_several_kinds_are_measured_on_one_path_and_shown(files, tmp_p
     counts = {(each.n, each.right_to_wrong, each.wrong_to_right) for each in same}
     assert len(counts) == 1  # it is one model
     assert record.training_sizes == ()  # nothing was trained: several models are no shares of data
-    write_report(folder, Form())
+    write_report(folder, ReportOptions())
     page = (folder / "index.html").read_text()
     assert all(f"model {name}" in page for name in kinds)
 

@@ -7,7 +7,7 @@ import pytest
 
 from alignkit.errors import ConfigError, RecordError
 from alignkit.record.document import write_record
-from alignkit.report.form import SINGLE_FILE_IMAGES, Form, form
+from alignkit.report.form import SINGLE_FILE_IMAGES, ReportOptions, form
 from alignkit.report.templates import trusted
 from alignkit.report.write import write_report
 from tests.report.records import quickstart
@@ -28,7 +28,7 @@ def shown(page):
 
 
 def test_a_single_file_needs_no_other_file(run, tmp_path):
-    written = write_report(run, Form(single_file=True), tmp_path / "mail.html")
+    written = write_report(run, ReportOptions(single_file=True), tmp_path / "mail.html")
     text = (tmp_path / "mail.html").read_text()
     assert list(tmp_path.iterdir()) == [written.page]
     assert NOTHING_LOADED.findall(text) == []
@@ -38,11 +38,11 @@ def test_a_single_file_needs_no_other_file(run, tmp_path):
 
 
 def test_a_single_file_lies_beside_the_record_by_default(run):
-    assert write_report(run, Form(single_file=True)).page == run / "report.html"
+    assert write_report(run, ReportOptions(single_file=True)).page == run / "report.html"
 
 
 def test_a_copy_holds_what_it_shows_and_not_the_arrays(run, tmp_path):
-    written = write_report(run, Form(), tmp_path)
+    written = write_report(run, ReportOptions(), tmp_path)
     text = written.page.read_text()
     for path in NOTHING_LOADED.findall(text):
         assert (tmp_path / path).is_file(), path
@@ -69,13 +69,17 @@ def test_all_images_are_shown_without_a_remark(run, tmp_path):
 
 @pytest.mark.parametrize("single", [False, True])
 def test_a_limit_leaves_out_the_least_bad_images_and_says_so(run, tmp_path, single):
-    bare = write_report(run, Form(single_file=single, images=0), tmp_path / "a" / "r.html").bytes
+    bare = write_report(
+        run, ReportOptions(single_file=single, images=0), tmp_path / "a" / "r.html"
+    ).bytes
     full = write_report(
-        run, Form(single_file=single, images=99, max_bytes=10**8), tmp_path / "b" / "r.html"
+        run,
+        ReportOptions(single_file=single, images=99, max_bytes=10**8),
+        tmp_path / "b" / "r.html",
     )
     limit = (bare + full.bytes) // 2
     out = tmp_path / "c" / "r.html"
-    written = write_report(run, Form(single_file=single, images=99, max_bytes=limit), out)
+    written = write_report(run, ReportOptions(single_file=single, images=99, max_bytes=limit), out)
     files = [each for each in (tmp_path / "c").rglob("*") if each.is_file()]
     assert sum(each.stat().st_size for each in files) == written.bytes <= limit
     assert 0 < written.left_out == len(quickstart().worst) - shown(written.page)
@@ -85,13 +89,13 @@ def test_a_limit_leaves_out_the_least_bad_images_and_says_so(run, tmp_path, sing
 
 def test_a_limit_below_the_page_is_refused_with_the_size(run):
     with pytest.raises(ConfigError, match=r"without a single image.*--max-report-size"):
-        write_report(run, Form(max_bytes=1000))
+        write_report(run, ReportOptions(max_bytes=1000))
 
 
 def test_a_missing_picture_is_told_so(tmp_path):
     write_record(quickstart(), tmp_path)
     with pytest.raises(RecordError, match="copy the whole folder"):
-        write_report(tmp_path, Form(single_file=True))
+        write_report(tmp_path, ReportOptions(single_file=True))
 
 
 @pytest.mark.parametrize(

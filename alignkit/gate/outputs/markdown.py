@@ -11,10 +11,10 @@ from alignkit.record import PixelStage, RuleOutcome
 from alignkit.text.names import place_in_words
 from alignkit.text.numbers import shorten
 
-MOST = 60_000
+_MOST = 60_000
 """Characters: a comment on GitHub holds 65,536, a step's summary 1 MiB."""
 ROWS = 50
-SIGNS = {"pass": "✅", "warn": "⚠️", "fail": "❌", "inconclusive": "❔", "error": "💥"}
+_SIGNS = {"pass": "✅", "warn": "⚠️", "fail": "❌", "inconclusive": "❔", "error": "💥"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class Markdown:
         """At most 60,000 characters."""
         verdict = result.verdict
         parts = [
-            f"## {SIGNS[verdict.state]} {result.name}: {verdict.state}",
+            f"## {_SIGNS[verdict.state]} {result.name}: {verdict.state}",
             _quoted(verdict.sentence),
             _rules(verdict.rules),
             _stages(result),
             _next(result),
         ]
-        return shorten("\n\n".join(part for part in parts if part), MOST) + "\n"
+        return shorten("\n\n".join(part for part in parts if part), _MOST) + "\n"
 
 
 def _quoted(text: str) -> str:
@@ -46,7 +46,7 @@ def _rules(outcomes: tuple[RuleOutcome, ...]) -> str:
         return ""
     rows = [
         (
-            f"{SIGNS[each.state]} {each.state}",
+            f"{_SIGNS[each.state]} {each.state}",
             f"`{each.rule}`",
             place_in_words(each),
             each.observed,

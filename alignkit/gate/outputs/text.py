@@ -10,7 +10,7 @@ from alignkit.report.matrix_view import warnings
 from alignkit.text.columns import columns
 from alignkit.text.names import place_in_words
 
-SHOWN = 12
+_SHOWN = 12
 """Outcomes that did not pass; with all else, fewer than 30 lines."""
 FINDINGS = 3
 
@@ -38,11 +38,11 @@ def _outcomes(result: GateResult) -> list[str]:
     if not shown:
         return []
     rows = [
-        (each.state, each.metric, place_in_words(each), explained(each)) for each in shown[:SHOWN]
+        (each.state, each.metric, place_in_words(each), explained(each)) for each in shown[:_SHOWN]
     ]
     lines = columns(rows, indent="  ").splitlines()
-    if len(shown) > SHOWN:
-        lines.append(f"  … and {len(shown) - SHOWN} more; see the report")
+    if len(shown) > _SHOWN:
+        lines.append(f"  … and {len(shown) - _SHOWN} more; see the report")
     return lines
 
 
