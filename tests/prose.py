@@ -13,8 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE_FOLDERS = (
-    "cli", "compare", "controls", "datasets", "decoders", "experiment", "loader", "match",
-    "models", "preprocess", "resizers", "studies", "train",
+    "cli", "compare", "controls", "datasets", "decoders", "experiment", "findings", "gate",
+    "isolation", "judge", "loader", "match", "models", "plan", "prepare", "preprocess", "record",
+    "resizers", "run", "studies", "train",
 )  # fmt: skip
 """Folders of the package whose docstrings and help texts are checked."""
 SOURCES = (

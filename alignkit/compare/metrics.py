@@ -32,7 +32,7 @@ _ROWS = 4096  # of logits at a time: bounds the float64 copies at 1,000 classes 
 
 
 @dataclass(frozen=True, slots=True)
-class ClassCounts:
+class CountsByClass:
     """Confusion counts, one number for each class."""
 
     true_positive: tuple[int, ...]
@@ -73,13 +73,13 @@ def predicted_classes(logits: Logits) -> Labels:
     return predicted
 
 
-def class_counts(labels: Labels, predicted: Labels, classes: int) -> ClassCounts:
+def class_counts(labels: Labels, predicted: Labels, classes: int) -> CountsByClass:
     """Count per class; ``labels`` and ``predicted`` are (samples,) in 0..classes-1."""
 
     def count(which: Labels) -> tuple[int, ...]:
         return tuple(np.bincount(which, minlength=classes).tolist())
 
-    return ClassCounts(
+    return CountsByClass(
         true_positive=count(labels[labels == predicted]),
         predicted=count(predicted[predicted != NO_PREDICTION]),
         support=count(labels),

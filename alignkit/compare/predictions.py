@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from alignkit.arrays import FloatArray, Labels, Logits
-from alignkit.compare.metrics import NO_PREDICTION, ClassCounts, class_counts, predicted_classes
+from alignkit.compare.metrics import NO_PREDICTION, CountsByClass, class_counts, predicted_classes
 from alignkit.errors import DataError, NothingCompared
 
 _CLASSES_KEY = b"classes"  # the metadata key of the Parquet file
@@ -56,7 +56,7 @@ class Predictions:
         """Count the samples with a NaN or infinite logit."""
         return int((~np.isfinite(self.logits)).any(axis=1).sum())
 
-    def counts(self) -> ClassCounts:
+    def counts(self) -> CountsByClass:
         """Count confusions per class."""
         return class_counts(self.labels, self.predicted, len(self.classes))
 

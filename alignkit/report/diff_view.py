@@ -41,7 +41,7 @@ MEASURES = ("Mean Δ", "Max Δ", "Pixels differing", "PSNR, dB", "Identical")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PairView:
     """One candidate in a sentence."""
 
     candidate: PathName
@@ -73,7 +73,7 @@ class DiffView:
     title: str
     lead: str
     reference: PathName
-    findings: tuple[Finding, ...]
+    findings: tuple[PairView, ...]
     started: str
     duration: str
     coverage: str
@@ -100,7 +100,7 @@ def diff_view(record: DiffRecord) -> DiffView:
         lead=f"{count(record.data.images, 'image')} of {record.data.source}",
         reference=names.of(reference.name),
         findings=tuple(
-            Finding(names.of(pair.candidate), pair.sentence or f"skipped: {pair.reason}")
+            PairView(names.of(pair.candidate), pair.sentence or f"skipped: {pair.reason}")
             for pair in record.pairs
         ),
         started=record.started.replace("T", " ").split("+")[0],
