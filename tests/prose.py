@@ -13,15 +13,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE_FOLDERS = (
-    "cli", "compare", "controls", "datasets", "decoders", "experiment", "findings", "gate",
-    "isolation", "judge", "loader", "match", "models", "plan", "prepare", "preprocess", "record",
-    "resizers", "run", "studies", "train",
+    "attribute", "backends", "baseline", "cli", "compare", "controls", "datasets", "decoders",
+    "engines", "experiment", "findings", "gate", "isolation", "judge", "loader", "match", "models",
+    "plan", "predict", "prepare", "preprocess", "record", "resizers", "run", "studies", "train",
 )  # fmt: skip
 """Folders of the package whose docstrings and help texts are checked."""
 SOURCES = (
     "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "experiments/*.yaml",
     "templates/*.yml", "action.yml", "noxfile.py", "benchmarks/*.py",
-    "alignkit/report/templates/*.j2", "alignkit/[!rw]*.py",
+    "alignkit/report/templates/*.j2", "alignkit/*.py",
     *(f"alignkit/{each}/**/*.py" for each in PACKAGE_FOLDERS),
 )  # fmt: skip
 BANNED = re.compile(

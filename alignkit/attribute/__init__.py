@@ -1,10 +1,10 @@
-"""Which stage causes a drift: shares of pixels, logits, churn, recall and precision by stage.
+"""Attribution of a drift to stages: shares of pixels, logits, churn, recall and precision.
 
-Every mixture of the two paths is run on the same images. Where at most four factors differ, the
-full factorial is computed and each factor's share is its Shapley value; where more do, each is
-swapped alone and what is left over is named as the interaction. Either way the shares (with the
-interaction, in the second case) add up to the whole. Intervals are paired percentile bootstrap
-intervals: images are resampled, with all their mixtures and models.
+Every mixture of the two paths is run on the same images. If at most four factors differ, the full
+factorial is computed and each factor's share is its Shapley value; if more differ, each is swapped
+alone and the remainder is the interaction. Either way the shares (with the interaction, in the
+second case) add up to the whole. Intervals are paired percentile bootstrap intervals: images are
+resampled, with all their mixtures and models.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from alignkit.arrays import FloatArray
 from alignkit.attribute.mixture_metrics import ATTRIBUTED, Metric, metric_values, why_absent
-from alignkit.attribute.mixtures import Observed, Sessions, labels_of, observe
+from alignkit.attribute.mixtures import MixtureResults, Sessions, labels_of, observe
 from alignkit.attribute.shapley import interaction, shares
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.compare.statistics import percentile_interval
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Method = Literal["shapley", "one-at-a-time"]
 NOTHING_DIFFERS = "the paths do not differ in any stage"
-UNDEFINED = "no class defines it in some mixture"
+_UNDEFINED = "no class defines it in some mixture"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class Attribution:
     """``pixels`` in grey levels 0..255, ``logits`` in logits; the others are fractions."""
     method: Method
     shares: tuple[FactorShare, ...]
-    """In the order of the stages; a stage that does not differ is not among them."""
+    """Shares in the order of the stages, without stages that do not differ."""
     interaction: Estimate
-    """The whole less what each factor does alone: beside the shares for ``one-at-a-time``, divided
-    among them for ``shapley``."""
+    """The total less the sum of the factors' effects alone: beside the shares for
+    ``one-at-a-time``, divided among them for ``shapley``."""
     total: Estimate
     reason: str = ""
     """Why there are no shares."""
@@ -57,16 +57,16 @@ class Attribution:
 
 @dataclass(frozen=True, slots=True)
 class PathAttribution:
-    """Everything said of one reference and one candidate."""
+    """The attributions of every metric for one reference and one candidate."""
 
     reference: str
     candidate: str
     images: int
-    """Images that every mixture could prepare."""
+    """Number of images that every mixture could prepare."""
     left_out: tuple[tuple[str, str], ...]
-    """(id, reason) of the others."""
+    """(id, reason) of the other images."""
     notes: tuple[str, ...]
-    """Why some stages were not swapped by themselves, a sentence each."""
+    """Why some stages were not swapped by themselves, one sentence for each."""
     metrics: dict[Metric, Attribution]
 
     @property
@@ -89,9 +89,9 @@ def attribute(
 ) -> PathAttribution:
     """Divide the drift between two paths, and two runtimes, among the stages that differ.
 
-    Each of ``models`` (one a seed) is given in all its runtimes, see `Sessions`; without a model
+    ``models`` holds a model per seed, each in all its runtimes, see `Sessions`; without a model
     only pixels are attributed. ``decoder_switches`` splits ``decode`` into libjpeg-turbo's switches
-    where both decoders are of one library. ``progress`` is called with (images done, of).
+    if both decoders are of that library. ``progress`` is called with images (done, total).
 
     Raises `ConfigError` if the paths prepare different sizes, `NothingCompared` if no image can be
     prepared by every mixture.
@@ -122,7 +122,7 @@ def attribute(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixtureValues:
-    """Every metric of every mixture, from which shares among any of their factors follow."""
+    """Every metric of every mixture: the input for shares among any of their factors."""
 
     wanted: tuple[FromCandidate, ...]
     values: dict[Metric, FloatArray]
@@ -131,7 +131,7 @@ class MixtureValues:
     """Metric → why it has no values."""
 
     def attributions(self, factors: Sequence[str]) -> dict[Metric, Attribution]:
-        """Shares among ``factors``; every one of `mixtures` of them must have been observed."""
+        """Compute the shares of ``factors``; all `mixtures` of them must have values."""
         found = {}
         for metric in ATTRIBUTED:
             if metric in self.absent:
@@ -143,9 +143,9 @@ class MixtureValues:
 
 
 def measure(
-    observed: Observed, samples: Samples, *, resamples: int = RESAMPLES, seed: int = 0
+    observed: MixtureResults, samples: Samples, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> MixtureValues:
-    """Every metric that can be computed, in the sample and in each resample."""
+    """Compute every metric that can be computed, in the sample and in each resample."""
     labels = labels_of(samples, observed.rows)
     reasons = {metric: why_absent(metric, observed, labels) for metric in ATTRIBUTED}
     return MixtureValues(
@@ -156,7 +156,7 @@ def measure(
 
 
 def runtime_factors(models: Sequence[Sessions]) -> tuple[str, ...]:
-    """``backend``, ``precision``, …: what the models' sessions differ in."""
+    """List the factors in which the models' sessions differ: ``backend``, ``precision``, …."""
     return tuple(sorted({factor for model in models for taken in model for factor in taken}))
 
 
@@ -179,7 +179,7 @@ def _method(factors: Sequence[str]) -> Method:
 def _attribution(
     metric: Metric, factors: Sequence[str], values: dict[FromCandidate, FloatArray]
 ) -> Attribution:
-    """``values``: (1 + resamples,) of each mixture, the sample itself first."""
+    """Divide a metric's change; ``values`` holds (1 + resamples,) per mixture, the sample first."""
     reference, whole = values[frozenset()], values[frozenset(factors)]
     parts = shares(factors, values)
     listed = tuple(
@@ -201,6 +201,6 @@ def _attribution(
 
 def _estimate(values: FloatArray) -> Estimate:
     if np.isnan(values[0]):
-        return Estimate(None, None, None, UNDEFINED)
+        return Estimate(None, None, None, _UNDEFINED)
     low, high = percentile_interval(values[None, 1:])[:, 0]
     return Estimate(float(values[0]), float(low), float(high))

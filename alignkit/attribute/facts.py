@@ -1,4 +1,4 @@
-"""`PathAttribution` → what the record holds of it, and the sentence that says it."""
+"""`PathAttribution` as rows of the record, each with its sentence."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from alignkit.record import AttributionFacts, Estimate
 from alignkit.text.names import LABELS
 from alignkit.text.numbers import plain, points
 
-ROUNDING = 1e-9
-"""What is left of a zero after sums of floats."""
+_ROUNDING = 1e-9
+"""Greatest remainder of a zero after sums of floats."""
 
 
 def attribution_facts(
@@ -21,9 +21,9 @@ def attribution_facts(
     precision: str = "",
     inside_decode: PathAttribution | None = None,
 ) -> tuple[AttributionFacts, ...]:
-    """One row a metric that was measured, or whose absence has a reason.
+    """Make a row for each metric that was measured, or whose absence has a reason.
 
-    ``inside_decode`` is what `alignkit.attribute.switches.attribute_decode` gives; it adds
+    ``inside_decode``, the result of `alignkit.attribute.switches.attribute_decode`, adds the row
     ``pixels.decode``.
     """
     rows = [_facts(found, each, backend, precision) for each in found.metrics.values()]
@@ -34,7 +34,7 @@ def attribution_facts(
 
 
 def not_attributed(reference: str, candidate: str, reason: str) -> AttributionFacts:
-    """The row of two paths that cannot be mixed on these images."""
+    """Make the row of two paths that cannot be mixed on these images."""
     nothing = Estimate(None, None, None, reason)
     return AttributionFacts(
         reference=reference,
@@ -73,14 +73,17 @@ def _facts(
 
 
 def unit_of(metric: Metric) -> Literal["fraction", "grey levels", "logits"]:
-    """What an attribution of the metric is measured in."""
+    """Return the unit of a metric's attribution."""
     if metric == "pixels":
         return "grey levels"
     return "logits" if metric == "logits" else "fraction"
 
 
 def sentence(attribution: Attribution) -> str:
-    """``Macro recall -2.0 pp: resize -1.9 pp, decode -0.1 pp, precision 0.0 pp``; why not, else."""
+    """Word an attribution as in ``Macro recall -2.0 pp: resize -1.9 pp, decode -0.1 pp``.
+
+    Without shares it gives the reason.
+    """
     name = LABELS[attribution.metric]
     if attribution.reason or attribution.total.value is None:
         return f"{name}: {attribution.reason or attribution.total.reason}"
@@ -88,7 +91,7 @@ def sentence(attribution: Attribution) -> str:
 
 
 def breakdown(attribution: Attribution) -> str:
-    """``resize -1.9 pp, decode -0.1 pp, precision 0.0 pp``: greatest first."""
+    """List the shares, greatest first: ``resize -1.9 pp, decode -0.1 pp, precision 0.0 pp``."""
     known = [(share.factor, share.effect.value or 0.0) for share in attribution.shares]
     known.sort(key=lambda each: -abs(each[1]))
     parts = [f"{factor} {amount(attribution.metric, value)}" for factor, value in known]
@@ -100,7 +103,7 @@ def breakdown(attribution: Attribution) -> str:
 
 def amount(metric: Metric, value: float) -> str:
     """Write ``-1.9 pp``, ``0.53 grey levels`` or ``<0.1 pp``; the minus is a true one."""
-    value = 0.0 if abs(value) < ROUNDING else value
+    value = 0.0 if abs(value) < _ROUNDING else value
     if metric == "churn":  # a distance, unlike a difference, has no sign
         return f"{plain(100 * value, 1)} pp"
     unit = unit_of(metric)

@@ -1,4 +1,4 @@
-"""What flipped images have in common, for each path that may serve its models."""
+"""Kinds of images that flip, for each path that serves the first row's models."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ TOO_FEW = "no kind, or the images outside it, has enough images to be compared"
 def flipped_kinds(
     plan: Plan, predicted: Sequence[Predicted], sets: Sets, progress: Progress
 ) -> tuple[FlippedFacts, ...]:
-    """The first row's models, in their reference runtime, served along every other path.
+    """Compare the first row's models, in their reference runtime, with every other path.
 
-    Empty where none of those ran.
+    Empty if none of those cells ran.
     """
     names = {each.name for each in plan.preprocesses}
     pairs = _pairs([each for each in predicted if each.evaluation.preprocess.name in names])
@@ -49,11 +49,11 @@ def flipped_kinds(
 
 
 _Both = list[tuple["Predictions", "Predictions"]]
-"""What one model predicted on its own path and on another; one a seed."""
+"""Predictions of a model on its own path and on another; one pair for each seed."""
 
 
 def _pairs(predicted: Sequence[Predicted]) -> dict[tuple[str, Column], _Both]:
-    """The models' own path and where else they were served → both predictions of each seed."""
+    """Map the models' own path and another column to both predictions of each seed."""
     own = [each for each in predicted if each.evaluation.aligned]
     row = own[0].evaluation.training.row
     first = {each.evaluation.training.key: each for each in own}
@@ -74,7 +74,7 @@ def _pairs(predicted: Sequence[Predicted]) -> dict[tuple[str, Column], _Both]:
 
 
 def _kinds(prepared: Prepared, samples: Samples) -> Mapping[str, Mapping[str, str]]:
-    """Dimension → sample id → its kind; of the images that the models' own path decodes."""
+    """Map dimension to sample id → kind, for the images that the models' own path decodes."""
     places: list[int] = prepared.decoded.tolist()
     kinds = kinds_of_images(
         (samples.read(place) for place in places),

@@ -1,4 +1,4 @@
-"""`Observed` → every metric of every mixture, in the sample and in each resample of its images."""
+"""Every metric of every mixture, in the sample and in each resample of its images."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from alignkit.compare.metrics import averages
 
 if TYPE_CHECKING:
     from alignkit.arrays import Labels
-    from alignkit.attribute.mixtures import Observed
+    from alignkit.attribute.mixtures import MixtureResults
 
 Metric = Literal["pixels", "logits", "churn", "top1", "recall.macro", "precision.macro"]
 ATTRIBUTED: tuple[Metric, ...] = get_args(Metric)
 MODEL_METRICS = ATTRIBUTED[2:]
-"""Those of predictions."""
+"""Metrics of predictions."""
 
-NO_MODEL = "no model was given"
-NO_LABELS = "the images have no labels"
-NOT_FINITE = "a logit is NaN or infinite in some mixture"
+_NO_MODEL = "no model was given"
+_NO_LABELS = "the images have no labels"
+_NOT_FINITE = "a logit is NaN or infinite in some mixture"
 
 
 def metric_values(
-    observed: Observed, labels: Labels | None, classes: int, *, resamples: int, seed: int
+    observed: MixtureResults, labels: Labels | None, classes: int, *, resamples: int, seed: int
 ) -> dict[Metric, FloatArray]:
-    """Metric → (mixtures, 1 + resamples): the sample first; seeds averaged.
+    """Compute each metric as (mixtures, 1 + resamples): the sample first, seeds averaged.
 
     ``labels`` are those of the observed images. A metric that cannot be computed is absent, see
     `why_absent`.
@@ -41,34 +41,34 @@ def metric_values(
     return {metric: np.concatenate(parts, axis=1) for metric, parts in blocks.items()}
 
 
-def why_absent(metric: Metric, observed: Observed, labels: Labels | None) -> str:
-    """Why `metric_values` lacks a metric; empty where it does not."""
+def why_absent(metric: Metric, observed: MixtureResults, labels: Labels | None) -> str:
+    """Return why `metric_values` lacks a metric; empty if it has it."""
     if metric == "pixels":
         return ""
     if not observed.predicted.shape[2]:
-        return NO_MODEL
+        return _NO_MODEL
     if metric == "logits":
-        return NOT_FINITE if np.isnan(observed.logit_distance).any() else ""
-    return "" if metric == "churn" or labels is not None else NO_LABELS
+        return _NOT_FINITE if np.isnan(observed.logit_distance).any() else ""
+    return "" if metric == "churn" or labels is not None else _NO_LABELS
 
 
 def _draws(images: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.float32]]:
-    """Blocks (images, part) of multiplicities; the first is the sample itself."""
+    """Yield blocks (images, part) of multiplicities; the first is the sample itself."""
     yield np.ones((images, 1), np.float32)
     yield from resample_weights(images, resamples, seed)
 
 
 def _block(
-    observed: Observed,
+    observed: MixtureResults,
     labels: Labels | None,
     classes: int,
     weights: npt.NDArray[np.float32],
 ) -> dict[Metric, FloatArray]:
-    """Metric → (mixtures, draws)."""
+    """Compute each metric as (mixtures, draws)."""
 
-    def mean(each: FloatArray) -> FloatArray:
-        """(images, mixtures) → (mixtures, draws)."""
-        weighted: FloatArray = each.T @ weights / len(weights)
+    def mean(values: FloatArray) -> FloatArray:
+        """Average (images, mixtures) to (mixtures, draws)."""
+        weighted: FloatArray = values.T @ weights / len(weights)
         return weighted
 
     predicted = observed.predicted
@@ -91,10 +91,10 @@ def _macro(
     classes: int,
     weights: npt.NDArray[np.float32],
 ) -> tuple[FloatArray, FloatArray]:
-    """Macro recall and precision, each (mixtures, draws)."""
+    """Compute macro recall and precision, each (mixtures, draws)."""
 
     def counts(of_class: Labels, chosen: npt.NDArray[np.bool_]) -> FloatArray:
-        """(classes, draws): how many of the chosen images each class has."""
+        """Count the chosen images of each class: (classes, draws)."""
         counted: FloatArray = (indicators(of_class, classes, chosen) @ weights).astype(np.float64)
         return counted
 

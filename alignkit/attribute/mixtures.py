@@ -1,7 +1,7 @@
-"""What every mixture of two paths gives on a set of images, reduced to numbers an image.
+"""Results of every mixture of two paths on a set of images, reduced to a few numbers per image.
 
-The tensors and logits of all mixtures are never held together: images are taken a batch at a time,
-and of each only its distances, its predicted class and its logit distance are kept.
+Memory never holds the tensors and logits of all images: they are made a batch at a time, and each
+image keeps only its distances, its predicted class and its logit distance.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from alignkit.samples import Samples
 
 Mixed: TypeAlias = "dict[FromCandidate, Batch] | LeftOut"
-IMAGES = 16
-"""Images whose mixtures are in memory together."""
+_BATCH = 16
+"""Number of images whose mixtures are in memory together."""
 
 Sessions: TypeAlias = Mapping[FromCandidate, Session]
-"""One model in its runtimes: the runtime factors taken from the candidate → the session that has
-them. ``{frozenset(): s}`` for one runtime; with ``{frozenset({"precision"}): t}`` besides for two.
-All subsets of the runtime factors must be there."""
+"""One model in its runtimes: runtime factors taken from the candidate → session. One runtime is
+``{frozenset(): s}``; a second adds ``{frozenset({"precision"}): t}``. All subsets of the runtime
+factors must be keys."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Observed:
-    """The mixtures of two paths on the images that all of them could prepare."""
+class MixtureResults:
+    """Results of the mixtures of two paths on the images that all of them could prepare."""
 
     wanted: tuple[FromCandidate, ...]
-    """The second axis of every array below; the reference first."""
+    """Mixtures along the second axis of every array below; the reference first."""
     rows: npt.NDArray[np.int64]
-    """(images,): which of the samples."""
+    """(images,): index of each image among the samples."""
     left_out: tuple[tuple[str, str], ...]
     """(id, reason) of every other sample."""
     distance: FloatArray
@@ -66,7 +66,7 @@ def observe(
     *,
     threads: int = 2,
     progress: Callable[[int, int], None] | None = None,
-) -> Observed:
+) -> MixtureResults:
     """Run every wanted mixture on every sample.
 
     ``normalise`` is the reference's; its ``std`` turns differences of tensors back into grey
@@ -80,8 +80,8 @@ def observe(
     all_made = mix_stages(
         mixed, {taken & stages for taken in wanted}, encoded_images(samples), threads
     )
-    for start in range(0, len(samples), IMAGES):
-        made = dict(enumerate(islice(all_made, IMAGES), start))
+    for start in range(0, len(samples), _BATCH):
+        made = dict(enumerate(islice(all_made, _BATCH), start))
         whole = {index: each for index, each in made.items() if not isinstance(each, LeftOut)}
         if whole:
             parts.append(_reduced(list(whole.values()), wanted, stages, models, levels))
@@ -96,7 +96,7 @@ def observe(
     if not parts:
         first = f"; the first, {left_out[0][0]}: {left_out[0][1]}" if left_out else ""
         raise NothingCompared(f"no image could be prepared by every mixture of the paths{first}")
-    return Observed(
+    return MixtureResults(
         tuple(wanted),
         np.asarray(kept, np.int64),
         tuple(left_out),
@@ -116,7 +116,7 @@ class MixStages:
         warm_up(self.mixtures.paths, begin)
 
     def __call__(self, images: Sequence[Encoded], begin: Begin) -> list[Mixed]:
-        """For each image, the tensor of every mixture, or why some mixture has none."""
+        """Return for each image the tensor of every mixture, or why some mixture has none."""
         made: list[Mixed] = []
         for position, image in enumerate(images):
             begin(position, EVERYTHING)
@@ -175,7 +175,7 @@ def _logits(
     stages: FromCandidate,
     model: Sessions,
 ) -> list[Logits]:
-    """Per mixture; batches of the same arrays in the same runtime are predicted once."""
+    """Predict every mixture; batches of the same arrays in the same runtime only once."""
     known: dict[tuple[int, ...], Logits] = {}
     found = []
     for taken in wanted:
@@ -189,7 +189,7 @@ def _logits(
 
 
 def _mean_apart(reference: Logits, candidate: Logits) -> FloatArray:
-    """(samples,) mean |Δ|; NaN where either side is not finite."""
+    """Compute (samples,) mean |Δ|; NaN where either side is not finite."""
     finite = np.isfinite(reference).all(axis=1) & np.isfinite(candidate).all(axis=1)
     apart = np.full(len(reference), np.nan)
     change = candidate[finite].astype(np.float64) - reference[finite]
@@ -198,5 +198,5 @@ def _mean_apart(reference: Logits, candidate: Logits) -> FloatArray:
 
 
 def labels_of(samples: Samples, rows: npt.NDArray[np.int64]) -> Labels | None:
-    """(images,) labels of the observed samples; ``None`` if they have none."""
+    """Return (images,) labels of the samples of ``rows``; ``None`` if they have none."""
     return np.asarray(samples.labels, np.int64)[rows] if samples.labels else None

@@ -1,4 +1,4 @@
-"""Attribution over a whole plan: which stage costs the models of the reference path what."""
+"""Attribution over a whole plan: the cost of each stage for the models of the reference path."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def attribute_paths(
     sets: Sets,
     context: Context,
 ) -> tuple[AttributionFacts, ...]:
-    """The reference path's models, served along every other path and in every runtime that ran.
+    """Attribute the drift of the reference path's models on every other path and in every runtime.
 
     ``checkpoints`` maps a training's planned key to its model.
     """

@@ -1,4 +1,4 @@
-"""Attribution of a matrix row: one reference and candidate path, every runtime, every seed at once.
+"""Attribution of a matrix row: a reference and a candidate path, in every runtime for every seed.
 
 The mixtures of the paths are prepared once for all runtimes and seeds.
 """
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess
     from alignkit.samples import Samples
 
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with (images done, of)."""
+_Progress: TypeAlias = Callable[[int, int], None]
+"""Called with images (done, total)."""
 Models: TypeAlias = "Sequence[Mapping[Runtime, Session]]"
-"""Each model, one a seed, in every runtime."""
+"""A model for each seed, in every runtime."""
 
 
 def attribute_stored(
@@ -47,12 +47,12 @@ def attribute_stored(
     opened: Callable[[], AbstractContextManager[Models]],
     workspace: Workspace,
     *,
-    progress: Progress | None = None,
+    progress: _Progress | None = None,
 ) -> tuple[AttributionFacts, ...]:
-    """`attribute_runs`, or what is stored of it under its content hash.
+    """Return the stored result of `attribute_runs`, or run and store it.
 
-    ``opened`` gives the planned models in the planned runtimes; it is asked for only where nothing
-    is stored. Nothing is read or stored where a runtime is live: it may answer differently today.
+    ``opened`` gives the planned models in the planned runtimes; it is called only if nothing is
+    stored. With a live runtime nothing is read or stored: it may answer differently today.
     """
 
     def attributed() -> tuple[AttributionFacts, ...]:
@@ -85,14 +85,14 @@ def attribute_runs(
     *,
     resamples: int = RESAMPLES,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: _Progress | None = None,
 ) -> tuple[AttributionFacts, ...]:
-    """Every metric's attribution, runtime by runtime, and what is inside decode.
+    """Attribute every metric, runtime by runtime, and divide ``decode`` into its switches.
 
-    ``models``, one a seed, were trained on ``reference``; each maps the same runtimes to a session,
-    the reference runtime first. The pixel rows come first and name no runtime; without a model they
-    are all there is. A runtime's rows say what swapping the path and the runtime does together.
-    Raises as `alignkit.attribute.attribute` does.
+    ``models``, one for each seed, were trained on ``reference``; each maps the same runtimes to a
+    session, the reference runtime first. The pixel rows come first and name no runtime; without a
+    model they are the only rows. A runtime's rows give the effect of swapping both path and
+    runtime. Raises as `alignkit.attribute.attribute` does.
     """
     mixed = make_stage_mixtures(reference, candidate)
     runtimes = list(models[0]) if models else []
@@ -138,7 +138,7 @@ def _pixel_rows(
 
 
 def _unmixed(mixed: StageMixtures, inside: PathAttribution | Skipped) -> tuple[str, ...]:
-    """Why decode is one factor, where it is."""
+    """Return why decode is one factor, if it is."""
     if "decode" not in mixed.factors or isinstance(inside, PathAttribution):
         return ()
     return (f"inside decode: {inside.reason}",)
@@ -155,7 +155,7 @@ def _name(runtime: Runtime) -> str:
 
 
 def _wanted(stages: Sequence[str], others: Sequence[Runtime]) -> tuple[FromCandidate, ...]:
-    """The mixtures of all runtimes' attributions, each once, the reference first."""
+    """List the mixtures of all runtimes' attributions, each once, the reference first."""
     chosen = [mixtures(stages), *(mixtures((*stages, _name(runtime))) for runtime in others)]
     return tuple(dict.fromkeys(taken for some in chosen for taken in some))
 
@@ -189,6 +189,6 @@ def _rows(
 
 
 def _difference(runtime: Runtime, base: Runtime) -> str:
-    """``backend``, ``precision`` or both, swapped together."""
+    """Return ``backend``, ``precision`` or both: the factor in which the runtimes differ."""
     names = ["backend"] if runtime.name != base.name else []
     return "+".join([*names, *(["precision"] if runtime.precision != base.precision else [])])

@@ -1,8 +1,8 @@
 """Shares of a total among factors, from the values of mixtures: pure array functions.
 
-`shapley` divides every interaction evenly among the factors that take part in it (Shapley 1953,
-*A value for n-person games*); it needs every subset. `alone` gives each factor what it does by
-itself and leaves the rest as an interaction; it needs one mixture a factor, and the whole.
+`shapley` divides every interaction evenly among its factors (Shapley 1953, *A value for n-person
+games*); it needs every subset. `alone` gives each factor its own effect and leaves the rest as an
+interaction; it needs a mixture for each factor, and the whole.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import numpy.typing as npt
 from alignkit.preprocess.stage_mixtures import FACTORIAL_LIMIT, FromCandidate, all_mixtures
 
 Values: TypeAlias = npt.NDArray[np.float64]
-"""(…): a mixture's value, or its value in each of many resamples."""
+"""A mixture's value, (), or its value in each of many resamples, (resamples,)."""
 
 
 def shares(factors: Sequence[str], values: Mapping[FromCandidate, Values]) -> dict[str, Values]:
-    """Each factor's share, by Shapley where ``values`` holds every subset, else alone."""
+    """Compute each factor's share: by Shapley for few factors, else its effect alone."""
     if len(factors) <= FACTORIAL_LIMIT:
         return {factor: shapley(factor, factors, values) for factor in factors}
     return {factor: alone(factor, values) for factor in factors}
 
 
 def shapley(factor: str, factors: Sequence[str], values: Mapping[FromCandidate, Values]) -> Values:
-    """A factor's mean marginal contribution over all orders of swapping.
+    """Compute a factor's mean marginal contribution over all orders of swapping.
 
     A factor that changes nothing in any mixture gets exactly 0.
     """
@@ -41,11 +41,11 @@ def shapley(factor: str, factors: Sequence[str], values: Mapping[FromCandidate, 
 
 
 def alone(factor: str, values: Mapping[FromCandidate, Values]) -> Values:
-    """What swapping one factor does while all else is the reference's."""
+    """Compute the effect of swapping one factor while all others are the reference's."""
     return values[frozenset({factor})] - values[frozenset()]
 
 
 def interaction(factors: Sequence[str], values: Mapping[FromCandidate, Values]) -> Values:
-    """What all factors do together less the sum of what each does alone."""
+    """Compute the effect of all factors together less the sum of their effects alone."""
     whole = values[frozenset(factors)] - values[frozenset()]
     return whole - sum((alone(factor, values) for factor in factors), np.zeros(()))

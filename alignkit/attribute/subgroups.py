@@ -1,11 +1,10 @@
-"""What flipped images have in common: churn by kind of image, and where it is not chance.
+"""Churn by kind of image, with the significance of each difference.
 
-A kind is a value of a dimension: its file's (subsampling, quality, size, …, see
-`alignkit.preprocess.image_kinds`), its class, its *margin* (softmax margin of the reference's
-prediction) or
-its *edge energy*, the last two in thirds of the images. Each kind is compared with all other
-images; p-values are Fisher's exact ones for "flipped in at least one seed", adjusted by Holm over
-every comparison made.
+A kind is a value of a dimension: of the file (subsampling, quality, size, …, see
+`alignkit.preprocess.image_kinds`), the class, the *margin* (softmax margin of the reference's
+prediction) or the *edge energy*, the last two in thirds of the images. Each kind is compared with
+all other images; p-values are Fisher's exact ones for "flipped in at least one seed", adjusted by
+Holm over all comparisons.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
     from alignkit.arrays import Pixels
     from alignkit.compare.predictions import Predictions
 
-FEWEST = 5
-"""Images a kind, and its complement, must have to be compared."""
-THIRDS = ("lowest third", "middle third", "highest third")
+_FEWEST = 5
+"""Least number of images of a kind, and of its complement, for a comparison."""
+_THIRDS = ("lowest third", "middle third", "highest third")
 
 
 def subgroups(
@@ -42,11 +41,11 @@ def subgroups(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[Subgroup, ...]:
-    """Every kind of every dimension, the least p first, and a sentence where it is significant.
+    """Compare every kind of every dimension, least p first, with a sentence if it is significant.
 
-    The predictions, one pair a seed, are of the same images in the same order; ``kinds`` gives each
-    dimension's kind of each image, besides class and margin, which are found here. Kinds with too
-    few images are not compared, nor is anything where no image, or every image, flipped.
+    The predictions, a pair for each seed, are of the same images in the same order; ``kinds`` gives
+    each dimension's kind of each image, and this function adds class and margin. Kinds with too few
+    images are not compared. If no image or every image flipped, the result is empty.
     """
     pairs = list(zip(reference, candidate, strict=True))
     flips = np.stack([a.predicted != b.predicted for a, b in pairs], axis=1)
@@ -83,13 +82,13 @@ def _own_kinds(reference: Sequence[Predictions]) -> dict[str, Sequence[str]]:
 def _comparable(
     kinds: Mapping[str, Sequence[str]], images: int
 ) -> list[tuple[str, str, npt.NDArray[np.bool_]]]:
-    """(dimension, kind, which images are of it) where enough images are, and enough are not."""
+    """List (dimension, kind, mask of its images) with enough images inside and outside."""
     found = [
         (dimension, kind, np.array([each == kind for each in values]))
         for dimension, values in kinds.items()
         for kind in dict.fromkeys(values)
     ]
-    return [each for each in found if FEWEST <= each[2].sum() <= images - FEWEST]
+    return [each for each in found if _FEWEST <= each[2].sum() <= images - _FEWEST]
 
 
 def _rates(
@@ -98,7 +97,7 @@ def _rates(
     resamples: int,
     rng: np.random.Generator,
 ) -> tuple[float, float, Estimate]:
-    """Churn inside, outside, and the difference with its interval; ``flips``: (images, seeds)."""
+    """Compute churn inside, outside and their difference with interval; flips: (images, seeds)."""
     here, there = flips[inside], flips[~inside]
     drawn = _resampled(here, resamples, rng) - _resampled(there, resamples, rng)
     low, high = percentile_interval(drawn[None])[:, 0]
@@ -109,10 +108,10 @@ def _rates(
 def _resampled(
     flips: npt.NDArray[np.bool_], resamples: int, rng: np.random.Generator
 ) -> FloatArray:
-    """(images, seeds) → churn (resamples,), images drawn with replacement.
+    """Resample (images, seeds) with replacement to churn (resamples,).
 
-    An image counts by the number of seeds with which it flipped; how often each number is drawn is
-    multinomial, so the cost does not grow with the images.
+    An image counts by the number of seeds with which it flipped. The draws of each number are
+    multinomial, so that the cost does not grow with the images.
     """
     images, seeds = flips.shape
     counts = np.bincount(flips.sum(axis=1), minlength=seeds + 1)
@@ -131,14 +130,14 @@ def _fisher(flipped: npt.NDArray[np.bool_], inside: npt.NDArray[np.bool_]) -> fl
 
 
 def thirds(values: npt.ArrayLike) -> list[str]:
-    """Each value's third of all values; equal values are in the same one."""
+    """Name each value's third of all values; equal values are in the same third."""
     array = np.asarray(values, np.float64)
     cuts = np.quantile(array, (1 / 3, 2 / 3))
-    return [THIRDS[place] for place in np.searchsorted(cuts, array, side="left")]
+    return [_THIRDS[place] for place in np.searchsorted(cuts, array, side="left")]
 
 
 def edge_energy(pixels: Pixels) -> float:
-    """Mean absolute difference of neighbouring pixels of one (height, width, 3), in grey levels."""
+    """Compute the mean |Δ| of neighbouring pixels of one (height, width, 3), in grey levels."""
     levels = pixels.astype(np.float32).mean(axis=2)
     across, down = np.abs(np.diff(levels, axis=1)), np.abs(np.diff(levels, axis=0))
     return float((across.mean() + down.mean()) / 2)
@@ -147,9 +146,9 @@ def edge_energy(pixels: Pixels) -> float:
 def kinds_of_images(
     encoded: Iterable[bytes], pixels: Iterable[Pixels] | None = None
 ) -> dict[str, list[str]]:
-    """Dimension → kind of each image, from its file and, for edge energy, its prepared pixels.
+    """Map each dimension to the kind of each image, by its file and, for edge energy, its pixels.
 
-    Dimensions in which all images are alike are left out.
+    Dimensions in which all images are of one kind are left out.
     """
     from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of
     from alignkit.preprocess.image_size import declared_size

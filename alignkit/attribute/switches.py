@@ -1,9 +1,9 @@
-"""Inside decode: which of libjpeg-turbo's switches two decoders differ by.
+"""Attribution inside decode: the switches of libjpeg-turbo in which two decoders differ.
 
-OpenCV, Pillow, torchvision and torchpipe hold libjpeg-turbo and offer no switch; simplejpeg holds
-it too and offers both. Where a decoder's pixels are proven, image by image, to be simplejpeg's with
-some setting of the switches, simplejpeg stands for it here, and the decoders can be mixed switch by
-switch.
+OpenCV, Pillow, torchvision and torchpipe contain libjpeg-turbo and offer no switch; simplejpeg
+contains it too and offers both. If a decoder's pixels equal, image by image, those of simplejpeg
+with some setting of the switches, simplejpeg replaces it here, and the decoders can be mixed switch
+by switch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from alignkit.preprocess import Preprocess
     from alignkit.samples import Samples
 
-LIBJPEG_TURBO = ("OpenCVDecoder", "PillowDecoder", "TorchvisionDecoder", "TorchpipeDecoder")
+_LIBJPEG_TURBO = ("OpenCVDecoder", "PillowDecoder", "TorchvisionDecoder", "TorchpipeDecoder")
 
 
 def attribute_decode(
@@ -35,10 +35,10 @@ def attribute_decode(
     resamples: int = RESAMPLES,
     threads: int = 2,
 ) -> PathAttribution | Skipped:
-    """Divide what decode does to the pixels among ``decode.chroma`` and ``decode.dct``.
+    """Divide the effect of decode on the pixels among ``decode.chroma`` and ``decode.dct``.
 
-    All later stages are the reference's. `Skipped` where a decoder has no known setting, where its
-    pixels turn out to be others or cannot be compared on any image, or where the settings agree.
+    All later stages are the reference's. `Skipped` if a decoder has no known setting, if its pixels
+    differ from simplejpeg's or cannot be compared on any image, or if the settings agree.
     """
     if reference.decode == candidate.decode:
         return Skipped("the two decoders are the same")
@@ -56,16 +56,16 @@ def attribute_decode(
 
 
 def expressed(decoder: Decoder) -> SimpleJPEGDecoder | None:
-    """The switches a decoder is said to run with, as simplejpeg; ``None`` if nothing is said."""
+    """Return a decoder's documented switches, as simplejpeg; ``None`` if they are unknown."""
     if isinstance(decoder, SimpleJPEGDecoder):
         return decoder
-    return SimpleJPEGDecoder() if type(decoder).__name__ in LIBJPEG_TURBO else None
+    return SimpleJPEGDecoder() if type(decoder).__name__ in _LIBJPEG_TURBO else None
 
 
 def _settings(
     reference: Preprocess, candidate: Preprocess, samples: Samples
 ) -> tuple[SimpleJPEGDecoder, SimpleJPEGDecoder] | Skipped:
-    """The two decoders as simplejpeg's switches, proven on these images and not the same."""
+    """Return the two decoders as simplejpeg's switches, proven on these images and different."""
     proven = frozenset(range(len(samples)))
     settings = []
     for path in (reference, candidate):
@@ -94,9 +94,9 @@ def _settings(
 def _equal(
     path: Preprocess, decoder: Decoder, setting: SimpleJPEGDecoder, samples: Samples
 ) -> frozenset[int] | Skipped:
-    """The images, by index, whose pixels prove that simplejpeg can stand for the decoder.
+    """Return the indices of the images that simplejpeg and the decoder decode to equal pixels.
 
-    `Skipped` if one's pixels prove that it cannot.
+    `Skipped` if they decode any image differently.
     """
     if decoder == setting:
         return frozenset(range(len(samples)))

@@ -61,7 +61,7 @@ class MetricChange(Stored):
 
 
 class LineValue(Stored):
-    """What is kept of a line in an approval: enough to know it again."""
+    """The fields of a line that an approval stores, enough to recognise the line."""
 
     sha256: str | None
     outcome: str

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from alignkit.compare.cell_pairs import cell_pairs
 from alignkit.findings.matrix import predictions_of
 from alignkit.record import RowPair
-from alignkit.text.names import ACCURACIES
+from alignkit.text.names import CELL_METRICS
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
@@ -36,7 +36,7 @@ def pairs_of(
     columns = list(cells)
     found = cell_pairs(
         [[cells[column].get(seed) for seed in seeds] for column in columns],
-        metrics=ACCURACIES,
+        metrics=CELL_METRICS,
         resamples=resamples,
     )
     return [

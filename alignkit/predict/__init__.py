@@ -1,8 +1,8 @@
-"""Evaluation → Predictions.
+"""Prediction of evaluations: a session of a model in a runtime, and its stored answers.
 
 A session is opened once for a model in a runtime, predicts on every path, and is closed before the
-next one is opened. Every backend is handed the same array for the same images: normalising is the
-path's last stage, not the backend's. Only a runtime that preprocesses by itself is handed files.
+next one is opened. Every backend receives the same array for the same images: normalising is the
+path's last stage, not the backend's. Only a runtime that does its own preprocessing receives files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import DataError, MissingDependency, NothingCompared
-from alignkit.predict.inputs import Files, Inputs, Tensors, asked, logits_of
+from alignkit.predict.inputs import FileInputs, Inputs, Tensors, batch_logits, logits_of
 from alignkit.rank import ALONE, Rank
 from alignkit.record.cell import BatchCheck
 from alignkit.workspace import Workspace, content_key, write_atomically
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from alignkit.prepare import Prepared
     from alignkit.samples import Samples
 
-CHECKED_ALONE = 16
-"""Images predicted again one at a time, to see what the size of a batch does."""
+_CHECKED_ALONE = 16
+"""Images predicted again one at a time, to measure the effect of the batch size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a cell gave."""
+    """The predictions of a cell, with facts of the run."""
 
     predictions: Predictions
     effective: dict[str, str]
-    """What really ran."""
+    """The session's report of what ran."""
     inputs: str
-    """SHA-256 hex of the tensors the session was handed, in order: the same for every runtime;
-    ``files:`` and that of the files for one that preprocesses by itself."""
+    """SHA-256 hex of the tensors that the session received, in order: the same for every runtime;
+    ``files:`` and the hash of the files for a runtime that does its own preprocessing."""
     batch: BatchCheck
 
 
@@ -51,10 +51,10 @@ class Answer:
 def open_session(
     runtime: Runtime, checkpoint: Checkpoint, onnx: Path | None = None
 ) -> Iterator[Session]:
-    """A model loaded in a runtime, for all its paths; freed when the block ends.
+    """Load a model in a runtime, for all its paths; free it when the block ends.
 
     ``onnx`` is the file of `alignkit.predict.model_file`, for backends that need it. Raises
-    `MissingDependency` or `BackendError` where the runtime cannot run it exactly as asked.
+    `MissingDependency` or `BackendError` if the runtime cannot run exactly this configuration.
     """
     if runtime.skipped:
         raise MissingDependency(f"{runtime.name} {runtime.precision}: {runtime.skipped}")
@@ -73,12 +73,13 @@ class Reordered:
     order: tuple[int, ...]
 
     def predict(self, inputs: Any) -> Logits:
-        """As the session inside, with its columns exchanged; an odd shape is left to the caller."""
+        """Predict with the inner session, and reorder the columns."""
+        # the caller refuses an unexpected shape
         logits = self.inner.predict(inputs)
         return logits if logits.shape[1:] != (len(self.order),) else logits[:, list(self.order)]
 
     def effective(self) -> dict[str, str]:
-        """What really ran."""
+        """Return what ran."""
         return self.inner.effective()
 
     def close(self) -> None:
@@ -146,7 +147,7 @@ def _inputs(
     prepared: Prepared,
     samples: Samples,
 ) -> Inputs:
-    """What the session is handed of the images the path decoded."""
+    """Return the session's inputs: tensors or files of the images that the path decoded."""
     if len(samples.classes) != checkpoint.classes:
         raise DataError(
             f"the data has {len(samples.classes)} classes, the model {checkpoint.classes}"
@@ -154,29 +155,29 @@ def _inputs(
     if not len(prepared.decoded):
         raise NothingCompared(f"{evaluation.preprocess.name} decoded no image to evaluate")
     if evaluation.runtime.backend.own_path:
-        return Files(samples.read, prepared.decoded, evaluation.preprocess.normalise)
+        return FileInputs(samples.read, prepared.decoded, evaluation.preprocess.normalise)
     return tensors_of(prepared, evaluation, checkpoint)
 
 
 def stored_answer(
     evaluation: Evaluation, checkpoint: Checkpoint, workspace: Workspace
 ) -> Answer | None:
-    """What `predict` stored; ``None`` if it has not run. No session is needed to read it."""
+    """Read the answer that `predict` stored; ``None`` if there is none. It needs no session."""
     return workspace.recall(evaluation.kind, cell_key(evaluation, checkpoint), _read)
 
 
 def cell_key(evaluation: Evaluation, checkpoint: Checkpoint) -> str:
-    """Content hash of `cell_parts`."""
+    """Return the content hash of `cell_parts`."""
     return content_key(cell_parts(evaluation, checkpoint))
 
 
 def cell_parts(evaluation: Evaluation, checkpoint: Checkpoint) -> dict[str, Any]:
-    """What the predictions depend on: the plan's, with the checkpoint that was really used."""
+    """Return what the predictions depend on: the plan's parts with the checkpoint of this run."""
     return {**evaluation.parts, "training": checkpoint.key}
 
 
 def tensors_of(prepared: Prepared, evaluation: Evaluation, checkpoint: Checkpoint) -> Tensors:
-    """Every image the path decoded, as the model is handed it."""
+    """Return the model's input for every image that the path decoded."""
     shape = (3, checkpoint.height, checkpoint.width)
     return Tensors(prepared, prepared.decoded, evaluation.preprocess.normalise, shape)
 
@@ -190,10 +191,10 @@ def check_batches(session: Session, inputs: Inputs, logits: Logits, batch_size: 
     batch = min(batch_size, len(inputs))
     if batch == 1:
         return BatchCheck(reason="a batch holds one image: there is no other size to compare with")
-    images = min(batch, CHECKED_ALONE)
+    images = min(batch, _CHECKED_ALONE)
     classes = logits.shape[1]
     alone = np.concatenate(
-        [asked(session, inputs, index, index + 1, classes) for index in range(images)]
+        [batch_logits(session, inputs, index, index + 1, classes) for index in range(images)]
     )
     together = logits[:images]
     found = logit_distance(together, alone)

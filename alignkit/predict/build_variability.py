@@ -1,4 +1,4 @@
-"""How much builds of one model differ: k exports, conversions and sessions on the same tensors."""
+"""Differences among k builds of one model: exports, conversions and sessions on equal tensors."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def measure_spread(
     builds: int,
     batch_size: int,
 ) -> BuildSpread:
-    """``builds`` builds in all, ``first`` being the logits of one; one in memory at a time.
+    """Compare ``builds`` builds, of which ``first`` are the logits of one; open one at a time.
 
-    A build that fails is the reason that there is no spread.
+    If a build fails, the result holds its reason and no spread.
     """
     several = [first]
 
@@ -46,7 +46,7 @@ def measure_spread(
 
 
 def spread_of(several: Sequence[Logits]) -> BuildSpread:
-    """(images, classes) of each build → how far apart the farthest two are, logit by logit."""
+    """Compute the range over the builds, logit by logit; ``several`` holds (images, classes)."""
     classes = np.stack([predicted_classes(each) for each in several])
     counts = {
         "builds": len(several),
@@ -66,7 +66,7 @@ def spread_of(several: Sequence[Logits]) -> BuildSpread:
 def spread_stored(
     cell: dict[str, Any], builds: int, workspace: Workspace, measure: Callable[[], BuildSpread]
 ) -> BuildSpread:
-    """``measure``, or what is stored for the parts of a cell; a failed build is tried again."""
+    """Return the spread stored for a cell's parts, or measure it; a failed build is not stored."""
     parts = {**cell, "builds": builds}
     key = content_key(parts)
     if (stored := workspace.recall("spreads", key, _read)) is not None:

@@ -1,4 +1,4 @@
-"""Every evaluation of a plan → predictions; a session serves all paths of a model in a runtime."""
+"""Prediction of every evaluation of a plan, with one session for all paths of a model."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """One evaluation and how it ended."""
+    """One evaluation and its outcome."""
 
     evaluation: Evaluation
     ended: Outcome[Answer]
     builds: BuildSpread | None = None
-    """Where several are asked for, on the path the model was trained with."""
+    """Spread of several builds, on the path the model was trained with; None without."""
 
     @property
     def seed(self) -> int:
-        """The training's."""
+        """Seed of the training."""
         return self.evaluation.training.seed
 
 
@@ -57,9 +57,9 @@ def predict_cells(
     sets: Sets,
     context: Context,
 ) -> tuple[Predicted, ...]:
-    """Every evaluation of the plan, in its order; one session is open at a time.
+    """Predict every evaluation of the plan, in its order; one session is open at a time.
 
-    Paths that prepare the same pixels share a key: they are predicted once.
+    Paths that prepare the same pixels share a key and are predicted once.
     """
     models = {each.training.key: each.ended for each in trained}
     done: dict[str, Predicted] = {}
@@ -68,8 +68,8 @@ def predict_cells(
             stage.note(group[0].label)
             model = models[group[0].training.key]
             if isinstance(model, Measured):
-                alike = _Alike(group, model.value, sets, plan.batch_size, context)
-                done |= {each.evaluation.key: each for each in alike.predict()}
+                session = _SessionGroup(group, model.value, sets, plan.batch_size, context)
+                done |= {each.evaluation.key: each for each in session.predict()}
             else:
                 done |= {each.key: Predicted(each, _skipped(each) or model) for each in group}
             stage.advance(len(group))
@@ -92,8 +92,8 @@ def _skipped(evaluation: Evaluation) -> Skipped | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Alike:
-    """The evaluations of one model in one runtime, and what it takes to predict them."""
+class _SessionGroup:
+    """The evaluations of one model in one runtime, which share a session."""
 
     evaluations: Sequence[Evaluation]
     checkpoint: Checkpoint
@@ -103,11 +103,11 @@ class _Alike:
 
     @property
     def runtime(self) -> Runtime:
-        """The one of all."""
+        """Runtime of all the evaluations."""
         return self.evaluations[0].runtime
 
     def predict(self) -> list[Predicted]:
-        """One by one; what is stored needs no session."""
+        """Predict each evaluation; open a session only if one is not stored."""
         ended: dict[str, Outcome[Answer]] = {}
         to_run = []
         for evaluation in self.evaluations:
@@ -123,7 +123,7 @@ class _Alike:
         ]
 
     def _known(self, evaluation: Evaluation) -> Outcome[Answer] | None:
-        """Why it cannot run, or what an earlier run stored; a live endpoint is asked each time."""
+        """Return why it cannot run, or the stored answer; None for a live endpoint or no answer."""
         if skipped := _skipped(evaluation):
             return skipped
         prepared = self.sets.prepared[evaluation.preprocess.name, "eval"]
@@ -136,7 +136,7 @@ class _Alike:
         return None if stored is None else Measured(stored)
 
     def _run(self, evaluations: Sequence[Evaluation]) -> dict[str, Outcome[Answer]]:
-        """Open the runtime once and predict along every path; one that fails leaves the others."""
+        """Open the runtime once and predict on every path; a failed path leaves the others."""
         ended: dict[str, Outcome[Answer]] = {}
 
         def work() -> None:

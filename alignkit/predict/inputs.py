@@ -1,4 +1,4 @@
-"""What sessions are handed: the same bytes for the same images, whatever the runtime; hashed."""
+"""Inputs of sessions: the same bytes for the same images in every runtime, with their hash."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from alignkit.preprocess import Normalise
 
 FILES = "files:"
-"""What the digest of encoded images begins with."""
+"""Prefix of the digest of encoded images."""
 
 
 class Inputs(Protocol):
-    """Some images, made batch by batch as a session asks: memory does not grow with them."""
+    """Images that are made batch by batch, so that memory does not grow with their number."""
 
     def __len__(self) -> int: ...
 
     def part(self, start: int, stop: int, *, count: bool) -> Batch | EncodedFiles:
-        """Return what a session is handed of some images; ``count`` adds them to the digest."""
+        """Return a session's input for some images; ``count`` adds them to the digest."""
         ...
 
     def digest(self) -> str:
-        """Of everything counted, in order; independent of the size of batches."""
+        """Return the hash of all counted images, in order; the batch size does not change it."""
         ...
 
 
@@ -45,14 +45,14 @@ class Tensors:
     indices: npt.NDArray[np.int64]
     normalise: Normalise
     shape: tuple[int, int, int]
-    """What the model takes."""
+    """Input shape of the model: (3, height, width)."""
     _counted: hashlib._Hash = field(default_factory=hashlib.sha256)
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def part(self, start: int, stop: int, *, count: bool) -> Batch:
-        """Raise `DataError` if the images are not of the model's size."""
+        """Make a batch; raise `DataError` if the images are not of the model's size."""
         import numpy as np
 
         batch: Batch = self.prepared.batch(self.indices[start:stop], self.normalise)
@@ -66,13 +66,13 @@ class Tensors:
         return batch
 
     def digest(self) -> str:
-        """SHA-256 hex."""
+        """Return SHA-256 hex."""
         return self._counted.hexdigest()
 
 
 @dataclass(slots=True, eq=False)
-class Files:
-    """Encoded images, for a runtime that preprocesses by itself."""
+class FileInputs:
+    """Encoded images, for a runtime that does its own preprocessing."""
 
     read: Callable[[int], bytes]
     indices: npt.NDArray[np.int64]
@@ -83,7 +83,7 @@ class Files:
         return len(self.indices)
 
     def part(self, start: int, stop: int, *, count: bool) -> EncodedFiles:
-        """Read the files, as they are."""
+        """Read the files unchanged."""
         files = [self.read(index) for index in self.indices[start:stop].tolist()]
         if count:
             for each in files:
@@ -91,7 +91,7 @@ class Files:
         return EncodedFiles(files, self.normalise)
 
     def digest(self) -> str:
-        """``files:`` and SHA-256 hex."""
+        """Return ``files:`` and SHA-256 hex."""
         return FILES + self._counted.hexdigest()
 
 
@@ -102,19 +102,19 @@ def logits_of(
     batch_size: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> Logits:
-    """(images, classes) float32, batch by batch."""
+    """Predict batch by batch; return (images, classes) float32."""
     import numpy as np
 
     logits = np.empty((len(inputs), classes), np.float32)
     for start in range(0, len(inputs), batch_size):
         stop = min(start + batch_size, len(inputs))
-        logits[start:stop] = asked(session, inputs, start, stop, classes, count=True)
+        logits[start:stop] = batch_logits(session, inputs, start, stop, classes, count=True)
         if progress:
             progress(stop, len(inputs))
     return logits
 
 
-def asked(
+def batch_logits(
     session: Session,
     inputs: Inputs,
     start: int,
@@ -123,11 +123,11 @@ def asked(
     *,
     count: bool = False,
 ) -> Logits:
-    """One batch's logits; raises `BackendError` if they are not float32 (images, classes)."""
-    given = session.predict(inputs.part(start, stop, count=count))
-    if given.shape != (stop - start, classes) or str(given.dtype) != "float32":
+    """Predict one batch; raise `BackendError` if the logits are not float32 (images, classes)."""
+    logits = session.predict(inputs.part(start, stop, count=count))
+    if logits.shape != (stop - start, classes) or str(logits.dtype) != "float32":
         raise BackendError(
-            f"the backend returned {given.dtype} {given.shape} for {stop - start} images of "
+            f"the backend returned {logits.dtype} {logits.shape} for {stop - start} images of "
             f"{classes} classes, not float32 logits"
         )
-    return given
+    return logits

@@ -1,4 +1,4 @@
-"""Evaluation → the file its backend opens: an ONNX graph checked on real images, or an engine."""
+"""File that a backend opens: an ONNX graph checked on real images, or an engine built from it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from alignkit.prepare.sets import Sets
     from alignkit.workspace import Workspace
 
-EXPORT_CHECKED = 16
-"""Real images an ONNX export is checked with."""
+_EXPORT_CHECKED = 16
+"""Number of real images that check an ONNX export."""
 
 
 def model_file(
     evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets, workspace: Workspace
 ) -> Path | None:
-    """Exported and built where nothing is stored; ``None`` for a backend that needs no file."""
+    """Return the stored file, or export and build it; ``None`` for a backend that needs no file."""
     runtime = evaluation.runtime
     if not runtime.backend.needs_onnx:
         return None
@@ -35,7 +35,7 @@ def model_file(
 def model_source(
     evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets, workspace: Workspace
 ) -> EngineSource:
-    """The model's ONNX file, and the training images its engine is calibrated with, if it is.
+    """Return the model's ONNX file, with the training images that calibrate its engine, if any.
 
     Raises `BackendError` if the exported graph differs from the model on real images.
     """
@@ -46,5 +46,5 @@ def model_source(
     if checkpoint.format == "onnx":
         return EngineSource(checkpoint, in_one_file(checkpoint.weights, workspace), calibration)
     prepared = sets.evaluated(evaluation.preprocess.name)
-    batch = prepared.batch(prepared.decoded[:EXPORT_CHECKED], evaluation.preprocess.normalise)
+    batch = prepared.batch(prepared.decoded[:_EXPORT_CHECKED], evaluation.preprocess.normalise)
     return EngineSource(checkpoint, export_onnx(checkpoint, workspace, batch), calibration)

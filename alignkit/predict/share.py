@@ -1,7 +1,7 @@
-"""A cell predicted by every rank of a group: each takes every n-th batch, rank 0 gathers them.
+"""Prediction of a cell by every rank of a group: each takes every n-th batch, rank 0 gathers them.
 
-The batches are those of a single process, so are the logits; no image is predicted twice, and they
-end in the order of the data set. Rank 0 hashes the inputs of all, so that the digest is the same.
+Batches and logits are the same as with a single process; no image is predicted twice, and the
+logits are in the order of the data set. Rank 0 hashes all inputs, so that the digest is the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from alignkit.errors import BackendError
 from alignkit.outcome import Failed, Measured, capture
-from alignkit.predict.inputs import Tensors, asked
+from alignkit.predict.inputs import Tensors, batch_logits
 from alignkit.rank import Rank
 
 if TYPE_CHECKING:
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from alignkit.plan.runtime import Runtime
     from alignkit.preprocess import Normalise
 
-Part: TypeAlias = "list[tuple[int, Logits]]"
-"""The first image of a batch, and the batch's logits; for every batch that a rank took."""
+_Batches: TypeAlias = "list[tuple[int, Logits]]"
+"""Index of the first image and logits of every batch that a rank predicted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """The images of a cell, as they travel to another process: pixels as the name of their file."""
+class CellImages:
+    """The images of a cell, as they travel to another process: pixels by the name of their file."""
 
     pixels: str
     rows: npt.NDArray[np.int64]
-    """Where each image to predict lies in ``pixels``."""
+    """Row in ``pixels`` of each image to predict."""
     normalise: Normalise
     shape: tuple[int, int, int]
-    """What the model takes."""
+    """Input shape of the model: (3, height, width)."""
     classes: int
     batch_size: int
 
     def inputs(self) -> Tensors:
-        """The images, mapped here."""
+        """Map the images into this process."""
         import numpy as np
 
         from alignkit.prepare import Prepared
@@ -56,9 +56,9 @@ class Share:
 
 
 def shares(rank: Rank, runtime: Runtime) -> bool:
-    """Whether the ranks predict a cell together.
+    """Return whether the ranks share the prediction of a cell.
 
-    Rank 0 alone reads files, and asks a live endpoint, which is one for all.
+    Only rank 0 reads files, and asks a live endpoint: the ranks would share the one endpoint.
     """
     return rank.world > 1 and not runtime.backend.own_path and not runtime.backend.live
 
@@ -67,7 +67,7 @@ def shares(rank: Rank, runtime: Runtime) -> bool:
 def shared_session(
     rank: Rank, runtime: Runtime, checkpoint: Checkpoint, file: Path | None
 ) -> Iterator[None]:
-    """While rank 0 has a session open, every other rank has its own of the same model."""
+    """Open a session of the same model on every other rank while the block runs on rank 0."""
     if not shares(rank, runtime):
         yield
         return
@@ -79,23 +79,23 @@ def shared_session(
 
 
 def serve(rank: Rank, runtime: Runtime, checkpoint: Checkpoint, file: Path | None) -> None:
-    """What every rank but 0 does meanwhile: its share of each cell until there are no more."""
+    """Predict this rank's batches of each cell, until rank 0 has no more cells."""
     from alignkit.predict import open_session
 
     with ExitStack() as stack:
         opened = capture(lambda: stack.enter_context(open_session(runtime, checkpoint, file)))
-        while (share := rank.broadcast(None)) is not None:
+        while (images := rank.broadcast(None)) is not None:
             if isinstance(opened, Measured):
-                rank.gather(capture(partial(_served, rank, opened.value, share)))
+                rank.gather(capture(partial(_served, rank, opened.value, images)))
             else:
                 rank.gather(opened)
 
 
-def _served(rank: Rank, session: Session, share: Share) -> Part:
-    inputs = share.inputs()
+def _served(rank: Rank, session: Session, images: CellImages) -> _Batches:
+    inputs = images.inputs()
     return [
-        (start, asked(session, inputs, start, stop, share.classes))
-        for start, stop in _batches(len(inputs), share.batch_size)[rank.share]
+        (start, batch_logits(session, inputs, start, stop, images.classes))
+        for start, stop in _batches(len(inputs), images.batch_size)[rank.share]
     ]
 
 
@@ -107,23 +107,23 @@ def shared_logits(
     batch_size: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> Logits:
-    """(images, classes) float32 on rank 0; raises `BackendError` for what another rank met."""
+    """Return (images, classes) float32 on rank 0; raise `BackendError` if any rank failed."""
     import numpy as np
 
     pixels = inputs.prepared.pixels
     assert isinstance(pixels, np.memmap)
     rows = inputs.prepared.rows[inputs.indices]
     rank.broadcast(
-        Share(str(pixels.filename), rows, inputs.normalise, inputs.shape, classes, batch_size)
+        CellImages(str(pixels.filename), rows, inputs.normalise, inputs.shape, classes, batch_size)
     )
     work = partial(_own_part, rank, session, inputs, classes, batch_size, progress)
     ended = rank.gather(capture(work))
     logits = np.empty((len(inputs), classes), np.float32)
-    for number, each in enumerate(ended):
-        if isinstance(each, Failed):
-            raise BackendError(f"rank {number}: {each.message}")
-        for start, given in each.value:
-            logits[start : start + len(given)] = given
+    for number, outcome in enumerate(ended):
+        if isinstance(outcome, Failed):
+            raise BackendError(f"rank {number}: {outcome.message}")
+        for start, batch in outcome.value:
+            logits[start : start + len(batch)] = batch
     return logits
 
 
@@ -134,16 +134,16 @@ def _own_part(
     classes: int,
     batch_size: int,
     progress: Callable[[int, int], None] | None,
-) -> Part:
-    part: Part = []
+) -> _Batches:
+    own: _Batches = []
     for number, (start, stop) in enumerate(_batches(len(inputs), batch_size)):
         if number % rank.world == rank.number:
-            part.append((start, asked(session, inputs, start, stop, classes, count=True)))
+            own.append((start, batch_logits(session, inputs, start, stop, classes, count=True)))
         else:
-            inputs.part(start, stop, count=True)
+            inputs.part(start, stop, count=True)  # hash only
         if progress:
             progress(stop, len(inputs))
-    return part
+    return own
 
 
 def _batches(count: int, size: int) -> list[tuple[int, int]]:

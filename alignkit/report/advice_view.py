@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import AdviceFacts, MitigationFacts, RunRecord
-from alignkit.report.table import Cells, Notes, Table, number_columns, text_columns
+from alignkit.report.table import Notes, RowCells, Table, number_columns, text_columns
 from alignkit.text.names import LABELS, Names, PathName
 from alignkit.text.numbers import count
 
@@ -69,7 +69,7 @@ def _table(each: AdviceFacts) -> Table | None:
     )
 
 
-def _row(row: MitigationFacts, notes: Notes) -> Cells:
+def _row(row: MitigationFacts, notes: Notes) -> RowCells:
     values = (row.before, row.expected, row.confirmed)
     share = row.metric == "churn"
     cells = (notes.estimated(value, 1 if share else 2, share=share) for value in values)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from alignkit.record import AttributionFacts, Estimate, RunRecord
 from alignkit.report.svg import DotPlot, dot_plot, drawn
-from alignkit.report.table import Cells, Group, Notes, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Group, Notes, RowCells, Shown, Table, number_columns, text_columns
 from alignkit.text.names import LABELS, Names, PathName
 from alignkit.text.numbers import count, plain, signed
 
@@ -96,7 +96,7 @@ def _table(found: Sequence[AttributionFacts]) -> Table | None:
         return None
     notes = Notes()
     factors = dict.fromkeys(share.factor for each in known for share in each.shares)
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (factor, *(cell for each in known for cell in _shares(each, factor, notes)))
         for factor in factors
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import BaselineFacts, BaselineStage, RunRecord
-from alignkit.report.table import Cells, Notes, Shown, Table, alarm, number_columns, text_columns
+from alignkit.report.table import Notes, RowCells, Shown, Table, alarm, number_columns, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped, listed, plain, significant
 
@@ -52,7 +52,7 @@ def _table(baseline: BaselineFacts, names: Names) -> Table | None:
         *number_columns("Images", "Changed", "Begins here", "Max Δ", "Mean Δ"),
         *text_columns("What else changed", "Examples"),
     )
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (names.short(stage.path), stage.stage, *_cells(stage, notes)) for stage in baseline.stages
     ]
     return Table.of("Arrays against those approved", columns, rows, notes=notes)

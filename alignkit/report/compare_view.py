@@ -14,7 +14,7 @@ from alignkit.record.run_comparison import (
     RunComparison,
     StageChange,
 )
-from alignkit.report.table import PLACE, Cells, Notes, Shown, Table, number_columns, text_columns
+from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped, listed, p_value, percent, significant
 
@@ -28,7 +28,7 @@ ORDER: tuple[Change, ...] = ("new", "worse", "fixed", "better", "unchanged", "no
 IMAGES = 50
 """Images a cell shows; ``comparison.json`` has all."""
 CELLS = 12
-"""Cells whose images are shown."""
+"""RowCells whose images are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def compare_view(made: RunComparison) -> CompareView:
         differences=_differences(made),
         models=_entries("Models: wrong predictions of the aligned cells",
                         [each for each in made.entries if each.aligned], "Wrong"),
-        cells=_entries("Cells: flips against the aligned cell of the row",
+        cells=_entries("RowCells: flips against the aligned cell of the row",
                        [each for each in made.entries if not each.aligned], "Flips"),
         images=tuple(_images(each) for each in moved[:CELLS]),
         omitted=f"{count(left, 'more cell')} changed; comparison.json lists the images of all."
@@ -128,7 +128,7 @@ def _sides(before: ComparedRun, after: ComparedRun) -> Table:
 
 
 def _differences(made: RunComparison) -> Table | None:
-    rows: list[Cells] = [(each.what, each.before, each.after) for each in made.differences]
+    rows: list[RowCells] = [(each.what, each.before, each.after) for each in made.differences]
     caption = "Differences between the runs: the possible causes"
     return Table.of(caption, text_columns("Fact", "Before", "After"), rows) if rows else None
 
@@ -138,7 +138,7 @@ def _entries(caption: str, entries: Sequence[EntryChange], what: str) -> Table |
         return None
     notes = Notes()
     ordered = sorted(entries, key=lambda each: ORDER.index(each.change))
-    rows: list[Cells] = [(*Names(()).cells(each), *_numbers(each, notes)) for each in ordered]
+    rows: list[RowCells] = [(*Names(()).cells(each), *_numbers(each, notes)) for each in ordered]
     columns = (
         *PLACE,
         *text_columns("Change"),
@@ -175,7 +175,7 @@ def _images(each: EntryChange) -> ImagesSection:
     columns = (
         *text_columns("Image", "Label", "Change", "Before", "After"), *number_columns("Seeds"),
     )  # fmt: skip
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (
             image.id,
             image.label,
@@ -193,7 +193,7 @@ def _stages(stages: Sequence[StageChange]) -> Table | None:
     if not stages:
         return None
     notes = Notes()
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (
             f"{each.candidate} against {each.reference}",
             each.stage,
@@ -209,7 +209,7 @@ def _stages(stages: Sequence[StageChange]) -> Table | None:
 
 
 def _pixels(pixels: Sequence[PixelChange]) -> Table | None:
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (
             f"{each.candidate} against {each.reference}",
             *(
@@ -237,7 +237,7 @@ def _pixels(pixels: Sequence[PixelChange]) -> Table | None:
 
 def _pixel_images(each: PixelChange) -> ImagesSection:
     title = f"{each.candidate} against {each.reference}"
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (image.id, _change(image.change), significant(image.before), significant(image.after))
         for image in each.greatest
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from alignkit.record import Coverage, CoverageDiff, NotDecoded
-from alignkit.report.table import Cells, Table, alarm, number_columns, text_columns
+from alignkit.report.table import RowCells, Table, alarm, number_columns, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped
 
@@ -29,7 +29,7 @@ def coverage_tables(
     return tuple(tables)
 
 
-def _coverage_row(each: Coverage, names: Names) -> Cells:
+def _coverage_row(each: Coverage, names: Names) -> RowCells:
     bad = (each.corrupt, each.failed, each.unsupported)
     return (
         names.short(each.preprocess),
@@ -40,7 +40,7 @@ def _coverage_row(each: Coverage, names: Names) -> Cells:
 
 
 def _differences(diffs: Sequence[CoverageDiff], names: Names) -> Table:
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (
             f"{names.short(each.reference)} and {names.short(each.candidate)}",
             grouped(each.images),
@@ -57,7 +57,7 @@ def _differences(diffs: Sequence[CoverageDiff], names: Names) -> Table:
     return Table.of("Images that only one of two decodes", columns, rows)
 
 
-def _bad_row(image: NotDecoded, each: Coverage, names: Names) -> Cells:
+def _bad_row(image: NotDecoded, each: Coverage, names: Names) -> RowCells:
     path = names.short(each.preprocess)
     return (*(image.id, path, each.split, image.outcome, image.reason),)
 

@@ -12,9 +12,9 @@ from alignkit.report.planes_view import planes_table
 from alignkit.report.run_view import library_tables, machine_facts, paths_table
 from alignkit.report.stage_view import ZERO, StageSection, stage_sections
 from alignkit.report.table import (
-    Cells,
     Group,
     Notes,
+    RowCells,
     Shown,
     Table,
     facts,
@@ -137,7 +137,7 @@ def _stages(pairs: Sequence[PairDiff], names: Names) -> tuple[StageSection, ...]
 
 
 def _census(census: Sequence[KindCount]) -> Table:
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (TITLES[each.dimension], each.kind, grouped(each.images)) for each in census
     ]
     columns = (*text_columns("What", "Kind"), *number_columns("Images"))
@@ -157,7 +157,7 @@ def _kinds(pair: PairDiff) -> tuple[Table, ...]:
 
 def _kind_table(dimension: str, kinds: Sequence[KindDrift]) -> Table:
     notes = Notes()
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (
             each.kind,
             grouped(each.images),

@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from alignkit.record import Cell, Drift, Estimate, MatrixEntry, RunRecord
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.reproduce import cell_option
-from alignkit.report.table import PLACE, Cells, Header, Notes, Shown, Table, alarm, number_columns
-from alignkit.text.names import ACCURACIES, Names
+from alignkit.report.table import (
+    PLACE,
+    Header,
+    Notes,
+    RowCells,
+    Shown,
+    Table,
+    alarm,
+    number_columns,
+)
+from alignkit.text.names import CELL_METRICS, Names
 from alignkit.text.numbers import grouped, listed, p_value, percent, plain, significant
 
 OWN = "the aligned cell of its row: the others are compared with it"
@@ -26,7 +35,7 @@ class Failure:
 def entries_table(record: RunRecord, names: Names) -> Table:
     """Each matrix entry with all of its numbers."""
     notes = Notes()
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (*names.cells(entry), *_joined(entry, notes), cell_option(entry)) for entry in record.matrix
     ]
     ids = map(entry_id, range(len(rows)))
@@ -45,7 +54,7 @@ def entries_table(record: RunRecord, names: Names) -> Table:
 def per_seed_table(record: RunRecord, names: Names) -> Table:
     """Each cell of each seed."""
     notes = Notes()
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (*names.cells(cell), str(cell.seed), *_single(cell, notes)) for cell in record.cells
     ]
     columns = (
@@ -59,7 +68,7 @@ def per_seed_table(record: RunRecord, names: Names) -> Table:
 
 
 def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
-    """Cells and trainings that crashed, the same crash of several seeds once."""
+    """RowCells and trainings that crashed, the same crash of several seeds once."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for training in record.trainings:
         if training.state == "failed":
@@ -83,7 +92,7 @@ def _joined(entry: MatrixEntry, notes: Notes) -> tuple[Shown, ...]:
     drift, logits = entry.drift, entry.drift.logits
     return (
         Shown(grouped(drift.n)),
-        *(_change(drift, metric, notes) for metric in ACCURACIES),
+        *(_change(drift, metric, notes) for metric in CELL_METRICS),
         _churn(drift, notes),
         *_flips(drift),
         Shown(grouped(drift.wrong_to_wrong)),
@@ -103,7 +112,7 @@ def _single(cell: Cell, notes: Notes) -> tuple[Shown, ...]:
         return (*(gap,) * 8, Shown(cell.state))
     values = tuple(
         notes.number(cell.metrics.get(metric), lambda value: percent(value, 2), "not computed")
-        for metric in ACCURACIES
+        for metric in CELL_METRICS
     )
     drift = cell.drift
     changes = (

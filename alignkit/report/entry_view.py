@@ -15,7 +15,7 @@ Found = TypeVar("Found", bound=Placed)
 RECALL = "recall.macro"
 MOST_REASON = 160
 """Characters of a reason."""
-NOTHING = Estimate(None, None, None, "not measured")
+UNMEASURED = Estimate(None, None, None, "not measured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def entry_view(entry: MatrixEntry, names: Names) -> EntryView:
     limit, churn = drift.detectable, drift.churn
     return EntryView(
         place,
-        change=estimated(drift.metrics.get(RECALL, NOTHING)),
+        change=estimated(drift.metrics.get(RECALL, UNMEASURED)),
         churn=churn.reason if churn.value is None else percent(churn.value, 2),
         lost=grouped(drift.right_to_wrong),
         gained=grouped(drift.wrong_to_right),

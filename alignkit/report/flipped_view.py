@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import FlippedFacts, RunRecord, Subgroup
-from alignkit.report.table import Cells, Shown, Table, number_columns, text_columns
+from alignkit.report.table import RowCells, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import count, estimated, p_value, percent
 
@@ -82,7 +82,7 @@ def _table(each: FlippedFacts) -> Table | None:
     )
 
 
-def _row(kind: Subgroup) -> Cells:
+def _row(kind: Subgroup) -> RowCells:
     return (
         kind.dimension,
         Shown(kind.kind, tag="significant" if kind.sentence else ""),

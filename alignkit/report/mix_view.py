@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.record import MixFacts, RunRecord
-from alignkit.report.table import Cells, Notes, Table, number_columns, text_columns
+from alignkit.report.table import Notes, RowCells, Table, number_columns, text_columns
 from alignkit.text.names import LABELS, Names
 from alignkit.text.numbers import estimated
 
@@ -55,7 +55,7 @@ def _reading(facts: MixFacts) -> str:
 
 def _table(record: RunRecord, names: Names) -> Table:
     notes = Notes()
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (
             names.short(each.mix),
             names.short(each.evaluated_with),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from alignkit.record import BatchCheck, BuildSpread, LogitDistance, MatrixEntry, RunRecord
 from alignkit.report.table import (
     PLACE,
-    Cells,
     Group,
     Header,
     Notes,
+    RowCells,
     Shown,
     Table,
     alarm,
@@ -28,7 +28,7 @@ def numeric_table(record: RunRecord, names: Names) -> Table | None:
     Unlike the matrix, the path is the same on both sides, so that nothing but the runtime differs.
     """
     notes = Notes()
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (*names.cells(entry), *_distance(entry, notes)) for entry in record.matrix if entry.numeric
     ]
     columns = (
@@ -51,7 +51,7 @@ def sessions_table(record: RunRecord, names: Names) -> Table | None:
         return None
     notes = Notes()
     built = any(cell.builds for cell in cells)
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (
             *names.cells(cell),
             str(cell.seed),

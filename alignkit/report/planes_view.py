@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from alignkit.record import PlaneStage
 from alignkit.report.stage_view import ZERO
-from alignkit.report.table import Cells, Notes, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Notes, RowCells, Shown, Table, number_columns, text_columns
 from alignkit.text.numbers import grouped, plain, signed
 
 CAPTION = (
@@ -21,7 +21,7 @@ NOTHING = "no pair of values could be compared"
 def planes_table(planes: Sequence[PlaneStage]) -> Table:
     """A row a stage and plane."""
     notes = Notes()
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (each.stage, each.plane, grouped(each.images), *_row(each, notes)) for each in planes
     ]
     columns = (*text_columns("Stage", "Plane"), *number_columns(*MEASURES))

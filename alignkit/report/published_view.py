@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from alignkit.record import Claim, PublishedFacts, PublishedRow, RunRecord
 from alignkit.record.published import Reading
-from alignkit.report.table import Cells, Group, Notes, Shown, Table, number_columns, text_columns
+from alignkit.report.table import Group, Notes, RowCells, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, listed, percent, points
 
@@ -89,7 +89,7 @@ def _rows(facts: PublishedFacts, names: Names) -> Table:
     )
 
 
-def _row(row: PublishedRow, metrics: Sequence[str], names: Names, notes: Notes) -> Cells:
+def _row(row: PublishedRow, metrics: Sequence[str], names: Names, notes: Notes) -> RowCells:
     def written(values: dict[str, float], metric: str) -> Shown:
         value = values.get(metric)
         return notes.number(value, lambda each: percent(each, 2), "not published")
@@ -127,7 +127,7 @@ def _claims(facts: PublishedFacts) -> Table:
     return Table.of(caption, columns, rows, notes=notes)
 
 
-def _claim(claim: Claim, notes: Notes) -> Cells:
+def _claim(claim: Claim, notes: Notes) -> RowCells:
     return (
         claim.words,
         claim.metric,

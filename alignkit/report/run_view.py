@@ -7,14 +7,14 @@ from typing import Any
 
 from alignkit.progress import duration
 from alignkit.record import Environment, PathFacts, RunRecord
-from alignkit.report.table import Cells, Shown, Table, facts, text_columns
+from alignkit.report.table import RowCells, Shown, Table, facts, text_columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, grouped
 
 
 def controls_table(record: RunRecord) -> Table | None:
     """The checks of the measurement itself; ``None`` if none was made."""
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (
             control.name,
             control.expected,
@@ -40,7 +40,7 @@ def paths_table(paths: Sequence[PathFacts], names: Names) -> Table:
     return Table.of(caption if notes else caption.removesuffix("."), columns, rows)
 
 
-def _path_rows(path: PathFacts, name: str) -> list[Cells]:
+def _path_rows(path: PathFacts, name: str) -> list[RowCells]:
     if path.skipped:
         return [(name, "all", f"skipped: {path.skipped}", "", "")]
     return [

@@ -33,7 +33,7 @@ class Shown:
     """A class of the style sheet: ``bad``, ``muted`` or a state; the text says the same."""
 
 
-Cells = Sequence[Shown | str]
+RowCells = Sequence[Shown | str]
 """Of a row; a text is a cell without a remark."""
 
 
@@ -132,7 +132,7 @@ class Table:
         cls,
         caption: str,
         columns: Sequence[Header],
-        rows: Iterable[Cells],
+        rows: Iterable[RowCells],
         groups: Sequence[Group] = (),
         notes: Notes | None = None,
         ids: Iterable[str] = (),

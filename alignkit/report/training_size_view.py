@@ -13,7 +13,7 @@ from alignkit.record import Estimate, RunRecord, SizeCurve
 from alignkit.report.entry_view import served_elsewhere
 from alignkit.report.spread_plot import SpreadPlot, spread_plot
 from alignkit.report.svg import drawn
-from alignkit.report.table import Cells, Notes, Table, number_columns, text_columns
+from alignkit.report.table import Notes, RowCells, Table, number_columns, text_columns
 from alignkit.text.names import LABELS, Names
 from alignkit.text.numbers import count, estimated, grouped
 
@@ -118,7 +118,7 @@ def _table(
     title: str, unit: str, curves: Sequence[SizeCurve], names: Names, *, every: bool
 ) -> Table:
     notes = Notes()
-    rows: list[Cells] = [
+    rows: list[RowCells] = [
         (
             *names.cells(curve)[: 2 + every],
             *told[: 1 + every],

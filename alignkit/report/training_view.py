@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from alignkit.record import Epoch, PretrainedFacts, RunRecord, TrainingFacts
 from alignkit.report.svg import LinePlot, line_plot
-from alignkit.report.table import Cells, Shown, Table, number_columns, text_columns
+from alignkit.report.table import RowCells, Shown, Table, number_columns, text_columns
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import DASH, count, grouped, percent, written
 
@@ -115,7 +115,7 @@ def training_table(record: RunRecord, names: Names) -> Table | None:
     return Table.of(told, columns, rows) if rows else None
 
 
-def _row(training: TrainingFacts, epoch: Epoch, names: Names, *, held_out: bool) -> Cells:
+def _row(training: TrainingFacts, epoch: Epoch, names: Names, *, held_out: bool) -> RowCells:
     scores = (
         _or_dash(epoch.held_out_loss, "{:.4f}".format),
         _or_dash(epoch.held_out_accuracy, percent),

@@ -24,7 +24,7 @@ LABELS = {
 """Name of a metric → how a reader is shown it."""
 MATRIX_METRICS = ("recall.macro", "precision.macro", "top1", "churn")
 """The metrics that have a matrix of their own, in the order of the page."""
-ACCURACIES = MATRIX_METRICS[:3]
+CELL_METRICS = MATRIX_METRICS[:3]
 """Those of them that are values of one cell; churn compares two."""
 
 
