@@ -22,7 +22,7 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The training side of a place, without the seed.
+    """Everything that models were trained with besides the seed.
 
     Raises `ValueError` for parts whose name would be read back as another row, for instance a mix
     with a preprocess called ``a+b``: cells are stored, and asked for, by the name.
@@ -88,10 +88,10 @@ def _parts(name: str) -> tuple[tuple[str, ...], float, str]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Column:
-    """The serving side of a place."""
+    """The preprocess and runtime that the models of every row are served with."""
 
     preprocess: str
-    """Of the images: a path's name, or the one a runtime has of its own."""
+    """Name of a path, or of a runtime's own preprocessing."""
     backend: str
     """With the options that the experiment gives it."""
     precision: str

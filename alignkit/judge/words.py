@@ -18,7 +18,7 @@ NOT_LOOKED_AT = f"not looked at: {NOTHING_CHANGED}"
 
 
 def limits(rule: Rule) -> str:
-    """``macro recall within ±1 pp``, ``decode: mean absolute difference, fail above 0.05 …``."""
+    """Word a rule: ``macro recall within ±1 pp``, ``decode: mean absolute difference, fail …``."""
     metric = rule.measured
     unit = "share" if rule.relative else metric.unit
     side = {"below": "below", "above": "above"}[metric.worse]
@@ -38,7 +38,7 @@ def limits(rule: Rule) -> str:
 
 
 def in_words(rule: Rule, seen: Observed) -> str:
-    """What was measured, with its interval; or why nothing was."""
+    """Word a value with its interval, or the reason why there is none."""
     if seen.different or seen.perfect or seen.unchanged:
         return seen.different or ("identical" if seen.perfect else NOT_LOOKED_AT)
     if seen.value is None:
@@ -62,7 +62,7 @@ def in_words(rule: Rule, seen: Observed) -> str:
 
 
 def settled_by(images: int | None, seeds: int | None) -> str:
-    """What would settle an inconclusive outcome; empty if nothing is known to."""
+    """Say which sample would settle an inconclusive outcome; empty if none is known."""
     if images is None and seeds is None:
         return ""
     if images is None:
@@ -89,7 +89,7 @@ def explained(outcome: RuleOutcome) -> str:
 
 
 def _slower(seen: Observed, *, relative: bool) -> str:
-    """``+12 % [+9, +16]`` of the reference's time, or in milliseconds."""
+    """Word a slowdown: ``+12 % [+9, +16]`` of the reference's time, or in milliseconds."""
     assert seen.value is not None
     assert seen.low is not None
     assert seen.high is not None
@@ -112,7 +112,7 @@ def sentence(
     doubts: Sequence[Control],
     evidence: Evidence,
 ) -> str:
-    """Effect, interval and cause in one sentence."""
+    """State effect, interval and cause in one sentence."""
     if broken:
         return (
             f"The measurement cannot be trusted: the control {broken[0].name!r} expected "
@@ -182,7 +182,7 @@ def _of_matrix(evidence: Evidence) -> str:
 
 
 def _chance(entry: MatrixEntry, measured: Sequence[MatrixEntry]) -> str:
-    """That the change of recall could be chance, where it was tested."""
+    """Say that the change of recall may be chance, if a test says so."""
     if entry.drift is None or entry.drift.is_significant("recall.macro") is not False:
         return ""
     among = f" among {len(measured)} comparisons" if len(measured) > 1 else ""
@@ -190,7 +190,7 @@ def _chance(entry: MatrixEntry, measured: Sequence[MatrixEntry]) -> str:
 
 
 def _attributed(entry: MatrixEntry, evidence: Evidence) -> str:
-    """What each stage costs of the recall, where that was measured."""
+    """Say what each stage costs of the recall, if that was measured."""
     for each in evidence.attributions:
         same = entry.column == Column(each.candidate, each.backend, each.precision)
         of_row = entry.row.is_only(each.reference)

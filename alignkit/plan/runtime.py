@@ -36,7 +36,7 @@ class Runtime:
 
     @property
     def parts(self) -> dict[str, Any]:
-        """Options, versions and processor: what decides its logits besides weights and inputs."""
+        """Options, versions and processor, which decide its logits besides weights and inputs."""
         backend = self.backend
         parts: dict[str, Any] = {"runtime": [stage_identity(backend), self.precision, self.version]}
         if backend.on_cpu:

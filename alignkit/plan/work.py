@@ -80,7 +80,7 @@ class Evaluation(PlannedWork):
     unsuited: bool = False
     """Skipped on every machine: the backend does not run this kind of model."""
     aligned: bool = False
-    """Evaluated as it was trained, in the reference runtime: what its row is compared with."""
+    """Evaluated as it was trained, in the reference runtime; its row is compared with it."""
 
     @property
     def place(self) -> Place:

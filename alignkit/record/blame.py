@@ -119,7 +119,7 @@ class AttributionFacts(Stored):
     precision: str = ""
     metric: str
     """``pixels``, ``logits``, ``churn``, ``top1``, ``recall.macro``, ``precision.macro``; with the
-    suffix ``.decode`` if only the decoders' own switches are told apart."""
+    suffix ``.decode`` if only the decoders' own switches are distinguished."""
     unit: Literal["fraction", "grey levels", "logits"]
     method: Literal["shapley", "one-at-a-time"]
     images: Count
@@ -131,6 +131,6 @@ class AttributionFacts(Stored):
     total: Estimate
     sentence: str = ""
     notes: tuple[str, ...] = ()
-    """Why some stages are not told apart."""
+    """Why some stages are not distinguished."""
     reason: str = ""
     """Why there are no shares."""

@@ -55,7 +55,7 @@ class Estimate:
 
 
 class Placed(Stored):
-    """What is stored with the place it was found at."""
+    """A stored result with its place in the matrix."""
 
     trained_with: str
     """Name of the row."""
@@ -66,15 +66,15 @@ class Placed(Stored):
 
     @property
     def row(self) -> Row:
-        """What its models were trained with."""
+        """The row that its models belong to."""
         return Row.parse(self.trained_with)
 
     @property
     def column(self) -> Column:
-        """What they were served with."""
+        """The column that they are served in."""
         return Column(self.evaluated_with, self.backend, self.precision)
 
     @property
     def place(self) -> Place:
-        """Both."""
+        """Row and column."""
         return Place(self.row, self.column)

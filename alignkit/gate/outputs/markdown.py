@@ -22,7 +22,7 @@ class Markdown:
     """``summary.md``: the verdict, the rules, the stages and how to go on."""
 
     def render(self, result: GateResult) -> str:
-        """At most 60,000 characters."""
+        """Return at most 60,000 characters."""
         verdict = result.verdict
         parts = [
             f"## {_SIGNS[verdict.state]} {result.name}: {verdict.state}",

@@ -16,10 +16,10 @@ PIXELS = {
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """The verdict's exit code, and what was measured of every stage and matrix entry."""
+    """The verdict's exit code, and the measurements of every stage and matrix entry."""
 
     def render(self, result: GateResult) -> str:
-        """What was not measured has no line."""
+        """Return the lines; a missing measurement has none."""
         lines = [
             "# TYPE alignkit_exit_code gauge",
             "# HELP alignkit_exit_code What the gate ended with; 0 is a pass",

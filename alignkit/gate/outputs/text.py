@@ -20,7 +20,7 @@ class Text:
     """The verdict, the rules that did not pass, and what to do next."""
 
     def render(self, result: GateResult) -> str:
-        """At most 30 lines, none cut."""
+        """Return at most 30 lines, none of them shortened."""
         verdict = result.verdict
         informational = ", informational" if verdict.informational else ""
         lines = [
