@@ -1,4 +1,4 @@
-"""Attribution of a drift to stages: shares of pixels, logits, churn, recall and precision.
+"""Attribution of a drift to stages and kinds of images: shares of pixels, logits and recall.
 
 Every mixture of the two paths is run on the same images. If at most four factors differ, the full
 factorial is computed and each factor's share is its Shapley value; if more differ, each is swapped

@@ -1,4 +1,4 @@
-"""Backends: run a trained model in a runtime and return `Logits`.
+"""Plugins that run a model in a runtime: sessions, graphs, kernels, int8; images → `Logits`.
 
 Every backend keeps this contract, which the conformance tests check:
 

@@ -1,4 +1,4 @@
-"""`Baseline`: the approved results of every path, one text line for each image and stage.
+"""`Baseline`: approved results, one text line per image and stage; pending changes, approvals.
 
 ::
 

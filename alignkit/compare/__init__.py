@@ -1,4 +1,4 @@
-"""`drift`: paired differences of two models, or one model under two paths, on the same images.
+"""Numbers from arrays: drift of predictions, metrics, statistics, sums over pixels and planes.
 
 Pixels are compared in `alignkit.compare.pixels`.
 """

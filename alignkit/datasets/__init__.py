@@ -1,4 +1,4 @@
-"""Data sets: labelled encoded images, as a training and an evaluation `Samples`.
+"""Plugins that give labelled encoded images, from folders or made here, as `Samples`.
 
 The contract that every data set keeps and the conformance tests check:
 

@@ -1,4 +1,4 @@
-"""Decoders: encoded bytes → `Image`.
+"""Plugins that decode: encoded bytes → `Image`.
 
 The contract that every decoder keeps and the conformance tests check:
 

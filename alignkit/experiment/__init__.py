@@ -1,4 +1,4 @@
-"""YAML file → `Experiment`, with every mistake of the file and its overrides reported at once."""
+"""YAML file → `Experiment`: its options, rules and imported configurations, every mistake."""
 
 from __future__ import annotations
 

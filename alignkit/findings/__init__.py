@@ -1,1 +1,1 @@
-"""Turn measured results into the types of the record."""
+"""Results of a run → the types of the record: matrix, changes, published figures, machine."""

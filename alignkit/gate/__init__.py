@@ -1,4 +1,4 @@
-"""Measure what the rules of a file ask for, judge it, and report the outcome to CI.
+"""`alignkit gate`: measure what a file's rules need, in pixels or models, and tell CI.
 
 `check` does this for an experiment, `result` for a file, and `outputs` write the outcome. Nothing
 is imported here: every command reads rules, few judge.

@@ -1,4 +1,4 @@
-"""Judge the evidence of a run by rules: evidence, rules → verdict.
+"""Evidence of a run × rules → `Verdict`, with its words.
 
 A ``warn`` or ``fail`` limit is compared with the measured value; a ``margin`` with the whole 95 %
 interval, so that too small a sample is *inconclusive* and never a pass. A missing measurement is an

@@ -1,4 +1,4 @@
-"""The configurations of this machine that come nearest to a target, by pixels.
+"""Search for the configurations of this machine nearest to a target, by pixels or by drift.
 
 Coarse to fine: all configurations are tried on a few images, those clearly farther than the best
 are dropped, and the others are tried on more; the finalists are confirmed on every image of the

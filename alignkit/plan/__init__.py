@@ -1,4 +1,4 @@
-"""Plan an experiment: decide every preparation, training and evaluation before any is done."""
+"""Plan of an experiment: every unit of work, its runtime and its key, before any is done."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""`Preprocess`: decode ▸ orient ▸ resize ▸ crop ▸ quantise ▸ colour ▸ normalise, each tapped.
+"""`Preprocess`: its tapped stages, its presets, and the facts in a file's header they need.
 
-Each stage is a frozen dataclass; its fields are its options, its identity in the record and part of
-every cache key. All stages but the last return `Pixels`; `Normalise` returns the float tensor that
-a model receives. A stage of two paths is compared in two ways: *isolated* feeds both
-implementations the reference's input of that stage, *cumulative* compares the two paths' own taps.
+The stages: decode ▸ orient ▸ resize ▸ crop ▸ quantise ▸ colour ▸ normalise. Each is a frozen
+dataclass; its fields are its options, its identity in the record and part of every cache key. All
+stages but the last return `Pixels`; `Normalise` returns the float tensor that a model receives. A
+stage of two paths is compared in two ways: *isolated* feeds both implementations the reference's
+input of that stage, *cumulative* compares the two paths' own taps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The HTML page and the summary of a run, from its record alone.
+"""A record made readable: views of the HTML page, Markdown summary, terminal, results.json.
 
 ``record.json`` → views (plain text and coordinates, computed first) → templates (which see views
 only). The page is whole without a script and opens from ``file://`` without a network; the script

@@ -1,4 +1,4 @@
-"""Resizers: `Image` → `Pixels` of a given height and width.
+"""Plugins that resize: `Image` → `Pixels` of a given height and width.
 
 The contract that every resizer keeps and the conformance tests check:
 

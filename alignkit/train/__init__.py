@@ -1,4 +1,4 @@
-"""Training → Checkpoint.
+"""Training → `Checkpoint`: images, augmentation, epochs, state and logs.
 
 For one seed every path's training has the same initial weights, the same sample order, the same
 augmentation draws and the same dropout masks; only the pixels differ. Each is a function of the
