@@ -97,6 +97,7 @@ def work(channel: int, heartbeat: int, slots: Sequence[int]) -> None:
 def _warm_up(task: Work[Any], beat: Heartbeat) -> str:
     task.warm_up(_Beginner(beat))
     _one_thread()
+    _die_plainly()
     return READY
 
 
@@ -135,3 +136,15 @@ def _one_thread() -> None:
         cv2.setNumThreads(1)
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
+
+
+def _die_plainly() -> None:
+    """Let a fatal signal end the worker at once.
+
+    Some libraries (torchpipe's tvm-ffi) install handlers that print a backtrace, whose last line
+    would become the reason in the record.
+    """
+    import signal
+
+    for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
+        signal.signal(number, signal.SIG_DFL)
