@@ -175,7 +175,8 @@ class Workspace:
             if kind in HASHED:
                 finished.verify()
             return read(folder)
-        except DamagedError as damage:
+        # a reader of stored JSON, arrays or tables meets damage as one of these
+        except (DamagedError, FileNotFoundError, ValueError, KeyError, TypeError) as damage:
             logger.warning("%s: %s is damaged and is made again (%s)", label, folder, damage)
             self.discard(kind, key)
             return None

@@ -35,6 +35,8 @@ TASKS_A_WORKER = 4
 """Tasks for each worker whose results are held at a time, which bounds memory."""
 TICK = 0.05
 """Seconds between two checks of the workers' time and memory."""
+_STALL = 2.0
+"""Seconds between two checks after which this process stood still, and time limits start again."""
 WARM_UP_SECONDS = 600.0
 """Limit for loading libraries: many times what the slowest takes on a busy machine."""
 
@@ -114,8 +116,13 @@ def process_wide() -> Isolation:
     known = _KNOWN.get(os.getpid())
     if known is None:
         known = _KNOWN[os.getpid()] = Isolation()
-        atexit.register(known.close)
+        atexit.register(_close, known, os.getpid())
     return known
+
+
+def _close(isolation: Isolation, process: int) -> None:
+    if os.getpid() == process:  # a forked child inherits this call, and not the processes
+        isolation.close()
 
 
 _KNOWN: dict[int, Isolation] = {}
@@ -157,6 +164,10 @@ class _Crew(Generic[_Result]):
     workers: list[_Worker[_Result]] = field(default_factory=list)
     waiting: deque[_Task[_Result]] = field(default_factory=deque)
     looked: float = 0.0
+    watched: float = field(default_factory=time.monotonic)
+    """When the workers were watched last."""
+    resumed: float = 0.0
+    """When this process went on after it stood still, for instance suspended."""
     """When the workers' time and memory were last checked."""
 
     def results(self, images: Iterator[Encoded]) -> Iterator[_Result]:
@@ -223,7 +234,10 @@ class _Crew(Generic[_Result]):
                 self.looked = 0.0  # a worker died
         if time.monotonic() - self.looked < TICK:
             return
-        self.looked = time.monotonic()
+        now = time.monotonic()
+        if now - self.watched > _STALL:
+            self.resumed = now
+        self.looked = self.watched = now
         for worker in tuple(self.workers):
             if (status := self.zygote.death(worker.process.pid)) is not None:
                 self.workers.remove(worker)
@@ -255,7 +269,8 @@ class _Crew(Generic[_Result]):
             return
         allowed = self.limits.seconds if worker.ready else WARM_UP_SECONDS
         taken = worker.process.resident() - worker.process.resident_at_rest
-        if worker.process.seconds() > allowed:
+        # where this process stood still (suspended, or busy elsewhere), so did the workers perhaps
+        if min(worker.process.seconds(), time.monotonic() - self.resumed) > allowed:
             worker.condemned = f"timed out: no result after {allowed:g} s"
             worker.certain = True
         elif worker.ready and taken > self.limits.memory:

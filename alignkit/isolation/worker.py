@@ -83,7 +83,10 @@ def work(channel: int, heartbeat: int, slots: Sequence[int]) -> None:
     shared = [SharedMemory(slot) for slot in slots]
     with Connection(channel) as parent:
         try:
-            task: Work[Any] = parent.recv()
+            task: Work[Any] | WorkerFailure = _outcome(parent.recv)
+            if isinstance(task, WorkerFailure):  # it cannot be unpickled here
+                parent.send(task)
+                return
             parent.send(_outcome(partial(_warm_up, task, beat)))
             while True:
                 beat.rest()

@@ -32,6 +32,9 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 LAST_WORDS = 300
 """Characters shown of a worker's last output before it died."""
 
+_PATIENCE = 10.0
+"""Seconds a zygote has to end its workers."""
+
 
 class Zygote:
     """A process with imported libraries that workers are forked from; may be used from threads."""
@@ -94,19 +97,31 @@ class Zygote:
 
     def close(self) -> None:
         """End the zygote, and with it every worker."""
+        # a forked process of the caller may hold a copy: closing ours alone would end nothing
+        with suppress(OSError):  # the zygote is gone already
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        self._process.wait()
+        try:
+            self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         os.close(self._output)
 
     def _born(self, modules: Sequence[str], descriptors: list[int]) -> int:
-        request = pickle.dumps((sys.path, tuple(modules)))
+        request = pickle.dumps((sys.path, tuple(modules), str(Path.cwd())))
         with self._one_at_a_time:
             try:
                 socket.send_fds(self._socket, [request], descriptors)
             except (BrokenPipeError, ConnectionResetError):
                 raise self._ended() from None
-            while (message := self._receive())[0] != BORN:
-                self._note_death(message)
+            try:
+                while (message := self._receive())[0] != BORN:
+                    self._note_death(message)
+            except BaseException:
+                self._process.kill()  # its answer would be read as that to the next request
+                self._process.wait()
+                raise
             self._deaths.pop(int(message[1]), None)  # of an earlier process with this number
             return int(message[1])
 

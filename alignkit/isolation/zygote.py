@@ -29,8 +29,9 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 def serve(control: int) -> NoReturn:
     """Fork workers until the other end of the socket is closed.
 
-    Each request is a pickled (``sys.path``, modules to import first) with `DESCRIPTORS` for the
-    worker: its channel, its heartbeat, the file for its output, and the slots for images.
+    Each request is a pickled (``sys.path``, modules to import first, working directory) with
+    `DESCRIPTORS` for the worker: its channel, its heartbeat, the file for its output, and the
+    slots for images.
     The answers are ``born PID`` and, at the end, ``died PID STATUS``.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to handle
@@ -70,7 +71,8 @@ def _handle(caller: socket.socket, deaths: int, children: set[int]) -> bool:
         request, descriptors, _, _ = socket.recv_fds(caller, LONGEST, DESCRIPTORS)
         if not request:
             return False
-        sys.path[:], modules = pickle.loads(request)  # noqa: S301 - our own
+        sys.path[:], modules, folder = pickle.loads(request)  # noqa: S301 - our own
+        os.chdir(folder)  # relative paths mean what they mean to the caller
         for module in modules:
             importlib.import_module(module)
         pid = os.fork()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.isolation.shared_images import EVERYTHING
 from alignkit.match.colour_matrix import misread
 from alignkit.preprocess.decode import decode
 from alignkit.preprocess.isolated import Started, result_or_reason, taps_of, warm_up
@@ -78,7 +79,10 @@ class MeasureDistances:
             wanted = np.ascontiguousarray(taps.last, np.float32)
         place_of = {self.configurations[place]: place for place in places}
         # configurations share a decode, and so what a decoder died of is not tried again
-        fatal = {self.configurations[number].decode for number, _ in image.lost}
+        lost = dict(image.lost)
+        if EVERYTHING in lost:
+            return lost[EVERYTHING]
+        fatal = {self.configurations[number].decode for number in lost}
 
         def may_run(configuration: Configuration) -> bool:
             begin(place_of[configuration])

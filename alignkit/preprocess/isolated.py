@@ -1,6 +1,7 @@
 """Paths in worker processes: an image on which a library crashes or hangs is one failed image.
 
-Every command decodes through here, except `alignkit.loader`, which runs in its user's own workers.
+Every command decodes through here, except that latencies, `alignkit data` and `alignkit calibrate`
+decode in the caller's process, and `alignkit.loader` in its user's own workers.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
 from alignkit.decoders import DECODERS, Decoded, DecodeOutcome
-from alignkit.errors import AlignkitError, BackendError
+from alignkit.errors import AlignkitError, BackendError, ConfigError
 from alignkit.isolation import IMAGES_A_TASK, Limits, WarmUpDied, process_wide
 from alignkit.isolation.shared_images import EVERYTHING, Encoded
 from alignkit.isolation.worker import Begin, Work
@@ -57,6 +58,11 @@ def run_isolated(
     libraries = [each.module for each in plugins if each.module and not each.gpu]
     stages = [stage for path in paths for stage in (path.decode, path.resize.resizer)]
     classes = [type(each).__module__ for each in (work, *stages)]  # else every worker imports them
+    if "__main__" in classes:
+        raise ConfigError(
+            "a decoder or resizer is defined in the script or notebook that runs; move its class "
+            "into a module, which worker processes can import"
+        )
     try:
         yield from process_wide().run(
             work,

@@ -96,6 +96,8 @@ def worst_images(
     shown = []
     for sample in comparison.worst[:count]:
         index = places[sample]
+        if min(reference.rows[index], candidate.rows[index]) < 0:
+            continue  # a worker died of it when it was prepared, and not when it was compared
         label = samples.classes[samples.labels[index]] if samples.labels else ""
         shown.append(
             write_worst(

@@ -2,7 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -212,3 +216,83 @@ def test_images_are_read_a_few_ahead_only():
     with Isolation() as isolation:
         next(isolation.run(Pids(), reading(), processes=1))
     assert len(read) <= 5 * IMAGES_A_TASK
+
+
+FORKING = """
+import multiprocessing, time
+from alignkit.isolation.shared_images import Encoded
+from alignkit.preprocess import Preprocess
+from alignkit.preprocess.isolated import take_pixels
+from tests.photos import make_jpegs
+from tests.stacks import REFERENCE
+image = Encoded("a", make_jpegs()["420"])
+assert [each[0].outcome for each in take_pixels([REFERENCE], [image])] == ["ok"]
+child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(300,), daemon=True)
+child.start()
+"""
+
+
+def ended(script: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+
+
+def test_a_process_ends_while_a_child_that_it_forked_lives():
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_class_of_the_running_script_is_refused_with_the_next_step():
+    script = (
+        FORKING.partition("image =")[0]
+        + """
+from dataclasses import dataclass, replace
+from alignkit.decoders.opencv import OpenCVDecoder
+@dataclass(frozen=True)
+class Mine(OpenCVDecoder):
+    pass
+list(take_pixels([replace(REFERENCE, decode=Mine())], []))
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert "move its class into a module" in done.stderr
+
+
+def children_of(pid: int) -> list[int]:
+    listed = f"/proc/{pid}/task/{pid}/children"
+    return [int(child) for child in Path(listed).read_text().split()]
+
+
+def test_time_that_this_process_stood_still_does_not_count():
+    """A run that is suspended and goes on loses no image: SIGSTOP to the parent and its workers."""
+    script = (
+        FORKING.partition("image =")[0]
+        + """
+import os, signal, threading
+from alignkit.isolation import Limits
+from tests.fatal_decoders import FatalDecoder
+def images():
+    for number in range(40):
+        if number == 20:
+            print("half", flush=True)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        yield Encoded(str(number), make_jpegs()["420"])
+found = list(take_pixels([REFERENCE], images(), limits=Limits(seconds=2)))
+assert [each[0].outcome for each in found] == ["ok"] * 40, found
+"""
+    )
+    run = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    assert run.stdout.readline() == "half\n"
+    zygotes = children_of(run.pid)
+    stopped = zygotes + [worker for zygote in zygotes for worker in children_of(zygote)]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(4)
+    for pid in (*stopped, run.pid):
+        os.kill(pid, signal.SIGCONT)
+    _, errors = run.communicate(timeout=60)
+    assert run.returncode == 0, errors
