@@ -238,9 +238,7 @@ def ended(script: str) -> subprocess.CompletedProcess:
 
 
 def test_a_process_ends_while_a_child_that_it_forked_lives():
-    done = subprocess.run(
-        [sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=60
-    )
+    done = ended(FORKING)
     assert done.returncode == 0, done.stderr
 
 
@@ -256,9 +254,7 @@ class Mine(OpenCVDecoder):
 list(take_pixels([replace(REFERENCE, decode=Mine())], []))
 """
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
-    )
+    done = ended(script)
     assert "move its class into a module" in done.stderr
 
 
