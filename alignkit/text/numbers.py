@@ -16,7 +16,7 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 def written(value: float, form: str) -> str:
     """Format a number, with a true minus sign; ``form`` is a format specification of Python."""
-    return format(value, form).replace("-", MINUS)
+    return format(value or 0, form).replace("-", MINUS)  # a negative zero is zero
 
 
 def signed(value: float, decimals: int) -> str:

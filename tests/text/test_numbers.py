@@ -74,3 +74,8 @@ def test_words_follow_their_numbers():
 def test_long_texts_are_shortened():
     assert shorten("chrysanthemum", 8) == "chrysan…"
     assert shorten("rose", 8) == "rose"
+
+
+def test_a_negative_zero_is_zero():
+    assert signed(-0.0, 2) == "0.00"
+    assert interval(Estimate(value=-0.0, low=-0.0, high=-0.0)) == "[0.00, 0.00]"
