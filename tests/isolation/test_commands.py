@@ -1,14 +1,17 @@
 """An image on which a decoder crashes or hangs is one failed image in every command."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.fatal_decoders import MARK
 from tests.photos import encoded, photo
 
+ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import sys
 from alignkit.decoders import DECODERS
@@ -48,10 +51,13 @@ def folder(tmp_path):
 
 @pytest.fixture
 def alignkit(folder):
+    # the fatal decoder is a module of the tests, which an installed alignkit does not find by itself
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
     def call(seconds, *words):
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, str(seconds), *map(str, words)],
-            capture_output=True, text=True, cwd=folder, check=False, timeout=600,
+            capture_output=True, text=True, cwd=folder, check=False, timeout=600, env=environment,
         )  # fmt: skip
         assert "Traceback" not in done.stderr, done.stderr
         return done
