@@ -13,13 +13,10 @@ import numpy as np
 from scipy import sparse
 
 from alignkit.arrays import FloatArray
-from alignkit.compare import change_fields, estimate_from
-from alignkit.compare.bootstrap import RESAMPLES, indicators, resampled_counts
-from alignkit.compare.hierarchy import Spread, joined_interval
+from alignkit.compare import pair_fields, pair_up
+from alignkit.compare.bootstrap import RESAMPLES, indicators, mean_over_seeds, resampled_counts
 from alignkit.compare.metrics import METRICS, averages
 from alignkit.compare.predictions import Predictions
-from alignkit.compare.statistics import change_p
-from alignkit.compare.totals import pair_up
 from alignkit.errors import NothingCompared
 from alignkit.record import CellPair
 
@@ -90,33 +87,12 @@ def _pair(
     resamples: int,
     seed: int,
 ) -> CellPair:
-    n, seeds = len(pairs[0][0]), len(pairs)
+    n = len(pairs[0][0])
     one = np.zeros(n, np.int64)
-    changed = np.array([a.predicted != b.predicted for a, b in pairs])
-    members = sparse.vstack([indicators(one, 1, each) for each in changed], format="csr")
-    churn, interval, _ = _joined(_counts(members, resamples, seed) / n, n, seed)
-    flipped = int(changed.any(axis=0).sum())
-    metrics, p_values = {}, {}
-    for name, change in changes.items():
-        mean, ends, spread = _joined(change, n, seed)
-        metrics[name] = estimate_from(mean, ends)
-        value = metrics[name].value
-        if value is not None and np.isfinite([spread.images, spread.seeds]).all():
-            p_values[name] = change_p(
-                value, images_error=float(spread.images), seeds_error=float(spread.seeds),
-                images=n, seeds=seeds, flipped=flipped,
-            )  # fmt: skip
-    return CellPair(
-        **change_fields(pairs),
-        metrics=metrics,
-        p_values=p_values,
-        # widened by Student's quantile, an interval may leave 0..1
-        churn=estimate_from(churn, interval.clip(0, 1)),
-    )
-
-
-def _joined(values: FloatArray, images: int, seed: int) -> tuple[FloatArray, FloatArray, Spread]:
-    """Join (training seeds, 1 + resamples) to the mean over seeds, its interval (2,) and errors."""
-    observed = values[:, 0]
-    interval, spread = joined_interval(values[:, 1:], observed, images=images, seed=seed)
-    return np.asarray(observed.mean()), interval, spread
+    changed = [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]
+    churn = _counts(sparse.vstack(changed, format="csr"), resamples, seed) / n
+    means = {
+        name: mean_over_seeds(values[:, 0], values[:, 1:], images=n, seed=seed)
+        for name, values in {**changes, "churn": churn}.items()
+    }
+    return CellPair(**pair_fields(pairs, means))

@@ -7,7 +7,6 @@ stage to blame. The input of ``decode`` is the same bytes, so its two modes are 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
@@ -105,15 +104,10 @@ class StageDiffs:
         return sum(row.compared for row in self.rows)
 
     @property
-    def outcomes(self) -> Counter[tuple[DecodeOutcome, DecodeOutcome]]:
-        """Count images by (reference's, candidate's) decode outcome: the coverage of both."""
-        return Counter((row.reference, row.candidate) for row in self.rows)
-
-    @property
     def first_divergence(self) -> StageName | None:
         """Find the first stage whose isolated diff is not zero; ``None`` if there is none.
 
-        Coverage does not count: images that only one path decoded are in ``outcomes``.
+        Coverage does not count: ``rows`` has the images that only one path decoded.
         """
         return next((diff.stage for diff in self._isolated if diff.differs), None)
 
@@ -128,9 +122,9 @@ class StageDiffs:
         stage = max(means, key=means.__getitem__)
         return stage if means[stage] > 0 else None
 
-    def worst(self, count: int, stage: StageName = "colour") -> tuple[ImageRow, ...]:
-        """List the images with the greatest cumulative mean difference of a stage, worst first."""
-        index = STAGES.index(stage)
+    def worst(self, count: int) -> tuple[ImageRow, ...]:
+        """List the images whose pixels differ most on average after ``colour``, worst first."""
+        index = STAGES.index("colour")
         compared = [row for row in self.rows if row.mean_abs[index] is not None]
         compared.sort(key=lambda row: row.mean_abs[index] or 0.0, reverse=True)
         return tuple(compared[:count])

@@ -22,14 +22,14 @@ from alignkit.preprocess.isolated import Result, encoded_images, run_isolated
 from alignkit.preprocess.stress import Stress
 from alignkit.record import Environment, PathFacts
 from alignkit.record.pixel_diff import DiffRecord, ImageSet, PairDiff, StressDiff
-from alignkit.studies.diff.images import DiffImages
+from alignkit.studies.diff.diff_images import DiffImages
 from alignkit.torch_settings import available_threads
 from alignkit.version import __version__
 
 if TYPE_CHECKING:
     from alignkit.progress import Progress
     from alignkit.samples import Samples
-    from alignkit.studies.diff.tally import DiffTally
+    from alignkit.studies.diff.diff_tally import DiffTally
 
 StageExtent = Literal["none", "size", "full"]
 """Stages that a measure covers: none, the input of ``normalise``, or that and the decoded image."""
@@ -91,7 +91,7 @@ def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
     Raises `MissingDependency` if the reference or every candidate cannot run here, `BackendError`
     if a path crashes on a harmless image, `DataError` if a file cannot be read.
     """
-    from alignkit.studies.diff.facts import census, coverage, coverage_diffs
+    from alignkit.studies.diff.diff_tally import census, coverage, coverage_diffs
 
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
     tally = _tally(request, progress, None)
@@ -138,7 +138,7 @@ def exit_code(record: DiffRecord, *, fail_on_coverage: bool = False) -> ExitCode
 
 
 def _tally(request: DiffRequest, progress: Progress, stress: Stress | None) -> DiffTally:
-    from alignkit.studies.diff.tally import DiffTally
+    from alignkit.studies.diff.diff_tally import DiffTally
 
     paths = tuple(each.preprocess for each in request.usable)
     work = DiffImages(paths, EXTENTS[request.ssim], EXTENTS[request.planes], stress)
@@ -160,7 +160,7 @@ def _described(request: DiffRequest) -> Description:
 
 def _pairs(request: DiffRequest, tally: DiffTally) -> tuple[PairDiff, ...]:
     """Return the measured and the skipped pairs, in the order of the request."""
-    from alignkit.studies.diff.facts import pair_diffs
+    from alignkit.studies.diff.diff_tally import pair_diffs
 
     measured = {pair.candidate: pair for pair in pair_diffs(tally)}
     reference, *candidates = (each.preprocess for each in request.paths)

@@ -113,7 +113,7 @@ def _check(
     *,
     expected: StageName | None,
 ) -> tuple[Control, ...]:
-    from alignkit.compare import compare_preprocess
+    from alignkit.compare.pixels import compare_preprocess
 
     def check() -> tuple[Control, ...]:
         first = compare_preprocess(reference, candidate, probes).first_divergence

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from alignkit.compare.normalised_sums import normalised_sums
+from alignkit.compare.image_diff import normalised_sums
 from alignkit.compare.pixel_sums import pixel_sums
 from alignkit.preprocess import Normalise
 

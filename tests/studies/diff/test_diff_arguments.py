@@ -4,7 +4,7 @@ import pytest
 
 from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.experiment import load_experiment
-from alignkit.studies.diff.image_argument import samples_of
+from alignkit.studies.diff.diff_arguments import samples_of
 from tests.photos import encoded, photo
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from alignkit.compare.plane_sums import Planes, added_planes, planes_of
 from alignkit.decoders import DecodeOutcome
 from alignkit.isolation.shared_images import EVERYTHING, Encoded
 from alignkit.isolation.worker import Begin
@@ -24,7 +25,6 @@ from alignkit.preprocess.isolated import (
 )
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.preprocess.stress import Stress
-from alignkit.studies.diff.planes import Planes, added_planes, planes_of
 
 if TYPE_CHECKING:
     from alignkit.compare.image_diff import ImageDiff

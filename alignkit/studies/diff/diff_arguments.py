@@ -1,29 +1,91 @@
-"""``--out KIND=PATH``: files of a comparison besides the terminal's text, with pictures."""
+"""Arguments of `alignkit diff`: IMAGES → `Samples`, ``--out KIND=PATH`` → files."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from alignkit.errors import ConfigError
+from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess.isolated import encoded_images, take_pixels
 from alignkit.record import WorstImage
 
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
+    from alignkit.experiment.experiment import Experiment
     from alignkit.record.pixel_diff import DiffRecord, PairDiff
+    from alignkit.samples import Samples
     from alignkit.studies.diff import DiffRequest
 
+_LISTS = (".txt", ".lst")
+"""Files that hold the name of an image, or of a folder, in each line."""
+_NAMED = 3
+"""Paths in the description of the images; more are counted."""
 OUTPUT_KINDS = ("json", "html")
-_SHOWN = 8
-"""Images for each candidate."""
-_STAGE = "colour"
+_PICTURED = 8
+"""Images with pictures for each candidate."""
 
 TakenPixels: TypeAlias = "dict[tuple[str, int], Pixels]"
 """(image id, index of the path) → the input of the normalise stage."""
+
+
+def samples_of(
+    given: Sequence[Path],
+    experiment: Experiment | None,
+    limit: int | None = None,
+    only: Sequence[str] = (),
+) -> tuple[Samples, str]:
+    """Return the images and their description; without a path an experiment's evaluation data.
+
+    Names in a list are relative to its folder; ``only`` names the ids to keep. Raises `ConfigError`
+    if no path is given or an id is unknown, `NothingCompared` if there is no image, and `DataError`
+    if a file cannot be read.
+    """
+    from alignkit.datasets.files import choose
+    from alignkit.datasets.images import Images
+
+    if given:
+        roots = tuple(path for each in given for path in _expanded(each))
+        images = Images(roots[0] if len(roots) == 1 else roots, limit=limit)
+        return _only(images.evaluation(), only), _in_words(given)
+    if experiment is None:
+        raise ConfigError("name a folder of images, or a --config file with data")
+    samples = experiment.data.evaluation()
+    if limit is not None and limit < len(samples):
+        chosen = choose(samples.ids, limit, seed=0)
+        samples = samples.take([n for n, name in enumerate(samples.ids) if name in chosen])
+    return _only(samples, only), f"the data of {experiment.file}"
+
+
+def _only(samples: Samples, names: Sequence[str]) -> Samples:
+    if not names:
+        return samples
+    places = {name: place for place, name in enumerate(samples.ids)}
+    for name in names:
+        if name not in places:
+            near = get_close_matches(name, places, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"--only {name}: none of the {len(samples)} images{hint}")
+    return samples.take([places[name] for name in dict.fromkeys(names)])
+
+
+def _expanded(given: Path) -> list[Path]:
+    if given.suffix.lower() not in _LISTS:
+        return [given]
+    try:
+        lines = given.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"the list {given} cannot be read: {error}") from None
+    return [given.parent / line.strip() for line in lines if line.strip()]
+
+
+def _in_words(given: Sequence[Path]) -> str:
+    shown = ", ".join(os.fspath(each) for each in given[:_NAMED])
+    return shown if len(given) <= _NAMED else f"{shown} and {len(given) - _NAMED} more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +133,7 @@ def write_outputs(
 def with_pictures(record: DiffRecord, request: DiffRequest, folder: Path) -> DiffRecord:
     """Write the pictures below ``folder``; return the record with their `WorstImage` entries."""
     pairs = [pair for pair in record.pairs if pair.state == "measured"]
-    wanted = {image.id for pair in pairs for image in pair.worst[:_SHOWN]}
+    wanted = {image.id for pair in pairs for image in pair.worst[:_PICTURED]}
     places = [index for index, name in enumerate(request.samples.ids) if name in wanted]
     paths = [each.preprocess for each in request.usable]
     images = encoded_images(request.samples, places)
@@ -100,8 +162,8 @@ def _written(folder: Path, pair: PairDiff, number: int, taken: TakenPixels) -> l
             candidate=pair.candidate,
             id=image.id,
             label="",
-            stage=_STAGE,
+            stage="colour",
         )
-        for image in pair.worst[:_SHOWN]
+        for image in pair.worst[:_PICTURED]
         if (image.id, 0) in taken and (image.id, number) in taken
     ]

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import t as student
 
 from alignkit.compare import drift
-from alignkit.compare.hierarchy import joined_draws, spread_of
+from alignkit.compare.bootstrap import joined_draws, spread_of
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.statistics import percentile_interval, welch_satterthwaite_df
 
