@@ -16,9 +16,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from alignkit.arrays import FloatArray
-from alignkit.attribute.mixture_metrics import ATTRIBUTED, Metric, metric_values, why_absent
-from alignkit.attribute.mixtures import MixtureResults, Sessions, labels_of, observe
-from alignkit.attribute.shapley import interaction, shares
+from alignkit.attribute.attributed_mixtures import MixtureResults, Sessions, observe
+from alignkit.attribute.shares import (
+    ATTRIBUTED,
+    Metric,
+    interaction,
+    metric_values,
+    shares,
+    why_absent,
+)
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.compare.statistics import percentile_interval
 from alignkit.preprocess.stage_mixtures import (
@@ -69,11 +75,6 @@ class PathAttribution:
     """Why some stages were not swapped by themselves, one sentence for each."""
     metrics: dict[Metric, Attribution]
 
-    @property
-    def differs(self) -> bool:
-        """Whether the two differ in any factor."""
-        return bool(self.metrics["pixels"].shares)
-
 
 def attribute(
     reference: Preprocess,
@@ -97,9 +98,12 @@ def attribute(
     prepared by every mixture.
     """
     mixed = make_stage_mixtures(reference, candidate, decoder_switches=decoder_switches)
-    factors = (*mixed.factors, *runtime_factors(models))
+    # ``backend``, ``precision``, …: what the sessions of a model differ in
+    runtime_factors = sorted({factor for model in models for taken in model for factor in taken})
+    factors = (*mixed.factors, *runtime_factors)
     if not factors:
-        return _alike(reference, candidate, len(samples))
+        none = {metric: _absent(metric, (), NOTHING_DIFFERS, value=0.0) for metric in ATTRIBUTED}
+        return PathAttribution(reference.name, candidate.name, len(samples), (), (), none)
     observed = observe(
         samples,
         mixed,
@@ -146,23 +150,13 @@ def measure(
     observed: MixtureResults, samples: Samples, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> MixtureValues:
     """Compute every metric that can be computed, in the sample and in each resample."""
-    labels = labels_of(samples, observed.rows)
+    labels = np.asarray(samples.labels, np.int64)[observed.rows] if samples.labels else None
     reasons = {metric: why_absent(metric, observed, labels) for metric in ATTRIBUTED}
     return MixtureValues(
         observed.wanted,
         metric_values(observed, labels, len(samples.classes), resamples=resamples, seed=seed),
         {metric: reason for metric, reason in reasons.items() if reason},
     )
-
-
-def runtime_factors(models: Sequence[Sessions]) -> tuple[str, ...]:
-    """List the factors in which the models' sessions differ: ``backend``, ``precision``, …."""
-    return tuple(sorted({factor for model in models for taken in model for factor in taken}))
-
-
-def _alike(reference: Preprocess, candidate: Preprocess, images: int) -> PathAttribution:
-    found = {metric: _absent(metric, (), NOTHING_DIFFERS, value=0.0) for metric in ATTRIBUTED}
-    return PathAttribution(reference.name, candidate.name, images, (), (), found)
 
 
 def _absent(

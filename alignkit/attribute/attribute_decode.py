@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from alignkit.attribute import PathAttribution, attribute
-from alignkit.attribute.mixtures import mix_stages
+from alignkit.attribute.attributed_mixtures import mix_stages
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.outcome import Skipped

@@ -23,7 +23,7 @@ from alignkit.preprocess.isolated import encoded_images, run_isolated, warm_up
 from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, StageMixtures
 
 if TYPE_CHECKING:
-    from alignkit.arrays import Batch, Labels, Logits
+    from alignkit.arrays import Batch, Logits
     from alignkit.isolation.worker import Begin
     from alignkit.preprocess import Normalise
     from alignkit.samples import Samples
@@ -195,8 +195,3 @@ def _mean_apart(reference: Logits, candidate: Logits) -> FloatArray:
     change = candidate[finite].astype(np.float64) - reference[finite]
     apart[finite] = np.abs(change).mean(axis=1)
     return apart
-
-
-def labels_of(samples: Samples, rows: npt.NDArray[np.int64]) -> Labels | None:
-    """Return (images,) labels of the samples of ``rows``; ``None`` if they have none."""
-    return np.asarray(samples.labels, np.int64)[rows] if samples.labels else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from alignkit.attribute import Attribution, PathAttribution
-from alignkit.attribute.mixture_metrics import Metric
+from alignkit.attribute.shares import Metric
 from alignkit.record import AttributionFacts, Estimate
 from alignkit.text.names import LABELS
 from alignkit.text.numbers import plain, points
@@ -23,7 +23,7 @@ def attribution_facts(
 ) -> tuple[AttributionFacts, ...]:
     """Make a row for each metric that was measured, or whose absence has a reason.
 
-    ``inside_decode``, the result of `alignkit.attribute.switches.attribute_decode`, adds the row
+    ``inside_decode``, the result of `alignkit.attribute.attribute_decode`, adds the row
     ``pixels.decode``.
     """
     rows = [_facts(found, each, backend, precision) for each in found.metrics.values()]

@@ -1,8 +1,14 @@
-"""Every metric of every mixture, in the sample and in each resample of its images."""
+"""Shares of a change among factors: every metric of every mixture, in each resample of the images.
+
+`shapley` divides every interaction evenly among its factors (Shapley 1953, *A value for n-person
+games*); it needs every subset. `alone` gives each factor its own effect and leaves the rest as an
+interaction; it needs a mixture for each factor, and the whole.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from math import factorial
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -11,10 +17,11 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray
 from alignkit.compare.bootstrap import indicators, resample_weights
 from alignkit.compare.metrics import averages
+from alignkit.preprocess.stage_mixtures import FACTORIAL_LIMIT, FromCandidate, all_mixtures
 
 if TYPE_CHECKING:
     from alignkit.arrays import Labels
-    from alignkit.attribute.mixtures import MixtureResults
+    from alignkit.attribute.attributed_mixtures import MixtureResults
 
 Metric = Literal["pixels", "logits", "churn", "top1", "recall.macro", "precision.macro"]
 ATTRIBUTED: tuple[Metric, ...] = get_args(Metric)
@@ -109,3 +116,41 @@ def _macro(
             recall[mixture] += ratios["recall.macro"] / models
             precision[mixture] += ratios["precision.macro"] / models
     return recall, precision
+
+
+def shares(
+    factors: Sequence[str], values: Mapping[FromCandidate, FloatArray]
+) -> dict[str, FloatArray]:
+    """Compute each factor's share: by Shapley for few factors, else its effect alone.
+
+    A mixture's value is (), or (resamples,): its value in each of many resamples.
+    """
+    if len(factors) <= FACTORIAL_LIMIT:
+        return {factor: shapley(factor, factors, values) for factor in factors}
+    return {factor: alone(factor, values) for factor in factors}
+
+
+def shapley(
+    factor: str, factors: Sequence[str], values: Mapping[FromCandidate, FloatArray]
+) -> FloatArray:
+    """Compute a factor's mean marginal contribution over all orders of swapping.
+
+    A factor that changes nothing in any mixture gets exactly 0.
+    """
+    count = len(factors)
+    total = np.zeros(())
+    for taken in all_mixtures(each for each in factors if each != factor):
+        orders = factorial(len(taken)) * factorial(count - len(taken) - 1)
+        total = total + orders * (values[taken | {factor}] - values[taken])
+    return total / factorial(count)
+
+
+def alone(factor: str, values: Mapping[FromCandidate, FloatArray]) -> FloatArray:
+    """Compute the effect of swapping one factor while all others are the reference's."""
+    return values[frozenset({factor})] - values[frozenset()]
+
+
+def interaction(factors: Sequence[str], values: Mapping[FromCandidate, FloatArray]) -> FloatArray:
+    """Compute the effect of all factors together less the sum of their effects alone."""
+    whole = values[frozenset(factors)] - values[frozenset()]
+    return whole - sum((alone(factor, values) for factor in factors), np.zeros(()))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.controls.pixels import attempted, check_pixels
+from alignkit.controls.planted_faults import attempted, check_pixels
 from alignkit.outcome import Measured
 from alignkit.predict import open_session, predict
 from alignkit.predict.inputs import FILES

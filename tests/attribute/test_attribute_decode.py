@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from alignkit.attribute.switches import attribute_decode
+from alignkit.attribute.attribute_decode import attribute_decode
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder

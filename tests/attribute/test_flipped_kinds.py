@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import fisher_exact
 from statsmodels.stats.multitest import multipletests
 
-from alignkit.attribute.subgroups import edge_energy, kinds_of_images, subgroups, thirds
+from alignkit.attribute.flipped_kinds import edge_energy, kinds_of_images, subgroups, thirds
 from alignkit.compare.predictions import Predictions
 from tests.photos import make_jpegs, photo
 

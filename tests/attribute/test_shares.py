@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from alignkit.attribute.shapley import interaction, shapley, shares
+from alignkit.attribute.shares import interaction, shapley, shares
 from alignkit.preprocess.stage_mixtures import all_mixtures, mixtures
 
 

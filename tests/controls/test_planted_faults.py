@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from alignkit.controls.pixels import check_pixels, shift_half_pixel, swap_channels
+from alignkit.controls.planted_faults import check_pixels, shift_half_pixel, swap_channels
 from alignkit.decoders.dali import DALIGPUDecoder
 from alignkit.preprocess import ColourSpace
 from alignkit.samples import Samples

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from alignkit.attribute.flipped import ALL_FLIPPED, NONE_FLIPPED
+from alignkit.attribute.flipped_kinds import ALL_FLIPPED, NONE_FLIPPED
 from alignkit.errors import DataError, NothingCompared
 from alignkit.experiment import load_experiment
 from alignkit.outcome import Measured
