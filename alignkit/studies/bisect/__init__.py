@@ -10,54 +10,24 @@ at a time, on one side at a time; the reference's activations are kept on disk.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from alignkit.errors import BackendError, NothingCompared
 from alignkit.record.bisection import Bisection, LayerDrift
-from alignkit.studies.bisect.differences import drift_of, isolated_error
+from alignkit.studies.bisect.layer_graph import Activations
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from alignkit.studies.bisect.layer_graph import Layer, Values
+    from alignkit.studies.bisect.layer_sides import ONNXSide, TorchSide
 
-    from alignkit.studies.bisect.graph import Layer
-    from alignkit.studies.bisect.isolated_layer import Activations
-
-    Values = npt.NDArray[np.floating]
-
-__all__ = ["Candidate", "Side", "bisect"]
-
-
-class BisectSide(Protocol):
-    """One model in one runtime, on a fixed batch."""
-
-    @property
-    def name(self) -> str:
-        """The runtime and its precision, e.g. ``onnxruntime fp16``."""
-        ...
-
-    def values(self, layer: Layer) -> Values | None:
-        """Return the layer's output for the batch; ``None`` if this side has no such layer.
-
-        Raises `BackendError` if the runtime cannot run the graph up to that layer.
-        """
-        ...
-
-
-class Candidate(BisectSide, Protocol):
-    """The side whose layers are also run in isolation."""
-
-    def isolated(self, layer: Layer, held: Activations) -> Values:
-        """Return the layer's output for the reference's activations ``held``.
-
-        Raises `BackendError` if the runtime cannot run the layer by itself.
-        """
-        ...
+_ZERO = "the reference is zero everywhere: nothing to relate to"
 
 
 def bisect(
-    reference: BisectSide,
-    candidate: Candidate,
+    reference: TorchSide | ONNXSide,
+    candidate: ONNXSide,
     layers: Sequence[Layer],
     *,
     model: str,
@@ -71,8 +41,6 @@ def bisect(
     ``tolerance`` limits the relative difference. ``progress`` is called with (layers compared,
     layers). Raises `NothingCompared` if the sides have no layer in common.
     """
-    from alignkit.studies.bisect.isolated_layer import Activations
-
     compared, unmatched, held = [], [], Activations()
     for number, layer in enumerate(layers, 1):
         drift = _compared(reference, candidate, layer, held, tolerance)
@@ -101,7 +69,11 @@ def bisect(
 
 
 def _compared(
-    reference: BisectSide, candidate: Candidate, layer: Layer, held: Activations, tolerance: float
+    reference: TorchSide | ONNXSide,
+    candidate: ONNXSide,
+    layer: Layer,
+    held: Activations,
+    tolerance: float,
 ) -> LayerDrift | None:
     try:
         left, right = reference.values(layer), candidate.values(layer)
@@ -118,3 +90,57 @@ def _compared(
         # later layers are fed it, also where this one cannot run in isolation
         held.keep(layer.tensor, left)
     return drift.model_copy(update=isolated_error(left, isolated))
+
+
+def drift_of(layer: Layer, left: Values, right: Values, tolerance: float) -> LayerDrift:
+    """Compare reference and candidate; values that are not finite are counted and left out.
+
+    Values that are finite on one side only, and outputs of two shapes, exceed any tolerance.
+    """
+    if left.shape != right.shape:
+        shapes = " against ".join("x".join(map(str, each.shape)) for each in (left, right))
+        return LayerDrift(
+            **layer.facts(), shape=left.shape, exceeds_tolerance=True, reason=f"shapes {shapes}"
+        )
+    finite = np.isfinite(left) & np.isfinite(right)
+    lost = int(finite.size - finite.sum())
+    differ = not np.array_equal(left[~finite], right[~finite], equal_nan=True)
+    facts = {**layer.facts(), "shape": left.shape, "non_finite": lost}
+    if not finite.any():
+        reason = "no value is finite on both sides" if finite.size else "the layer gives no values"
+        return LayerDrift(**facts, exceeds_tolerance=differ, reason=reason)
+    change, scale = _change(left, right, finite)
+    greatest = float(change.max())
+    relative = greatest / scale if scale else None
+    return LayerDrift(
+        **facts,
+        max_abs=greatest,
+        mean_abs=float(change.mean()),
+        relative=relative,
+        exceeds_tolerance=differ or (greatest > 0 if relative is None else relative > tolerance),
+        reason="" if scale else _ZERO,
+    )
+
+
+def isolated_error(left: Values, isolated: Values) -> dict[str, Any]:
+    """Compare the isolated layer with the reference; return fields of a `LayerDrift`."""
+    if left.shape != isolated.shape:
+        return {"isolated_reason": f"alone it gives {'x'.join(map(str, isolated.shape))}"}
+    finite = np.isfinite(left) & np.isfinite(isolated)
+    if not np.array_equal(left[~finite], isolated[~finite], equal_nan=True):
+        return {"isolated_reason": "alone it gives values that are not finite"}
+    if not finite.any():
+        return {"isolated_reason": "no value is finite on both sides"}
+    change, scale = _change(left, isolated, finite)
+    greatest = float(change.max())
+    return {
+        "isolated_max_abs": greatest,
+        "isolated_relative": greatest / scale if scale else None,
+        "isolated_reason": "" if scale else _ZERO,
+    }
+
+
+def _change(left: Values, right: Values, finite: Any) -> tuple[Any, float]:
+    """Return |Δ| of the finite values, and the reference's greatest absolute value."""
+    before = left[finite].astype(np.float64)
+    return np.abs(right[finite].astype(np.float64) - before), float(np.abs(before).max())

@@ -1,9 +1,15 @@
-"""A side that runs a graph in a backend, cut off behind the requested layer."""
+"""The two sides of a bisection: a graph in a backend, cut off behind a layer, or torch in float32.
+
+torch gives the outputs of a module's layers, by their names in the export. The exporter names a
+node by the modules around it (``/layer1/layer1.0/conv1/Conv``). A layer's output is that of the
+last node in its scope; a batch norm that was folded into the convolution before it takes over that
+convolution's output.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,17 +21,25 @@ from alignkit.engines.build import build_engine
 from alignkit.errors import BackendError
 from alignkit.models.checkpoint import Calibration, EngineSource
 from alignkit.predict import open_session
-from alignkit.studies.bisect.graph import Layer, cut, inputs_of, load_graph, tensors_of
-from alignkit.studies.bisect.isolated_layer import isolated_graph, packed
+from alignkit.studies.bisect.layer_graph import (
+    Activations,
+    Layer,
+    Values,
+    cut,
+    inputs_of,
+    isolated_graph,
+    load_graph,
+    packed,
+    tensors_of,
+)
 from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
+    import torch
+
     from alignkit.arrays import Batch
-    from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan.runtime import Runtime
-    from alignkit.studies.bisect import Values
-    from alignkit.studies.bisect.isolated_layer import Activations
 
 
 @dataclass(eq=False)
@@ -55,13 +69,19 @@ class ONNXSide:
         return frozenset(tensors_of(self._graph))
 
     def values(self, layer: Layer) -> Values | None:
-        """Run the graph up to the layer: see `alignkit.studies.bisect.BisectSide`."""
+        """Return the layer's output for the batch; ``None`` if this side has no such layer.
+
+        Raises `BackendError` if the runtime cannot run the graph up to that layer.
+        """
         if layer.tensor not in self._tensors:
             return None
-        return self._ran(cut(self._graph, layer.tensor), self.batch, layer.tensor)
+        return self._run(cut(self._graph, layer.tensor), self.batch, layer.tensor)
 
     def isolated(self, layer: Layer, held: Activations) -> Values:
-        """Run the layer alone: see `alignkit.studies.bisect.Candidate`."""
+        """Return the layer's output for the reference's activations ``held``.
+
+        Raises `BackendError` if the runtime cannot run the layer by itself.
+        """
         backend, precision = self.runtime.backend, self.runtime.precision
         if isinstance(backend, Builder) and backend.calibration(precision):
             raise BackendError(
@@ -72,24 +92,18 @@ class ONNXSide:
         if own_input.name not in held.shapes:
             held.keep(own_input.name, self.batch)
         graph, fed = isolated_graph(self._graph, layer.tensor, held.shapes, images)
-        return self._ran(graph, packed(held, fed, images), f"{layer.tensor} alone")
+        return self._run(graph, packed(held, fed, images), f"{layer.tensor} alone")
 
-    def _ran(self, graph: Any, batch: Batch, what: str) -> Values:
-        with self._session(graph, batch.shape[2:], what) as session:
-            return session.predict(batch)
-
-    @contextmanager
-    def _session(self, graph: Any, size: tuple[int, ...], what: str) -> Iterator[Session]:
+    def _run(self, graph: Any, batch: Batch, what: str) -> Values:
         import onnx
 
-        height, width = size
         # a cut is another graph, and its outputs are no classes to reorder
         checkpoint = replace(
             self.checkpoint,
             key=f"{self.checkpoint.key} to {what}",
             order=(),
-            height=height,
-            width=width,
+            height=batch.shape[2],
+            width=batch.shape[3],
         )
         with TemporaryDirectory(prefix="alignkit-") as folder:
             file = Path(folder) / "cut.onnx"
@@ -99,4 +113,88 @@ class ONNXSide:
                 self.runtime.backend, source, self.runtime.precision, Workspace(Path(folder))
             )
             with open_session(self.runtime, checkpoint, engine) as session:
-                yield session
+                return session.predict(batch)
+
+
+@dataclass(eq=False)
+class TorchSide:
+    """A module whose layers are all recorded on disk in one forward pass on the CPU."""
+
+    checkpoint: Checkpoint
+    graph: Any
+    """The module's export."""
+    batch: Batch
+    name: str = "torch fp32"
+
+    @cached_property
+    def _known(self) -> Activations:
+        return torch_layers(self.checkpoint, self.graph, self.batch)
+
+    def values(self, layer: Layer) -> Values | None:
+        """Return the recorded output; ``None`` if the module has no layer of that name."""
+        return self._known.read(layer.tensor) if layer.tensor in self._known.shapes else None
+
+
+def torch_layers(checkpoint: Checkpoint, graph: Any, batch: Batch) -> Activations:
+    """Run torch and return its values of every exported tensor it has, and of the logits."""
+    scopes = {
+        _module_of(node.name): node.output[0] for node in graph.graph.node if "/" in node.name
+    }
+    found = Activations()
+    before = ""
+
+    def record(path: str, kind: str, output: Values) -> None:
+        nonlocal before
+        if path in scopes:
+            before = scopes[path]
+            found.keep(before, output)
+        elif kind.startswith("BatchNorm") and before:
+            found.keep(before, output)
+
+    found.keep(graph.graph.output[0].name, _run(checkpoint, batch, record))
+    return found
+
+
+def _module_of(node: str) -> str:
+    """Return a node's module: ``/layer1/layer1.0/conv1/Conv`` → ``layer1.0.conv1``."""
+    parts: list[str] = []
+    before = ""
+    for each in node.strip("/").split("/")[:-1]:
+        inside = before and each.startswith(f"{before}.")
+        parts.append(each[len(before) + 1 :] if inside else each)
+        before = each
+    return ".".join(parts)
+
+
+def _run(
+    checkpoint: Checkpoint, batch: Batch, record: Callable[[str, str, Values], None]
+) -> Values:
+    """Return the logits; ``record`` is called with (path, class, output) of each layer call.
+
+    The second call of a layer has the suffix ``_1`` at its path, as in the export.
+    """
+    import torch
+
+    from alignkit.models.architectures import load_model
+    from alignkit.torch_settings import available_threads, reproducible
+
+    model = load_model(checkpoint)
+    calls = Counter[str]()
+
+    def hook(path: str) -> Any:
+        def called(layer: torch.nn.Module, _inputs: Any, output: Any) -> None:
+            if isinstance(output, torch.Tensor):
+                number = calls[path]
+                calls[path] += 1
+                name = f"{path}_{number}" if number else path
+                record(name, type(layer).__name__, output.numpy())
+
+        return called
+
+    if not isinstance(model, torch.jit.ScriptModule | torch.fx.GraphModule):
+        for path, layer in model.named_modules():
+            if path and next(layer.children(), None) is None:
+                layer.register_forward_hook(hook(path))
+    with reproducible(torch.device("cpu"), available_threads()), torch.inference_mode():
+        logits: Values = model(torch.from_numpy(batch)).numpy()
+    return logits

@@ -1,4 +1,4 @@
-"""Distance of each surrogate's stages from the real ones, measured where the real ones run.
+"""Distance of each surrogate's stages from the real ones, on probe images where these can run.
 
 Decode is compared on the same files, by kind of JPEG; resize on the same pixels, decoded by the
 surrogate. The result is kept as ``<preset>.json``: the package ships it, and
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from alignkit.compare.pixel_sums import PixelSums, pixel_sums
 from alignkit.errors import RecordError
 from alignkit.preprocess.decode import decode
-from alignkit.studies.calibrate.probe import fingerprint, kind_of
-from alignkit.studies.calibrate.surrogates import CALIBRATED_STAGES, Pair, Surrogate, surrogates
+from alignkit.studies.calibrate.surrogate_probe import fingerprint, kind_of
+from alignkit.studies.calibrate.surrogate_stages import CALIBRATED_STAGES, Pair, Surrogate
 from alignkit.text.numbers import percent
 from alignkit.workspace import write_atomically
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from alignkit.isolation.shared_images import Encoded
     from alignkit.preprocess import Preprocess
     from alignkit.progress import Progress
-
-__all__ = ["CALIBRATED_STAGES", "Pair", "Surrogate", "calibrate", "surrogates", "write_calibration"]
 
 _FORMAT = 1
 # 1: 2026-11, first format.

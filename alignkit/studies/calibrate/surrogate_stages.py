@@ -1,16 +1,21 @@
-"""The real stage that each stage of a surrogate replaces, and whether it can run here."""
+"""The real stage that each stage of a surrogate replaces, and whether it can run here.
+
+TensorFlow's own decode and resize, which the preset ``tensorflow-surrogate`` replaces, are here:
+``tf.image.decode_image`` with its defaults and ``tf.image.resize``: bilinear, no antialias.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from alignkit.decoders import DECODERS
+from alignkit.decoders import DECODERS, Decoded
 from alignkit.plugins import Plugin, name_of
 from alignkit.preprocess.presets import PRESETS
 from alignkit.resizers import RESIZERS
 
 if TYPE_CHECKING:
+    from alignkit.arrays import Image, Pixels
     from alignkit.preprocess import Preprocess
 
 CalibratedStage = Literal["decode", "resize"]
@@ -19,12 +24,12 @@ _SIZE = 224
 
 TENSORFLOW = {
     "decode": Plugin(
-        "alignkit.studies.calibrate.tensorflow:TensorFlowDecoder",
+        "alignkit.studies.calibrate.surrogate_stages:TensorFlowDecoder",
         distributions=("tensorflow-cpu",),
         module="tensorflow",
     ),
     "resize": Plugin(
-        "alignkit.studies.calibrate.tensorflow:TensorFlowResizer",
+        "alignkit.studies.calibrate.surrogate_stages:TensorFlowResizer",
         distributions=("tensorflow-cpu",),
         module="tensorflow",
     ),
@@ -96,3 +101,45 @@ def _torchpipe_on_a_cpu() -> tuple[Any, Plugin]:
     from alignkit.resizers.torchpipe import TorchpipeResizer
 
     return TorchpipeResizer("tensor"), RESIZERS["torchpipe"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFlowDecoder:
+    """A decoder by the contract of `alignkit.decoders`."""
+
+    orients: ClassVar[bool] = False
+
+    def decode(self, encoded: bytes) -> Decoded:
+        """Decode; a file that TensorFlow refuses is ``failed``."""
+        import numpy as np
+        import tensorflow as tf
+
+        try:
+            image = tf.image.decode_image(encoded, channels=3, expand_animations=False)
+        except tf.errors.InvalidArgumentError as error:
+            return Decoded("failed", reason=error.message)
+        return Decoded("ok", np.array(image))
+
+    def version(self) -> str:
+        """Return e.g. ``tensorflow 2.21.0, tf.image.decode_image``."""
+        import tensorflow as tf
+
+        return f"tensorflow {tf.__version__}, tf.image.decode_image"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFlowResizer:
+    """A resizer by the contract of `alignkit.resizers`."""
+
+    def resize(self, image: Image, height: int, width: int) -> Pixels:
+        """Resize (h, w, 3) ``uint8`` to (height, width, 3) ``float32``."""
+        import numpy as np
+        import tensorflow as tf
+
+        return np.array(tf.image.resize(image, (height, width)))
+
+    def version(self) -> str:
+        """Return e.g. ``tensorflow 2.21.0, tf.image.resize``."""
+        import tensorflow as tf
+
+        return f"tensorflow {tf.__version__}, tf.image.resize"

@@ -1,25 +1,35 @@
-"""`Described`: the measured sets of an experiment, or of a folder."""
+"""Statistics of the sets of an experiment or a folder: counts, classes, sizes, mean and deviation.
+
+There are two kinds of mean and deviation, which are often confused: of the *whole set*, where every
+pixel has equal weight, as a normalisation needs them; and *per image*, where each image's own are
+averaged and every image has equal weight. The second standard deviation leaves out differences
+between images, so with images of one size it is never the greater. Memory does not grow with the
+images: they are read one at a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median_low
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from alignkit.arrays import FloatArray
 from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
-from alignkit.errors import ConfigError, MissingDependency
+from alignkit.errors import ConfigError, DataError, MissingDependency
 from alignkit.plugins import did_you_mean, find_plugin, name_of
-from alignkit.studies.data.description import Look, SetDescription, describe
-from alignkit.studies.data.moments import ChannelMoments
 
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
     from alignkit.decoders import Decoded
     from alignkit.experiment.experiment import Experiment
     from alignkit.preprocess import Preprocess
-    from alignkit.progress import Progress
+    from alignkit.progress import Progress, ProgressStage
     from alignkit.samples import Samples
 
 
@@ -133,3 +143,152 @@ def _path_of(
     if missing := paths[name].missing():
         raise MissingDependency(missing)
     return paths[name], experiment
+
+
+Look = Callable[[bytes], "tuple[Decoded, Pixels | None]"]
+"""Encoded bytes → the decode's outcome, and the pixels to measure, in 0..255."""
+
+
+@dataclass(frozen=True, slots=True)
+class SideLengths:
+    """Distribution of one side of the decoded images, in pixels."""
+
+    least: int
+    median: int
+    greatest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remarked:
+    """An image whose decode was not ``ok``."""
+
+    id: str
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetDescription:
+    """One set, e.g. the training images."""
+
+    name: str
+    images: int
+    measured: int
+    """Images with pixels; ``remarked`` lists the others."""
+    bytes: int
+    """Size of the encoded files."""
+    classes: dict[str, int]
+    """Class → images; empty without labels."""
+    sizes: int
+    """Number of different sizes."""
+    width: SideLengths
+    height: SideLengths
+    whole_set: ChannelMoments
+    """Of all pixels together, each with equal weight."""
+    per_image: ChannelMoments
+    """Of each image alone, then averaged over the images."""
+    remarked: tuple[Remarked, ...]
+
+
+def describe(name: str, samples: Samples, look: Look, stage: ProgressStage) -> SetDescription:
+    """Read every image once, holding one at a time.
+
+    Raises `DataError` if none could be decoded.
+    """
+    moments, sizes = Moments(), Counter[tuple[int, int]]()
+    remarked, encoded_bytes = [], 0
+    for index, sample in enumerate(samples.ids):
+        encoded = samples.read(index)
+        encoded_bytes += len(encoded)
+        decoded, pixels = look(encoded)
+        if decoded.outcome != "ok":
+            remarked.append(Remarked(sample, decoded.outcome, decoded.reason))
+        if decoded.image is not None and pixels is not None:
+            sizes[decoded.image.shape[0], decoded.image.shape[1]] += 1
+            moments.add(pixels)
+        stage.advance()
+    if not moments.images:
+        first = f"; the first, {remarked[0].id}: {remarked[0].reason}" if remarked else ""
+        raise DataError(f"{name}: none of {len(samples)} images could be decoded{first}")
+    return SetDescription(
+        name=name,
+        images=len(samples),
+        measured=moments.images,
+        bytes=encoded_bytes,
+        classes=_by_class(samples),
+        sizes=len(sizes),
+        width=_sides(sizes, 1),
+        height=_sides(sizes, 0),
+        whole_set=moments.whole_set,
+        per_image=moments.per_image,
+        remarked=tuple(remarked),
+    )
+
+
+def _by_class(samples: Samples) -> dict[str, int]:
+    counted = Counter(samples.labels)
+    return {name: counted[index] for index, name in enumerate(samples.classes)}
+
+
+def _sides(sizes: Counter[tuple[int, int]], axis: int) -> SideLengths:
+    sides = sorted(size[axis] for size in sizes.elements())
+    return SideLengths(sides[0], median_low(sides), sides[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelMoments:
+    """Mean and std of each channel, in the order of the pixels; 1 is the value 255."""
+
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    """Population standard deviation: the sum of squares is divided by n."""
+
+
+@dataclass(slots=True)
+class Moments:
+    """Running sums over images; a result needs at least one `add`."""
+
+    images: int = 0
+    pixels: int = 0
+    _mean: FloatArray = field(default_factory=lambda: np.zeros(3))
+    _squares: FloatArray = field(default_factory=lambda: np.zeros(3))
+    """Sum over all pixels of the squared distance from ``_mean``."""
+    _means: FloatArray = field(default_factory=lambda: np.zeros(3))
+    _stds: FloatArray = field(default_factory=lambda: np.zeros(3))
+
+    def add(self, pixels: Pixels) -> None:
+        """Add an image: (h, w, 3) uint8 or float32 in 0..255.
+
+        Joined pairwise (Chan, Golub and LeVeque, The American Statistician 37(3), 1983): plain sums
+        of squares over many images would lose the digits that the variance needs.
+        """
+        import cv2
+
+        found = cv2.meanStdDev(np.ascontiguousarray(pixels))
+        mean, std = (each[:, 0] / 255 for each in found)
+        new = pixels.shape[0] * pixels.shape[1]
+        shift, total = mean - self._mean, self.pixels + new
+        self._squares += std**2 * new + shift**2 * (self.pixels * new / total)
+        self._mean = self._mean + shift * (new / total)
+        self._means += mean
+        self._stds += std
+        self.images, self.pixels = self.images + 1, total
+
+    @property
+    def whole_set(self) -> ChannelMoments:
+        """Moments of all pixels together."""
+        return _channels(self._mean, np.sqrt(self._squares / self.pixels))
+
+    @property
+    def per_image(self) -> ChannelMoments:
+        """Moments of each image alone, averaged over the images."""
+        return _channels(self._means / self.images, self._stds / self.images)
+
+
+def _channels(mean: FloatArray, std: FloatArray) -> ChannelMoments:
+    return ChannelMoments(_three(mean), _three(std))
+
+
+def _three(values: FloatArray) -> tuple[float, float, float]:
+    red, green, blue = values.tolist()
+    return red, green, blue
