@@ -9,7 +9,7 @@ resampled, with all their mixtures and models.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -84,15 +84,12 @@ def attribute(
     *,
     decoder_switches: bool = False,
     resamples: int = RESAMPLES,
-    seed: int = 0,
-    threads: int = 2,
-    progress: Callable[[int, int], None] | None = None,
 ) -> PathAttribution:
     """Divide the drift between two paths, and two runtimes, among the stages that differ.
 
     ``models`` holds a model per seed, each in all its runtimes, see `Sessions`; without a model
     only pixels are attributed. ``decoder_switches`` splits ``decode`` into libjpeg-turbo's switches
-    if both decoders are of that library. ``progress`` is called with images (done, total).
+    if both decoders are of that library.
 
     Raises `ConfigError` if the paths prepare different sizes, `NothingCompared` if no image can be
     prepared by every mixture.
@@ -104,24 +101,10 @@ def attribute(
     if not factors:
         none = {metric: _absent(metric, (), NOTHING_DIFFERS, value=0.0) for metric in ATTRIBUTED}
         return PathAttribution(reference.name, candidate.name, len(samples), (), (), none)
-    observed = observe(
-        samples,
-        mixed,
-        reference.normalise,
-        mixtures(factors),
-        models,
-        threads=threads,
-        progress=progress,
-    )
-    measured = measure(observed, samples, resamples=resamples, seed=seed)
-    return PathAttribution(
-        reference.name,
-        candidate.name,
-        len(observed.rows),
-        observed.left_out,
-        mixed.notes,
-        measured.attributions(factors),
-    )
+    observed = observe(samples, mixed, reference.normalise, mixtures(factors), models)
+    metrics = measure(observed, samples, resamples).attributions(factors)
+    images, left_out = len(observed.rows), observed.left_out
+    return PathAttribution(reference.name, candidate.name, images, left_out, mixed.notes, metrics)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,15 +129,13 @@ class MixtureValues:
         return found
 
 
-def measure(
-    observed: MixtureResults, samples: Samples, *, resamples: int = RESAMPLES, seed: int = 0
-) -> MixtureValues:
+def measure(observed: MixtureResults, samples: Samples, resamples: int) -> MixtureValues:
     """Compute every metric that can be computed, in the sample and in each resample."""
     labels = np.asarray(samples.labels, np.int64)[observed.rows] if samples.labels else None
     reasons = {metric: why_absent(metric, observed, labels) for metric in ATTRIBUTED}
     return MixtureValues(
         observed.wanted,
-        metric_values(observed, labels, len(samples.classes), resamples=resamples, seed=seed),
+        metric_values(observed, labels, len(samples.classes), resamples),
         {metric: reason for metric, reason in reasons.items() if reason},
     )
 

@@ -33,7 +33,6 @@ def attribute_decode(
     samples: Samples,
     *,
     resamples: int = RESAMPLES,
-    threads: int = 2,
 ) -> PathAttribution | Skipped:
     """Divide the effect of decode on the pixels among ``decode.chroma`` and ``decode.dct``.
 
@@ -51,7 +50,6 @@ def attribute_decode(
         samples,
         decoder_switches=True,
         resamples=resamples,
-        threads=threads,
     )
 
 

@@ -154,7 +154,6 @@ def attribute_runs(
     models: Models,
     *,
     resamples: int = RESAMPLES,
-    seed: int = 0,
     progress: _Progress | None = None,
 ) -> tuple[AttributionFacts, ...]:
     """Attribute every metric, runtime by runtime, and divide ``decode`` into its switches.
@@ -177,7 +176,7 @@ def attribute_runs(
         for model in models
     ]
     observed = observe(samples, mixed, reference.normalise, wanted, sessions, progress=progress)
-    values = measure(observed, samples, resamples=resamples, seed=seed)
+    values = measure(observed, samples, resamples)
     whole = PathAttribution(
         reference.name, candidate.name, len(observed.rows), observed.left_out, mixed.notes, {}
     )

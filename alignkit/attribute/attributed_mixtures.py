@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Mixed: TypeAlias = "dict[FromCandidate, Batch] | LeftOut"
 _BATCH = 16
 """Number of images whose mixtures are in memory together."""
+_PROCESSES = 2  # the models run in this process at the same time
 
 Sessions: TypeAlias = Mapping[FromCandidate, Session]
 """One model in its runtimes: runtime factors taken from the candidate → session. One runtime is
@@ -64,7 +65,6 @@ def observe(
     wanted: Sequence[FromCandidate],
     models: Sequence[Sessions] = (),
     *,
-    threads: int = 2,
     progress: Callable[[int, int], None] | None = None,
 ) -> MixtureResults:
     """Run every wanted mixture on every sample.
@@ -77,9 +77,8 @@ def observe(
     parts: list[_Part] = []
     left_out: list[tuple[str, str]] = []
     kept: list[int] = []
-    all_made = mix_stages(
-        mixed, {taken & stages for taken in wanted}, encoded_images(samples), threads
-    )
+    needed = {taken & stages for taken in wanted}
+    all_made = mix_stages(mixed, needed, encoded_images(samples), processes=_PROCESSES)
     for start in range(0, len(samples), _BATCH):
         made = dict(enumerate(islice(all_made, _BATCH), start))
         whole = {index: each for index, each in made.items() if not isinstance(each, LeftOut)}
@@ -129,12 +128,13 @@ def mix_stages(
     mixtures: StageMixtures,
     wanted: Iterable[FromCandidate],
     images: Iterable[Encoded],
-    threads: int | None = None,
+    *,
+    processes: int | None = None,
 ) -> Iterator[Mixed]:
     """Yield each image's tensors by mixture, or why it is left out."""
     work = MixStages(mixtures, frozenset(wanted))
     # one image a task: its tensors may take ten megabytes
-    parts = run_isolated(work, mixtures.paths, images, processes=threads, images_a_task=1)
+    parts = run_isolated(work, mixtures.paths, images, processes=processes, images_a_task=1)
     for (mixed,) in parts:
         yield mixed
 

@@ -7,7 +7,8 @@ interaction; it needs a mixture for each factor, and the whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from math import factorial
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -34,7 +35,7 @@ _NOT_FINITE = "a logit is NaN or infinite in some mixture"
 
 
 def metric_values(
-    observed: MixtureResults, labels: Labels | None, classes: int, *, resamples: int, seed: int
+    observed: MixtureResults, labels: Labels | None, classes: int, resamples: int
 ) -> dict[Metric, FloatArray]:
     """Compute each metric as (mixtures, 1 + resamples): the sample first, seeds averaged.
 
@@ -42,7 +43,9 @@ def metric_values(
     `why_absent`.
     """
     blocks: dict[Metric, list[FloatArray]] = {}
-    for weights in _draws(len(observed.rows), resamples, seed):
+    images = len(observed.rows)
+    sample = np.ones((images, 1), np.float32)
+    for weights in chain([sample], resample_weights(images, resamples, seed=0)):
         for metric, values in _block(observed, labels, classes, weights).items():
             blocks.setdefault(metric, []).append(values)
     return {metric: np.concatenate(parts, axis=1) for metric, parts in blocks.items()}
@@ -57,12 +60,6 @@ def why_absent(metric: Metric, observed: MixtureResults, labels: Labels | None) 
     if metric == "logits":
         return _NOT_FINITE if np.isnan(observed.logit_distance).any() else ""
     return "" if metric == "churn" or labels is not None else _NO_LABELS
-
-
-def _draws(images: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.float32]]:
-    """Yield blocks (images, part) of multiplicities; the first is the sample itself."""
-    yield np.ones((images, 1), np.float32)
-    yield from resample_weights(images, resamples, seed)
 
 
 def _block(

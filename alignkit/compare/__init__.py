@@ -6,9 +6,7 @@ Here are the drift of predictions, and its change; `alignkit.compare.pixels` com
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import reduce
-from operator import add
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -64,8 +62,10 @@ def drift(
             if means[name].spread.known
         },
         classes=_classes(first, means),
+        # an image is one trial however many seeds flip it: seeds are not independent of each other
         mcnemar_p=mcnemar(int((gained < 0).sum()), int((gained > 0).sum())),
         logits=logits,
+        # the samples that `logit_distance` left out
         non_finite=len(first) * len(pairs) - logits.compared,
     )
 
@@ -76,7 +76,6 @@ def drift_change(
     metrics: Sequence[str],
     *,
     resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> dict[str, Estimate]:
     """Subtract the drift of ``before`` from that of ``after``, for metrics or ``churn``; fractions.
 
@@ -88,11 +87,11 @@ def drift_change(
     first = earlier[0][0]
     if len(earlier) != len(later) or first.ids != later[0][0].ids:
         raise DataError("two drifts are compared on the same images and seeds; evaluate both so")
-    was, now = (_differences(pairs, resamples, seed) for pairs in (earlier, later))
+    was, now = (_differences(pairs, resamples) for pairs in (earlier, later))
     changes = {}
     for metric in metrics:
         observed, draws = (b - a for a, b in zip(was[metric], now[metric], strict=True))
-        mean = mean_over_seeds(observed, draws, images=len(first), seed=seed)
+        mean = mean_over_seeds(observed, draws, images=len(first))
         changes[metric] = _estimate(mean, "no class defines it on every side")
     return changes
 
@@ -121,15 +120,14 @@ def pair_fields(
 ) -> dict[str, Any]:
     """Compute the fields of `alignkit.record.CellPair`; ``means`` has metrics, and ``churn``."""
     images, seeds = len(pairs[0][0]), len(pairs)
-    flipped = reduce(add, (flips(a.labels, a.predicted, b.predicted) for a, b in pairs))
+    sides = ((a.labels, a.predicted, b.predicted) for a, b in pairs)
+    flipped = flips(*(np.concatenate(arrays) for arrays in zip(*sides, strict=True)))
     changed = np.any([a.predicted != b.predicted for a, b in pairs], axis=0)
     metrics = {name: _estimate(mean) for name, mean in means.items() if name in METRICS}
     churn = means["churn"]
     return {
         "n": images * seeds,
-        "right_to_wrong": flipped.right_to_wrong,
-        "wrong_to_right": flipped.wrong_to_right,
-        "wrong_to_wrong": flipped.wrong_to_wrong,
+        **asdict(flipped),
         "detectable": detectable_effect(images, float(np.mean((_gained(pairs) / seeds) ** 2))),
         "metrics": metrics,
         "p_values": {
@@ -184,7 +182,7 @@ def _classes(first: Predictions, means: Mapping[str, MeanOverSeeds]) -> tuple[Cl
 
 
 def _differences(
-    pairs: Sequence[tuple[Predictions, Predictions]], resamples: int, seed: int
+    pairs: Sequence[tuple[Predictions, Predictions]], resamples: int, seed: int = 0
 ) -> dict[str, tuple[FloatArray, FloatArray]]:
     """Return each seed's difference (seeds, …) and its draws (seeds, …, resamples) by name.
 

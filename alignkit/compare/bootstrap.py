@@ -35,7 +35,7 @@ from scipy import sparse
 from alignkit.arrays import FloatArray, Labels
 from alignkit.compare.statistics import percentile_interval, t_over_normal, welch_satterthwaite_df
 
-RESAMPLES = 2_000
+RESAMPLES = 2_000  # each end of a 95 % interval then has 50 draws beyond it
 BLOCK_BYTES = 32 << 20  # float32 weights multiplied at a time
 KEPT_BYTES = 112 << 20  # one-byte weights kept for the next comparison; more are drawn again
 
@@ -129,6 +129,7 @@ def joined_draws(
     if seeds == 1:
         return mean
     centre = observed.mean(axis=0)[..., None]
+    # a stream of its own: the images' draws come from ``seed`` alone, whatever the seeds are
     chosen = np.random.default_rng([seed, seeds]).multinomial(
         seeds - 1, [1 / seeds] * seeds, size=draws.shape[-1]
     )  # (resamples, seeds)

@@ -29,7 +29,6 @@ def cell_pairs(
     *,
     metrics: Sequence[str] = METRICS,
     resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> dict[tuple[int, int], CellPair]:
     """Compare (cells, training seeds) of one row; return each pair by its indices, lower first.
 
@@ -51,16 +50,16 @@ def cell_pairs(
             for place, cell in zip(places, pair, strict=True):
                 # by ids too: the images that a cell shares depend on its partner
                 if (place, k, cell.ids) not in sides:
-                    sides[place, k, cell.ids] = _side(cell, resamples, seed)
+                    sides[place, k, cell.ids] = _side(cell, resamples)
             first, second = (sides[place, k, pair[0].ids] for place in places)
             drawn.append((first, second))
         if pairs:
             changes = {name: np.stack([b[name] - a[name] for a, b in drawn]) for name in metrics}
-            compared[places] = _pair(pairs, changes, resamples, seed)
+            compared[places] = _pair(pairs, changes, resamples)
     return compared
 
 
-def _side(cell: Predictions, resamples: int, seed: int) -> _CellDraws:
+def _side(cell: Predictions, resamples: int) -> _CellDraws:
     size = len(cell.classes)
     everyone = np.ones(len(cell), np.bool_)
     members = sparse.vstack(
@@ -71,13 +70,13 @@ def _side(cell: Predictions, resamples: int, seed: int) -> _CellDraws:
         ],
         format="csr",
     )
-    return averages(*_counts(members, resamples, seed).reshape(3, size, -1))
+    return averages(*_counts(members, resamples).reshape(3, size, -1))
 
 
-def _counts(members: sparse.csr_matrix, resamples: int, seed: int) -> FloatArray:
+def _counts(members: sparse.csr_matrix, resamples: int) -> FloatArray:
     """Count, (groups, 1 + resamples), all members, then those that each resample drew."""
     observed = np.asarray(members.sum(axis=1), np.float64)
-    drawn = resampled_counts(members, resamples=resamples, seed=seed)
+    drawn = resampled_counts(members, resamples=resamples)
     return np.concatenate([observed, drawn], axis=1)
 
 
@@ -85,14 +84,13 @@ def _pair(
     pairs: Sequence[tuple[Predictions, Predictions]],
     changes: dict[str, FloatArray],
     resamples: int,
-    seed: int,
 ) -> CellPair:
     n = len(pairs[0][0])
     one = np.zeros(n, np.int64)
     changed = [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]
-    churn = _counts(sparse.vstack(changed, format="csr"), resamples, seed) / n
+    churn = _counts(sparse.vstack(changed, format="csr"), resamples) / n
     means = {
-        name: mean_over_seeds(values[:, 0], values[:, 1:], images=n, seed=seed)
+        name: mean_over_seeds(values[:, 0], values[:, 1:], images=n)
         for name, values in {**changes, "churn": churn}.items()
     }
     return CellPair(**pair_fields(pairs, means))

@@ -51,11 +51,6 @@ class ImageDiff:
     sums: dict[StageAndMode, MaybeSums] = field(default_factory=dict)
     """Empty unless both paths decoded the image."""
 
-    @property
-    def compared(self) -> bool:
-        """Tell whether both paths decoded the image."""
-        return bool(self.sums)
-
 
 def diff_taps(
     reference: Preprocess,
@@ -167,7 +162,8 @@ class _Both:
         if sums is None or not sums.identical:
             return False
         if stage == "normalise":
-            return True
+            return True  # no stage follows
+        # a stage may treat uint8 and float32 of the same value differently
         return self.reference.taps[stage].dtype == self.candidate.taps[stage].dtype
 
 

@@ -118,7 +118,10 @@ class StageDiffs:
         Only compared images count; ``first_divergence`` and ``shape_mismatches`` find a stage that
         changes the shape.
         """
-        means = {diff.stage: self._mean_in_levels(diff) for diff in self._isolated}
+        means = {}
+        for diff in self._isolated:
+            mean = (diff.sums.mean_abs if diff.sums else None) or 0.0
+            means[diff.stage] = mean * self.levels_per_unit if diff.stage == "normalise" else mean
         stage = max(means, key=means.__getitem__)
         return stage if means[stage] > 0 else None
 
@@ -132,10 +135,6 @@ class StageDiffs:
     @property
     def _isolated(self) -> tuple[PixelDiff, ...]:
         return tuple(diff for diff in self.diffs if diff.mode == "isolated")
-
-    def _mean_in_levels(self, diff: PixelDiff) -> float:
-        mean = (diff.sums.mean_abs if diff.sums else None) or 0.0
-        return mean * self.levels_per_unit if diff.stage == "normalise" else mean
 
 
 def row_of(name: str, image: ImageDiff) -> ImageRow:

@@ -15,15 +15,15 @@ def as_text(found: Bisection) -> str:
     """Return the table of layers, and a sentence on the first that exceeds the tolerance."""
     rows = [_HEAD, *map(_row, found.layers)]
     reasons = [f"{each.name}: {each.reason}" for each in found.layers if each.reason]
-    reasons += _alone(found)
-    unmatched = (
-        [f"{count(len(found.unmatched), 'layer')} only one side has: {_some(found.unmatched)}"]
-        if found.unmatched
-        else []
-    )
+    # many layers fail for one reason: each is said once
+    alone = Counter(each.isolated_reason for each in found.layers if each.isolated_reason)
+    reasons += [f"alone, {count(number, 'layer')}: {why}" for why, number in alone.items()]
+    if found.unmatched:
+        some = ", ".join(found.unmatched[:3]) + (", …" if len(found.unmatched) > 3 else "")
+        reasons.append(f"{count(len(found.unmatched), 'layer')} only one side has: {some}")
     sides = f"{found.reference} against {found.candidate}"
     head = f"{found.model}, {count(found.images, 'image')}: {sides}"
-    lines = [head, "", columns(rows), "", *reasons, *unmatched, _sentence(found)]
+    lines = [head, "", columns(rows), "", *reasons, _sentence(found)]
     return "\n".join(lines)
 
 
@@ -42,16 +42,6 @@ def _row(each: LayerDrift) -> tuple[str, ...]:
         number(each.isolated_relative),
         str(each.non_finite or ""),
     )
-
-
-def _some(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-
-
-def _alone(found: Bisection) -> list[str]:
-    """Return why isolated layers have no number, each reason once."""
-    missing = Counter(each.isolated_reason for each in found.layers if each.isolated_reason)
-    return [f"alone, {count(number, 'layer')}: {why}" for why, number in missing.items()]
 
 
 def _sentence(found: Bisection) -> str:

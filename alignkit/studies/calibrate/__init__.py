@@ -9,7 +9,7 @@ here keeps the result of another machine.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from alignkit.arrays import Pixels
     from alignkit.isolation.shared_images import Encoded
     from alignkit.preprocess import Preprocess
-    from alignkit.progress import Progress
+    from alignkit.progress import Progress, ProgressStage
 
-_FORMAT = 1
-# 1: 2026-11, first format.
+_FORMAT = 1  # 1: 2026-11, first format.
 SHIPPED = Path(__file__).resolve().parents[2] / "preprocess" / "calibration"
 
 _PairResult: TypeAlias = tuple[str, "PixelSums | None", str]
@@ -49,8 +49,7 @@ def calibrate(
         if pair.missing:
             continue
         with progress.stage("calibrate", len(images), f"{pair.stage} of {surrogate.name}") as stage:
-            measured = _decoded if pair.stage == "decode" else _resized
-            kinds = _summed(measured(pair, surrogate.path, images), stage.advance)
+            kinds = _summed((_compared(pair, surrogate.path, each) for each in images), stage)
         results[pair.stage] = {
             "real": pair.real.version(),
             "surrogate": pair.surrogate.version(),
@@ -134,36 +133,32 @@ def _stored(path: Path) -> dict[str, dict[str, Any]]:
     return {stage: content[stage] for stage in CALIBRATED_STAGES if content.get(stage)}
 
 
-def _decoded(pair: Pair, path: Preprocess, images: Iterable[Encoded]) -> Iterator[_PairResult]:
-    for image in images:
-        real = decode(pair.real, image.data, path.max_pixels)
-        ours = decode(pair.surrogate, image.data, path.max_pixels)
+def _compared(pair: Pair, path: Preprocess, image: Encoded) -> _PairResult:
+    """Run both stages on one image: on the file, or on the pixels that the surrogate decodes."""
+    real: Pixels | None
+    ours: Pixels | None
+    if pair.stage == "decode":
         kind = kind_of(image)
-        if real.image is None or ours.image is None:
-            yield kind, None, real.reason or ours.reason
-        elif real.image.shape != ours.image.shape:
-            yield kind, None, "another shape"
-        else:
-            yield kind, pixel_sums(real.image, ours.image), ""
-
-
-def _resized(pair: Pair, path: Preprocess, images: Iterable[Encoded]) -> Iterator[_PairResult]:
-    for image in images:
+        decoded = [
+            decode(each, image.data, path.max_pixels) for each in (pair.real, pair.surrogate)
+        ]
+        real, ours = (each.image for each in decoded)
+        if real is None or ours is None:
+            return kind, None, decoded[0].reason or decoded[1].reason
+    else:
         given = decode(path.decode, image.data, path.max_pixels).image
         if given is None:
-            yield "not decoded", None, "the surrogate does not decode it"
-            continue
+            return "not decoded", None, "the surrogate does not decode it"
         kind = f"to {path.resize.size[1]} px"
         real, ours = (
             replace(path.resize, resizer=each)(given) for each in (pair.real, pair.surrogate)
         )
-        if real.shape != ours.shape:
-            yield kind, None, "another shape"
-        else:
-            yield kind, pixel_sums(real, ours), ""
+    if real.shape != ours.shape:
+        return kind, None, "another shape"
+    return kind, pixel_sums(real, ours), ""
 
 
-def _summed(measured: Iterator[_PairResult], advance: Any) -> dict[str, dict[str, Any]]:
+def _summed(measured: Iterable[_PairResult], progress: ProgressStage) -> dict[str, dict[str, Any]]:
     sums: dict[str, PixelSums] = {}
     refused: dict[str, list[str]] = {}
     for kind, one, reason in measured:
@@ -171,7 +166,7 @@ def _summed(measured: Iterator[_PairResult], advance: Any) -> dict[str, dict[str
             refused.setdefault(kind, []).append(reason)
         else:
             sums[kind] = sums[kind] + one if kind in sums else one
-        advance()
+        progress.advance()
     return {
         kind: {
             **_facts(sums.get(kind)),

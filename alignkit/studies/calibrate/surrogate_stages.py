@@ -23,16 +23,8 @@ CALIBRATED_STAGES: tuple[CalibratedStage, ...] = ("decode", "resize")
 _SIZE = 224
 
 TENSORFLOW = {
-    "decode": Plugin(
-        "alignkit.studies.calibrate.surrogate_stages:TensorFlowDecoder",
-        distributions=("tensorflow-cpu",),
-        module="tensorflow",
-    ),
-    "resize": Plugin(
-        "alignkit.studies.calibrate.surrogate_stages:TensorFlowResizer",
-        distributions=("tensorflow-cpu",),
-        module="tensorflow",
-    ),
+    stage: Plugin(f"{__name__}:{name}", distributions=("tensorflow-cpu",), module="tensorflow")
+    for stage, name in (("decode", "TensorFlowDecoder"), ("resize", "TensorFlowResizer"))
 }
 """Not a preset: TensorFlow conflicts with our libraries in some environments, and only calibration
 needs it."""
@@ -87,20 +79,16 @@ def _pair(path: Preprocess, stage: CalibratedStage) -> Pair:
     else:
         real, plugin = _stage(_path(path.surrogate_of), stage)
         if plugin.missing() and stage == "resize" and path.surrogate_of == "torchpipe-gpu":
-            real, plugin = _torchpipe_on_a_cpu()
+            from alignkit.resizers.torchpipe import TorchpipeResizer
+
+            # ResizeTensor itself: torchpipe runs the same code on a CPU tensor
+            real, plugin = TorchpipeResizer("tensor"), RESIZERS["torchpipe"]
     return Pair(stage, ours, real, plugin.missing() or needed.missing(), plugin.gpu)
 
 
 def _stage(path: Preprocess, stage: CalibratedStage) -> tuple[Any, Plugin]:
     found, table = (path.decode, DECODERS) if stage == "decode" else (path.resize.resizer, RESIZERS)
     return found, table[name_of(found, table)]
-
-
-def _torchpipe_on_a_cpu() -> tuple[Any, Plugin]:
-    """Return ResizeTensor itself: torchpipe runs the same code on a CPU tensor."""
-    from alignkit.resizers.torchpipe import TorchpipeResizer
-
-    return TorchpipeResizer("tensor"), RESIZERS["torchpipe"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from alignkit.errors import NotComparable, NothingCompared
-from alignkit.record import Environment, PathFacts, RunRecord
+from alignkit.record import PathFacts, RunRecord
 from alignkit.record.run_comparison import ComparedRun, Difference, RunComparison
 from alignkit.studies.compare_runs.run_changes import entry_changes, pixel_changes, stage_changes
 from alignkit.studies.compare_runs.stored_runs import stored_run
@@ -104,7 +104,7 @@ def obstacles(before: RunRecord, after: RunRecord) -> Iterator[str]:
         if a != b:
             yield f"another {name} ({a} and {b})"
     for name in sorted(there.flags.keys() | here.flags.keys()):
-        a, b = _flag(there.flags, name), _flag(here.flags, name)
+        a, b = (each.flags.get(name, "not set") for each in (there, here))
         if a != b and not name.endswith(HARMLESS):
             yield f"{name} is {a} in one and {b} in the other"
 
@@ -114,32 +114,21 @@ def _system(platform: str) -> str:
     return f"{platform.split('-', maxsplit=1)[0]} {machine[0] if machine else ''}".strip()
 
 
-def _flag(flags: dict[str, str], name: str) -> str:
-    return flags.get(name, "not set")
-
-
 def differences(before: RunRecord, after: RunRecord) -> tuple[Difference, ...]:
     """Return the versions, settings, paths and trainings that differ."""
-    a, b = before.environment, after.environment
-    facts = [
-        ({"alignkit": before.alignkit, **_machine(a)}, {"alignkit": after.alignkit, **_machine(b)}),
-        (_without_alignkit(a.versions), _without_alignkit(b.versions)),
-        (_named("codec of ", a.codecs), _named("codec of ", b.codecs)),
-        (a.flags, b.flags),
-        (_stages(before.paths), _stages(after.paths)),
-        ({"data": before.data.fingerprint[:12]}, {"data": after.data.fingerprint[:12]}),
-        (_models(before), _models(after)),
-    ]  # fmt: skip
     return tuple(
         Difference(what=name, before=old.get(name) or "none", after=new.get(name) or "none")
-        for old, new in facts
+        for old, new in zip(_facts(before), _facts(after), strict=True)
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name)
     )
 
 
-def _machine(environment: Environment) -> dict[str, str]:
-    return {
+def _facts(record: RunRecord) -> Iterator[dict[str, str]]:
+    """Yield groups of name → value, in the order of the page."""
+    environment = record.environment
+    yield {
+        "alignkit": record.alignkit,
         "Python": environment.python,
         "CPU": environment.cpu,
         "vector extensions": environment.extensions,
@@ -147,14 +136,15 @@ def _machine(environment: Environment) -> dict[str, str]:
         "platform": environment.platform,
         "git revision": environment.git,
     }
-
-
-def _without_alignkit(versions: dict[str, str]) -> dict[str, str]:
-    return {name: version for name, version in versions.items() if name != "alignkit"}
-
-
-def _named(prefix: str, facts: dict[str, str]) -> dict[str, str]:
-    return {prefix + name: value for name, value in facts.items()}
+    yield {name: value for name, value in environment.versions.items() if name != "alignkit"}
+    yield {f"codec of {name}": value for name, value in environment.codecs.items()}
+    yield environment.flags
+    yield _stages(record.paths)
+    yield {"data": record.data.fingerprint[:12]}
+    yield {
+        f"model trained with {each.preprocess}, seed {each.seed}": f"{each.state} {each.key[:12]}"
+        for each in record.trainings
+    }
 
 
 def _stages(paths: tuple[PathFacts, ...]) -> dict[str, str]:
@@ -165,10 +155,3 @@ def _stages(paths: tuple[PathFacts, ...]) -> dict[str, str]:
             parts = (stage.label, options, stage.version)
             found[f"{path.name}, {stage.stage}"] = "; ".join(part for part in parts if part)
     return found
-
-
-def _models(record: RunRecord) -> dict[str, str]:
-    return {
-        f"model trained with {each.preprocess}, seed {each.seed}": f"{each.state} {each.key[:12]}"
-        for each in record.trainings
-    }

@@ -38,11 +38,21 @@ def entry_changes(before: StoredRun, after: StoredRun) -> tuple[EntryChange, ...
     old = {each.place: each for each in before.record.matrix}
     new = {each.place: each for each in after.record.matrix}
     found = [_entry(at, old.get(at), new.get(at), before, after) for at in {**new, **old}]
-    tested = [each for each in found if each.p is not None]
-    adjusted = dict(
-        zip(map(id, tested), holm([each.p for each in tested if each.p is not None]), strict=True)
-    )
-    return tuple(_judged(each, adjusted.get(id(each))) for each in found)
+    # one family of tests: adjusted together, in the order of the entries that have a p-value
+    adjusted = iter(holm([each.p for each in found if each.p is not None]))
+    return tuple(each if each.p is None else _judged(each, next(adjusted)) for each in found)
+
+
+def _judged(entry: EntryChange, p: float) -> EntryChange:
+    """Give an entry its adjusted p-value, and the change that it shows."""
+    change: Change = "unchanged"
+    if not entry.aligned and entry.after and not entry.before:
+        change = "new"
+    elif not entry.aligned and entry.before and not entry.after:
+        change = "fixed"
+    elif p < ALPHA and entry.before != entry.after:
+        change = "worse" if entry.after > entry.before else "better"
+    return entry.model_copy(update={"p": p, "change": change})
 
 
 def _entry(
@@ -123,22 +133,6 @@ def _words(
 ) -> str:
     home, cell = (class_name(classes, side[index]) for side in pair)
     return cell if home == cell else f"{home} → {cell}"
-
-
-def _judged(entry: EntryChange, p: float | None) -> EntryChange:
-    if p is None:
-        return entry
-    return entry.model_copy(update={"p": p, "change": _change(entry, p)})
-
-
-def _change(entry: EntryChange, p: float) -> Change:
-    if not entry.aligned and entry.before == 0 and entry.after:
-        return "new"
-    if not entry.aligned and entry.before and entry.after == 0:
-        return "fixed"
-    if p >= ALPHA or entry.before == entry.after:
-        return "unchanged"
-    return "worse" if entry.after > entry.before else "better"
 
 
 def stage_changes(before: RunRecord, after: RunRecord) -> tuple[StageChange, ...]:

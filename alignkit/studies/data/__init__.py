@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 By = Literal["copy", "hardlink", "symlink"]
 PutFile = Callable[[Path, Path], object]
+_PLACING: dict[By, PutFile] = {
+    "copy": shutil.copy2,
+    "hardlink": lambda source, target: target.hardlink_to(source.resolve()),
+    # resolved: a relative link would point elsewhere from the new folder
+    "symlink": lambda source, target: target.symlink_to(source.resolve()),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +66,15 @@ def write_division(root: Path, out: Path, *, share: float, seed: int, by: By) ->
         )
         what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         raise WorkspaceError(f"{out} was not written: {what}; {advice}") from error
-    return Divided(out, _counts(divided["train"]), _counts(divided["eval"]), notes)
+    train, evaluation = (
+        {name: len(files) for name, files in divided[split].items()} for split in ("train", "eval")
+    )
+    return Divided(out, train, evaluation, notes)
 
 
 def _write(root: Path, out: Path, divided: dict[Split, Labelled], place: PutFile) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
+    # beside ``out``, as a rename does not cross file systems
     part = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
     try:
         for split, labelled in divided.items():
@@ -74,7 +84,7 @@ def _write(root: Path, out: Path, divided: dict[Split, Labelled], place: PutFile
                 place(root / name, target)
         part.chmod(0o755)  # a temporary folder is the owner's alone
         part.rename(out)
-    except BaseException:
+    except BaseException:  # Ctrl-C too leaves nothing behind
         shutil.rmtree(part)
         raise
 
@@ -90,22 +100,3 @@ def _check(root: Path, out: Path, share: float) -> None:
         raise DataError(
             f"{root} is divided already, into {dirs['train']}/ and {dirs['eval']}/; use it as it is"
         )
-
-
-def _symlink(source: Path, target: Path) -> None:
-    target.symlink_to(source.resolve())
-
-
-def _hardlink(source: Path, target: Path) -> None:
-    target.hardlink_to(source.resolve())
-
-
-_PLACING: dict[By, PutFile] = {
-    "copy": shutil.copy2,
-    "hardlink": _hardlink,
-    "symlink": _symlink,
-}
-
-
-def _counts(labelled: Labelled) -> dict[str, int]:
-    return {name: len(files) for name, files in labelled.items()}

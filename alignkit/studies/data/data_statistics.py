@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from alignkit.progress import Progress, ProgressStage
     from alignkit.samples import Samples
 
+Look = Callable[[bytes], "tuple[Decoded, Pixels | None]"]
+"""Encoded bytes → the decode's outcome, and the pixels to measure, in 0..255."""
+
 
 @dataclass(frozen=True, slots=True)
 class Described:
@@ -64,14 +67,25 @@ def described(
         look, (sets, notes) = _decoding(decoder), _sets_of_folder(source)
         return Described(str(source), how, "", None, _measured(sets, look, progress), notes)
     path, experiment = _path_of(source, overrides, preprocess)
-    how = (
-        f"{name_of(experiment.data, DATASETS)} as path {path.name} gives it to be "
-        "normalised; 1 is the value 255"
+    data = experiment.data
+    if experiment.labelled:
+        sets = {"train": data.training(), "eval": data.evaluation()}
+    else:
+        sets = {"all": data.evaluation()}
+
+    def prepared(encoded: bytes) -> tuple[Decoded, Pixels | None]:
+        taps = path.taps(encoded)
+        return taps.decoded, taps.last
+
+    return Described(
+        source=str(source),
+        how=f"{name_of(data, DATASETS)} as path {path.name} gives it to be normalised; "
+        "1 is the value 255",
+        preprocess=path.name,
+        normalise=ChannelMoments(path.normalise.mean, path.normalise.std),
+        sets=_measured(sets, prepared, progress),
+        notes=tuple(data.notes()),
     )
-    constants = ChannelMoments(path.normalise.mean, path.normalise.std)
-    measured = _measured(_sets_of(experiment), _following(path), progress)
-    notes = tuple(experiment.data.notes())
-    return Described(str(source), how, path.name, constants, measured, notes)
 
 
 def _measured(
@@ -99,14 +113,6 @@ def _decoding(name: str) -> Look:
     return look
 
 
-def _following(path: Preprocess) -> Look:
-    def look(encoded: bytes) -> tuple[Decoded, Pixels | None]:
-        taps = path.taps(encoded)
-        return taps.decoded, taps.last
-
-    return look
-
-
 def _sets_of_folder(root: Path) -> tuple[dict[str, Samples], tuple[str, ...]]:
     """Return the folder's two splits, or all of its images as ``all``; and notes on them."""
     from alignkit.datasets.folder import Folder, labelled_samples
@@ -123,13 +129,6 @@ def _sets_of_folder(root: Path) -> tuple[dict[str, Samples], tuple[str, ...]]:
     return {"all": Images(root).evaluation()}, ()
 
 
-def _sets_of(experiment: Experiment) -> dict[str, Samples]:
-    data = experiment.data
-    if not experiment.labelled:
-        return {"all": data.evaluation()}
-    return {"train": data.training(), "eval": data.evaluation()}
-
-
 def _path_of(
     file: Path, overrides: Sequence[str], preprocess: str
 ) -> tuple[Preprocess, Experiment]:
@@ -143,10 +142,6 @@ def _path_of(
     if missing := paths[name].missing():
         raise MissingDependency(missing)
     return paths[name], experiment
-
-
-Look = Callable[[bytes], "tuple[Decoded, Pixels | None]"]
-"""Encoded bytes → the decode's outcome, and the pixels to measure, in 0..255."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +205,13 @@ def describe(name: str, samples: Samples, look: Look, stage: ProgressStage) -> S
     if not moments.images:
         first = f"; the first, {remarked[0].id}: {remarked[0].reason}" if remarked else ""
         raise DataError(f"{name}: none of {len(samples)} images could be decoded{first}")
+    of_class = Counter(samples.labels)
     return SetDescription(
         name=name,
         images=len(samples),
         measured=moments.images,
         bytes=encoded_bytes,
-        classes=_by_class(samples),
+        classes={each: of_class[index] for index, each in enumerate(samples.classes)},
         sizes=len(sizes),
         width=_sides(sizes, 1),
         height=_sides(sizes, 0),
@@ -223,11 +219,6 @@ def describe(name: str, samples: Samples, look: Look, stage: ProgressStage) -> S
         per_image=moments.per_image,
         remarked=tuple(remarked),
     )
-
-
-def _by_class(samples: Samples) -> dict[str, int]:
-    counted = Counter(samples.labels)
-    return {name: counted[index] for index, name in enumerate(samples.classes)}
 
 
 def _sides(sizes: Counter[tuple[int, int]], axis: int) -> SideLengths:
@@ -264,6 +255,7 @@ class Moments:
         """
         import cv2
 
+        # OpenCV takes no array that is turned or has its channels reversed
         found = cv2.meanStdDev(np.ascontiguousarray(pixels))
         mean, std = (each[:, 0] / 255 for each in found)
         new = pixels.shape[0] * pixels.shape[1]
@@ -277,16 +269,12 @@ class Moments:
     @property
     def whole_set(self) -> ChannelMoments:
         """Moments of all pixels together."""
-        return _channels(self._mean, np.sqrt(self._squares / self.pixels))
+        return ChannelMoments(_three(self._mean), _three(np.sqrt(self._squares / self.pixels)))
 
     @property
     def per_image(self) -> ChannelMoments:
         """Moments of each image alone, averaged over the images."""
-        return _channels(self._means / self.images, self._stds / self.images)
-
-
-def _channels(mean: FloatArray, std: FloatArray) -> ChannelMoments:
-    return ChannelMoments(_three(mean), _three(std))
+        return ChannelMoments(_three(self._means / self.images), _three(self._stds / self.images))
 
 
 def _three(values: FloatArray) -> tuple[float, float, float]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
 from alignkit.compare.plane_sums import Planes, added_planes, planes_of
@@ -55,17 +56,8 @@ class PixelTotals(NamedTuple):
 
     def plus(self, other: PixelTotals) -> PixelTotals:
         """Add the sums of another group."""
-        return PixelTotals(
-            self.images + other.images,
-            self.identical + other.identical,
-            self.shape_mismatches + other.shape_mismatches,
-            self.pixels + other.pixels,
-            self.differing_pixels + other.differing_pixels,
-            self.values + other.values,
-            self.sum_abs + other.sum_abs,
-            self.sum_squares + other.sum_squares,
-            max(self.max_abs, other.max_abs),
-        )
+        sums = map(add, self[:-1], other[:-1])
+        return PixelTotals._make((*sums, max(self.max_abs, other.max_abs)))
 
     @property
     def mean_abs(self) -> float | None:

@@ -5,12 +5,11 @@ At most 40 lines: with many candidates, each gets fewer details.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from alignkit.record import PixelStage, PlaneStage
-from alignkit.record.pixel_diff import DiffRecord, DistanceFacts, ImageDrift, KindDrift, PairDiff
+from alignkit.record.pixel_diff import DiffRecord, DistanceFacts, ImageDrift, PairDiff
 from alignkit.text.columns import columns
 from alignkit.text.names import surrogate_note
 from alignkit.text.numbers import DASH, count, percent, plain, shorten
@@ -113,7 +112,8 @@ def _stages(pair: PairDiff, *, equal_too: bool) -> list[str]:
         (name, *_distance(modes["isolated"]), *_distance(modes["cumulative"]),
          *_tail(modes["cumulative"]))
         for name, modes in found.items()
-        if equal_too or any(_differs(stage) for stage in modes.values())
+        if equal_too
+        or any(each.shape_mismatches or each.identical < each.images for each in modes.values())
     ]  # fmt: skip
     return columns([head, *rows], indent="  ").splitlines() if rows else []
 
@@ -135,10 +135,6 @@ def _plane(found: PlaneStage) -> tuple[str, str]:
     if found.mean_abs is None or found.max_abs is None:
         return DASH, DASH
     return (plain(found.mean_abs, 3), plain(found.max_abs, 1)) if found.max_abs else ("0", "0")
-
-
-def _differs(stage: PixelStage) -> bool:
-    return bool(stage.shape_mismatches or stage.identical < stage.images)
 
 
 def _distance(found: PixelStage | DistanceFacts) -> tuple[str, str, str]:
@@ -163,14 +159,13 @@ def _kinds(pair: PairDiff, dimension: str, most: int) -> list[str]:
     if not most or not kinds:
         return []
     head = (HEADS[dimension], "images", "decode mean", "max", "px differing", "input mean", "max")
-    rows = [_kind(each) for each in kinds[:most]]
+    rows = [
+        (each.kind, str(each.images), *_distance(each.decode), *_distance(each.last)[:2])
+        for each in kinds[:most]
+    ]
     lines = columns([head, *rows], indent="  ").splitlines()
     left = len(kinds) - most
     return [*lines, f"  … and {count(left, 'kind')} more"] if left > 0 else lines
-
-
-def _kind(each: KindDrift) -> Sequence[str]:
-    return (each.kind, str(each.images), *_distance(each.decode), *_distance(each.last)[:2])
 
 
 def _worst(image: ImageDrift) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -35,8 +35,7 @@ class PathTally:
     """Outcomes of one path's decodes."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
-    examples: list[tuple[str, str, str]] = field(default_factory=list)
-    """(id, outcome, reason) of images that are not ``ok``."""
+    examples: list[NotDecoded] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -120,19 +119,17 @@ class DiffTally:
         for path, (outcome, reason) in zip(self.of_path, facts.outcomes, strict=True):
             path.outcomes[outcome] += 1
             if outcome != "ok" and len(path.examples) < _EXAMPLES:
-                path.examples.append((facts.id, outcome, reason))
+                path.examples.append(NotDecoded(id=facts.id, outcome=outcome, reason=reason))
         decoded = [outcome in DECODED for outcome, _ in facts.outcomes]
         for number, (pair, distance) in enumerate(zip(self.of_pair, facts.distances, strict=True)):
-            self._add_coverage(pair, facts.id, decoded[0], decoded[1 + number])
+            reference, candidate = decoded[0], decoded[1 + number]
+            pair.compared += reference and candidate
+            pair.only_reference += reference and not candidate
+            pair.only_candidate += candidate and not reference
+            if reference != candidate and len(pair.examples) < _PAIR_EXAMPLES:
+                pair.examples.append(facts.id)
             if distance:
                 _add_distance(pair, facts, distance, place=self.images)
-
-    def _add_coverage(self, pair: PairTally, name: str, reference: bool, candidate: bool) -> None:
-        pair.compared += reference and candidate
-        pair.only_reference += reference and not candidate
-        pair.only_candidate += candidate and not reference
-        if reference != candidate and len(pair.examples) < _PAIR_EXAMPLES:
-            pair.examples.append(name)
 
 
 def _add_distance(
@@ -160,10 +157,7 @@ def coverage(tally: DiffTally) -> tuple[Coverage, ...]:
             corrupt=of_path.outcomes["corrupt"],
             failed=of_path.outcomes["failed"],
             unsupported=of_path.outcomes["unsupported"],
-            examples=tuple(
-                NotDecoded.model_validate({"id": name, "outcome": outcome, "reason": reason})
-                for name, outcome, reason in of_path.examples
-            ),
+            examples=tuple(of_path.examples),
         )
         for path, of_path in zip(tally.paths, tally.of_path, strict=True)
     )
@@ -193,26 +187,33 @@ def census(tally: DiffTally) -> tuple[KindCount, ...]:
     )
 
 
-def pair_diffs(tally: DiffTally) -> tuple[PairDiff, ...]:
-    """Compare every candidate with the reference."""
-    return tuple(_pair(tally, number, pair) for number, pair in enumerate(tally.of_pair))
-
-
-def _pair(tally: DiffTally, number: int, pair: PairTally) -> PairDiff:
-    diffs = tally.stage_diffs(number)
-    return PairDiff(
-        reference=diffs.reference,
-        candidate=diffs.candidate,
-        state="measured",
-        compared=pair.compared,
-        sentence=diff_sentence(diffs, pair.compared),
-        first=diffs.first_divergence,
-        largest=diffs.largest_divergence,
-        stages=pixel_stages(diffs),
-        planes=plane_stages(diffs.reference, diffs.candidate, pair.planes),
-        kinds=_kinds(tally, pair),
-        worst=tuple(_image(*each) for each in pair.worst()),
-    )
+def pair_diffs(tally: DiffTally) -> Iterator[PairDiff]:
+    """Compare every candidate with the reference, in their order."""
+    for number, pair in enumerate(tally.of_pair):
+        diffs = tally.stage_diffs(number)
+        yield PairDiff(
+            reference=diffs.reference,
+            candidate=diffs.candidate,
+            state="measured",
+            compared=pair.compared,
+            sentence=diff_sentence(diffs, pair.compared),
+            first=diffs.first_divergence,
+            largest=diffs.largest_divergence,
+            stages=pixel_stages(diffs),
+            planes=plane_stages(diffs.reference, diffs.candidate, pair.planes),
+            kinds=_kinds(tally, pair),
+            worst=tuple(
+                ImageDrift(
+                    id=facts.id,
+                    mean_abs=distance.last.mean_abs or 0.0,
+                    max_abs=distance.last.max_abs,
+                    decode_mean_abs=distance.decode.mean_abs,
+                    ssim=distance.ssim,
+                    kinds=facts.kinds._asdict(),
+                )
+                for facts, distance in pair.worst()
+            ),
+        )
 
 
 def _ordered(census: Counter[KindKey]) -> Sequence[tuple[KindKey, int]]:
@@ -223,20 +224,17 @@ def _ordered(census: Counter[KindKey]) -> Sequence[tuple[KindKey, int]]:
 
 def _kinds(tally: DiffTally, pair: PairTally) -> tuple[KindDrift, ...]:
     totals = pair.totals()
-    found = []
-    for key, images in _ordered(tally.census()):
-        decode, last = totals.get(key, (PixelTotals(), PixelTotals()))
-        dimension, kind = key
-        found.append(
-            KindDrift(
-                dimension=dimension,
-                kind=kind,
-                images=images,
-                decode=_distance(decode),
-                last=_distance(last),
-            )
+    none = PixelTotals(), PixelTotals()
+    return tuple(
+        KindDrift(
+            dimension=key[0],
+            kind=key[1],
+            images=images,
+            decode=_distance(totals.get(key, none)[0]),
+            last=_distance(totals.get(key, none)[1]),
         )
-    return tuple(found)
+        for key, images in _ordered(tally.census())
+    )
 
 
 def _distance(totals: PixelTotals) -> DistanceFacts:
@@ -248,17 +246,6 @@ def _distance(totals: PixelTotals) -> DistanceFacts:
         max_abs=totals.max_abs if totals.values else None,
         share_differing=totals.share_differing,
         psnr=totals.psnr,
-    )
-
-
-def _image(facts: ImageFacts, distance: ImageDistance) -> ImageDrift:
-    return ImageDrift(
-        id=facts.id,
-        mean_abs=distance.last.mean_abs or 0.0,
-        max_abs=distance.last.max_abs,
-        decode_mean_abs=distance.decode.mean_abs,
-        ssim=distance.ssim,
-        kinds=facts.kinds._asdict(),
     )
 
 
