@@ -90,8 +90,8 @@ def bisect(
     Exit codes: 0 compared, whatever the result · 2 usage · 4 a runtime is missing · 5 nothing was
     compared.
     """
+    from alignkit.studies.bisect import as_text
     from alignkit.studies.bisect import bisect as compare
-    from alignkit.studies.bisect.bisection_text import as_text
     from alignkit.workspace import write_atomically
 
     files = [_json_path(each) for each in out]

@@ -89,7 +89,7 @@ def _chosen(known: Sequence[Surrogate], names: Sequence[str]) -> list[Surrogate]
 def _probe(folders: Sequence[Path]) -> tuple[Encoded, ...]:
     from alignkit.datasets.images import Images
     from alignkit.isolation.shared_images import Encoded
-    from alignkit.studies.calibrate.surrogate_probe import probe_images
+    from alignkit.studies.calibrate import probe_images
 
     if not folders:
         return probe_images()

@@ -27,7 +27,7 @@ def test_what_can_run_is_measured_and_written(alignkit, tmp_path, monkeypatch):
         Pair("decode", decoder, decoder, "", False),
         Pair("resize", resizer, resizer, "", False),
     )
-    monkeypatch.setattr("alignkit.studies.calibrate.surrogate_probe.SIZES", ((96, 127), (61, 90)))
+    monkeypatch.setattr("alignkit.studies.calibrate.SIZES", ((96, 127), (61, 90)))
     monkeypatch.setattr(
         "alignkit.studies.calibrate.surrogate_stages.surrogates",
         lambda: (Surrogate("same", path, pairs),),

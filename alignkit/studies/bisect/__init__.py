@@ -4,12 +4,15 @@ A layer's output is read from the graph cut off behind it, so that everything be
 placed as in the whole graph; tapping all layers of one graph at once would prevent the very fusions
 that may cause a difference. A difference there was either made by the layer or came in with its
 inputs, so the candidate also runs the isolated layer on the reference's activations. One cut runs
-at a time, on one side at a time; the reference's activations are kept on disk.
+at a time, on one side at a time; the reference's activations are kept on disk. `as_text` is the
+result as a terminal shows it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +20,14 @@ import numpy as np
 from alignkit.errors import BackendError, NothingCompared
 from alignkit.record.bisection import Bisection, LayerDrift
 from alignkit.studies.bisect.layer_graph import Activations
+from alignkit.text.columns import columns
+from alignkit.text.numbers import count, significant
 
 if TYPE_CHECKING:
     from alignkit.studies.bisect.layer_graph import Layer, Values
     from alignkit.studies.bisect.layer_sides import ONNXSide, TorchSide
 
+_HEAD = ("", "layer", "operator", "shape", "max |Δ|", "mean |Δ|", "relative", "alone", "non-finite")
 _ZERO = "the reference is zero everywhere: nothing to relate to"
 
 
@@ -78,7 +84,7 @@ def _compared(
     try:
         left, right = reference.values(layer), candidate.values(layer)
     except BackendError as error:
-        return LayerDrift(**layer.facts(), reason=str(error))
+        return LayerDrift(**asdict(layer), reason=str(error))
     if left is None or right is None:
         return None
     drift = drift_of(layer, left, right, tolerance)
@@ -100,12 +106,12 @@ def drift_of(layer: Layer, left: Values, right: Values, tolerance: float) -> Lay
     if left.shape != right.shape:
         shapes = " against ".join("x".join(map(str, each.shape)) for each in (left, right))
         return LayerDrift(
-            **layer.facts(), shape=left.shape, exceeds_tolerance=True, reason=f"shapes {shapes}"
+            **asdict(layer), shape=left.shape, exceeds_tolerance=True, reason=f"shapes {shapes}"
         )
     finite = np.isfinite(left) & np.isfinite(right)
     lost = int(finite.size - finite.sum())
     differ = not np.array_equal(left[~finite], right[~finite], equal_nan=True)
-    facts = {**layer.facts(), "shape": left.shape, "non_finite": lost}
+    facts = {**asdict(layer), "shape": left.shape, "non_finite": lost}
     if not finite.any():
         reason = "no value is finite on both sides" if finite.size else "the layer gives no values"
         return LayerDrift(**facts, exceeds_tolerance=differ, reason=reason)
@@ -144,3 +150,70 @@ def _change(left: Values, right: Values, finite: Any) -> tuple[Any, float]:
     """Return |Δ| of the finite values, and the reference's greatest absolute value."""
     before = left[finite].astype(np.float64)
     return np.abs(right[finite].astype(np.float64) - before), float(np.abs(before).max())
+
+
+def as_text(found: Bisection) -> str:
+    """Return the table of layers, and a sentence on the first that exceeds the tolerance."""
+    rows = [_HEAD, *map(_row, found.layers)]
+    reasons = [f"{each.name}: {each.reason}" for each in found.layers if each.reason]
+    # many layers fail for one reason: each is said once
+    alone = Counter(each.isolated_reason for each in found.layers if each.isolated_reason)
+    reasons += [f"alone, {count(number, 'layer')}: {why}" for why, number in alone.items()]
+    if found.unmatched:
+        some = ", ".join(found.unmatched[:3]) + (", …" if len(found.unmatched) > 3 else "")
+        reasons.append(f"{count(len(found.unmatched), 'layer')} only one side has: {some}")
+    sides = f"{found.reference} against {found.candidate}"
+    head = f"{found.model}, {count(found.images, 'image')}: {sides}"
+    lines = [head, "", columns(rows), "", *reasons, _sentence(found)]
+    return "\n".join(lines)
+
+
+def _row(each: LayerDrift) -> tuple[str, ...]:
+    def number(value: float | None) -> str:
+        return "–" if value is None else significant(value)
+
+    return (
+        ">" if each.exceeds_tolerance else "",
+        each.name,
+        each.operator,
+        "x".join(map(str, each.shape)),
+        number(each.max_abs),
+        number(each.mean_abs),
+        number(each.relative),
+        number(each.isolated_relative),
+        str(each.non_finite or ""),
+    )
+
+
+def _sentence(found: Bisection) -> str:
+    if found.first is None:
+        return f"no layer differs by more than {found.tolerance:g} of its greatest value"
+    first = next(each for each in found.layers if each.name == found.first)
+    start = f"it starts at {first.name} ({first.operator}): {_difference(first)}"
+    return f"{start} (tolerance {found.tolerance:g})\n{_blamed(first, found)}"
+
+
+def _difference(first: LayerDrift) -> str:
+    if first.max_abs is None or (first.non_finite and not first.relative):
+        return first.reason or "values that are not finite"
+    share = (
+        "" if first.relative is None else f", {significant(first.relative)} of its greatest value"
+    )
+    lost = f", {count(first.non_finite, 'value')} not finite" if first.non_finite else ""
+    return f"max |Δ| {significant(first.max_abs)}{share}{lost}"
+
+
+def _blamed(first: LayerDrift, found: Bisection) -> str:
+    """Say whether the layer or its inputs cause the difference."""
+    if first.isolated_relative is None:
+        return f"alone: {first.isolated_reason}" if first.isolated_reason else "alone: not measured"
+    error = significant(first.isolated_relative)
+    isolated = f"fed the reference's values, this layer alone differs by {error}"
+    if first.isolated_relative > found.tolerance:
+        return f"{isolated}: the layer itself is to blame"
+    worst = max(found.layers, key=lambda each: each.isolated_relative or 0)
+    most = f"; most alone: {worst.name}, {significant(worst.isolated_relative or 0)}"
+    return (
+        f"{isolated}: what came in, summed up over the layers before, or what the runtime fuses "
+        f"with it is to blame{most}"
+    )

@@ -32,16 +32,12 @@ _MAX_WEIGHTS = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A floating-point output of a node."""
+    """A floating-point output of a node; its fields are keywords of a `LayerDrift`."""
 
     name: str
     """The node's name; that of its output if it has none."""
     operator: str
     tensor: str
-
-    def facts(self) -> dict[str, Any]:
-        """Return the keywords of a `LayerDrift`."""
-        return {"name": self.name, "operator": self.operator, "tensor": self.tensor}
 
 
 def load_graph(file: Path) -> Any:

@@ -4,20 +4,29 @@ Decode is compared on the same files, by kind of JPEG; resize on the same pixels
 surrogate. The result is kept as ``<preset>.json``: the package ships it, and
 `alignkit.preprocess.presets.calibration` shows it beside the surrogate. A stage that cannot run
 here keeps the result of another machine.
+
+The probe images are JPEG files of every kind, encoded here from two photographs of scikit-learn, at
+odd sizes, so that chroma samples are cut at the edges. Equal encoders give equal bytes on every
+machine; the fingerprint shows it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from alignkit.compare.pixel_sums import PixelSums, pixel_sums
 from alignkit.errors import RecordError
+from alignkit.isolation.shared_images import Encoded
 from alignkit.preprocess.decode import decode
-from alignkit.studies.calibrate.surrogate_probe import fingerprint, kind_of
+from alignkit.preprocess.jpeg_header import read_jpeg_header
+from alignkit.preprocess.stress import SUBSAMPLINGS, Stress
 from alignkit.studies.calibrate.surrogate_stages import CALIBRATED_STAGES, Pair, Surrogate
 from alignkit.text.numbers import percent
 from alignkit.workspace import write_atomically
@@ -25,6 +34,7 @@ from alignkit.workspace import write_atomically
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    from PIL.Image import Image as PillowImage
 
     from alignkit.arrays import Pixels
     from alignkit.isolation.shared_images import Encoded
@@ -32,6 +42,12 @@ if TYPE_CHECKING:
     from alignkit.progress import Progress, ProgressStage
 
 _FORMAT = 1  # 1: 2026-11, first format.
+PHOTOS = ("china.jpg", "flower.jpg")
+SIZES = ((427, 640), (191, 253))
+"""(height, width) of the crops from the photographs' middle."""
+_QUALITIES = (50, 75, 90, 95)
+PROGRESSIVE = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
+"""Pillow's number of each chroma subsampling it can write."""
 SHIPPED = Path(__file__).resolve().parents[2] / "preprocess" / "calibration"
 
 _PairResult: TypeAlias = tuple[str, "PixelSums | None", str]
@@ -196,3 +212,47 @@ def _facts(found: PixelSums | None) -> dict[str, Any]:
         "mean_levels": found.mean_abs,
         "max_levels": float(found.max_abs),
     }
+
+
+def probe_images() -> tuple[Encoded, ...]:
+    """Encode baseline files of every subsampling, progressive ones of the usual, and grey ones."""
+    return tuple(Encoded(name, data) for name, data in _files())
+
+
+def kind_of(image: Encoded) -> str:
+    """Return subsampling and coding, which decoders treat differently: ``4:2:0 progressive``."""
+    header = read_jpeg_header(image.data)
+    return f"{header.subsampling} {header.coding}" if header else "not a readable JPEG"
+
+
+def fingerprint(images: Sequence[Encoded]) -> str:
+    """Compute SHA-256 hex over names and contents."""
+    digest = hashlib.sha256()
+    for image in images:
+        digest.update(image.id.encode() + b"\0" + hashlib.sha256(image.data).digest())
+    return digest.hexdigest()
+
+
+def _files() -> Iterator[tuple[str, bytes]]:
+    from PIL import Image
+    from sklearn.datasets import load_sample_image
+
+    for photo, (height, width) in product(PHOTOS, SIZES):
+        whole = load_sample_image(photo)
+        top, left = (whole.shape[0] - height) // 2, (whole.shape[1] - width) // 2
+        pixels = whole[top : top + height, left : left + width].copy()
+        name = f"{photo.removesuffix('.jpg')}-{width}x{height}"
+        for subsampling, quality in product(SUBSAMPLINGS, _QUALITIES):
+            stress = Stress(subsampling, quality)
+            yield f"{name} {stress.name}", stress.encode(pixels)
+        image = Image.fromarray(pixels)
+        for (subsampling, code), quality in product(PROGRESSIVE.items(), _QUALITIES):
+            options = {"quality": quality, "subsampling": code, "progressive": True}
+            yield f"{name} {subsampling} q{quality} progressive", _jpeg(image, **options)
+        yield f"{name} grey q90", _jpeg(image.convert("L"), quality=90)
+
+
+def _jpeg(image: PillowImage, **options: object) -> bytes:
+    file = io.BytesIO()
+    image.save(file, "JPEG", **options)
+    return file.getvalue()

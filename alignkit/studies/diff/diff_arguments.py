@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess.isolated import encoded_images, take_pixels
-from alignkit.record import WorstImage
 
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
     from alignkit.experiment.experiment import Experiment
-    from alignkit.record.pixel_diff import DiffRecord, PairDiff
+    from alignkit.record.pixel_diff import DiffRecord
     from alignkit.samples import Samples
     from alignkit.studies.diff import DiffRequest
 
@@ -51,7 +50,10 @@ def samples_of(
     if given:
         roots = tuple(path for each in given for path in _expanded(each))
         images = Images(roots[0] if len(roots) == 1 else roots, limit=limit)
-        return _only(images.evaluation(), only), _in_words(given)
+        words = ", ".join(map(os.fspath, given[:_NAMED]))
+        if len(given) > _NAMED:
+            words += f" and {len(given) - _NAMED} more"
+        return _only(images.evaluation(), only), words
     if experiment is None:
         raise ConfigError("name a folder of images, or a --config file with data")
     samples = experiment.data.evaluation()
@@ -81,11 +83,6 @@ def _expanded(given: Path) -> list[Path]:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"the list {given} cannot be read: {error}") from None
     return [given.parent / line.strip() for line in lines if line.strip()]
-
-
-def _in_words(given: Sequence[Path]) -> str:
-    shown = ", ".join(os.fspath(each) for each in given[:_NAMED])
-    return shown if len(given) <= _NAMED else f"{shown} and {len(given) - _NAMED} more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +129,8 @@ def write_outputs(
 
 def with_pictures(record: DiffRecord, request: DiffRequest, folder: Path) -> DiffRecord:
     """Write the pictures below ``folder``; return the record with their `WorstImage` entries."""
+    from alignkit.record.pictures import write_worst
+
     pairs = [pair for pair in record.pairs if pair.state == "measured"]
     wanted = {image.id for pair in pairs for image in pair.worst[:_PICTURED]}
     places = [index for index, name in enumerate(request.samples.ids) if name in wanted]
@@ -143,17 +142,6 @@ def with_pictures(record: DiffRecord, request: DiffRequest, folder: Path) -> Dif
             if each.pixels is not None:
                 taken[request.samples.ids[place], number] = each.pixels
     shown = [
-        image
-        for number, pair in enumerate(pairs, 1)
-        for image in _written(folder, pair, number, taken)
-    ]
-    return record.model_copy(update={"worst": tuple(shown)})
-
-
-def _written(folder: Path, pair: PairDiff, number: int, taken: TakenPixels) -> list[WorstImage]:
-    from alignkit.record.pictures import write_worst
-
-    return [
         write_worst(
             folder,
             taken[image.id, 0],
@@ -164,6 +152,8 @@ def _written(folder: Path, pair: PairDiff, number: int, taken: TakenPixels) -> l
             label="",
             stage="colour",
         )
+        for number, pair in enumerate(pairs, 1)
         for image in pair.worst[:_PICTURED]
         if (image.id, 0) in taken and (image.id, number) in taken
     ]
+    return record.model_copy(update={"worst": tuple(shown)})

@@ -13,9 +13,8 @@ from alignkit.engines.export import export_onnx
 from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.models.architectures import build_model
 from alignkit.models.checkpoint import Calibration, Checkpoint
-from alignkit.studies.bisect import bisect, drift_of, isolated_error
+from alignkit.studies.bisect import as_text, bisect, drift_of, isolated_error
 from alignkit.studies.bisect.bisect_inputs import runtime_named
-from alignkit.studies.bisect.bisection_text import as_text
 from alignkit.studies.bisect.layer_graph import (
     Activations,
     Layer,

@@ -15,8 +15,15 @@ from alignkit.preprocess.presets import PRESETS
 from alignkit.progress import NoProgress
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.torch import TorchResizer
-from alignkit.studies.calibrate import calibrate, residuals, summary, write_calibration
-from alignkit.studies.calibrate.surrogate_probe import fingerprint, kind_of, probe_images
+from alignkit.studies.calibrate import (
+    calibrate,
+    fingerprint,
+    kind_of,
+    probe_images,
+    residuals,
+    summary,
+    write_calibration,
+)
 from alignkit.studies.calibrate.surrogate_stages import Pair, surrogates
 
 SMOOTH, NEAREST = SimpleJPEGDecoder(), SimpleJPEGDecoder(chroma="nearest")
