@@ -14,10 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from alignkit.attribute import Attribution, MixtureValues, PathAttribution, attribute, measure
+from alignkit.attribute import (
+    Attribution,
+    MixtureValues,
+    PathAttribution,
+    attribute,
+    attribution_facts,
+    measure,
+    not_attributed,
+)
 from alignkit.attribute.attribute_decode import attribute_decode
 from alignkit.attribute.attributed_mixtures import observe
-from alignkit.attribute.attribution_facts import attribution_facts, not_attributed
 from alignkit.attribute.shares import Metric
 from alignkit.backends import Session
 from alignkit.compare.bootstrap import RESAMPLES

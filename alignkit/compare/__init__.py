@@ -6,7 +6,7 @@ Here are the drift of predictions, and its change; `alignkit.compare.pixels` com
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -121,13 +121,12 @@ def pair_fields(
     """Compute the fields of `alignkit.record.CellPair`; ``means`` has metrics, and ``churn``."""
     images, seeds = len(pairs[0][0]), len(pairs)
     sides = ((a.labels, a.predicted, b.predicted) for a, b in pairs)
-    flipped = flips(*(np.concatenate(arrays) for arrays in zip(*sides, strict=True)))
     changed = np.any([a.predicted != b.predicted for a, b in pairs], axis=0)
     metrics = {name: _estimate(mean) for name, mean in means.items() if name in METRICS}
     churn = means["churn"]
     return {
         "n": images * seeds,
-        **asdict(flipped),
+        **flips(*(np.concatenate(arrays) for arrays in zip(*sides, strict=True))),
         "detectable": detectable_effect(images, float(np.mean((_gained(pairs) / seeds) ** 2))),
         "metrics": metrics,
         "p_values": {

@@ -107,24 +107,18 @@ def averages(
     return out
 
 
-@dataclass(frozen=True, slots=True)
-class Flips:
-    """Changes of predicted classes from the reference to the candidate, in samples."""
+def flips(labels: Labels, reference: Labels, candidate: Labels) -> dict[str, int]:
+    """Count the samples, (samples,) each, whose predicted class changed, as a `CellPair` does.
 
-    right_to_wrong: int
-    wrong_to_right: int
-    wrong_to_wrong: int
-    """Wrong before and after, with another class."""
-
-
-def flips(labels: Labels, reference: Labels, candidate: Labels) -> Flips:
-    """Count the samples whose predicted class changed; all three are (samples,)."""
+    ``wrong_to_wrong`` are wrong before and after, with another class.
+    """
     before, after = reference == labels, candidate == labels
-    return Flips(
-        right_to_wrong=int(np.count_nonzero(before & ~after)),
-        wrong_to_right=int(np.count_nonzero(~before & after)),
-        wrong_to_wrong=int(np.count_nonzero(~before & ~after & (reference != candidate))),
-    )
+    changes = {
+        "right_to_wrong": before & ~after,
+        "wrong_to_right": ~before & after,
+        "wrong_to_wrong": ~before & ~after & (reference != candidate),
+    }
+    return {name: int(np.count_nonzero(changed)) for name, changed in changes.items()}
 
 
 def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from alignkit.attribute import attribute
+from alignkit.attribute import attribute, attribution_facts
 from alignkit.attribute.attribute_paths import attribute_runs, attribute_stored
-from alignkit.attribute.attribution_facts import attribution_facts
 from alignkit.backends.kserve import KServeBackend
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.torch import TorchBackend

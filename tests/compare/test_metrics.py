@@ -9,7 +9,6 @@ from sklearn import metrics as sklearn_metrics
 from alignkit.compare.metrics import (
     METRICS,
     NO_PREDICTION,
-    Flips,
     class_counts,
     flips,
     logit_distance,
@@ -95,7 +94,8 @@ def test_flips_of_a_case_worked_by_hand():
     labels = np.array([0, 0, 1, 1, 2, 2])
     before = np.array([0, 0, 0, 1, 0, 0])
     after = np.array([0, 1, 1, 1, 1, 0])
-    assert flips(labels, before, after) == Flips(1, 1, 1)
+    names = ("right_to_wrong", "wrong_to_right", "wrong_to_wrong")
+    assert flips(labels, before, after) == dict.fromkeys(names, 1)
 
 
 def test_logit_distance_equals_numpy():

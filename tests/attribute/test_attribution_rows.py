@@ -3,8 +3,14 @@
 import json
 from dataclasses import replace
 
-from alignkit.attribute import Attribution, attribute
-from alignkit.attribute.attribution_facts import amount, attribution_facts, breakdown, sentence
+from alignkit.attribute import (
+    Attribution,
+    amount,
+    attribute,
+    attribution_facts,
+    breakdown,
+    sentence,
+)
 from alignkit.record import AttributionFacts, Estimate, FactorShare
 from alignkit.text.numbers import MINUS
 from tests.attribute.test_attribute import ONE_RUNTIME
