@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from alignkit.compare.image_diff import DECODED
 from alignkit.compare.pixel_diff import PixelDiff, StageDiffs, joined
 from alignkit.compare.pixels import pixel_stages
 from alignkit.compare.plane_sums import Planes, added_planes, plane_stages
+from alignkit.decoders import DecodeOutcome
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_kinds import DIMENSIONS, ImageKinds
 from alignkit.record import Coverage, CoverageDiff, NotDecoded
@@ -49,6 +50,7 @@ class PairTally:
     only_candidate: int = 0
     examples: list[str] = field(default_factory=list)
     """Ids of images that only one of the two decodes."""
+    # by all dimensions at once: one addition an image, whatever the number of dimensions
     kinds: dict[ImageKinds, tuple[PixelTotals, PixelTotals]] = field(
         default_factory=lambda: defaultdict(lambda: (PixelTotals(), PixelTotals()))
     )
@@ -95,23 +97,14 @@ class DiffTally:
             self._add_image(facts)
             self.images += 1
 
-    def census(self) -> Counter[KindKey]:
-        """Count the images of each kind, by dimension."""
+    def census(self) -> list[tuple[KindKey, int]]:
+        """Count the images of each kind, in the order of `DIMENSIONS`, most frequent first."""
         counted: Counter[KindKey] = Counter()
         for kinds, images in self.kinds.items():
             for key in zip(DIMENSIONS, kinds, strict=True):
                 counted[key] += images
-        return counted
-
-    def stage_diffs(self, candidate: int) -> StageDiffs:
-        """Return the stages of one pair, without its images."""
-        reference = self.paths[0]
-        return StageDiffs(
-            reference.name,
-            self.paths[1 + candidate].name,
-            self.of_pair[candidate].diffs,
-            rows=(),
-            levels_per_unit=255 * sum(reference.normalise.std) / 3,
+        return sorted(
+            counted.items(), key=lambda each: (DIMENSIONS.index(each[0][0]), -each[1], each[0][1])
         )
 
     def _add_image(self, facts: ImageFacts) -> None:
@@ -140,6 +133,7 @@ def _add_distance(
     mean = distance.last.mean_abs
     if not mean:
         return
+    # of equal means the first image is kept; places differ, so that facts are never compared
     entry = (mean, -place, facts, distance)
     if len(pair.ranked) < _RANKED:
         heapq.heappush(pair.ranked, entry)
@@ -153,10 +147,7 @@ def coverage(tally: DiffTally) -> tuple[Coverage, ...]:
         Coverage(
             preprocess=path.name,
             split="eval",
-            ok=of_path.outcomes["ok"],
-            corrupt=of_path.outcomes["corrupt"],
-            failed=of_path.outcomes["failed"],
-            unsupported=of_path.outcomes["unsupported"],
+            **{outcome: of_path.outcomes[outcome] for outcome in get_args(DecodeOutcome)},
             examples=tuple(of_path.examples),
         )
         for path, of_path in zip(tally.paths, tally.of_path, strict=True)
@@ -180,17 +171,20 @@ def coverage_diffs(tally: DiffTally) -> tuple[CoverageDiff, ...]:
 
 
 def census(tally: DiffTally) -> tuple[KindCount, ...]:
-    """List the kinds of images, in the order of `DIMENSIONS`, most frequent first."""
+    """List the kinds of images in the order of `DiffTally.census`."""
     return tuple(
-        KindCount(dimension=key[0], kind=key[1], images=images)
-        for key, images in _ordered(tally.census())
+        KindCount(dimension=dimension, kind=kind, images=images)
+        for (dimension, kind), images in tally.census()
     )
 
 
 def pair_diffs(tally: DiffTally) -> Iterator[PairDiff]:
     """Compare every candidate with the reference, in their order."""
-    for number, pair in enumerate(tally.of_pair):
-        diffs = tally.stage_diffs(number)
+    reference, *candidates = tally.paths
+    levels = 255 * sum(reference.normalise.std) / 3
+    for candidate, pair in zip(candidates, tally.of_pair, strict=True):
+        # without rows: memory would grow with the images
+        diffs = StageDiffs(reference.name, candidate.name, pair.diffs, (), levels)
         yield PairDiff(
             reference=diffs.reference,
             candidate=diffs.candidate,
@@ -216,12 +210,6 @@ def pair_diffs(tally: DiffTally) -> Iterator[PairDiff]:
         )
 
 
-def _ordered(census: Counter[KindKey]) -> Sequence[tuple[KindKey, int]]:
-    return sorted(
-        census.items(), key=lambda each: (DIMENSIONS.index(each[0][0]), -each[1], each[0][1])
-    )
-
-
 def _kinds(tally: DiffTally, pair: PairTally) -> tuple[KindDrift, ...]:
     totals = pair.totals()
     none = PixelTotals(), PixelTotals()
@@ -233,7 +221,7 @@ def _kinds(tally: DiffTally, pair: PairTally) -> tuple[KindDrift, ...]:
             decode=_distance(totals.get(key, none)[0]),
             last=_distance(totals.get(key, none)[1]),
         )
-        for key, images in _ordered(tally.census())
+        for key, images in tally.census()
     )
 
 
