@@ -56,6 +56,7 @@ def bisect(
             compared.append(drift)
         if progress:
             progress(number, len(layers))
+    # outputs of two shapes have a reason too, but they are a finding
     if all(each.reason and not each.exceeds_tolerance for each in compared):
         why = f": {compared[0].reason}" if compared else ""
         raise NothingCompared(
@@ -148,6 +149,7 @@ def isolated_error(left: Values, isolated: Values) -> dict[str, Any]:
 
 def _change(left: Values, right: Values, finite: Any) -> tuple[Any, float]:
     """Return |Δ| of the finite values, and the reference's greatest absolute value."""
+    # in float64, so that the subtraction adds no error of its own
     before = left[finite].astype(np.float64)
     return np.abs(right[finite].astype(np.float64) - before), float(np.abs(before).max())
 

@@ -96,6 +96,7 @@ def chosen_cell(plan: Plan, cell: str) -> Evaluation:
 
     Raises `ConfigError`.
     """
+    # from the end, so that a place keeps its first seed, and the plan's first place comes last
     followed = {
         str(each.place): each
         for each in reversed(plan.evaluations)
@@ -103,9 +104,7 @@ def chosen_cell(plan: Plan, cell: str) -> Evaluation:
     }
     if cell in followed:
         return followed[cell]
-    known = [*dict.fromkeys(str(each.place) for each in plan.evaluations)]
-    if cell in known:
-        evaluation = next(each for each in plan.evaluations if str(each.place) == cell)
+    if evaluation := next((each for each in plan.evaluations if str(each.place) == cell), None):
         require_followed(evaluation.runtime.name, needs_onnx=evaluation.runtime.backend.needs_onnx)
         raise ConfigError(f"--cell {cell!r} is in the reference runtime; name another runtime's")
     if cell or not followed:
@@ -215,7 +214,7 @@ def runtime_named(text: str) -> Runtime:
     for word in words:
         key, equals, value = word.partition("=")
         if equals:
-            options[key] = yaml.safe_load(value)
+            options[key] = yaml.safe_load(value)  # typed as in a file: 3 is a number
         elif word in get_args(Precision):
             precision = word
         else:

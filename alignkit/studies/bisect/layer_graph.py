@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Values: TypeAlias = npt.NDArray[np.floating]
 _INPUT = "alignkit_packed"
-_NOT_LAYERS = ("Constant", "Identity")
+_NOT_LAYERS = ("Constant", "Identity")  # they compute nothing
 _MAX_WEIGHTS = 2**31
 """Bytes: protobuf's limit for a message."""
 
@@ -49,7 +49,7 @@ def load_graph(file: Path) -> Any:
 
     try:
         model = onnx.load(file)
-    except Exception as error:
+    except Exception as error:  # protobuf, onnx and the system have no common one
         raise DataError(f"{file} is no ONNX file ({error})") from error
     weights = sum(len(each.raw_data) for each in model.graph.initializer)
     if weights > _MAX_WEIGHTS:
@@ -125,7 +125,7 @@ def rebuilt(
     return helper.make_model(
         graph,
         opset_imports=model.opset_import,
-        ir_version=model.ir_version,
+        ir_version=model.ir_version,  # the file's: a runtime may refuse a newer one
         functions=model.functions,
     )
 
@@ -159,6 +159,7 @@ class Activations:
         self._folder = Path(tempfile.mkdtemp(prefix="alignkit-"))
         self._files: dict[str, Path] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
+        # not __del__: this runs at the exit of Python too
         weakref.finalize(self, shutil.rmtree, self._folder)
 
     def keep(self, tensor: str, values: Values) -> None:
@@ -200,6 +201,7 @@ def isolated_graph(
 def packed(held: Activations, names: tuple[str, ...], images: int) -> Batch:
     """Lay the tensors side by side: (images, 3, 1, width) float32, padded with zeros."""
     flat = [np.reshape(held.read(name), (images, -1)) for name in names]
+    # three channels hold a multiple of three columns
     columns = sum(each.shape[1] for each in flat)
     flat.append(np.zeros((images, -columns % 3), np.float32))
     return np.concatenate(flat, axis=1, dtype=np.float32).reshape(images, 3, 1, -1)

@@ -9,7 +9,6 @@ convolution's output.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -133,21 +132,38 @@ class TorchSide:
 
 def torch_layers(checkpoint: Checkpoint, graph: Any, batch: Batch) -> Activations:
     """Run torch and return its values of every exported tensor it has, and of the logits."""
+    import torch
+
+    from alignkit.models.architectures import load_model
+    from alignkit.torch_settings import available_threads, reproducible
+
     scopes = {
         _module_of(node.name): node.output[0] for node in graph.graph.node if "/" in node.name
     }
-    found = Activations()
-    before = ""
+    found, calls, before = Activations(), Counter[str](), ""
 
-    def record(path: str, kind: str, output: Values) -> None:
-        nonlocal before
-        if path in scopes:
-            before = scopes[path]
-            found.keep(before, output)
-        elif kind.startswith("BatchNorm") and before:
-            found.keep(before, output)
+    def hook(path: str) -> Any:
+        def called(layer: torch.nn.Module, _inputs: Any, output: Any) -> None:
+            nonlocal before
+            if not isinstance(output, torch.Tensor):
+                return
+            # the export too names the second call of a layer with the suffix ``_1``
+            name = f"{path}_{calls[path]}" if calls[path] else path
+            calls[path] += 1
+            before = scopes.get(name, before)
+            if name in scopes or (before and type(layer).__name__.startswith("BatchNorm")):
+                found.keep(before, output.numpy())
 
-    found.keep(graph.graph.output[0].name, _run(checkpoint, batch, record))
+        return called
+
+    model = load_model(checkpoint)
+    if not isinstance(model, torch.jit.ScriptModule | torch.fx.GraphModule):
+        for path, layer in model.named_modules():
+            # only a module without others inside is a layer
+            if path and next(layer.children(), None) is None:
+                layer.register_forward_hook(hook(path))
+    with reproducible(torch.device("cpu"), available_threads()), torch.inference_mode():
+        found.keep(graph.graph.output[0].name, model(torch.from_numpy(batch)).numpy())
     return found
 
 
@@ -156,41 +172,8 @@ def _module_of(node: str) -> str:
     parts: list[str] = []
     before = ""
     for each in node.strip("/").split("/")[:-1]:
+        # the exporter repeats a container's name in those of its children
         inside = before and each.startswith(f"{before}.")
         parts.append(each[len(before) + 1 :] if inside else each)
         before = each
     return ".".join(parts)
-
-
-def _run(
-    checkpoint: Checkpoint, batch: Batch, record: Callable[[str, str, Values], None]
-) -> Values:
-    """Return the logits; ``record`` is called with (path, class, output) of each layer call.
-
-    The second call of a layer has the suffix ``_1`` at its path, as in the export.
-    """
-    import torch
-
-    from alignkit.models.architectures import load_model
-    from alignkit.torch_settings import available_threads, reproducible
-
-    model = load_model(checkpoint)
-    calls = Counter[str]()
-
-    def hook(path: str) -> Any:
-        def called(layer: torch.nn.Module, _inputs: Any, output: Any) -> None:
-            if isinstance(output, torch.Tensor):
-                number = calls[path]
-                calls[path] += 1
-                name = f"{path}_{number}" if number else path
-                record(name, type(layer).__name__, output.numpy())
-
-        return called
-
-    if not isinstance(model, torch.jit.ScriptModule | torch.fx.GraphModule):
-        for path, layer in model.named_modules():
-            if path and next(layer.children(), None) is None:
-                layer.register_forward_hook(hook(path))
-    with reproducible(torch.device("cpu"), available_threads()), torch.inference_mode():
-        logits: Values = model(torch.from_numpy(batch)).numpy()
-    return logits
