@@ -204,21 +204,10 @@ def attribution_facts(
     return tuple(rows)
 
 
-def not_attributed(reference: str, candidate: str, reason: str) -> AttributionFacts:
+def not_attributed(reference: str, candidate: str, reason: str) -> tuple[AttributionFacts, ...]:
     """Make the row of two paths that cannot be mixed on these images."""
-    nothing = Estimate(None, None, None, reason)
-    return AttributionFacts(
-        reference=reference,
-        candidate=candidate,
-        metric="pixels",
-        unit=unit_of("pixels"),
-        method="shapley",
-        images=0,
-        interaction=nothing,
-        total=nothing,
-        sentence=f"{LABELS['pixels']}: {reason}",
-        reason=reason,
-    )
+    pixels: dict[Metric, Attribution] = {"pixels": _absent("pixels", (), reason)}
+    return attribution_facts(PathAttribution(reference, candidate, 0, (), (), pixels))
 
 
 def _facts(

@@ -82,7 +82,7 @@ def attribute_paths(
                     progress=advancing(stage),
                 )
             except NothingCompared as error:
-                found += (not_attributed(*names, str(error)),)
+                found += not_attributed(*names, str(error))
     return found
 
 

@@ -144,7 +144,13 @@ def subgroups(
     """
     pairs = list(zip(reference, candidate, strict=True))
     flips = np.stack([a.predicted != b.predicted for a, b in pairs], axis=1)
-    chosen = _comparable({**_own_kinds(reference), **kinds}, len(flips))
+    first = reference[0]
+    margins = np.mean([softmax_margin(each.logits) for each in reference], axis=0)
+    own = {
+        "class": [first.classes[label] for label in first.labels],
+        "margin of the reference": thirds(margins),
+    }
+    chosen = _comparable({**own, **kinds}, len(flips))
     flipped = np.atleast_1d(flips.any(axis=1))
     if not chosen or flipped.all() or not flipped.any():
         return ()
@@ -163,15 +169,6 @@ def subgroups(
         replace(each, sentence=_sentence(each)) if each.p_adjusted < ALPHA else each
         for each in found
     )
-
-
-def _own_kinds(reference: Sequence[Predictions]) -> dict[str, Sequence[str]]:
-    first = reference[0]
-    margins = np.mean([softmax_margin(each.logits) for each in reference], axis=0)
-    return {
-        "class": [first.classes[label] for label in first.labels],
-        "margin of the reference": thirds(margins),
-    }
 
 
 def _comparable(

@@ -74,6 +74,7 @@ class SwappedChannels(Colour):
 
     def __call__(self, pixels: Pixels) -> Pixels:
         """Swap the channels of (h, w, 3) pixels; shape and dtype stay."""
+        # not super(): it finds no class in a dataclass with slots
         return Colour.__call__(self, pixels)[..., ::-1]
 
 
@@ -96,7 +97,14 @@ def check_pixels(preprocess: Preprocess, samples: Samples) -> tuple[Control, ...
     """
     if preprocess.missing():
         return ()
-    probes = _with_photographs(samples)
+    own, count = len(PHOTOGRAPHS), min(PROBES, len(samples))
+    probes = Samples(
+        ids=(*(f"alignkit/{kind}.jpg" for kind in PHOTOGRAPHS), *samples.ids[:count]),
+        labels=(),
+        classes=(),
+        read=lambda index: _photograph(index) if index < own else samples.read(index - own),
+        fingerprint=content_key([samples.fingerprint, PHOTOGRAPHS]),
+    )
     swapped, shifted = swap_channels(preprocess), shift_half_pixel(preprocess)
     return (
         _check("A/A: the same path twice, pixels", preprocess, preprocess, probes, expected=None)
@@ -131,18 +139,6 @@ def _check(
 
 def _in_words(stage: StageName | None) -> str:
     return f"{stage} is the first stage that differs" if stage else "no stage differs"
-
-
-def _with_photographs(samples: Samples) -> Samples:
-    count = min(PROBES, len(samples))
-    own = len(PHOTOGRAPHS)
-    return Samples(
-        ids=(*(f"alignkit/{kind}.jpg" for kind in PHOTOGRAPHS), *samples.ids[:count]),
-        labels=(),
-        classes=(),
-        read=lambda index: _photograph(index) if index < own else samples.read(index - own),
-        fingerprint=content_key([samples.fingerprint, PHOTOGRAPHS]),
-    )
 
 
 @cache

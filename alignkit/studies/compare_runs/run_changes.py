@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.arrays import Labels
 from alignkit.compare.image_table import LAST, ImageTable
 from alignkit.compare.predictions import class_name
 from alignkit.compare.statistics import holm, mcnemar
@@ -116,21 +117,18 @@ def _images(seeds: Sequence[Seed]) -> tuple[ImageChange, ...]:
     return tuple(
         ImageChange(
             id=name,
-            label=where[0][0].classes[where[0][0].labels[where[0][1]]],
+            label=seed.classes[seed.labels[index]],
             change=kind,
             seeds=len(where),
-            before=_words(where[0][0].classes, where[0][0].before, where[0][1]),
-            after=_words(where[0][0].classes, where[0][0].after, where[0][1]),
+            before=_words(seed.classes, seed.before, index),
+            after=_words(seed.classes, seed.after, index),
         )
         for (name, kind), where in ranked
+        for seed, index in where[:1]  # one seed stands as the example
     )
 
 
-def _words(
-    classes: tuple[str, ...],
-    pair: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
-    index: int,
-) -> str:
+def _words(classes: tuple[str, ...], pair: tuple[Labels, Labels], index: int) -> str:
     home, cell = (class_name(classes, side[index]) for side in pair)
     return cell if home == cell else f"{home} → {cell}"
 
@@ -154,6 +152,7 @@ def _stage(old: PixelStage, new: PixelStage) -> StageChange:
     change: Change = "not compared"
     if old.mean_abs is not None and new.mean_abs is not None:
         change = _of(old.mean_abs, new.mean_abs)
+        # an equal mean may hide differences that moved between images
         if change == "unchanged" and (old.max_abs, old.identical) != (new.max_abs, new.identical):
             change = "worse" if (new.max_abs or 0.0) > (old.max_abs or 0.0) else "better"
     return StageChange(

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
+from alignkit.arrays import Labels
 from alignkit.compare.image_table import ImageTable, read_image_table
 from alignkit.compare.predictions import Predictions, aligned
 from alignkit.errors import NothingCompared, RecordError
@@ -60,11 +58,11 @@ class Seed:
     """One seed's predictions in both runs, of the same images: class indices (n,)."""
 
     ids: tuple[str, ...]
-    labels: npt.NDArray[np.int64]
+    labels: Labels
     classes: tuple[str, ...]
-    before: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    before: tuple[Labels, Labels]
     """Predictions of the aligned cell (in an aligned cell: the labels), and of this cell."""
-    after: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    after: tuple[Labels, Labels]
 
 
 def seeds_of(
@@ -78,43 +76,32 @@ def seeds_of(
     ]  # fmt: skip
     found = []
     for seed in [each for each in new.seeds if each in old.seeds]:
-        if seed not in homes[0] or seed not in homes[1]:
+        if any(seed not in home for home in homes):
             continue
-        read = [
-            (run.predictions(home[seed], seed), run.predictions(at, seed))
-            for run, home in zip((before, after), homes, strict=True)
-        ]
-        (home_a, cell_a), (home_b, cell_b) = read
-        if home_a is None or cell_a is None or home_b is None or cell_b is None:
+        sides = (
+            before.predictions(at, seed),
+            before.predictions(homes[0][seed], seed),
+            after.predictions(homes[1][seed], seed),
+            after.predictions(at, seed),
+        )
+        measured = [each for each in sides if each is not None]
+        if len(measured) < len(sides) or not (shared := _restricted(measured)):
             continue
-        if (
-            seed_found := _seed(home_a, cell_a, home_b, cell_b, is_aligned=new.aligned)
-        ) is not None:
-            found.append(seed_found)
+        cell_a, home_a, home_b, cell_b = shared
+        labels = cell_b.labels
+        own = (labels, labels) if new.aligned else (home_a.predicted, home_b.predicted)
+        was, now = (own[0], cell_a.predicted), (own[1], cell_b.predicted)
+        found.append(Seed(cell_b.ids, labels, cell_b.classes, was, now))
     return found
 
 
-def _seed(
-    home_a: Predictions,
-    cell_a: Predictions,
-    home_b: Predictions,
-    cell_b: Predictions,
-    *,
-    is_aligned: bool,
-) -> Seed | None:
+def _restricted(sides: list[Predictions]) -> list[Predictions]:
+    """Restrict all to the ids they share, in the order of the last; empty if they share none."""
+    last = sides[-1]
     try:
-        cell_b, cell_a = aligned(cell_b, cell_a)
-        cell_b, home_a = aligned(cell_b, home_a)
-        cell_b, home_b = aligned(cell_b, home_b)
-        cell_b, cell_a = aligned(cell_b, cell_a)
-        _, home_a = aligned(cell_b, home_a)
+        for side in sides:
+            last, _ = aligned(last, side)
     except NothingCompared:
-        return None
-    own = (cell_b.labels, cell_b.labels) if is_aligned else (home_a.predicted, home_b.predicted)
-    return Seed(
-        cell_b.ids,
-        cell_b.labels,
-        cell_b.classes,
-        (own[0], cell_a.predicted),
-        (own[1], cell_b.predicted),
-    )
+        return []
+    # once more: a later side may lack what an earlier one has
+    return [aligned(last, side)[1] for side in sides]

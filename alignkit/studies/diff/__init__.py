@@ -7,7 +7,7 @@ return sums, so that memory does not depend on the number of images.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
@@ -16,9 +16,9 @@ from alignkit.errors import ExitCode, MissingDependency, worst
 from alignkit.experiment.path_argument import NamedPath
 from alignkit.isolation import Limits
 from alignkit.isolation.shared_images import EVERYTHING, Encoded
-from alignkit.isolation.worker import Begin, Work
+from alignkit.isolation.worker import Begin
 from alignkit.preprocess import StageName
-from alignkit.preprocess.isolated import Result, encoded_images, run_isolated
+from alignkit.preprocess.isolated import encoded_images, run_isolated
 from alignkit.preprocess.stress import Stress
 from alignkit.record import Environment, PathFacts
 from alignkit.record.pixel_diff import DiffRecord, ImageSet, PairDiff, StressDiff
@@ -80,16 +80,6 @@ class DiffRequest:
             raise MissingDependency(f"{first.name}: {first.missing()}")
         return reference, *usable
 
-    def run(self, work: Work[Result]) -> Iterator[Result]:
-        """Yield results of ``work`` on the images, a few at a time, in worker processes."""
-        return run_isolated(
-            work,
-            [each.preprocess for each in self.usable],
-            encoded_images(self.samples),
-            processes=self.threads or available_threads(),
-            limits=self.limits,
-        )
-
 
 def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
     """Compare every candidate with the reference, on the images as they are and under each stress.
@@ -101,6 +91,7 @@ def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
     tally = _tally(request, progress, None)
     stressed = [(each, _tally(request, progress, each)) for each in request.stress]
     usable = [each.preprocess for each in request.usable]
+    # one empty image: `Describe` looks at none
     ((paths, environment),) = run_isolated(
         Describe(request.paths), usable, [Encoded("", b"")], processes=1, limits=request.limits
     )
@@ -149,7 +140,13 @@ def _tally(request: DiffRequest, progress: Progress, stress: Stress | None) -> D
     work = DiffImages(paths, EXTENTS[request.ssim], EXTENTS[request.planes], stress)
     tally = DiffTally(paths)
     with progress.stage("compare", len(request.samples), stress.name if stress else "") as stage:
-        for part in request.run(work):
+        for part in run_isolated(
+            work,
+            paths,
+            encoded_images(request.samples),
+            processes=request.threads or available_threads(),
+            limits=request.limits,
+        ):
             tally.add(part)
             stage.advance(len(part.facts))
     return tally
