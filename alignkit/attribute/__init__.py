@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from alignkit.attribute.shares import (
 )
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.compare.statistics import percentile_interval
+from alignkit.preprocess import Preprocess
 from alignkit.preprocess.stage_mixtures import (
     FACTORIAL_LIMIT,
     FromCandidate,
@@ -34,12 +35,9 @@ from alignkit.preprocess.stage_mixtures import (
     mixtures,
 )
 from alignkit.record import AttributionFacts, Estimate, FactorShare
+from alignkit.samples import Samples
 from alignkit.text.names import LABELS
 from alignkit.text.numbers import plain, points
-
-if TYPE_CHECKING:
-    from alignkit.preprocess import Preprocess
-    from alignkit.samples import Samples
 
 Method = Literal["shapley", "one-at-a-time"]
 NOTHING_DIFFERS = "the paths do not differ in any stage"

@@ -9,20 +9,17 @@ by switch.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from alignkit.attribute import PathAttribution, attribute
 from alignkit.attribute.attributed_mixtures import mix_stages
 from alignkit.compare.bootstrap import RESAMPLES
+from alignkit.decoders import Decoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.outcome import Skipped
+from alignkit.preprocess import Preprocess
 from alignkit.preprocess.isolated import encoded_images
 from alignkit.preprocess.stage_mixtures import LeftOut, make_stage_mixtures
-
-if TYPE_CHECKING:
-    from alignkit.decoders import Decoder
-    from alignkit.preprocess import Preprocess
-    from alignkit.samples import Samples
+from alignkit.samples import Samples
 
 _LIBJPEG_TURBO = ("OpenCVDecoder", "PillowDecoder", "TorchvisionDecoder", "TorchpipeDecoder")
 

@@ -9,24 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.arrays import FloatArray
+from alignkit.arrays import Batch, FloatArray, Logits
 from alignkit.backends import Session
 from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import NothingCompared
 from alignkit.isolation.shared_images import EVERYTHING, Encoded
+from alignkit.isolation.worker import Begin
+from alignkit.preprocess import Normalise
 from alignkit.preprocess.isolated import encoded_images, run_isolated, warm_up
 from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, StageMixtures
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Batch, Logits
-    from alignkit.isolation.worker import Begin
-    from alignkit.preprocess import Normalise
-    from alignkit.samples import Samples
+from alignkit.samples import Samples
 
 Mixed: TypeAlias = "dict[FromCandidate, Batch] | LeftOut"
 _BATCH = 16

@@ -10,19 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import factorial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.arrays import FloatArray
+from alignkit.arrays import FloatArray, Labels
+from alignkit.attribute.attributed_mixtures import MixtureResults
 from alignkit.compare.bootstrap import indicators, resample_weights
 from alignkit.compare.metrics import averages
 from alignkit.preprocess.stage_mixtures import FACTORIAL_LIMIT, FromCandidate, all_mixtures
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Labels
-    from alignkit.attribute.attributed_mixtures import MixtureResults
 
 Metric = Literal["pixels", "logits", "churn", "top1", "recall.macro", "precision.macro"]
 ATTRIBUTED: tuple[Metric, ...] = get_args(Metric)

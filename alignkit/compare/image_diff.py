@@ -17,20 +17,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.arrays import Batch, Pixels
 from alignkit.compare.histogram import Histogram, bins_of
 from alignkit.compare.pixel_sums import SCRATCH, PixelSums, identical_sums, pixel_sums, with_ssim
-from alignkit.preprocess import STAGES, Orient, Preprocess, StageName, Taps
+from alignkit.decoders import DecodeOutcome
+from alignkit.preprocess import STAGES, Normalise, Orient, Preprocess, StageName, Taps
 from alignkit.preprocess.exif import exif_orientation, turn
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Batch, Pixels
-    from alignkit.decoders import DecodeOutcome
-    from alignkit.preprocess import Normalise
 
 ComparisonMode = Literal["isolated", "cumulative"]
 StageAndMode: TypeAlias = tuple[StageName, ComparisonMode]

@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from operator import add
-from typing import TYPE_CHECKING
 
 from alignkit.compare.image_diff import DECODED, ComparisonMode, ImageDiff
 from alignkit.compare.pixel_sums import PixelSums
+from alignkit.decoders import DecodeOutcome
 from alignkit.preprocess import STAGES, StageName
-
-if TYPE_CHECKING:
-    from alignkit.decoders import DecodeOutcome
 
 COMPARISON_MODES: tuple[ComparisonMode, ...] = ("isolated", "cumulative")
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from alignkit.compare.image_diff import DECODED, ImageDiff, diff_taps
 from alignkit.compare.pixel_diff import ImageRow, PixelDiff, StageDiffs, diffs_of, joined, row_of
 from alignkit.errors import NothingCompared
+from alignkit.isolation.shared_images import Encoded
+from alignkit.isolation.worker import Begin
+from alignkit.preprocess import Preprocess, StageName
 from alignkit.preprocess.isolated import (
     Started,
     encoded_images,
@@ -19,12 +22,7 @@ from alignkit.preprocess.isolated import (
     warm_up,
 )
 from alignkit.record import CoverageDiff, PixelStage
-
-if TYPE_CHECKING:
-    from alignkit.isolation.shared_images import Encoded
-    from alignkit.isolation.worker import Begin
-    from alignkit.preprocess import Preprocess, StageName
-    from alignkit.samples import Samples
+from alignkit.samples import Samples
 
 _LEVELS = (1, 2, 4, 8)
 """Grey levels of which the record keeps the share of greater differences."""

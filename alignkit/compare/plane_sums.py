@@ -11,19 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+import cv2
 import numpy as np
 
-from alignkit.arrays import FloatArray
+from alignkit.arrays import FloatArray, Pixels
 from alignkit.compare.histogram import Histogram, added, histogram_of, percentile_of
 from alignkit.compare.image_diff import ImageDiff, with_decode
-from alignkit.preprocess import STAGES
+from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
 from alignkit.record import PlaneStage
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Pixels
-    from alignkit.preprocess import Preprocess, StageName, Taps
 
 PLANES = ("Y'", "Cb", "Cr")
 FROM_RGB = np.array(
@@ -90,8 +87,6 @@ class PlaneSums:
 
 def plane_sums(reference: Pixels, candidate: Pixels) -> PlaneSums:
     """Compare two RGB images (h, w, 3) in 0..255; raise `ValueError` if the shapes differ."""
-    import cv2
-
     if reference.shape != candidate.shape:
         raise ValueError(f"shapes differ: {reference.shape} and {candidate.shape}")
     gap = np.subtract(candidate, reference, dtype=np.float32)

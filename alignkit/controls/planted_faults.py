@@ -6,20 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
+from alignkit.arrays import Image, Pixels
 from alignkit.outcome import Measured, capture
-from alignkit.preprocess import Colour, Preprocess
+from alignkit.preprocess import Colour, Preprocess, StageName
 from alignkit.record import Control
+from alignkit.resizers import Resizer
 from alignkit.samples import Samples
 from alignkit.workspace import content_key
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Image, Pixels
-    from alignkit.preprocess import StageName
-    from alignkit.resizers import Resizer
 
 PHOTOGRAPHS = ("420", "444")
 """Colour photographs of the package: grey images cannot show a channel swap."""

@@ -13,19 +13,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from alignkit.errors import BackendError, NothingCompared
 from alignkit.record.bisection import Bisection, LayerDrift
-from alignkit.studies.bisect.layer_graph import Activations
+from alignkit.studies.bisect.layer_graph import Activations, Layer, Values
+from alignkit.studies.bisect.layer_sides import ONNXSide, TorchSide
 from alignkit.text.columns import columns
 from alignkit.text.numbers import count, significant
-
-if TYPE_CHECKING:
-    from alignkit.studies.bisect.layer_graph import Layer, Values
-    from alignkit.studies.bisect.layer_sides import ONNXSide, TorchSide
 
 _HEAD = ("", "layer", "operator", "shape", "max |Δ|", "mean |Δ|", "relative", "alone", "non-finite")
 _ZERO = "the reference is zero everywhere: nothing to relate to"

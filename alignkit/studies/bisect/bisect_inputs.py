@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import yaml
 from pydantic import ValidationError
 
+from alignkit.arrays import Batch, Pixels
 from alignkit.backends import BACKENDS, Precision
 from alignkit.errors import ConfigError, NothingCompared
+from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.option import plugin_from
-from alignkit.models.checkpoint import Checkpoint
+from alignkit.models.checkpoint import Checkpoint, EngineSource
 from alignkit.outcome import Measured, Skipped
 from alignkit.plan import Plan
 from alignkit.plan.rekey import keyed_plan
@@ -23,18 +25,12 @@ from alignkit.plan.work import Evaluation
 from alignkit.plugins import did_you_mean, find_plugin
 from alignkit.predict.model_file import model_source
 from alignkit.prepare.sets import prepare_sets
+from alignkit.preprocess import Preprocess
 from alignkit.preprocess.isolated import encoded_images, take_pixels
 from alignkit.studies.bisect.layer_graph import Layer, inputs_of, layers_of, load_graph
 from alignkit.studies.bisect.layer_sides import ONNXSide, TorchSide
 from alignkit.train.trainings import train_models
-from alignkit.workspace import file_sha256
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Batch, Pixels
-    from alignkit.experiment.experiment import Experiment
-    from alignkit.models.checkpoint import EngineSource
-    from alignkit.preprocess import Preprocess
-    from alignkit.workspace import Context
+from alignkit.workspace import Context, file_sha256
 
 _FORM = "TRAINED/EVALUATED/BACKEND/PRECISION"
 

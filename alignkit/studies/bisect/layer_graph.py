@@ -13,15 +13,13 @@ import weakref
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.arrays import Batch
 from alignkit.errors import DataError
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Batch
 
 Values: TypeAlias = npt.NDArray[np.floating]
 _INPUT = "alignkit_packed"

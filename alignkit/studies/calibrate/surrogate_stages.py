@@ -7,16 +7,14 @@ TensorFlow's own decode and resize, which the preset ``tensorflow-surrogate`` re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+from alignkit.arrays import Image, Pixels
 from alignkit.decoders import DECODERS, Decoded
 from alignkit.plugins import Plugin, name_of
+from alignkit.preprocess import Preprocess
 from alignkit.preprocess.presets import PRESETS
 from alignkit.resizers import RESIZERS
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Image, Pixels
-    from alignkit.preprocess import Preprocess
 
 CalibratedStage = Literal["decode", "resize"]
 CALIBRATED_STAGES: tuple[CalibratedStage, ...] = ("decode", "resize")

@@ -13,15 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from errno import EXDEV
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from alignkit.datasets.folder import Folder
 from alignkit.datasets.layout import Labelled, divide, images_by_class, names_of, split_dirs
 from alignkit.errors import ConfigError, DataError, WorkspaceError
-
-if TYPE_CHECKING:
-    from alignkit.samples import Split
-
+from alignkit.samples import Split
 
 By = Literal["copy", "hardlink", "symlink"]
 PutFile = Callable[[Path, Path], object]

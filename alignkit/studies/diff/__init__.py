@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from alignkit.errors import ExitCode, MissingDependency, worst
 from alignkit.experiment.path_argument import NamedPath
@@ -20,8 +20,10 @@ from alignkit.isolation.worker import Begin
 from alignkit.preprocess import StageName
 from alignkit.preprocess.isolated import encoded_images, run_isolated
 from alignkit.preprocess.stress import Stress
+from alignkit.progress import Progress
 from alignkit.record import Environment, PathFacts
 from alignkit.record.pixel_diff import DiffRecord, ImageSet, PairDiff, StressDiff
+from alignkit.samples import Samples
 from alignkit.studies.diff.diff_images import DiffImages
 from alignkit.studies.diff.diff_tally import (
     DiffTally,
@@ -32,10 +34,6 @@ from alignkit.studies.diff.diff_tally import (
 )
 from alignkit.torch_settings import available_threads
 from alignkit.version import __version__
-
-if TYPE_CHECKING:
-    from alignkit.progress import Progress
-    from alignkit.samples import Samples
 
 StageExtent = Literal["none", "size", "full"]
 """Stages that a measure covers: none, the input of ``normalise``, or that and the decoded image."""

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import add
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from alignkit.compare.image_diff import ImageDiff, diff_taps
+from alignkit.compare.pixel_diff import PixelDiff, diffs_of, joined
+from alignkit.compare.pixel_sums import PixelSums
 from alignkit.compare.plane_sums import Planes, added_planes, planes_of
 from alignkit.decoders import DecodeOutcome
 from alignkit.isolation.shared_images import EVERYTHING, Encoded
@@ -26,11 +29,6 @@ from alignkit.preprocess.isolated import (
 )
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.preprocess.stress import Stress
-
-if TYPE_CHECKING:
-    from alignkit.compare.image_diff import ImageDiff
-    from alignkit.compare.pixel_diff import PixelDiff
-    from alignkit.compare.pixel_sums import PixelSums
 
 
 class PixelTotals(NamedTuple):
@@ -134,8 +132,6 @@ class DiffImages:
 
     def __call__(self, images: Sequence[Encoded], begin: Begin) -> DiffPart:
         """Compare some images; return their sums and facts."""
-        from alignkit.compare.pixel_diff import diffs_of, joined
-
         facts = []
         diffs: list[list[tuple[PixelDiff, ...]]] = [[] for _ in self.paths[1:]]
         planes: list[Planes] = [{} for _ in self.paths[1:]]
@@ -199,8 +195,6 @@ class DiffImages:
         return found
 
     def _measured(self, number: int, data: bytes, pair: tuple[Taps, Taps]) -> ComparedImage:
-        from alignkit.compare.image_diff import diff_taps
-
         paths = self.paths[0], self.paths[number]
         diff = diff_taps(*paths, data, *pair, ssim=self.ssim)
         return ComparedImage(diff, planes_of(diff, paths, data, pair, self.planes))
