@@ -43,6 +43,8 @@ Method = Literal["shapley", "one-at-a-time"]
 NOTHING_DIFFERS = "the paths do not differ in any stage"
 _ROUNDING = 1e-9
 """Greatest remainder of a zero after sums of floats."""
+_UNITS: dict[str, Literal["grey levels", "logits"]] = {"pixels": "grey levels", "logits": "logits"}
+"""Units of metrics that are no fractions."""
 _UNDEFINED = "no class defines it in some mixture"
 
 
@@ -217,7 +219,7 @@ def _facts(
         backend=backend,
         precision=precision,
         metric=attribution.metric,
-        unit=unit_of(attribution.metric),
+        unit=_UNITS.get(attribution.metric, "fraction"),
         method=attribution.method,
         images=found.images,
         left_out=len(found.left_out),
@@ -228,13 +230,6 @@ def _facts(
         notes=found.notes,
         reason=attribution.reason,
     )
-
-
-def unit_of(metric: Metric) -> Literal["fraction", "grey levels", "logits"]:
-    """Return the unit of a metric's attribution."""
-    if metric == "pixels":
-        return "grey levels"
-    return "logits" if metric == "logits" else "fraction"
 
 
 def sentence(attribution: Attribution) -> str:
@@ -251,7 +246,9 @@ def sentence(attribution: Attribution) -> str:
 def breakdown(attribution: Attribution) -> str:
     """List the shares, greatest first: ``resize -1.9 pp, decode -0.1 pp, precision 0.0 pp``."""
     known = [(share.factor, share.effect.value or 0.0) for share in attribution.shares]
-    known.sort(key=lambda each: -abs(each[1]))
+    known.sort(
+        key=lambda each: -abs(each[1])
+    )  # stable: equal shares stay in the order of the stages
     parts = [f"{factor} {amount(attribution.metric, value)}" for factor, value in known]
     between = attribution.interaction.value
     if attribution.method == "one-at-a-time" and between is not None:
@@ -261,8 +258,9 @@ def breakdown(attribution: Attribution) -> str:
 
 def amount(metric: Metric, value: float) -> str:
     """Write ``-1.9 pp``, ``0.53 grey levels`` or ``<0.1 pp``; the minus is a true one."""
-    value = 0.0 if abs(value) < _ROUNDING else value
+    value = 0.0 if abs(value) < _ROUNDING else value  # or it would read as -0.0
     if metric == "churn":  # a distance, unlike a difference, has no sign
         return f"{plain(100 * value, 1)} pp"
-    unit = unit_of(metric)
-    return f"{points(value, 1)} pp" if unit == "fraction" else f"{plain(value, 2)} {unit}"
+    if unit := _UNITS.get(metric):
+        return f"{plain(value, 2)} {unit}"
+    return f"{points(value, 1)} pp"

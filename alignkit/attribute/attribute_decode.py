@@ -21,6 +21,7 @@ from alignkit.preprocess.isolated import encoded_images
 from alignkit.preprocess.stage_mixtures import LeftOut, make_stage_mixtures
 from alignkit.samples import Samples
 
+# names of classes, so that no plugin's module is imported
 _LIBJPEG_TURBO = ("OpenCVDecoder", "PillowDecoder", "TorchvisionDecoder", "TorchpipeDecoder")
 
 
@@ -61,7 +62,7 @@ def _settings(
     reference: Preprocess, candidate: Preprocess, samples: Samples
 ) -> tuple[SimpleJPEGDecoder, SimpleJPEGDecoder] | Skipped:
     """Return the two decoders as simplejpeg's switches, proven on these images and different."""
-    proven = frozenset(range(len(samples)))
+    proven = frozenset(range(len(samples)))  # narrowed to the images that prove both settings
     settings = []
     for path in (reference, candidate):
         setting = expressed(path.decode)
@@ -102,7 +103,7 @@ def _equal(
     for index, (sample, made) in enumerate(zip(samples.ids, all_made, strict=True)):
         if isinstance(made, LeftOut):
             continue
-        if made[both[0]] is not made[both[1]]:
+        if made[both[0]] is not made[both[1]]:  # mixtures of equal pixels share one array
             return Skipped(f"{type(decoder).__name__} and simplejpeg decode {sample} differently")
         equal.add(index)
     return frozenset(equal)

@@ -69,7 +69,9 @@ def attribute_paths(
     found: tuple[AttributionFacts, ...] = ()
     for planned in planned_attributions(plan, ran):
         names = planned.reference.name, planned.candidate.name
-        if planned.skipped or not sets.usable(names[1], "eval"):
+        if planned.skipped or not sets.usable(
+            names[1], "eval"
+        ):  # the plan or the cells give the reason
             continue
         opened = partial(_opened, planned, ran, checkpoints, sets, context.workspace)
         with context.progress.stage("attribute", len(sets.evaluation), " to ".join(names)) as stage:
@@ -106,15 +108,15 @@ def _opened(
         file = model_file(cells[model, runtime], checkpoint, sets, workspace)
         return stack.enter_context(open_session(runtime, checkpoint, file))
 
-    with ExitStack() as stack:
+    with (
+        ExitStack() as stack
+    ):  # sessions may hold a GPU's memory, so all are closed before the next pair
         yield [
             {runtime: session(model, runtime) for runtime in planned.runtimes}
             for model in planned.models
         ]
 
 
-_Progress: TypeAlias = Callable[[int, int], None]
-"""Called with images (done, total)."""
 Models: TypeAlias = "Sequence[Mapping[Runtime, Session]]"
 """A model for each seed, in every runtime."""
 
@@ -125,7 +127,7 @@ def attribute_stored(
     opened: Callable[[], AbstractContextManager[Models]],
     workspace: Workspace,
     *,
-    progress: _Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[AttributionFacts, ...]:
     """Return the stored result of `attribute_runs`, or run and store it.
 
@@ -161,14 +163,14 @@ def attribute_runs(
     models: Models,
     *,
     resamples: int = RESAMPLES,
-    progress: _Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[AttributionFacts, ...]:
     """Attribute every metric, runtime by runtime, and divide ``decode`` into its switches.
 
     ``models``, one for each seed, were trained on ``reference``; each maps the same runtimes to a
     session, the reference runtime first. The pixel rows come first and name no runtime; without a
     model they are the only rows. A runtime's rows give the effect of swapping both path and
-    runtime. Raises as `alignkit.attribute.attribute` does.
+    runtime. ``progress`` is called with images (done, total). Raises as `attribute` does.
     """
     mixed = make_stage_mixtures(reference, candidate)
     runtimes = list(models[0]) if models else []

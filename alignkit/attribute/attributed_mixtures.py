@@ -152,7 +152,7 @@ def _reduced(
         reference = image[frozenset()]
         for column, taken in enumerate(wanted):
             candidate = image[taken & stages]
-            if id(candidate) not in known:
+            if id(candidate) not in known:  # mixtures of equal pixels share one array
                 change = np.abs(candidate.astype(np.float64) - reference) * levels
                 known[id(candidate)] = float(change.mean())
             distance[row, column] = known[id(candidate)]

@@ -22,6 +22,9 @@ from alignkit.compare.metrics import softmax_margin
 from alignkit.compare.predictions import aligned
 from alignkit.compare.statistics import holm, percentile_interval
 from alignkit.outcome import Measured
+from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of
+from alignkit.preprocess.image_size import declared_size
+from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.record import Estimate, FlippedFacts, Subgroup
 from alignkit.record.cell import ALPHA
 from alignkit.text.numbers import interval, p_value, plain
@@ -77,6 +80,7 @@ def _pairs(predicted: Sequence[Predicted]) -> dict[tuple[str, Column], _Both]:
         evaluation = each.evaluation
         before = first[evaluation.training.key]
         if (
+            # another runtime would add flips that no kind of image causes
             evaluation.runtime == before.evaluation.runtime
             and not evaluation.aligned
             and isinstance(before.ended, Measured)
@@ -155,7 +159,7 @@ def subgroups(
     if not chosen or flipped.all() or not flipped.any():
         return ()
     p_values = [_fisher(flipped, inside) for _, _, inside in chosen]
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(0)  # the same intervals every time
     found = [
         Subgroup(
             dimension, kind, int(inside.sum()), *_rates(flips, inside, resamples, rng), p, adjusted
@@ -242,10 +246,6 @@ def kinds_of_images(
 
     Dimensions in which all images are of one kind are left out.
     """
-    from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of
-    from alignkit.preprocess.image_size import declared_size
-    from alignkit.preprocess.jpeg_header import read_jpeg_header
-
     found = [kinds_of(each, read_jpeg_header(each), declared_size(each)) for each in encoded]
     kinds: dict[str, list[str]] = {
         dimension: [getattr(each, dimension) for each in found] for dimension in DIMENSIONS

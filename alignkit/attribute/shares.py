@@ -74,7 +74,7 @@ def _block(
 
     predicted = observed.predicted
     found: dict[Metric, FloatArray] = {"pixels": mean(observed.distance)}
-    if not predicted.shape[2]:
+    if not predicted.shape[2]:  # no model was given
         return found
     if not np.isnan(observed.logit_distance).any():
         found["logits"] = mean(observed.logit_distance.mean(axis=2))
@@ -102,6 +102,7 @@ def _macro(
     _, mixtures, models = predicted.shape
     support = counts(labels, np.ones(len(labels), np.bool_))
     recall, precision = np.zeros((2, mixtures, weights.shape[1]))
+    # one product each: all at once would hold the indicators of every mixture
     for mixture in range(mixtures):
         for model in range(models):
             found = predicted[:, mixture, model]

@@ -1,6 +1,7 @@
-"""Numbers from arrays: drift of predictions, metrics, statistics, sums over pixels and planes.
+"""Numbers from arrays: drift of predictions and cell pairs, metrics, statistics, bootstrap; sums,
+histograms and SSIM of pixels and planes, tables of images.
 
-Here are the drift of predictions, and its change; `alignkit.compare.pixels` compares pixels.
+Here are the drift of predictions, and its change; `alignkit.compare.compare_pixels` has pixels.
 """
 
 from __future__ import annotations

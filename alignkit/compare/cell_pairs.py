@@ -43,7 +43,7 @@ def cell_pairs(
         ran = [(k, a, b) for k, (a, b) in enumerate(both) if a is not None and b is not None]
         try:
             pairs = pair_up([a for _, a, _ in ran], [b for _, _, b in ran]) if ran else []
-        except NothingCompared:
+        except NothingCompared:  # the matrix has the cells; a pair is left out
             continue
         drawn: list[tuple[_CellDraws, _CellDraws]] = []
         for (k, _, _), pair in zip(ran, pairs, strict=True):

@@ -45,7 +45,7 @@ class Predictions:
                 f"{n} images of {classes} classes need labels ({n},) and logits ({n}, {classes}), "
                 f"not {self.labels.shape} and {self.logits.shape}"
             )
-        if len(set(self.ids)) != n:
+        if len(set(self.ids)) != n:  # pairs of models are matched by id
             raise DataError("the ids of predictions must be unique")
         if n and not (self.labels.min() >= 0 and self.labels.max() < classes):
             raise DataError(f"a label is not in 0..{classes - 1}")
@@ -85,7 +85,9 @@ class Predictions:
         for index in range(len(self.classes)):
             columns[f"logit_{index}"] = self.logits[:, index]
         for name, values in besides.items():
-            columns[name] = pa.array(values, mask=~np.isfinite(values))
+            columns[name] = pa.array(
+                values, mask=~np.isfinite(values)
+            )  # null: a reader's mean leaves it out
         table = pa.table(columns).replace_schema_metadata({_CLASSES_KEY: json.dumps(self.classes)})
         parquet.write_table(table, path)
 

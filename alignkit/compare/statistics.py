@@ -104,6 +104,7 @@ def change_p(
     freedom = welch_satterthwaite_df(
         np.array(images_error), np.array(seeds_error), images=images, seeds=seeds
     )
+    # without any spread the floor below decides
     student = 2 * float(stdtr(float(freedom), -abs(change) / error)) if error else 0.0
     return min(1.0, max(student, 2 * 0.5**flipped))
 

@@ -92,7 +92,7 @@ def check_pixels(preprocess: Preprocess, samples: Samples) -> tuple[Control, ...
 
     Returns no control if ``preprocess`` cannot run here.
     """
-    if preprocess.missing():
+    if preprocess.missing():  # its cells give the reason
         return ()
     own, count = len(PHOTOGRAPHS), min(PROBES, len(samples))
     probes = Samples(
@@ -118,7 +118,7 @@ def _check(
     *,
     expected: StageName | None,
 ) -> tuple[Control, ...]:
-    from alignkit.compare.pixels import compare_preprocess
+    from alignkit.compare.compare_pixels import compare_preprocess
 
     def check() -> tuple[Control, ...]:
         first = compare_preprocess(reference, candidate, probes).first_divergence
@@ -140,8 +140,5 @@ def _in_words(stage: StageName | None) -> str:
 
 @cache
 def _photograph(index: int) -> bytes:
-    return (
-        resources.files("alignkit.decoders")
-        .joinpath("jpegs", f"{PHOTOGRAPHS[index]}.jpg")
-        .read_bytes()
-    )
+    folder = resources.files("alignkit.decoders") / "jpegs"
+    return (folder / f"{PHOTOGRAPHS[index]}.jpg").read_bytes()

@@ -114,7 +114,7 @@ def _files(paths: list[Path]) -> Samples:
 
 
 def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Verdict:
-    from alignkit.compare.pixels import compare_preprocess, coverage_diff, pixel_stages
+    from alignkit.compare.compare_pixels import compare_preprocess, coverage_diff, pixel_stages
     from alignkit.findings.provenance import path_facts
     from alignkit.gate.pixel_check import self_test_controls
 
@@ -139,9 +139,9 @@ def _of_results(
     samples: Samples,
     rules: Sequence[str | Mapping[str, Any] | Rule],
 ) -> Verdict:
+    from alignkit.compare.compare_pixels import pixel_stage
     from alignkit.compare.pixel_diff import PixelDiff
     from alignkit.compare.pixel_sums import pixel_sums
-    from alignkit.compare.pixels import pixel_stage
 
     tensors = any(_called(side, samples.read(0)).shape[0] == 3
                   for side in (a, b) if not isinstance(side, Preprocess))  # fmt: skip

@@ -46,7 +46,7 @@ def compare_sums(
     preprocesses: Sequence[Preprocess], samples: Samples, progress: Progress
 ) -> tuple[PairSums, ...]:
     """Compare as `compare_pixels`, into sums that can be added to those of other images."""
-    from alignkit.compare.pixels import compare_preprocess, coverage_diff
+    from alignkit.compare.compare_pixels import compare_preprocess, coverage_diff
     from alignkit.gate.shard import PairSums
 
     reference, *others = preprocesses
@@ -64,7 +64,7 @@ def compare_sums(
 
 def stages_of(pairs: Sequence[PairSums]) -> tuple[PixelStage, ...]:
     """Compute the stage tables of all pairs."""
-    from alignkit.compare.pixels import pixel_stage
+    from alignkit.compare.compare_pixels import pixel_stage
 
     return tuple(
         pixel_stage(diff, reference=pair.reference, candidate=pair.candidate)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from skimage.metrics import structural_similarity
 
+from alignkit.compare.compare_pixels import compare_preprocess
 from alignkit.compare.pixel_diff import COMPARISON_MODES
-from alignkit.compare.pixels import compare_preprocess
 from alignkit.decoders import Decoded
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder

@@ -210,6 +210,7 @@ def _blamed(first: LayerDrift, found: Bisection) -> str:
     isolated = f"fed the reference's values, this layer alone differs by {error}"
     if first.isolated_relative > found.tolerance:
         return f"{isolated}: the layer itself is to blame"
+    # the reader's next suspect where this layer is not to blame
     worst = max(found.layers, key=lambda each: each.isolated_relative or 0)
     most = f"; most alone: {worst.name}, {significant(worst.isolated_relative or 0)}"
     return (

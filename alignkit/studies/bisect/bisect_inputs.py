@@ -64,7 +64,9 @@ def inputs_from_cell(
     evaluation = chosen_cell(plan, cell)
     training = evaluation.training
     base = next(each for each in plan.evaluations if each.aligned and each.training == training)
-    own = replace(plan, trainings=(training,), evaluations=(evaluation,))
+    own = replace(
+        plan, trainings=(training,), evaluations=(evaluation,)
+    )  # nothing else is prepared or trained
     sets = prepare_sets(
         own.preprocesses, own.data.training(), own.data.evaluation(), context, trains=own.trains
     )
@@ -76,7 +78,7 @@ def inputs_from_cell(
     checkpoint = trained.ended.value
     prepared = sets.evaluated(evaluation.preprocess.name)
     pixels = prepared.batch(prepared.decoded[:count], evaluation.preprocess.normalise)
-    batch = np.ascontiguousarray(pixels)
+    batch = np.ascontiguousarray(pixels)  # runtimes take no view
     source = model_source(evaluation, checkpoint, sets, context.workspace)
     return BisectInputs(
         _reference(reference or base.runtime, source, batch),
@@ -192,7 +194,7 @@ def _batch(path: Preprocess, images: Sequence[Path], count: int) -> Batch:
     for (found,) in take_pixels([path], encoded_images(samples)):
         if found.pixels is not None:
             taken.append(found.pixels)
-        if len(taken) == count:
+        if len(taken) == count:  # the rest of a large folder is not decoded
             break
     if not taken:
         raise NothingCompared(f"{path.name} decodes none of {len(samples)} images")

@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from alignkit.arrays import Batch
 from alignkit.backends import Builder
 from alignkit.engines.build import build_engine
 from alignkit.errors import BackendError
-from alignkit.models.checkpoint import Calibration, EngineSource
+from alignkit.models.checkpoint import Calibration, Checkpoint, EngineSource
+from alignkit.plan.runtime import Runtime
 from alignkit.predict import open_session
 from alignkit.studies.bisect.layer_graph import (
     Activations,
@@ -32,13 +34,6 @@ from alignkit.studies.bisect.layer_graph import (
     tensors_of,
 )
 from alignkit.workspace import Workspace
-
-if TYPE_CHECKING:
-    import torch
-
-    from alignkit.arrays import Batch
-    from alignkit.models.checkpoint import Checkpoint
-    from alignkit.plan.runtime import Runtime
 
 
 @dataclass(eq=False)

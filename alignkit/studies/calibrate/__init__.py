@@ -19,27 +19,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.arrays import Pixels
 from alignkit.compare.pixel_sums import PixelSums, pixel_sums
 from alignkit.errors import RecordError
 from alignkit.isolation.shared_images import Encoded
+from alignkit.preprocess import Preprocess
 from alignkit.preprocess.decode import decode
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.preprocess.stress import SUBSAMPLINGS, Stress
+from alignkit.progress import Progress, ProgressStage
 from alignkit.studies.calibrate.surrogate_stages import CALIBRATED_STAGES, Pair, Surrogate
 from alignkit.text.numbers import percent
 from alignkit.workspace import write_atomically
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    from PIL.Image import Image as PillowImage
-
-    from alignkit.arrays import Pixels
-    from alignkit.isolation.shared_images import Encoded
-    from alignkit.preprocess import Preprocess
-    from alignkit.progress import Progress, ProgressStage
 
 _FORMAT = 1  # 1: 2026-11, first format.
 PHOTOS = ("china.jpg", "flower.jpg")
@@ -78,8 +74,6 @@ def calibrate(
 
 def residuals(pair: Pair, images: Sequence[Encoded]) -> dict[str, npt.NDArray[np.int16]]:
     """Return image → real minus surrogate decode, (h, w, 3) in levels, to derive rules from."""
-    import numpy as np
-
     found = {}
     for image in images:
         real, ours = (decode(each, image.data).image for each in (pair.real, pair.surrogate))
@@ -98,6 +92,7 @@ def write_calibration(name: str, measured: dict[str, dict[str, Any]], folder: Pa
     stages = {**_stored(path), **measured}
     of_stages = {str(stage): stages.get(stage) for stage in CALIBRATED_STAGES}
     content = {"format": _FORMAT, "summary": summary(stages), **of_stages}
+    # NaN is no JSON
     write_atomically(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
     return path
 
@@ -116,6 +111,7 @@ def _in_words(stage: str, measured: dict[str, Any] | None) -> tuple[str, str]:
     results = list((measured or {}).get("kinds", {}).values())
     left_out = sum(each["not_compared"] for each in results)
     images = left_out + sum(each["images"] for each in results)
+    # an image that only one of the two decodes is no equal one
     rest = f", {left_out} of {images} images not compared" if left_out else ""
     kinds = [each for each in results if each["images"]]
     if measured is None or not kinds:
@@ -237,10 +233,15 @@ def _files() -> Iterator[tuple[str, bytes]]:
     from PIL import Image
     from sklearn.datasets import load_sample_image
 
+    def jpeg(image: Image.Image, **options: object) -> bytes:
+        file = io.BytesIO()
+        image.save(file, "JPEG", **options)
+        return file.getvalue()
+
     for photo, (height, width) in product(PHOTOS, SIZES):
         whole = load_sample_image(photo)
         top, left = (whole.shape[0] - height) // 2, (whole.shape[1] - width) // 2
-        pixels = whole[top : top + height, left : left + width].copy()
+        pixels = whole[top : top + height, left : left + width].copy()  # encoders take no view
         name = f"{photo.removesuffix('.jpg')}-{width}x{height}"
         for subsampling, quality in product(SUBSAMPLINGS, _QUALITIES):
             stress = Stress(subsampling, quality)
@@ -248,11 +249,5 @@ def _files() -> Iterator[tuple[str, bytes]]:
         image = Image.fromarray(pixels)
         for (subsampling, code), quality in product(PROGRESSIVE.items(), _QUALITIES):
             options = {"quality": quality, "subsampling": code, "progressive": True}
-            yield f"{name} {subsampling} q{quality} progressive", _jpeg(image, **options)
-        yield f"{name} grey q90", _jpeg(image.convert("L"), quality=90)
-
-
-def _jpeg(image: PillowImage, **options: object) -> bytes:
-    file = io.BytesIO()
-    image.save(file, "JPEG", **options)
-    return file.getvalue()
+            yield f"{name} {subsampling} q{quality} progressive", jpeg(image, **options)
+        yield f"{name} grey q90", jpeg(image.convert("L"), quality=90)

@@ -18,7 +18,7 @@ from alignkit.resizers import RESIZERS
 
 CalibratedStage = Literal["decode", "resize"]
 CALIBRATED_STAGES: tuple[CalibratedStage, ...] = ("decode", "resize")
-_SIZE = 224
+_SIZE = 224  # the usual input of ImageNet models; the resize is compared at this size
 
 TENSORFLOW = {
     stage: Plugin(f"{__name__}:{name}", distributions=("tensorflow-cpu",), module="tensorflow")

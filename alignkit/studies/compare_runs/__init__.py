@@ -28,7 +28,9 @@ def compare_runs(before: Path, after: Path, *, force: bool, command: str) -> Run
     forced = check_comparable(a, b, force=force)
     entries, stages, pixels = entry_changes(*runs), stage_changes(a, b), pixel_changes(*runs)
     changes = {each.change for each in entries} | {each.change for each in stages}
-    if not changes - {"not compared"} and not pixels:
+    if (
+        not changes - {"not compared"} and not pixels
+    ):  # an empty page would look like two equal runs
         raise NothingCompared(
             f"{a.name} and {b.name} have no cell and no pair of paths in common; compare two runs "
             "of one experiment"
@@ -68,7 +70,9 @@ def check_comparable(before: RunRecord, after: RunRecord, *, force: bool) -> tup
     Raises `NotComparable` with the reasons: always if the classes differ; without ``force`` if
     images, GPU, system, or settings that change numbers differ.
     """
-    if before.data.classes != after.data.classes:
+    if (
+        before.data.classes != after.data.classes
+    ):  # not a matter of --force: no number would mean anything
         raise NotComparable(
             f"the runs know different classes ({_few(before.data.classes)} and "
             f"{_few(after.data.classes)}): a prediction of one means nothing in the other; compare "

@@ -62,7 +62,7 @@ def _entry(
     reason = _gap("earlier", old) or _gap("later", new)
     seeds = [] if reason or old is None or new is None else seeds_of(at, old, new, before, after)
     is_aligned = any(each.aligned for each in (old, new) if each is not None)
-    if not seeds:
+    if not seeds:  # a reason, never a zero
         reason = reason or "the two runs have no predictions of the same seed and images"
         return EntryChange(**at.fields, aligned=is_aligned, change="not compared", reason=reason)
     flips = [(a[0] != a[1], b[0] != b[1]) for a, b in ((s.before, s.after) for s in seeds)]
@@ -97,7 +97,7 @@ def _signs(
     """Count the images that flip with more seeds than before, and with fewer."""
     change: dict[str, int] = {}
     for seed, (was, now) in zip(seeds, flips, strict=True):
-        for index in np.flatnonzero(was != now):
+        for index in np.flatnonzero(was != now):  # few of the images: the others need no step
             name = seed.ids[index]
             change[name] = change.get(name, 0) + (1 if now[index] else -1)
     return sum(each > 0 for each in change.values()), sum(each < 0 for each in change.values())

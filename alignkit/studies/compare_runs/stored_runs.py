@@ -76,7 +76,7 @@ def seeds_of(
     ]  # fmt: skip
     found = []
     for seed in [each for each in new.seeds if each in old.seeds]:
-        if any(seed not in home for home in homes):
+        if any(seed not in home for home in homes):  # flips are counted from the aligned cell
             continue
         sides = (
             before.predictions(at, seed),

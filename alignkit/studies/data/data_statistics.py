@@ -14,23 +14,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median_low
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.arrays import FloatArray
+from alignkit.arrays import FloatArray, Pixels
 from alignkit.datasets import DATASETS
-from alignkit.decoders import DECODERS
+from alignkit.decoders import DECODERS, Decoded
 from alignkit.errors import ConfigError, DataError, MissingDependency
 from alignkit.plugins import did_you_mean, find_plugin, name_of
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Pixels
-    from alignkit.decoders import Decoded
-    from alignkit.experiment.experiment import Experiment
-    from alignkit.preprocess import Preprocess
-    from alignkit.progress import Progress, ProgressStage
-    from alignkit.samples import Samples
+from alignkit.progress import Progress, ProgressStage
+from alignkit.samples import Samples
 
 Look = Callable[[bytes], "tuple[Decoded, Pixels | None]"]
 """Encoded bytes → the decode's outcome, and the pixels to measure, in 0..255."""
@@ -60,13 +53,21 @@ def described(
     Raises `ConfigError` for an unknown name, `MissingDependency` for a missing library, `DataError`
     if no image could be decoded.
     """
+    from alignkit.experiment import load_experiment
+
     if source.is_dir():
         if preprocess or overrides:
             raise ConfigError(f"{source} is a folder; --preprocess and --set need a file")
         how = f"as decoded by {decoder}; 1 is the value 255"
         look, (sets, notes) = _decoding(decoder), _sets_of_folder(source)
         return Described(str(source), how, "", None, _measured(sets, look, progress), notes)
-    path, experiment = _path_of(source, overrides, preprocess)
+    experiment = load_experiment(source, overrides)
+    paths = {path.name: path for path in experiment.paths}
+    path = paths.get(preprocess or experiment.reference.name)
+    if path is None:
+        raise ConfigError(f"no path {preprocess!r} in {source}{did_you_mean(preprocess, paths)}")
+    if missing := path.missing():
+        raise MissingDependency(missing)
     data = experiment.data
     if experiment.labelled:
         sets = {"train": data.training(), "eval": data.evaluation()}
@@ -119,7 +120,7 @@ def _sets_of_folder(root: Path) -> tuple[dict[str, Samples], tuple[str, ...]]:
     from alignkit.datasets.images import Images
     from alignkit.datasets.layout import has_classes, images_by_class, split_dirs, strays
 
-    if split_dirs(root, "train", ""):
+    if split_dirs(root, "train", ""):  # as `data: {name: folder}` reads it
         folder = Folder(root)
         sets = {"train": folder.training(), "eval": folder.evaluation()}
         return sets, tuple(folder.notes())
@@ -127,21 +128,6 @@ def _sets_of_folder(root: Path) -> tuple[dict[str, Samples], tuple[str, ...]]:
         sets = {"all": labelled_samples(root, images_by_class(root))}
         return sets, tuple(strays(root, [""]))
     return {"all": Images(root).evaluation()}, ()
-
-
-def _path_of(
-    file: Path, overrides: Sequence[str], preprocess: str
-) -> tuple[Preprocess, Experiment]:
-    from alignkit.experiment import load_experiment
-
-    experiment = load_experiment(file, overrides)
-    paths = {path.name: path for path in experiment.paths}
-    name = preprocess or experiment.reference.name
-    if name not in paths:
-        raise ConfigError(f"no path {name!r} in {file}{did_you_mean(name, paths)}")
-    if missing := paths[name].missing():
-        raise MissingDependency(missing)
-    return paths[name], experiment
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +184,9 @@ def describe(name: str, samples: Samples, look: Look, stage: ProgressStage) -> S
         decoded, pixels = look(encoded)
         if decoded.outcome != "ok":
             remarked.append(Remarked(sample, decoded.outcome, decoded.reason))
-        if decoded.image is not None and pixels is not None:
+        if (
+            decoded.image is not None and pixels is not None
+        ):  # an image may decode, and a later stage refuse it
             sizes[decoded.image.shape[0], decoded.image.shape[1]] += 1
             moments.add(pixels)
         stage.advance()

@@ -97,7 +97,7 @@ def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
         alignkit=__version__,
         command=request.command,
         started=started,
-        seconds=round(time.monotonic() - began, 1),
+        seconds=round(time.monotonic() - began, 1),  # not datetime: the clock may be set
         environment=environment,
         data=ImageSet(
             source=request.source,
@@ -105,7 +105,9 @@ def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
             fingerprint=request.samples.fingerprint,
         ),
         limits={
-            "max_pixels": min(each.preprocess.max_pixels for each in request.paths),
+            "max_pixels": min(
+                each.preprocess.max_pixels for each in request.paths
+            ),  # the lowest decides
             "seconds": request.limits.seconds,
             "memory": request.limits.memory,
         },

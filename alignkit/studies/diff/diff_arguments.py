@@ -7,18 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
 
+from alignkit.arrays import Pixels
 from alignkit.errors import ConfigError, DataError
+from alignkit.experiment.experiment import Experiment
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess.isolated import encoded_images, take_pixels
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Pixels
-    from alignkit.experiment.experiment import Experiment
-    from alignkit.record.pixel_diff import DiffRecord
-    from alignkit.samples import Samples
-    from alignkit.studies.diff import DiffRequest
+from alignkit.record.pixel_diff import DiffRecord, write_diff_record
+from alignkit.samples import Samples
+from alignkit.studies.diff import DiffRequest
 
 _LISTS = (".txt", ".lst")
 """Files that hold the name of an image, or of a folder, in each line."""
@@ -27,9 +24,6 @@ _NAMED = 3
 OUTPUT_KINDS = ("json", "html")
 _PICTURED = 8
 """Images with pictures for each candidate."""
-
-TakenPixels: TypeAlias = "dict[tuple[str, int], Pixels]"
-"""(image id, index of the path) → the input of the normalise stage."""
 
 
 def samples_of(
@@ -58,7 +52,7 @@ def samples_of(
         raise ConfigError("name a folder of images, or a --config file with data")
     samples = experiment.data.evaluation()
     if limit is not None and limit < len(samples):
-        chosen = choose(samples.ids, limit, seed=0)
+        chosen = choose(samples.ids, limit, seed=0)  # the same images every time
         samples = samples.take([n for n, name in enumerate(samples.ids) if name in chosen])
     return _only(samples, only), f"the data of {experiment.file}"
 
@@ -72,13 +66,16 @@ def _only(samples: Samples, names: Sequence[str]) -> Samples:
             near = get_close_matches(name, places, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigError(f"--only {name}: none of the {len(samples)} images{hint}")
-    return samples.take([places[name] for name in dict.fromkeys(names)])
+    return samples.take(
+        [places[name] for name in dict.fromkeys(names)]
+    )  # a name given twice counts once
 
 
 def _expanded(given: Path) -> list[Path]:
     if given.suffix.lower() not in _LISTS:
         return [given]
     try:
+        # editors on Windows begin a file with a byte order mark
         lines = given.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"the list {given} cannot be read: {error}") from None
@@ -112,7 +109,6 @@ def write_outputs(
     outputs: Sequence[DiffOutput], record: DiffRecord, request: DiffRequest
 ) -> list[Path]:
     """Write each and return the files. Raises `WorkspaceError` if one cannot be written."""
-    from alignkit.record.pixel_diff import write_diff_record
     from alignkit.report.diff_page import render_diff
 
     written = []
@@ -136,7 +132,8 @@ def with_pictures(record: DiffRecord, request: DiffRequest, folder: Path) -> Dif
     places = [index for index, name in enumerate(request.samples.ids) if name in wanted]
     paths = [each.preprocess for each in request.usable]
     images = encoded_images(request.samples, places)
-    taken: TakenPixels = {}
+    # by image and index of the path: the input of the normalise stage
+    taken: dict[tuple[str, int], Pixels] = {}
     for place, found in zip(places, take_pixels(paths, images, limits=request.limits), strict=True):
         for number, each in enumerate(found):
             if each.pixels is not None:

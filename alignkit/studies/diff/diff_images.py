@@ -147,12 +147,12 @@ class DiffImages:
     def _image(
         self, image: Encoded, begin: Started
     ) -> tuple[ImageFacts, list[ComparedImage | None]]:
-        begin(EVERYTHING)
+        begin(EVERYTHING)  # a header that crashes the reader is the fault of no path
         lost = dict(image.lost)
         header = read_jpeg_header(image.data)
         size = (header.height, header.width) if header else declared_size(image.data)
         refused = lost.get(EVERYTHING, "")
-        data = image.data
+        data = image.data  # the kinds are those of the file, also of an image that is encoded again
         taps: list[Taps] = []
         if self.stress and not refused:
             image, refused = self._stressed(image, lost, begin)
@@ -187,7 +187,7 @@ class DiffImages:
         pair = taps[0], taps[number]
         if not all(each.pixels for each in pair):
             return None
-        begin(number)
+        begin(number)  # a crash from here on is the candidate's, on the reference's pixels too
         found = result_or_reason(lambda: self._measured(number, image.data, pair))
         if isinstance(found, str):  # a stage refused the reference's pixels
             taps[number] = failed_taps(found.replace(":", " on the reference's pixels:", 1))

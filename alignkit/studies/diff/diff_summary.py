@@ -43,7 +43,7 @@ DETAILS = (
 
 def diff_summary(record: DiffRecord) -> str:
     """Return text without colour, in lines as wide as their content."""
-    for detail in DETAILS:
+    for detail in DETAILS:  # the first that fits is the most detailed
         lines = _lines(record, detail)
         if len(lines) <= LINES:
             return "\n".join(lines)
@@ -139,6 +139,7 @@ def _plane(found: PlaneStage) -> tuple[str, str]:
 
 def _distance(found: PixelStage | DistanceFacts) -> tuple[str, str, str]:
     """Format mean, maximum and share of differing pixels; zero only where it is exactly zero."""
+    # no number where nothing was compared: a zero would say that the two are equal
     if found.mean_abs is None or found.max_abs is None or found.share_differing is None:
         return ("other shape" if found.shape_mismatches else DASH, DASH, DASH)
     if not found.max_abs:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias, get_args
 
+from alignkit.compare.compare_pixels import COVERAGE_EXAMPLES, pixel_stages
 from alignkit.compare.image_diff import DECODED
 from alignkit.compare.pixel_diff import PixelDiff, StageDiffs, joined
-from alignkit.compare.pixels import pixel_stages
 from alignkit.compare.plane_sums import Planes, added_planes, plane_stages
 from alignkit.decoders import DecodeOutcome
 from alignkit.preprocess import Preprocess
@@ -22,8 +22,6 @@ from alignkit.text.numbers import count, percent, plain
 
 _EXAMPLES = 50
 """Images named for one path's coverage."""
-_PAIR_EXAMPLES = 20
-"""Images named for a pair's coverage."""
 _RANKED = 20
 """Worst images kept for each candidate."""
 
@@ -119,7 +117,7 @@ class DiffTally:
             pair.compared += reference and candidate
             pair.only_reference += reference and not candidate
             pair.only_candidate += candidate and not reference
-            if reference != candidate and len(pair.examples) < _PAIR_EXAMPLES:
+            if reference != candidate and len(pair.examples) < COVERAGE_EXAMPLES:
                 pair.examples.append(facts.id)
             if distance:
                 _add_distance(pair, facts, distance, place=self.images)

@@ -26,7 +26,8 @@ from alignkit.samples import Samples
 
 _LEVELS = (1, 2, 4, 8)
 """Grey levels of which the record keeps the share of greater differences."""
-_EXAMPLES = 20
+COVERAGE_EXAMPLES = 20
+"""Images named for a pair of paths that do not decode the same ones."""
 
 _Part: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow]]
 
@@ -76,13 +77,13 @@ def compare_preprocess(
     diffs, rows = joined(()), list[ImageRow]()
     parts = run_isolated(work, work.paths, encoded_images(samples), processes=threads)
     for part, some in parts:
-        diffs = joined((diffs, part))
+        diffs = joined((diffs, part))  # as they arrive: all parts would not fit into memory
         rows += some
         if progress:
             progress(len(rows), len(samples))
     levels = 255 * sum(reference.normalise.std) / 3
     compared = StageDiffs(reference.name, candidate.name, diffs, tuple(rows), levels)
-    if not compared.compared:
+    if not compared.compared:  # zeros over no image would look like equal paths
         raise NothingCompared(
             f"none of {len(samples)} images was decoded by both {reference.name!r} and "
             f"{candidate.name!r}; check that the folder holds images that both decoders support"
@@ -141,5 +142,5 @@ def coverage_diff(diffs: StageDiffs) -> CoverageDiff:
         images=len(split),
         only_reference=sum(reference and not candidate for _, reference, candidate in split),
         only_candidate=sum(candidate and not reference for _, reference, candidate in split),
-        examples=tuple(examples[:_EXAMPLES]),
+        examples=tuple(examples[:COVERAGE_EXAMPLES]),
     )
