@@ -246,9 +246,8 @@ def sentence(attribution: Attribution) -> str:
 def breakdown(attribution: Attribution) -> str:
     """List the shares, greatest first: ``resize -1.9 pp, decode -0.1 pp, precision 0.0 pp``."""
     known = [(share.factor, share.effect.value or 0.0) for share in attribution.shares]
-    known.sort(
-        key=lambda each: -abs(each[1])
-    )  # stable: equal shares stay in the order of the stages
+    # stable: equal shares stay in the order of the stages
+    known.sort(key=lambda each: -abs(each[1]))
     parts = [f"{factor} {amount(attribution.metric, value)}" for factor, value in known]
     between = attribution.interaction.value
     if attribution.method == "one-at-a-time" and between is not None:

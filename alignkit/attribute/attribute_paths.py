@@ -69,9 +69,8 @@ def attribute_paths(
     found: tuple[AttributionFacts, ...] = ()
     for planned in planned_attributions(plan, ran):
         names = planned.reference.name, planned.candidate.name
-        if planned.skipped or not sets.usable(
-            names[1], "eval"
-        ):  # the plan or the cells give the reason
+        # the plan or the cells give the reason
+        if planned.skipped or not sets.usable(names[1], "eval"):
             continue
         opened = partial(_opened, planned, ran, checkpoints, sets, context.workspace)
         with context.progress.stage("attribute", len(sets.evaluation), " to ".join(names)) as stage:
@@ -108,9 +107,8 @@ def _opened(
         file = model_file(cells[model, runtime], checkpoint, sets, workspace)
         return stack.enter_context(open_session(runtime, checkpoint, file))
 
-    with (
-        ExitStack() as stack
-    ):  # sessions may hold a GPU's memory, so all are closed before the next pair
+    # sessions may hold a GPU's memory, so all are closed before the next pair
+    with ExitStack() as stack:
         yield [
             {runtime: session(model, runtime) for runtime in planned.runtimes}
             for model in planned.models

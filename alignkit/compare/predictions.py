@@ -85,9 +85,8 @@ class Predictions:
         for index in range(len(self.classes)):
             columns[f"logit_{index}"] = self.logits[:, index]
         for name, values in besides.items():
-            columns[name] = pa.array(
-                values, mask=~np.isfinite(values)
-            )  # null: a reader's mean leaves it out
+            # null: a reader's mean leaves it out
+            columns[name] = pa.array(values, mask=~np.isfinite(values))
         table = pa.table(columns).replace_schema_metadata({_CLASSES_KEY: json.dumps(self.classes)})
         parquet.write_table(table, path)
 

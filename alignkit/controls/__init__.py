@@ -114,9 +114,8 @@ def check_learned(models: Mapping[str, Predictions]) -> Control:
     from scipy.stats import binomtest
 
     right = {name: int((each.predicted == each.labels).sum()) for name, each in models.items()}
-    name = min(
-        right, key=lambda each: right[each]
-    )  # one model that did not learn is enough to doubt the row
+    # one model that did not learn is enough to doubt the row
+    name = min(right, key=lambda each: right[each])
     labels = models[name].labels
     commonest = int(np.bincount(labels).max())
     p = float(binomtest(right[name], len(labels), commonest / len(labels), "greater").pvalue)
@@ -186,9 +185,8 @@ def check_identity(first: Predictions, second: Predictions) -> Control:
     """Compare two evaluations of one model on one path bit by bit: the A/A control."""
     same_images = first.ids == second.ids
     differing = (
-        int(
-            (first.logits.view(np.uint32) != second.logits.view(np.uint32)).sum()
-        )  # bits: a NaN equals itself, and -0.0 is not 0.0
+        # bits: a NaN equals itself, and -0.0 is not 0.0
+        int((first.logits.view(np.uint32) != second.logits.view(np.uint32)).sum())
         if same_images
         else first.logits.size
     )

@@ -64,9 +64,8 @@ def inputs_from_cell(
     evaluation = chosen_cell(plan, cell)
     training = evaluation.training
     base = next(each for each in plan.evaluations if each.aligned and each.training == training)
-    own = replace(
-        plan, trainings=(training,), evaluations=(evaluation,)
-    )  # nothing else is prepared or trained
+    # nothing else is prepared or trained
+    own = replace(plan, trainings=(training,), evaluations=(evaluation,))
     sets = prepare_sets(
         own.preprocesses, own.data.training(), own.data.evaluation(), context, trains=own.trains
     )

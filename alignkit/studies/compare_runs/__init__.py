@@ -1,6 +1,6 @@
 """Comparison of two runs' folders → `RunComparison`: the cells, stages and images that changed.
 
-Before that: whether the two runs may be compared, and all other differences between them.
+Two runs that may not be compared are refused here, and their other differences are listed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from alignkit.studies.compare_runs.run_changes import entry_changes, pixel_chang
 from alignkit.studies.compare_runs.stored_runs import stored_run
 from alignkit.version import __version__
 
+MACHINE = re.compile(r"x86_64|amd64|aarch64|arm64", re.IGNORECASE)
+HARMLESS = ("threads", "_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
+"""Ends of the names of settings that change times rather than values."""
+
 
 def compare_runs(before: Path, after: Path, *, force: bool, command: str) -> RunComparison:
     """Compare the run in ``after`` with the one in ``before``.
@@ -28,9 +32,8 @@ def compare_runs(before: Path, after: Path, *, force: bool, command: str) -> Run
     forced = check_comparable(a, b, force=force)
     entries, stages, pixels = entry_changes(*runs), stage_changes(a, b), pixel_changes(*runs)
     changes = {each.change for each in entries} | {each.change for each in stages}
-    if (
-        not changes - {"not compared"} and not pixels
-    ):  # an empty page would look like two equal runs
+    # an empty page would look like two equal runs
+    if not changes - {"not compared"} and not pixels:
         raise NothingCompared(
             f"{a.name} and {b.name} have no cell and no pair of paths in common; compare two runs "
             "of one experiment"
@@ -59,20 +62,14 @@ def _side(folder: Path, record: RunRecord) -> ComparedRun:
     )
 
 
-MACHINE = re.compile(r"x86_64|amd64|aarch64|arm64", re.IGNORECASE)
-HARMLESS = ("threads", "_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
-"""Ends of the names of settings that change times rather than values."""
-
-
 def check_comparable(before: RunRecord, after: RunRecord, *, force: bool) -> tuple[str, ...]:
     """Return the obstacles that ``force`` overrules; empty if there are none.
 
     Raises `NotComparable` with the reasons: always if the classes differ; without ``force`` if
     images, GPU, system, or settings that change numbers differ.
     """
-    if (
-        before.data.classes != after.data.classes
-    ):  # not a matter of --force: no number would mean anything
+    # not a matter of --force: no number would mean anything
+    if before.data.classes != after.data.classes:
         raise NotComparable(
             f"the runs know different classes ({_few(before.data.classes)} and "
             f"{_few(after.data.classes)}): a prediction of one means nothing in the other; compare "

@@ -184,9 +184,8 @@ def describe(name: str, samples: Samples, look: Look, stage: ProgressStage) -> S
         decoded, pixels = look(encoded)
         if decoded.outcome != "ok":
             remarked.append(Remarked(sample, decoded.outcome, decoded.reason))
-        if (
-            decoded.image is not None and pixels is not None
-        ):  # an image may decode, and a later stage refuse it
+        # an image may decode, and a later stage refuse it
+        if decoded.image is not None and pixels is not None:
             sizes[decoded.image.shape[0], decoded.image.shape[1]] += 1
             moments.add(pixels)
         stage.advance()

@@ -105,9 +105,8 @@ def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
             fingerprint=request.samples.fingerprint,
         ),
         limits={
-            "max_pixels": min(
-                each.preprocess.max_pixels for each in request.paths
-            ),  # the lowest decides
+            # the lowest decides
+            "max_pixels": min(each.preprocess.max_pixels for each in request.paths),
             "seconds": request.limits.seconds,
             "memory": request.limits.memory,
         },

@@ -66,9 +66,8 @@ def _only(samples: Samples, names: Sequence[str]) -> Samples:
             near = get_close_matches(name, places, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigError(f"--only {name}: none of the {len(samples)} images{hint}")
-    return samples.take(
-        [places[name] for name in dict.fromkeys(names)]
-    )  # a name given twice counts once
+    # a name given twice counts once
+    return samples.take([places[name] for name in dict.fromkeys(names)])
 
 
 def _expanded(given: Path) -> list[Path]:
