@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from alignkit.samples import Samples
     from alignkit.workspace import Context
 
+Models: TypeAlias = "Sequence[Mapping[Runtime, Session]]"
+"""A model for each seed, in every runtime."""
+
 
 def attribute_paths(
     plan: Plan,
@@ -113,10 +116,6 @@ def _opened(
             {runtime: session(model, runtime) for runtime in planned.runtimes}
             for model in planned.models
         ]
-
-
-Models: TypeAlias = "Sequence[Mapping[Runtime, Session]]"
-"""A model for each seed, in every runtime."""
 
 
 def attribute_stored(

@@ -34,6 +34,7 @@ Sessions: TypeAlias = Mapping[FromCandidate, Session]
 """One model in its runtimes: runtime factors taken from the candidate → session. One runtime is
 ``{frozenset(): s}``; a second adds ``{frozenset({"precision"}): t}``. All subsets of the runtime
 factors must be keys."""
+_Part: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64], FloatArray]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,9 +135,6 @@ def mix_stages(
     parts = run_isolated(work, mixtures.paths, images, processes=processes, images_a_task=1)
     for (mixed,) in parts:
         yield mixed
-
-
-_Part: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64], FloatArray]
 
 
 def _reduced(

@@ -43,6 +43,11 @@ if TYPE_CHECKING:
 NONE_FLIPPED = "no prediction changed"
 ALL_FLIPPED = "every prediction changed"
 TOO_FEW = "no kind, or the images outside it, has enough images to be compared"
+_FEWEST = 5
+"""Least number of images of a kind, and of its complement, for a comparison."""
+_THIRDS = ("lowest third", "middle third", "highest third")
+_Both = list[tuple["Predictions", "Predictions"]]
+"""Predictions of a model on its own path and on another; one pair for each seed."""
 
 
 def flipped_kinds(
@@ -64,10 +69,6 @@ def flipped_kinds(
             found.append(_facts(reference, column, both, kinds, plan.resamples))
             stage.advance()
     return tuple(found)
-
-
-_Both = list[tuple["Predictions", "Predictions"]]
-"""Predictions of a model on its own path and on another; one pair for each seed."""
 
 
 def _pairs(predicted: Sequence[Predicted]) -> dict[tuple[str, Column], _Both]:
@@ -126,11 +127,6 @@ def _facts(
         subgroups=found,
         reason="" if found else {images: ALL_FLIPPED, 0: NONE_FLIPPED}.get(flipped, TOO_FEW),
     )
-
-
-_FEWEST = 5
-"""Least number of images of a kind, and of its complement, for a comparison."""
-_THIRDS = ("lowest third", "middle third", "highest third")
 
 
 def subgroups(

@@ -124,7 +124,7 @@ def _images(seeds: Sequence[Seed]) -> tuple[ImageChange, ...]:
             after=_words(seed.classes, seed.after, index),
         )
         for (name, kind), where in ranked
-        for seed, index in where[:1]  # one seed stands as the example
+        for seed, index in where[:1]  # the first seed as an example
     )
 
 
