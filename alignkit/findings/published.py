@@ -21,7 +21,7 @@ from alignkit.record import (
     PublishedRow,
     SizeCurve,
 )
-from alignkit.record.published import Reading
+from alignkit.record.outside import Reading
 
 _NO_ENTRY = "not part of this run"
 

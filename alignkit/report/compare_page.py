@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from alignkit.record.run_comparison import RunComparison
+from alignkit.record.study_documents import RunComparison
 
 _ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from alignkit.record.run_comparison import (
+from alignkit.record.study_documents import (
     Change,
     ComparedRun,
     EntryChange,

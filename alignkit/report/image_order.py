@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import RecordError
 from alignkit.record import RunRecord
-from alignkit.record.packing import pack
+from alignkit.record.pictures import pack
 
 if TYPE_CHECKING:
     import numpy.typing as npt

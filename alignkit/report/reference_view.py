@@ -51,7 +51,7 @@ def packed_references(record: RunRecord, names: Names) -> str:
         return ""
     import numpy as np
 
-    from alignkit.record.packing import pack
+    from alignkit.record.pictures import pack
     from alignkit.report.templates import html
 
     content = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.errors import RecordError
 from alignkit.place import Place, Row
 from alignkit.record import Artifact, Cell, RunRecord
-from alignkit.record.packing import pack, script
+from alignkit.record.pictures import pack, script
 from alignkit.report.image_order import ImageOrder
 from alignkit.report.reproduce import cell_command, image_command
 from alignkit.text.names import Names

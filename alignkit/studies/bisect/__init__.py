@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from alignkit.errors import BackendError, NothingCompared
-from alignkit.record.bisection import Bisection, LayerDrift
+from alignkit.record.study_documents import Bisection, LayerDrift
 from alignkit.studies.bisect.differences import drift_of, isolated_error
 
 if TYPE_CHECKING:

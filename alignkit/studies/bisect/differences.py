@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.record.bisection import LayerDrift
+from alignkit.record.study_documents import LayerDrift
 
 if TYPE_CHECKING:
     from alignkit.studies.bisect import Values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from alignkit.record.bisection import Bisection, LayerDrift
+from alignkit.record.study_documents import Bisection, LayerDrift
 from alignkit.text.columns import columns
 from alignkit.text.numbers import count, significant
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from alignkit.errors import NothingCompared
 from alignkit.record import RunRecord
-from alignkit.record.run_comparison import ComparedRun, RunComparison
+from alignkit.record.study_documents import ComparedRun, RunComparison
 from alignkit.studies.compare_runs.comparable import check_comparable, differences
 from alignkit.studies.compare_runs.entries import entry_changes
 from alignkit.studies.compare_runs.seeds import stored_run

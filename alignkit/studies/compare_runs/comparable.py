@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from alignkit.errors import NotComparable
 from alignkit.record import Environment, PathFacts, RunRecord
-from alignkit.record.run_comparison import Difference
+from alignkit.record.study_documents import Difference
 
 MACHINE = re.compile(r"x86_64|amd64|aarch64|arm64", re.IGNORECASE)
 HARMLESS = ("threads", "_NUM_THREADS", "CUDA_VISIBLE_DEVICES")

@@ -17,7 +17,7 @@ from alignkit.compare.statistics import holm, mcnemar
 from alignkit.place import Place
 from alignkit.record import MatrixEntry
 from alignkit.record.cell import ALPHA
-from alignkit.record.run_comparison import Change, EntryChange, ImageChange
+from alignkit.record.study_documents import Change, EntryChange, ImageChange
 from alignkit.studies.compare_runs.seeds import Seed, StoredRun, seeds_of
 
 FlipChange: TypeAlias = Literal["new", "fixed", "other class"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from alignkit.compare.image_table import LAST, ImageTable
 from alignkit.record import PixelStage, RunRecord
-from alignkit.record.run_comparison import Change, PixelChange, PixelImage, StageChange
+from alignkit.record.study_documents import Change, PixelChange, PixelImage, StageChange
 from alignkit.studies.compare_runs.seeds import StoredRun
 
 _SHOWN = 20
