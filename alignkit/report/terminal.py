@@ -9,7 +9,7 @@ from alignkit.report.advice_view import advice_sentence
 from alignkit.report.entry_view import entry_view
 from alignkit.report.matrix_view import interval_words, seeds_of, significance, warnings
 from alignkit.report.published_view import published_label, tally
-from alignkit.text.columns import columns
+from alignkit.text import columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import count
 

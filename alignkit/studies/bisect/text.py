@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from alignkit.record.study_documents import Bisection, LayerDrift
-from alignkit.text.columns import columns
+from alignkit.text import columns
 from alignkit.text.numbers import count, significant
 
 _HEAD = ("", "layer", "operator", "shape", "max |Δ|", "mean |Δ|", "relative", "alone", "non-finite")
