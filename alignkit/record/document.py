@@ -33,6 +33,16 @@ def read_record(folder: Path) -> RunRecord:
     return stored_document(path, RunRecord, missing=missing, again="run the experiment again")
 
 
+def existing(folder: Path, path: str) -> Path:
+    """Find a file that a run's record names; raises `RecordError` if it is not in ``folder``."""
+    file = folder / path
+    if not file.is_file():
+        raise RecordError(
+            f"{file} is missing, which record.json names; copy the whole folder of the run"
+        )
+    return file
+
+
 def stored_document(
     path: Path, model: type[Document], *, missing: str, again: str = "make it again"
 ) -> Document:

@@ -16,7 +16,6 @@ def render(folder: Path) -> Path:
     Raises `RecordError` if ``record.json`` is missing, damaged or newer than this alignkit, and
     `WorkspaceError` if the folder cannot be written.
     """
-    from alignkit.report.form import ReportOptions
-    from alignkit.report.write import write_report
+    from alignkit.report.write_report import ReportOptions, write_report
 
     return write_report(folder, ReportOptions()).page

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from alignkit.compare.image_table import LAST
 from alignkit.place import Column, Place
 from alignkit.record import Cell, RunRecord
-from alignkit.report.scatter import Scatter, Steps, scatter, steps
-from alignkit.report.table import Notes, Shown, Table, number_columns, text_columns
+from alignkit.record.document import existing
+from alignkit.report.charts import Frame, Line, LinePlot, nice_ticks
+from alignkit.report.table import Notes, Shown, Table, numbers
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import grouped, percent, significant
 
@@ -23,7 +24,24 @@ if TYPE_CHECKING:
 
     from alignkit.compare.image_table import ImageTable
 
-QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
+MOST = 2_000
+"""Images that did not flip and are drawn; those that flipped are all drawn."""
+_KNOTS = 200
+"""Points of a distribution's line."""
+_QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """Two clouds: images whose prediction stayed, and those that flipped."""
+
+    frame: Frame
+    stayed: str
+    """SVG path of dots."""
+    flipped: str
+    """SVG path of crosses."""
+    stayed_words: str
+    flipped_words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +50,7 @@ class DistributionSection:
 
     reference: PathName
     candidate: PathName
-    ecdf: Steps
+    ecdf: LinePlot
     quantiles: Table
     scatter: Scatter | None
     """``None`` where no model was served with both paths."""
@@ -48,11 +66,10 @@ def distribution_sections(
     Raises `RecordError` if a file that the record names is missing.
     """
     from alignkit.compare.image_table import read_image_table
-    from alignkit.report.viewer_data import existing
 
     found = []
     for index, each in enumerate(record.images):
-        table = read_image_table(existing(each.table, folder))
+        table = read_image_table(existing(folder, each.table.path))
         section = _section(record, names, folder, index, (each.reference, each.candidate), table)
         found += [section] if section else []
     return tuple(found)
@@ -118,10 +135,9 @@ def _margins(
     import numpy as np
 
     from alignkit.compare.predictions import Predictions
-    from alignkit.report.viewer_data import existing
 
     home, cell = (
-        Predictions.from_parquet(existing(each.predictions, folder))
+        Predictions.from_parquet(existing(folder, each.predictions.path))
         for each in cells
         if each.predictions
     )
@@ -138,8 +154,8 @@ def _margins(
 def _quantiles(known: npt.NDArray[np.float32], title: str) -> Table:
     import numpy as np
 
-    rows = [(percent(at, 0), significant(float(np.quantile(known, at)))) for at in QUANTILES]
-    columns = (*text_columns("Images"), *number_columns("Mean |Δ| at most, grey levels"))
+    rows = [(percent(at, 0), significant(float(np.quantile(known, at)))) for at in _QUANTILES]
+    columns = ("Images", *numbers("Mean |Δ| at most, grey levels"))
     equal = ("equal in every value", grouped(int((known == 0).sum())))
     return Table.of(f"Per-image pixel difference, {title}", columns, (*rows, equal))
 
@@ -174,8 +190,8 @@ def _by_margin(
             )
         )
     columns = (
-        *text_columns("Margin"),
-        *number_columns("From … to", "Images", "Flipped", "Median |Δ|, flipped", "Median |Δ|, not"),
+        "Margin",
+        *numbers("From … to", "Images", "Flipped", "Median |Δ|, flipped", "Median |Δ|, not"),
     )
     return Table.of(f"Flips by margin, {title}", columns, tuple(rows), notes=notes)
 
@@ -184,3 +200,58 @@ def _median(values: npt.NDArray[np.float32], notes: Notes, reason: str) -> Shown
     import numpy as np
 
     return Shown(significant(float(np.median(values)))) if len(values) else notes.missing(reason)
+
+
+def steps(values: npt.NDArray[np.float32], *, id: str, title: str) -> LinePlot:  # noqa: A002 - the attribute it becomes
+    """Draw the empirical distribution of finite values, at `_KNOTS` evenly spaced shares."""
+    import numpy as np
+
+    shares = np.linspace(0, 1, min(_KNOTS, len(values)) + 1)
+    frame = Frame(
+        id,
+        title,
+        nice_ticks(0.0, float(values.max())),
+        nice_ticks(0.0, 1.0),
+        "mean |Δ|, grey levels",
+        "share of images",
+    )
+    spots = zip(np.quantile(values, shares).tolist(), shares.tolist(), strict=True)
+    return LinePlot(frame, (Line(" ".join(f"{frame.x(x):g},{frame.y(y):g}" for x, y in spots)),))
+
+
+def scatter(
+    drift: npt.NDArray[np.float32],
+    margin: npt.NDArray[np.float32],
+    flipped: npt.NDArray[np.bool_],
+    *,
+    id: str,  # noqa: A002
+    title: str,
+) -> Scatter:
+    """Draw the images of (n,) values each, except those without drift or margin (NaN)."""
+    import numpy as np
+
+    known = np.isfinite(drift) & np.isfinite(margin)
+    stayed, lost = np.flatnonzero(known & ~flipped), np.flatnonzero(known & flipped)
+    drawn = stayed[np.linspace(0, len(stayed) - 1, min(MOST, len(stayed))).astype(int)]
+    frame = Frame(
+        id,
+        title,
+        nice_ticks(0.0, float(margin[known].max(initial=0.0))),
+        nice_ticks(0.0, float(drift[known].max(initial=0.0))),
+        "margin of the model",
+        "mean |Δ|, grey levels",
+    )
+
+    def placed(which: npt.NDArray[np.intp], mark: str) -> str:
+        # one path for all: thousands of elements would make the page large and slow
+        spots = zip(margin[which].tolist(), drift[which].tolist(), strict=True)
+        return "".join(f"M{frame.x(x):g} {frame.y(y):g}{mark}" for x, y in spots)
+
+    of = f", {grouped(len(drawn))} of them drawn" if len(drawn) < len(stayed) else ""
+    return Scatter(
+        frame,
+        placed(drawn, "h0"),
+        placed(lost, "m-3-3l6 6m0-6l-6 6"),
+        f"{grouped(len(stayed))} kept their class{of}",
+        f"{grouped(len(lost))} flipped",
+    )

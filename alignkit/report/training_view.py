@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from alignkit.record import Epoch, PretrainedFacts, RunRecord, TrainingFacts
-from alignkit.report.svg import LinePlot, line_plot
-from alignkit.report.table import RowCells, Shown, Table, number_columns, text_columns
+from alignkit.report.charts import LinePlot, line_plot
+from alignkit.report.table import RowCells, Shown, Table, numbers
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import DASH, count, grouped, percent, written
 
@@ -101,9 +101,8 @@ def training_table(record: RunRecord, names: Names) -> Table | None:
     )
     scores = ("Held-out loss", "Held-out accuracy", "Held-out recall") if held_out else ()
     columns = (
-        *text_columns("Trained with"),
-        *number_columns("Seed", "Epoch", "Loss", "Accuracy", "Learning rate", "Images / s"),
-        *number_columns(*scores),
+        "Trained with",
+        *numbers("Seed", "Epoch", "Loss", "Accuracy", "Learning rate", "Images / s", *scores),
     )
     told = "Every epoch; accuracy on the training images as augmented"
     if held_out:
