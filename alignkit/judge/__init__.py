@@ -1,4 +1,4 @@
-"""Evidence of a run × rules → `Verdict`, with its words.
+"""Observe what the rules of a gate name in the evidence of a run, and judge it: the `Verdict`.
 
 A ``warn`` or ``fail`` limit is compared with the measured value; a ``margin`` with the whole 95 %
 interval, so that too small a sample is *inconclusive* and never a pass. A missing measurement is an
