@@ -76,6 +76,7 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
         observed = unread or in_words(rule, seen)
         if seen.missing == ExitCode.MISSING and state == "error" and gate.allows(seen.reason):
             state, code, observed = "warn", ExitCode.PASS, f"not run: {seen.reason}"
+        # a waiver accepts a result, so that it cannot excuse an error, which has none
         waiver = _waiver(gate, rule, seen, today) if state in ("fail", "inconclusive") else None
         if waiver:
             state, code = "warn", ExitCode.PASS
