@@ -195,9 +195,7 @@ def _class_counts(predictions: Predictions) -> tuple[ClassCounts, ...]:
     )
 
 
-def numeric_facts(
-    pairs: Sequence[tuple[Predicted | None, Predicted]],
-) -> NumericDrift | None:
+def numeric_facts(pairs: Sequence[tuple[Predicted | None, Predicted]]) -> NumericDrift | None:
     """Compare the reference runtime with another, seed by seed, on the same tensors.
 
     Returns ``None`` if they are one runtime, if one did not run, or if their tensors differ.

@@ -118,10 +118,7 @@ def coverage_facts(preprocesses: Sequence[Preprocess], sets: Sets) -> tuple[Cove
             counts = {str(outcome): count for outcome, count in coverage(prepared).items()}
             rows.append(
                 Coverage(
-                    preprocess=preprocess.name,
-                    split=split,
-                    examples=examples[:_EXAMPLES],
-                    **counts,
+                    preprocess=preprocess.name, split=split, examples=examples[:_EXAMPLES], **counts
                 )
             )
     return tuple(rows)

@@ -96,9 +96,7 @@ def _why_not(entry: MatrixEntry | None) -> str:
     return f"{entry.state}: {entry.reason}" if entry else "not part of this run"
 
 
-def _changes(
-    entries: Sequence[tuple[PublishedRowOption, MatrixEntry | None]],
-) -> Iterator[_Change]:
+def _changes(entries: Sequence[tuple[PublishedRowOption, MatrixEntry | None]]) -> Iterator[_Change]:
     """Compare each row with the first of the same training that was served as it was trained."""
     bases: dict[Row, PublishedRowOption] = {}
     for row, _ in entries:

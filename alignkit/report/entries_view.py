@@ -9,15 +9,7 @@ from typing import TypeVar
 from alignkit.record import Cell, Drift, Estimate, MatrixEntry, RunRecord
 from alignkit.record.stored import Placed
 from alignkit.report.matrix_view import entry_id
-from alignkit.report.table import (
-    PLACE,
-    Notes,
-    RowCells,
-    Shown,
-    Table,
-    alarm,
-    numbers,
-)
+from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.report.worst_view import cell_option
 from alignkit.text.names import CELL_METRICS, Names
 from alignkit.text.numbers import (

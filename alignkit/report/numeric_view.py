@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from alignkit.record import BatchCheck, BuildSpread, LogitDistance, NumericDrift, RunRecord
-from alignkit.report.table import (
-    PLACE,
-    Group,
-    Notes,
-    RowCells,
-    Shown,
-    Table,
-    alarm,
-    numbers,
-)
+from alignkit.report.table import PLACE, Group, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, grouped, percent, significant
 

@@ -9,13 +9,7 @@ from alignkit.compare.image_table import LAST
 from alignkit.progress import duration
 from alignkit.record import RunRecord
 from alignkit.report.cause_view import advice_sections, attribution_sections
-from alignkit.report.entries_view import (
-    RECALL,
-    entries_table,
-    entry_view,
-    failures,
-    per_seed_table,
-)
+from alignkit.report.entries_view import RECALL, entries_table, entry_view, failures, per_seed_table
 from alignkit.report.flipped_view import class_sections, flipped_sections
 from alignkit.report.matrix_view import EDGES, entry_id, interval_words, matrix_views, noise_floors
 from alignkit.report.numeric_view import numeric_table, sessions_table

@@ -7,16 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from alignkit.record import BaselineFacts, BaselineStage, PixelStage, PlaneStage, RunRecord
-from alignkit.report.table import (
-    ZERO,
-    Group,
-    Notes,
-    RowCells,
-    Shown,
-    Table,
-    alarm,
-    numbers,
-)
+from alignkit.report.table import ZERO, Group, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import DASH, count, grouped, listed, percent, plain, signed, significant
 

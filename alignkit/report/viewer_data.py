@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.compare.image_table import LAST, ImageTable, read_image_table
+from alignkit.compare.metrics import NO_PREDICTION
+from alignkit.compare.predictions import Predictions
 from alignkit.errors import RecordError
 from alignkit.place import Place, Row
 from alignkit.record import Cell, RunRecord
@@ -17,12 +23,6 @@ from alignkit.record.document import existing
 from alignkit.record.pictures import pack, script
 from alignkit.report.worst_view import cell_command, image_command, pair_name
 from alignkit.text.names import Names
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from alignkit.compare.image_table import ImageTable
-    from alignkit.compare.predictions import Predictions
 
 
 def viewer_script(record: RunRecord, folder: Path) -> str:
@@ -36,9 +36,6 @@ def viewer_script(record: RunRecord, folder: Path) -> str:
 
 
 def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
-    from alignkit.compare.image_table import read_image_table
-    from alignkit.compare.predictions import Predictions
-
     tables = {
         pair_name(each.reference, each.candidate): read_image_table(
             existing(folder, each.table.path)
@@ -176,8 +173,6 @@ class ImageOrder:
         self, ids: tuple[str, ...], values: npt.NDArray[Any], missing: float
     ) -> npt.NDArray[Any]:
         """Return values of some images as those of all, ``missing`` for the others."""
-        import numpy as np
-
         spread = np.full(len(self.ids), missing, values.dtype)
         spread[[self.places[name] for name in ids]] = values
         return spread
@@ -188,10 +183,6 @@ class ImageOrder:
         That is the greatest value of the least type that leaves two; the one below it means an
         answer that is no class. ``rows.js`` reads them so.
         """
-        import numpy as np
-
-        from alignkit.compare.metrics import NO_PREDICTION
-
         if self.classes > 65_534:
             raise RecordError(f"the viewer holds at most 65534 classes, not {self.classes}")
         dtype = np.uint8 if self.classes < 255 else np.uint16
@@ -215,8 +206,6 @@ class ImageOrder:
 
     def margins(self, predictions: Predictions) -> npt.NDArray[Any]:
         """Return the greatest logit less the second greatest."""
-        import numpy as np
-
         if len(predictions.classes) < 2:
             return np.full(len(self.ids), np.nan, np.float32)
         top = np.sort(predictions.logits, axis=1)[:, -2:]
@@ -224,9 +213,6 @@ class ImageOrder:
 
     def measures(self, table: ImageTable) -> dict[str, Any]:
         """Return max, mean and SSIM of the last pixels; max and mean of every stage."""
-        import numpy as np
-
-        from alignkit.compare.image_table import LAST
 
         def packed(values: npt.NDArray[Any]) -> dict[str, str]:
             return pack(self._spread(table.ids, values, np.nan))
