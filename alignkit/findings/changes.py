@@ -41,6 +41,7 @@ def mix_facts(
         row = mixed.row
         alone = Row(row.preprocesses[:1], row.fraction)
         single = by_place.get(Place(alone, mixed.column))
+        # only mixes, in the reference runtime
         if len(row.preprocesses) == 1 or (mixed.backend, mixed.precision) not in runtimes:
             continue
         if single is None or single.drift is None or mixed.drift is None:
@@ -84,11 +85,12 @@ def size_curves(
     groups: dict[Place, list[MatrixEntry]] = {}
     for entry in matrix:
         if entry.drift is not None and entry.trained_with in images:
+            # the row of all images, whatever the share
             place = Place(Row(entry.row.preprocesses), entry.column)
             groups.setdefault(place, []).append(entry)
     curves = []
     for place, entries in groups.items():
-        entries.sort(key=lambda entry: entry.fraction)
+        entries.sort(key=lambda entry: entry.fraction)  # by growing training set
         if len(entries) > 1:
             most, least = entries[-1], entries[0]
             changes = entry_change(predicted, most, least, DRIFT_METRICS, resamples=resamples)
@@ -134,6 +136,7 @@ def entry_change(
     Only seeds that both have count; without one there is a reason and no value. Raises `DataError`
     if they were not evaluated on the same images.
     """
+    # pairing needs both sides of a seed
     seeds = [seed for seed in before.seeds if seed in after.seeds]
     if not seeds:
         reason = "no seed was measured with both"
@@ -162,7 +165,7 @@ def row_pairs(predicted: Sequence[Predicted], *, resamples: int) -> tuple[RowPai
     """Compare all pairs except those with the aligned cell, which an entry's ``drift`` holds."""
     rows: dict[Row, dict[Column, dict[int, Predictions | None]]] = {}
     for each in predicted:
-        if not each.evaluation.aligned:
+        if not each.evaluation.aligned:  # an entry's `drift` holds those pairs
             place = each.evaluation.place
             cells = rows.setdefault(place.row, {}).setdefault(place.column, {})
             cells[each.seed] = predictions_of(each)

@@ -101,7 +101,7 @@ def _changes(entries: Sequence[tuple[PublishedRowOption, MatrixEntry | None]]) -
     bases: dict[Row, PublishedRowOption] = {}
     for row, _ in entries:
         if row.evaluated_with == row.trained_with and row.backend is row.precision is None:
-            bases.setdefault(_trained(row), row)
+            bases.setdefault(_trained(row), row)  # the first of equals, as the table orders them
     for row, entry in entries:
         base = bases.get(_trained(row))
         if base is not None and base is not row:
@@ -171,6 +171,7 @@ def _floor(rows: Sequence[Row], metric: str, floors: Sequence[NoiseFloor]) -> fl
         for each in floors
         if Row.parse(each.preprocess) in rows and metric in each.metrics
     ]
+    # a difference of two rows has the noise of both
     return max(known) if len(known) == len(rows) else None
 
 
@@ -213,6 +214,7 @@ def _reading_of(
 ) -> tuple[Reading, str]:
     if measured.value is None:
         return "not measured", measured.reason
+    # an exact zero, not one inside an interval
     nothing = measured.value == measured.low == measured.high == 0
     if nothing and published == 0:
         return "holds here", "it changes nothing here either"

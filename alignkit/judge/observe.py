@@ -21,7 +21,7 @@ def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
         named = ", ".join(f"{kind} {value}" for kind, value in rule.group.items())
         if not evidence.images(rule.group):
             return [_nothing(rule, evidence, f"no image is {named}")]
-        evidence = evidence.of(rule.group)
+        evidence = evidence.of(rule.group)  # from here on, only the subgroup exists
     if rule.against == "baseline":
         found = _against_baseline(rule, evidence)
     elif kind == "pixel":
@@ -49,6 +49,7 @@ def _candidates(rule: Rule, evidence: Evidence) -> list[str]:
 
 def _pixel(rule: Rule, evidence: Evidence, path: str) -> Observed:
     metric = rule.measured
+    # SSIM is taken of the last pixels of whole paths
     mode = rule.mode or ("cumulative" if metric.field == "ssim" else "isolated")
     for stage in evidence.pixels:
         if (stage.candidate, stage.stage, stage.mode) == (path, metric.stage, mode):
@@ -95,6 +96,7 @@ def _pixel_value(field: str, stage: PixelStage, compared: int) -> float | None:
     if field == "changed":
         return 1 - stage.identical / compared if compared else None
     if field == "bias":
+        # the channel that moved most
         return max((abs(each) for each in stage.bias), default=None) if stage.bias else None
     value: float | None = getattr(stage, field)
     return value
@@ -178,6 +180,7 @@ def _against_baseline(rule: Rule, evidence: Evidence) -> list[Observed]:
     if metric.kind in ("model", "class"):
         return [since(rule, entry, baseline) for entry in evidence.matrix if applies(rule, entry)]
     same = [path for path in _approved(metric, baseline) if rule.path in (None, path)]
+    # nothing to measure, and nothing that could fail
     found = [Observed(BASELINE, path, unchanged=True) for path in same]
     if metric.kind == "coverage":
         diffs = [diff for diff in baseline.coverage if rule.path in (None, diff.candidate)]

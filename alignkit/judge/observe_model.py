@@ -14,6 +14,7 @@ from alignkit.record import BaselineFacts, Drift, MatrixEntry
 
 def applies(rule: Rule, entry: MatrixEntry) -> bool:
     """Return whether a rule applies to an entry of the matrix; no rule does to an unsuited one."""
+    # the aligned cell has no drift from itself
     if entry.unsuited or (rule.against == "reference" and entry.aligned):
         return False
     return (
@@ -54,7 +55,7 @@ def _unmeasured(entry: MatrixEntry) -> Observed:
 
 def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str]) -> Observed:
     """Return a metric's value from paired predictions."""
-    metric, n = rule.measured, drift.n // seeds
+    metric, n = rule.measured, drift.n // seeds  # each image once, not once a seed
     if metric.field.startswith("logits."):
         value = getattr(drift.logits, metric.field.removeprefix("logits."))
         return Observed(*at, value=value, n=n, reason=drift.logits.reason)

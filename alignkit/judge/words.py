@@ -58,6 +58,7 @@ def in_words(rule: Rule, seen: Observed) -> str:
         return value
     size = plain(100 * seen.unseen, 2)
     unseen = f"; too few images to rule out ±{size} of flips not seen"
+    # smaller than a tenth of the margin decides nothing
     return value + (unseen if seen.unseen >= (rule.margin or math.inf) / 10 else "")
 
 
@@ -154,6 +155,7 @@ def _of_rules(outcomes: Sequence[RuleOutcome]) -> str:
     held = [each for each in outcomes if each.observed != NOT_LOOKED_AT]
     if not held:
         return f"Nothing was looked at: all {len(outcomes)} checks stand as they were approved."
+    # each pair once, though it has many rules
     compared = list(dict.fromkeys((each.evaluated_with, each.trained_with) for each in held))
     pairs = ", ".join(f"{candidate} against {reference}" for candidate, reference in compared[:4])
     more = f" and {len(compared) - 4} more" if len(compared) > 4 else ""

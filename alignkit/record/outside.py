@@ -59,7 +59,7 @@ class BaselineFacts(Stored):
     """Paths that were not compared: images, code, libraries and options are the approved ones."""
     begins: dict[str, str] = {}
     """Path → the first stage that was compared, if the earlier ones are as approved."""
-    metrics: dict[str, dict[str, float | None]] = {}
+    metrics: dict[str, dict[str, float | None]] = {}  # keyed by text, since JSON has no other keys
     """``trained with|evaluated with|backend|precision`` → approved metrics."""
     drifts: dict[str, BaselineDrift] = {}
     """The same keys → drift since, paired image by image, if predictions were kept."""

@@ -80,7 +80,7 @@ class Coverage(Stored):
     corrupt: Count
     failed: Count
     unsupported: Count
-    examples: tuple[NotDecoded, ...] = ()
+    examples: tuple[NotDecoded, ...] = ()  # limited: a broken data set has thousands
     """Every image that is not ``ok``, at most 50."""
 
 

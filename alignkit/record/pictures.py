@@ -15,16 +15,14 @@ import hashlib
 import json
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.arrays import Image, Pixels
 from alignkit.record import Artifact, WorstImage
 from alignkit.workspace import write_atomically
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from alignkit.arrays import Image, Pixels
 
 AMPLIFICATIONS = (64, 32, 16, 8, 4, 2, 1)
 SATURATED_SHARE = 0.005
@@ -49,8 +47,6 @@ def write_worst(
     ``a`` and ``b``: (h, w, 3), RGB, 0..255, ``uint8`` or unrounded ``float32``, of one shape; the
     distances are taken before any rounding. Raises `ValueError` if the shapes differ.
     """
-    import numpy as np
-
     if a.shape != b.shape:
         raise ValueError(f"cannot show {a.shape} beside {b.shape}: the shapes differ")
     # in float64: uint8 would wrap around
@@ -65,6 +61,7 @@ def write_worst(
         max_abs=float(distance.max(initial=0.0)),
         width=a.shape[1],
         height=a.shape[0],
+        # an empty image has no mean, which numpy warns of
         mean_abs=float(distance.mean()) if distance.size else 0.0,
         flipped=flipped,
         amplification=amplification,
@@ -80,7 +77,7 @@ def choose_amplification(distance: npt.NDArray[np.float64]) -> int:
 
     1 if nothing differs.
     """
-    if not distance.any():
+    if not distance.any():  # there is nothing to make visible
         return 1
     for factor in AMPLIFICATIONS:
         if (distance * factor > 255).mean() <= SATURATED_SHARE:
@@ -89,10 +86,9 @@ def choose_amplification(distance: npt.NDArray[np.float64]) -> int:
 
 
 def _to_uint8(pixels: Pixels | npt.NDArray[np.float64]) -> Image:
-    import numpy as np
-
     if pixels.dtype == np.uint8:
         return pixels  # type: ignore[return-value]  # mypy does not narrow by dtype
+    # resizers leave unrounded values, some beyond 0..255
     rounded: Image = np.rint(np.clip(pixels, 0.0, 255.0)).astype(np.uint8)
     return rounded
 
@@ -122,7 +118,7 @@ def _write(folder: Path, path: str, data: bytes) -> Artifact:
     sha256 = hashlib.sha256(data).hexdigest()
     artifact = Artifact(path=path.format(sha256[:16]), sha256=sha256)
     target = folder / artifact.path
-    if not target.exists():
+    if not target.exists():  # named by its content, so that an existing one is equal
         write_atomically(target, data)
     return artifact
 
@@ -132,8 +128,6 @@ def pack(array: npt.NDArray[Any]) -> dict[str, str]:
 
     Raises `ValueError` for another dtype.
     """
-    import numpy as np
-
     if array.dtype.name not in _PACKED:
         raise ValueError(f"cannot pack {array.dtype.name}; one of {', '.join(_PACKED)}")
     # whatever this machine's byte order is: the page's typed arrays are little-endian

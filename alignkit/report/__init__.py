@@ -1,4 +1,4 @@
-"""A record made readable: views of the HTML page, Markdown summary, terminal, results.json.
+"""Reports: a record as an HTML page of views, tables, charts and a viewer, a summary, results.json.
 
 ``record.json`` → views (plain text and coordinates, computed first) → templates (which see views
 only). The page is whole without a script and opens from ``file://`` without a network; the script

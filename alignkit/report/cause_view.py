@@ -49,7 +49,7 @@ def attribution_sections(record: RunRecord, names: Names) -> tuple[AttributionSe
             reference=names.of(reference),
             candidate=names.of(candidate),
             runtime=runtime,
-            again=runtime not in ("", first.get((reference, candidate))),
+            again=runtime not in ("", first.get((reference, candidate))),  # folded on the page
             sentences=tuple(each.sentence or each.reason for each in found),
             remarks=_remarks(found),
             chart=_chart(index, found),
@@ -101,6 +101,7 @@ def _table(found: Sequence[AttributionFacts]) -> Table | None:
     ]
     for name in ("interaction", "total"):
         cells = (_written(getattr(each, name), each, notes) for each in known)
+        # the second column is of single factors
         rows.append((name, *(cell for share in cells for cell in (share, ""))))
     groups = [
         Group(f"{LABELS.get(each.metric, each.metric)}, {_UNITS[each.unit]}", 2) for each in known
@@ -126,7 +127,7 @@ def _written(estimate: Estimate, each: AttributionFacts, notes: Notes) -> Shown:
         return notes.missing(estimate.reason)
     scale = 100 if each.unit == "fraction" else 1
     negative = any(end is not None and end < 0 for end in (estimate.value, estimate.low))
-    write = plain if each.metric in _UNSIGNED and not negative else signed
+    write = plain if each.metric in _UNSIGNED and not negative else signed  # both ends in one style
     text = write(scale * estimate.value, 2)
     if estimate.low is not None and estimate.high is not None:
         text += f" [{write(scale * estimate.low, 2)}, {write(scale * estimate.high, 2)}]"

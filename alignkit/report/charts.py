@@ -148,7 +148,7 @@ def drawn(estimate: Estimate, scale: float = 100) -> Interval | None:
     """Return where an estimate lies in a chart; a point where it has no interval."""
     if estimate.value is None:
         return None
-    low = estimate.value if estimate.low is None else estimate.low
+    low = estimate.value if estimate.low is None else estimate.low  # a dot without whiskers
     high = estimate.value if estimate.high is None else estimate.high
     return Interval(scale * estimate.value, scale * low, scale * high)
 
@@ -176,8 +176,8 @@ def dot_plot(
     ends = [0.0]
     for _, first, second in rows:
         ends += [end for each in (first, second) if each for end in (each.low, each.high)]
-    marks = nice_ticks(min(ends), max(ends))
-    left, right, top, step = 122.0, 16.0, 14.0, 26.0
+    marks = nice_ticks(min(ends), max(ends))  # the intervals fit too, not only the values
+    left, right, top, step = 122.0, 16.0, 14.0, 26.0  # room for 16 letters of a class's name
     width, bottom = 560.0, 34.0
     scale = (width - left - right) / max(marks[-1] - marks[0], 1e-9)
 
@@ -196,6 +196,7 @@ def dot_plot(
         zero=place(0.0),
         ticks=tuple(Tick(place(mark), written(mark, "+g") if mark else "0") for mark in marks),
         rows=tuple(
+            # the table beside the chart has the whole name
             DotRow(shorten(label, 16), top + step * (index + 0.5), dot(first), dot(second))
             for index, (label, first, second) in enumerate(rows)
         ),
@@ -218,6 +219,7 @@ def line_plot(
     frame = Frame(
         id,
         title,
+        # three marks at most: the chart is small
         x_marks=sorted({min(xs), round((min(xs) + max(xs)) / 2), max(xs)}),
         y_marks=nice_ticks(min(ys), max(ys), wanted=4),
         width=280.0,

@@ -65,6 +65,7 @@ def _page(made: RunComparison) -> dict[str, Any]:
     """Return everything that the templates read."""
     moved = sorted(
         (each for each in made.entries if each.images),
+        # then by how many flips appeared or went
         key=lambda each: (_ORDER.index(each.change), -each.appeared - each.gone),
     )
     left = len(moved) - _CELLS
@@ -123,7 +124,7 @@ def _sides(made: RunComparison) -> Table:
         ("Experiment", before.name, after.name),
         ("Run", before.folder, after.folder),
         ("Started (UTC)", before.started, after.started),
-        ("Plan", before.key[:12], after.key[:12]),
+        ("Plan", before.key[:12], after.key[:12]),  # enough to see whether they are equal
         ("Verdict", before.verdict, after.verdict),
         ("In words", before.sentence, after.sentence),
     )
@@ -161,7 +162,7 @@ def _numbers(each: EntryChange, notes: Notes) -> RowCells:
 
 
 def _images(each: EntryChange) -> ImagesSection:
-    title = Names(()).title(each)
+    title = Names(()).title(each)  # a comparison keeps no facts of paths
     words = f"{count(len(each.images), 'image')} changed"
     words += f"; the first {_IMAGES} are shown." if len(each.images) > _IMAGES else "."
     change = {"new": "▼ flips now", "fixed": "▲ flips no more", "other class": "other class"}

@@ -86,6 +86,7 @@ def served_elsewhere(found: Iterable[Found], record: RunRecord) -> list[Found]:
 
     Of the runtimes that a record measured, only that of its aligned cells.
     """
+    # none in a run of pixels alone
     runtimes = {each.column.runtime for each in record.matrix if each.aligned}
     return [
         each
@@ -143,6 +144,7 @@ def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
     for training in record.trainings:
         if training.state == "failed":
             title = f"training {names.short(training.preprocess)}"
+            # a training keeps no traceback
             found.setdefault((title, training.reason, ""), []).append(str(training.seed))
     for cell in record.cells:
         if cell.state == "failed":
@@ -157,7 +159,7 @@ def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
 def _joined(entry: MatrixEntry, notes: Notes) -> RowCells:
     if entry.drift is None:
         reason = OWN if entry.state == "measured" else f"{entry.state}: {entry.reason}"
-        return (notes.missing(reason),) * 15
+        return (notes.missing(reason),) * 15  # all columns between place and command
     drift, logits = entry.drift, entry.drift.logits
     return (
         grouped(drift.n),

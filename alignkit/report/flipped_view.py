@@ -51,7 +51,7 @@ def flipped_sections(record: RunRecord, names: Names) -> tuple[FlippedSection, .
 
 
 def _flipped_section(each: FlippedFacts, names: Names) -> FlippedSection:
-    told = [kind for kind in each.subgroups if kind.sentence]
+    told = [kind for kind in each.subgroups if kind.sentence]  # significant: all are shown
     others = [kind for kind in each.subgroups if not kind.sentence]
     rows: list[RowCells] = [
         (
@@ -96,7 +96,7 @@ def class_sections(record: RunRecord, names: Names) -> tuple[ClassSection, ...]:
     """Return comparisons across paths in the reference runtime, by falling churn."""
     across = served_elsewhere(record.matrix, record)
     entries = [entry for entry in across if entry.drift and entry.drift.classes]
-    entries.sort(key=lambda entry: -entry.churn)
+    entries.sort(key=lambda entry: -entry.churn)  # stable: equal ones stay in the record's order
     return tuple(
         _class_section(index, entry, names) for index, entry in enumerate(entries[:_COMPARISONS])
     )

@@ -142,7 +142,7 @@ class _Builder:
     def view(self) -> MatrixView:
         caption = _CAPTIONS.get(self.metric, _CAPTIONS[""])
         return MatrixView(
-            id=self.metric.split(".")[0],
+            id=self.metric.split(".")[0],  # as the page's address and its style sheet name it
             title=LABELS[self.metric],
             caption=f"{LABELS[self.metric]}: {caption.format(cell=self.against)}.",
             reference="aligned" if self.against == ALIGNED else "reference",
@@ -217,7 +217,8 @@ class _Builder:
             interval=interval(estimate, share=churn),
             lost=grouped(drift.right_to_wrong),
             gained=grouped(drift.wrong_to_right),
-            tone=_tone(-value if churn else value),
+            tone=_tone(-value if churn else value),  # any changed prediction counts as worse
+            # zero is no effect of any seed
             in_noise=value != 0 and floor is not None and abs(value) <= floor,
             gate=self._gate(entry),
             mark=self.notes.mark(unsure) if unsure else "",
@@ -249,11 +250,12 @@ def interval_words(record: RunRecord) -> str:
 
 
 def _runs(columns: list[tuple[str, ...]]) -> list[tuple[str, int]]:
+    # neighbours alone share a header
     return [(key[-1], len(list(same))) for key, same in groupby(columns)]
 
 
 def _symbol(estimate: Estimate, drift: Drift, metric: str) -> tuple[str, str]:
-    if drift.churn.value == 0:
+    if drift.churn.value == 0:  # then every metric is unchanged, whatever its interval
         return "=", "no prediction changed"
     if metric == "churn":
         return "", ""

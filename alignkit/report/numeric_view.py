@@ -42,6 +42,7 @@ def numeric_table(record: RunRecord, names: Names) -> Table | None:
 
 def sessions_table(record: RunRecord, names: Names) -> Table | None:
     """Each cell's tensors, batch check and builds; ``None`` where a record has none."""
+    # cells that ran, in records that keep it
     cells = [cell for cell in record.cells if cell.inputs]
     if not cells:
         return None
@@ -51,7 +52,7 @@ def sessions_table(record: RunRecord, names: Names) -> Table | None:
         (
             *names.cells(cell),
             str(cell.seed),
-            cell.inputs[:12],
+            cell.inputs[:12],  # enough to see which are equal
             *_batch(cell.batch, notes),
             *(_builds(cell.builds, notes) if built else ()),
             alarm(cell.non_finite),

@@ -53,6 +53,7 @@ def page_view(record: RunRecord) -> dict[str, Any]:
         "alignkit": record.alignkit,
         "name": record.name,
         "title": f"{verdict.icon.word}: {record.name}",
+        # to the second, without the zone: the page says UTC
         "started": record.started.replace("T", " ").split("+")[0].split(".")[0].rstrip("Z"),
         "duration": duration(record.seconds),
         "partial": record.partial,
@@ -186,6 +187,7 @@ def _largest_difference(record: RunRecord, names: Names) -> KeyFigure:
     ]
     if not found:
         return KeyFigure(name, DASH, "no pixels were compared")
+    # the last pixels: those that a model would see
     mean, candidate = max(found)
     return KeyFigure(name, plain(mean, 2), f"grey levels of 255 · {candidate}", link="stages")
 

@@ -20,6 +20,7 @@ _READINGS: dict[Reading, tuple[str, str]] = {
     "not measured": ("was not measured", "were not measured"),
 }
 """Of one difference and of several, in the order of a sentence."""
+# the other readings decide nothing, so they have no colour
 _TONES: dict[Reading, str] = {"holds here": "pass", "does not hold here": "fail"}
 
 
@@ -87,6 +88,7 @@ def _row(row: PublishedRow, metrics: Sequence[str], names: Names, notes: Notes) 
         return notes.number(value, lambda each: percent(each, 2), reason or "not published")
 
     runtime = row.column.runtime
+    # a row outside this run names no runtime
     served = f"{names.short(row.evaluated_with)}, {runtime}" if runtime else row.evaluated_with
     return (
         row.training,

@@ -41,6 +41,7 @@ OF_RECORD = (
     "mixes", "published", "attributions", "flipped", "advice", "baseline",
 )  # fmt: skip
 """Fields that are the record's; ``null`` where nothing was measured."""
+# optional here: a gate of pixels measures no matrix
 _MEASURED: dict[str, Any] = {
     name: (RunRecord.model_fields[name].annotation | None, None)  # type: ignore[operator]
     for name in OF_RECORD
@@ -82,5 +83,6 @@ def results_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"alignkit results, format {Results.model_fields['format'].default}",
+        # pydantic's title names the class
         **{name: value for name, value in schema.items() if name != "title"},
     }

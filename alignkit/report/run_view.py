@@ -36,6 +36,7 @@ def paths_table(paths: Sequence[PathFacts], names: Names) -> Table:
 
 def _path_rows(path: PathFacts, name: str) -> list[RowCells]:
     if path.skipped:
+        # its stages never ran, so that no version is known
         return [(name, "all", f"skipped: {path.skipped}", "", "")]
     return [
         (name, stage.stage, stage.label, _options(stage.options), stage.version or "alignkit")
@@ -96,7 +97,7 @@ def _options(options: dict[str, Any]) -> str:
 
 
 def _written(value: Any) -> str:
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # in words of the page, not of Python
         return "yes" if value else "no"
     if isinstance(value, dict):
         return "(" + _options(value) + ")"

@@ -112,7 +112,7 @@ def _measured(stages: list[PixelStage], mode: str) -> tuple[str, ...]:
 def _measures(stage: PixelStage | None, names: tuple[str, ...], notes: Notes) -> tuple[Shown, ...]:
     if stage is None:
         return (notes.missing("not compared in this mode"),) * len(names)
-    decimals = 4 if stage.stage == "normalise" else 2
+    decimals = 4 if stage.stage == "normalise" else 2  # its units are small: of the order of one
     reason = stage.reason or "not measured"
     no_psnr = (
         "the images are identical: PSNR is infinite"
@@ -133,7 +133,7 @@ def _measures(stage: PixelStage | None, names: tuple[str, ...], notes: Notes) ->
 
 
 def _bias(stage: PixelStage, decimals: int, notes: Notes, reason: str) -> Shown:
-    if stage.max_abs == 0:
+    if stage.max_abs == 0:  # one zero says more than three
         return ZERO
     return notes.number(
         stage.bias, lambda bias: " ".join(signed(v, decimals) for v in bias), reason

@@ -89,7 +89,7 @@ def _sections(record: RunRecord, names: Names) -> Iterator[Section]:
 
 
 def _section(title: str, words: str, headers: Columns, rows: Sequence[tuple[str, ...]]) -> Section:
-    left = len(rows) - MOST_ROWS
+    left = len(rows) - MOST_ROWS  # the page has every row
     table = Table.of(title, headers, rows[:MOST_ROWS]) if rows else None
     omitted = f"{count(left, 'more row')} in index.html." if left > 0 else ""
     return Section(title, words, table, omitted)
@@ -120,7 +120,7 @@ def _rules(record: RunRecord, names: Names) -> Section:
         (
             ICONS[rule.state].word,
             rule.limit,
-            shorten(rule.observed, MOST_REASON),
+            shorten(rule.observed, MOST_REASON),  # a reason may quote a library's whole message
             *names.cells(rule),
         )
         for rule in worst_first(record.verdict.rules)
@@ -199,6 +199,7 @@ def summary(record: RunRecord, page: Path) -> str:
         "",
         *_worst_entries(record),
         "",
+        # three, to stay within thirty lines
         *(f"advice    {advice_sentence(each)}" for each in record.advice[:3]),
     ]
     if record.published:
@@ -232,9 +233,9 @@ def _worst_entries(record: RunRecord) -> list[str]:
         lines.append(f"… and {len(compared) - _MOST_PAIRS} that moved less; see the report")
     if tested := significance(record.matrix, "recall.macro"):
         lines.append(f"* {tested}")
-    if compared and len(seeds_of(record)) == 1:
+    if compared and len(seeds_of(record)) == 1:  # one seed says nothing of others
         lines.append(interval_words(record))
-    for state in ("skipped", "failed"):
+    for state in ("skipped", "failed"):  # the first reason: the page has all
         ended = [entry for entry in record.matrix if entry.state == state]
         if ended:
             lines.append(f"{state}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}")

@@ -52,7 +52,7 @@ class Notes:
 
     def __init__(self) -> None:
         self._marks: dict[str, str] = {}
-        letters = string.ascii_lowercase
+        letters = string.ascii_lowercase  # 27th and later marks have two letters
         self._unused = iter([*letters, *("".join(pair) for pair in product(letters, repeat=2))])
 
     def mark(self, reason: str) -> str:
@@ -63,7 +63,7 @@ class Notes:
 
     def missing(self, reason: str, text: str = DASH) -> Shown:
         """A cell without a value, and why."""
-        reason = reason or "not measured"
+        reason = reason or "not measured"  # a dash without a reason would hide a defect
         return Shown(text, mark=self.mark(reason), title=reason, tone="muted")
 
     def number(
@@ -83,6 +83,7 @@ class Notes:
         if estimate.value is None:
             return self.missing(estimate.reason)
         unknown = estimate.low is None and estimate.reason
+        # the value stays: only its interval is missing
         mark = self.mark(estimate.reason) if unknown else ""
         return Shown(estimated(estimate, decimals, share=share), mark=mark)
 
@@ -160,6 +161,7 @@ class Table:
 
     def __post_init__(self) -> None:
         widths = {len(row.cells) for row in self.rows} | {sum(g.span for g in self.groups)}
+        # a shifted row would show true numbers below false headers
         if not widths <= {len(self.columns), 0}:
             raise ValueError(f"{self.caption}: {len(self.columns)} columns, rows of {widths}")
 

@@ -90,6 +90,7 @@ def _label(curve: SizeCurve, names: Names, served: str = "served with") -> str:
 
 
 def _size_section(record: RunRecord, metric: str, names: Names) -> SizeSection:
+    # every entry and runtime
     curves = [each for each in record.training_sizes if each.metric == metric]
     across = across_paths(record, metric)
     most = sorted(across, key=lambda each: -abs(each.change.value or 0.0))[:_LINES]

@@ -32,6 +32,7 @@ def training_sections(record: RunRecord, names: Names) -> tuple[TrainingSection,
 
 
 def _section(index: int, path: PathName, trainings: list[TrainingFacts]) -> TrainingSection:
+    # a user's own model has no log
     logged = [training for training in trainings if training.epochs]
     undone = [t for t in trainings if t.state != "measured"]
     words = [f"{count(len(trainings) - len(undone), 'model')} trained"]
@@ -66,6 +67,7 @@ def _charts(index: int, path: PathName, logged: list[TrainingFacts]) -> tuple[Li
         if not any(points for _, points in lines):
             return None
         title = f"{path.name}: {title} by epoch"
+        # a loss falls towards zero, an accuracy need not
         return line_plot(lines, id=f"{name}-{index}", title=title, zero=name == "loss")
 
     plots = (

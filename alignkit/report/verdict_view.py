@@ -97,6 +97,7 @@ def verdict_view(verdict: Verdict, names: Names) -> VerdictView:
 
 def unbroken(sentence: str) -> str:
     """The sentence with its intervals and units kept on one line."""
+    # a line break inside an interval is misread
     kept = re.sub(r"\[(\S+), (\S+)\]", f"[\\1,{NBSP}\\2]", sentence)
     return re.sub(r"(\d) (pp|%|grey levels)", f"\\1{NBSP}\\2", kept)
 
@@ -104,6 +105,7 @@ def unbroken(sentence: str) -> str:
 def _tally(verdict: Verdict) -> str:
     if not verdict.rules:
         return "No gate rule was set; the state follows from the run itself."
+    # in the order of severity
     counts = {state: sum(rule.state == state for rule in verdict.rules) for state in SEVERITY}
     words = [f"{number} {ICONS[state].outcome}" for state, number in counts.items() if number]
     return f"{len(verdict.rules)} rule checks: {listed(words)}."

@@ -65,7 +65,7 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
         "comparisons": _comparisons(record, names, read, aligned),
         "cells": _cells(record, names, read),
         "stored": _stored(record, names),
-        "commands": _image_commands(record),
+        "commands": _image_commands(record),  # the script appends the image's name
     }
 
 
@@ -84,7 +84,7 @@ def _cells(record: RunRecord, names: Names, read: dict[str, Predictions]) -> lis
             "precision": entry.precision,
             "column": str(entry.column),
             "title": f"{names.short(entry.evaluated_with)}, {entry.column.runtime}",
-            "keys": keys[entry.place],
+            "keys": keys[entry.place],  # by seed: comparisons pair equal seeds
         }
         for index, entry in enumerate(record.matrix)
         if entry.place in keys
@@ -111,6 +111,7 @@ def _comparisons(
             "backend": entry.backend,
             "precision": entry.precision,
             "pair": _pair(entry.row.preprocesses[0], entry.evaluated_with, measured),
+            # a mix has several
             "paths": list(dict.fromkeys([*entry.row.preprocesses, entry.evaluated_with])),
             "command": cell_command(record.command, entry),
             "seeds": cells[entry.place],
@@ -207,7 +208,7 @@ class ImageOrder:
     def margins(self, predictions: Predictions) -> npt.NDArray[Any]:
         """Return the greatest logit less the second greatest."""
         if len(predictions.classes) < 2:
-            return np.full(len(self.ids), np.nan, np.float32)
+            return np.full(len(self.ids), np.nan, np.float32)  # a single class has no second logit
         top = np.sort(predictions.logits, axis=1)[:, -2:]
         return self._spread(predictions.ids, top[:, 1] - top[:, 0], np.nan)
 

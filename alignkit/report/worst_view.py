@@ -74,6 +74,7 @@ def worst_groups(
 def _card(image: WorstImage, command: str) -> WorstCard:
     factor = f"{TIMES}{image.amplification:g}"
     a, b = image.reference, image.candidate
+    # a folder of images alone has no labels
     label = f"label {image.label} · " if image.label else ""
     return WorstCard(
         id=image.id,
@@ -112,7 +113,7 @@ def cell_command(command: str, cell: Placed) -> str:
     Empty if ``command`` is not that of a run.
     """
     words = shlex.split(command)
-    if words[:2] != ["alignkit", "run"]:
+    if words[:2] != ["alignkit", "run"]:  # a gate has no --cell
         return ""
     return f"{shlex.join(_of_a_part(words))} {cell_option(cell)}"
 

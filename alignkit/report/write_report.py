@@ -34,6 +34,7 @@ class ReportOptions:
         most = self.images
         if most is None and self.single_file:
             pairs = len({(each.reference, each.candidate) for each in worst})
+            # over all pairs of paths, but one of each at least
             most = max(1, SINGLE_FILE_IMAGES // max(pairs, 1))
         seen: Counter[tuple[str, str]] = Counter()
         kept = []
@@ -120,9 +121,10 @@ def write_report(folder: Path, options: ReportOptions, out: Path | None = None) 
             )
         # the page itself shrinks with its images by an unknown size, so that it is made again
         wanted = _fewer(wanted, total - options.limit, folder, options)
-    page = next(reversed(files))
+    page = next(reversed(files))  # the page is made last
     target = out or folder
     if out and options.single_file:
+        # under the name that was asked for
         target, page, files = out.parent, out.name, {out.name: files[page]}
     elif out:
         files = {path: _read(folder, path) for path in _named(wanted)} | files
@@ -139,6 +141,7 @@ def _fewer(
     freed = 0
     while kept and freed < excess:
         pairs = [(each.reference, each.candidate) for each in kept]
+        # the first of equals, so that the choice is stable
         longest = max(dict.fromkeys(pairs), key=pairs.count)
         last = kept.pop(len(pairs) - 1 - pairs[::-1].index(longest))
         freed += _pictures_bytes([last], folder, options)
@@ -191,7 +194,7 @@ def _files(
         return {"report.html": _page(shown, record, folder, inline=inline, away=True)}
     data = viewer_script(shown, folder)
     files = {f"assets/{name}": asset(name) for name in PAGE_ASSETS}
-    if data:
+    if data:  # without it the page links no viewer
         files["data/run.js"] = data.encode()
     files["results.json"] = results_text(results_from_record(record)).encode()
     files["summary.md"] = markdown("summary.md.j2", summary=summary_view(record)).encode()

@@ -1,4 +1,4 @@
-"""Numbers and names as text, and rows of text in aligned columns."""
+"""Numbers and names as text, and rows of it in aligned columns."""
 
 from __future__ import annotations
 

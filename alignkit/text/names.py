@@ -41,7 +41,7 @@ class PathName:
         """For a cell of a long table."""
         if not self.note:
             return self.name
-        mix = self.name.endswith(")")
+        mix = self.name.endswith(")")  # a mix's name ends in brackets already
         return f"{self.name[:-1]}, surrogate)" if mix else f"{self.name} (surrogate)"
 
 
@@ -55,6 +55,7 @@ class Names:
         """The path of that name."""
         if name in self._known:
             return self._known[name]
+        # a row may name a mix, or a share of the data
         known = [self._known[path] for path in Row.parse(name).preprocesses if path in self._known]
         return PathName(name, "; ".join(path.note for path in known if path.note))
 
