@@ -86,7 +86,7 @@ def _page(record: DiffRecord) -> dict[str, Any]:
 
 
 def _stages(pairs: Sequence[PairDiff], names: Names) -> tuple[StageSection, ...]:
-    """Each pair's stages, under the sentence that the terminal shows."""
+    """Return each pair's stages, under the sentence that the terminal shows."""
     compared = [pair for pair in pairs if pair.compared]
     sections = stage_sections([stage for pair in compared for stage in pair.stages], names)
     return tuple(

@@ -106,7 +106,7 @@ class Failure:
 
 
 def entries_table(record: RunRecord, names: Names) -> Table:
-    """Each matrix entry with all of its numbers."""
+    """Return each matrix entry with all of its numbers."""
     notes = Notes()
     rows: list[RowCells] = [
         (*names.cells(entry), *_joined(entry, notes), cell_option(entry)) for entry in record.matrix
@@ -124,7 +124,7 @@ def entries_table(record: RunRecord, names: Names) -> Table:
 
 
 def per_seed_table(record: RunRecord, names: Names) -> Table:
-    """Each cell of each seed."""
+    """Return each cell of each seed."""
     notes = Notes()
     rows: list[RowCells] = [
         (*names.cells(cell), str(cell.seed), *_single(cell, notes)) for cell in record.cells

@@ -118,7 +118,7 @@ def significance(entries: Iterable[MatrixEntry], metric: str) -> str:
 
 
 def warnings(entries: Iterable[MatrixEntry]) -> list[str]:
-    """Each runtime whose logits hold on this machine alone, with the first reason."""
+    """List each runtime whose logits hold on this machine alone, with the first reason."""
     found: dict[str, list[str]] = {}
     for entry in entries:
         if entry.warning:
@@ -238,12 +238,12 @@ def noise_floors(record: RunRecord, metric: str = "recall.macro") -> dict[str, f
 
 
 def seeds_of(record: RunRecord) -> list[int]:
-    """Of the models that were measured, in ascending order."""
+    """Return the seeds of the models that were measured, in ascending order."""
     return sorted({each.seed for each in record.trainings if each.state == "measured"})
 
 
 def interval_words(record: RunRecord) -> str:
-    """What the drifts' intervals are of: one seed says nothing of others."""
+    """Say of what the drifts' intervals are: one seed says nothing of others."""
     if len(seeds_of(record)) > 1:
         return "Intervals are of other seeds and other images."
     return "Intervals are of other images under these models and say nothing of other trainings."

@@ -9,7 +9,7 @@ from alignkit.text.numbers import DASH, grouped, percent, significant
 
 
 def numeric_table(record: RunRecord, names: Names) -> Table | None:
-    """Each runtime against the reference runtime of its row, all seeds; ``None`` with one runtime.
+    """Compare runtimes with the reference runtime of their row, all seeds; ``None`` with one runtime.
 
     Unlike the matrix, the path is the same on both sides, so that nothing but the runtime differs.
     """
@@ -41,7 +41,7 @@ def numeric_table(record: RunRecord, names: Names) -> Table | None:
 
 
 def sessions_table(record: RunRecord, names: Names) -> Table | None:
-    """Each cell's tensors, batch check and builds; ``None`` where a record has none."""
+    """Return each cell's tensors, batch check and builds; ``None`` where a record has none."""
     # cells that ran, in records that keep it
     cells = [cell for cell in record.cells if cell.inputs]
     if not cells:

@@ -55,7 +55,7 @@ Results = create_model(
 
 
 def results_from_record(record: RunRecord) -> ResultsHead:
-    """What a run's folder holds beside its page."""
+    """Return the results that a run's folder holds beside its page."""
     return Results(
         alignkit=record.alignkit,
         name=record.name,
@@ -73,7 +73,7 @@ def measured_fields(record: RunRecord | None) -> dict[str, Any]:
 
 
 def results_text(results: ResultsHead) -> str:
-    """The document, as it is written and printed."""
+    """Return the document as it is written and printed."""
     return results.model_dump_json(indent=1) + "\n"
 
 

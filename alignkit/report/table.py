@@ -56,20 +56,20 @@ class Notes:
         self._unused = iter([*letters, *("".join(pair) for pair in product(letters, repeat=2))])
 
     def mark(self, reason: str) -> str:
-        """The mark of a reason, new or known."""
+        """Return the mark of a reason, new or known."""
         if reason not in self._marks:
             self._marks[reason] = next(self._unused)
         return self._marks[reason]
 
     def missing(self, reason: str, text: str = DASH) -> Shown:
-        """A cell without a value, and why."""
+        """Return a cell without a value, and why."""
         reason = reason or "not measured"  # a dash without a reason would hide a defect
         return Shown(text, mark=self.mark(reason), title=reason, tone="muted")
 
     def number(
         self, value: Value | None, written: Callable[[Value], str], reason: str = ""
     ) -> Shown:
-        """A cell with a value, or a dash with the reason."""
+        """Return a cell with a value, or a dash with the reason."""
         return self.missing(reason) if value is None else Shown(written(value))
 
     def distance(
@@ -96,7 +96,7 @@ class Notes:
         )
 
     def all(self) -> tuple[Note, ...]:
-        """Every note, in the order of first use."""
+        """Return every note, in the order of first use."""
         return tuple(Note(mark, reason) for reason, mark in self._marks.items())
 
 

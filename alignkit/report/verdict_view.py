@@ -79,7 +79,7 @@ class VerdictView:
 
 
 def verdict_view(verdict: Verdict, names: Names) -> VerdictView:
-    """The verdict and its rules, the worst first."""
+    """Return the verdict and its rules, the worst first."""
     ordered = worst_first(verdict.rules)
     attention = [rule for rule in ordered if rule.state != "pass"]
     passed = [rule for rule in ordered if rule.state == "pass"]
@@ -96,7 +96,7 @@ def verdict_view(verdict: Verdict, names: Names) -> VerdictView:
 
 
 def unbroken(sentence: str) -> str:
-    """The sentence with its intervals and units kept on one line."""
+    """Keep a sentence's intervals and units on one line."""
     # a line break inside an interval is misread
     kept = re.sub(r"\[(\S+), (\S+)\]", f"[\\1,{NBSP}\\2]", sentence)
     return re.sub(r"(\d) (pp|%|grey levels)", f"\\1{NBSP}\\2", kept)

@@ -52,7 +52,7 @@ class Names:
         self._known = {path.name: PathName(path.name, surrogate_note(path)) for path in paths}
 
     def of(self, name: str) -> PathName:
-        """The path of that name."""
+        """Return the path of that name."""
         if name in self._known:
             return self._known[name]
         # a row may name a mix, or a share of the data
@@ -60,7 +60,7 @@ class Names:
         return PathName(name, "; ".join(path.note for path in known if path.note))
 
     def short(self, name: str) -> str:
-        """Its name for a cell of a long table."""
+        """Return its name for a cell of a long table."""
         return self.of(name).short
 
     def cells(self, placed: Placed) -> tuple[str, str, str]:
@@ -87,7 +87,7 @@ def place_in_words(placed: Placed) -> str:
 
 
 def surrogate_note(path: PathFacts) -> str:
-    """What a surrogate stands for and how near it is known to be."""
+    """Name what a surrogate replaces and how near it is known to be."""
     if not path.surrogate_of:
         return ""
     return f"surrogate of {path.surrogate_of}, {path.calibration or 'not yet calibrated'}"
