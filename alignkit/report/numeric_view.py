@@ -9,7 +9,7 @@ from alignkit.text.numbers import DASH, grouped, percent, significant
 
 
 def numeric_table(record: RunRecord, names: Names) -> Table | None:
-    """Compare runtimes with the reference runtime of their row, all seeds; ``None`` with one runtime.
+    """Compare runtimes with the reference one of their row, all seeds; ``None`` with one runtime.
 
     Unlike the matrix, the path is the same on both sides, so that nothing but the runtime differs.
     """
