@@ -14,7 +14,7 @@ from pathlib import Path
 from alignkit.baseline import Baseline
 from alignkit.baseline.approval import LineChange, MetricChange
 from alignkit.baseline.pending import ChangeGroup
-from alignkit.text.columns import columns
+from alignkit.text import columns
 from alignkit.text.names import place_in_words
 
 KEYS = (

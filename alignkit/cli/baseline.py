@@ -13,7 +13,7 @@ from alignkit.errors import ConfigError
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import STAGES, StageName
 from alignkit.progress import progress_for
-from alignkit.text.columns import columns
+from alignkit.text import columns
 from alignkit.workspace import Context, Workspace
 
 app = typer.Typer(

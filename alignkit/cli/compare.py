@@ -36,8 +36,7 @@ def compare(
     Exit codes: 0 compared · 2 a folder contains no run · 5 the runs have nothing in common · 6 the
     images, classes or environments differ, without --force.
     """
-    from alignkit.report.compare_page import render_comparison
-    from alignkit.report.compare_view import sentence
+    from alignkit.report.compare_page import render_comparison, sentence
     from alignkit.studies.compare_runs import compare_runs
 
     words = ["alignkit", "compare", str(before), str(after), *(["--force"] if force else [])]

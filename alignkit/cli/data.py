@@ -11,7 +11,7 @@ import typer
 
 from alignkit.cli.arguments import Json, Overrides, Quiet
 from alignkit.studies.data import By
-from alignkit.text.columns import columns
+from alignkit.text import columns
 
 if TYPE_CHECKING:
     from alignkit.studies.data import Divided

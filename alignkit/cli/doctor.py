@@ -11,7 +11,7 @@ import typer
 from alignkit.cli.arguments import Json
 from alignkit.errors import ExitCode
 from alignkit.plugins import UNPROVEN
-from alignkit.text.columns import columns
+from alignkit.text import columns
 
 if TYPE_CHECKING:
     from alignkit.backends.usable import Usable

@@ -18,7 +18,7 @@ from alignkit.gate.outputs import OUTPUTS
 from alignkit.plugins import UNPROVEN, Plugin, did_you_mean
 from alignkit.preprocess.presets import PRESETS, calibration
 from alignkit.resizers import RESIZERS
-from alignkit.text.columns import columns
+from alignkit.text import columns
 
 
 @dataclass(frozen=True, slots=True)

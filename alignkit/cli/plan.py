@@ -14,7 +14,7 @@ import typer
 from alignkit.cli.arguments import Cells, Files, Json, Overrides, Reports, print_error
 from alignkit.errors import AlignkitError, worst
 from alignkit.progress import duration
-from alignkit.text.columns import columns
+from alignkit.text import columns
 
 if TYPE_CHECKING:
     from alignkit.place import Place

@@ -13,7 +13,7 @@ from alignkit.cli.group import DEFAULT, WithDefault
 from alignkit.cli.report_merge import merge
 
 if TYPE_CHECKING:
-    from alignkit.report.write import WrittenReport
+    from alignkit.report.write_report import WrittenReport
 
 
 app = typer.Typer(name="report", cls=WithDefault, rich_markup_mode=None)
@@ -39,8 +39,7 @@ def report(
     open_: Open = None,
 ) -> None:
     """Render the report of a run again from its record."""
-    from alignkit.report.form import form
-    from alignkit.report.write import write_report
+    from alignkit.report.write_report import form, write_report
 
     wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
     written = write_report(folder, wanted, out)
@@ -51,7 +50,7 @@ def report(
 
 def tell_left_out(written: WrittenReport) -> None:
     """Print on stderr how many image pairs a size limit removed."""
-    from alignkit.report.form import megabytes
+    from alignkit.report.write_report import megabytes
 
     if written.left_out:
         print(

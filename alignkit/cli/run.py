@@ -33,7 +33,7 @@ from alignkit.workspace import Context, Workspace
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
     from alignkit.rank import Rank
-    from alignkit.report.form import ReportOptions
+    from alignkit.report.write_report import ReportOptions
 
 
 def run(
@@ -63,7 +63,7 @@ def run(
     Use torchrun --nproc-per-node N -m alignkit run to train and predict with several processes.
     """
     from alignkit.rank import this_rank
-    from alignkit.report.form import form
+    from alignkit.report.write_report import form
 
     wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
     rank = this_rank()
@@ -116,8 +116,8 @@ def _loaded(files: list[Path], overrides: list[str]) -> tuple[list[Experiment], 
 
 def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
     from alignkit.gate.check import run_or_check
-    from alignkit.report.terminal import summary
-    from alignkit.report.write import write_report
+    from alignkit.report.summary_view import summary
+    from alignkit.report.write_report import write_report
 
     try:
         record, folder = run_or_check(

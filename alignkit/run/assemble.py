@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.compare.predictions import class_name
-from alignkit.findings.changes import mix_facts, size_curves
+from alignkit.findings.changes import mix_facts, row_pairs, size_curves
 from alignkit.findings.environment import environment
 from alignkit.findings.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
 from alignkit.findings.provenance import coverage_facts, data_facts, path_facts, training_facts
 from alignkit.findings.published import published_facts
-from alignkit.findings.row_pairs import row_pairs
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.outcome import Measured

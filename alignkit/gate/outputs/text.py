@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from alignkit.gate.outputs import GateResult
 from alignkit.judge.words import explained, worst_first
 from alignkit.report.matrix_view import warnings
-from alignkit.text.columns import columns
+from alignkit.text import columns
 from alignkit.text.names import place_in_words
 
 _SHOWN = 12

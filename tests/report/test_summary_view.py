@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from alignkit.record import Control
-from alignkit.report.terminal import summary
+from alignkit.report.summary_view import summary
 from tests.report.records import quickstart
 
 PAGE = Path("reports/quickstart/5e1f/index.html")

@@ -4,9 +4,9 @@ import html5lib
 import pytest
 
 from alignkit.record import Estimate, SizeCurve, SizePoint
-from alignkit.report.spread_plot import spread_plot
+from alignkit.report.charts import spread_plot
 from alignkit.report.summary_view import summary_view
-from alignkit.report.training_size_view import size_sections
+from alignkit.report.training_data_view import size_sections
 from alignkit.text.names import Names
 
 
@@ -81,6 +81,6 @@ def test_the_page_and_the_summary_have_it_where_a_run_has_it(record, rendered):
     part = page[page.index('id="sizes"') : page.index('id="stages"')]
     assert part.count('role="img"') == 2
     assert part.count("<table") == 2 * 2
-    titles = [section.title for section in summary_view(with_curves(record, curve())).sections]
+    titles = [section.title for section in summary_view(with_curves(record, curve()))["sections"]]
     assert "Drift and the size of the training set" in titles
-    assert "training set" not in (section.title for section in summary_view(record).sections)
+    assert "training set" not in (section.title for section in summary_view(record)["sections"])

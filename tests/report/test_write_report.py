@@ -7,9 +7,8 @@ import pytest
 
 from alignkit.errors import ConfigError, RecordError
 from alignkit.record.document import write_record
-from alignkit.report.form import SINGLE_FILE_IMAGES, ReportOptions, form
 from alignkit.report.templates import trusted
-from alignkit.report.write import write_report
+from alignkit.report.write_report import SINGLE_FILE_IMAGES, ReportOptions, form, write_report
 from tests.report.records import quickstart
 
 NOTHING_LOADED = re.compile(r'(?:src|href)="(?!data:|#)([^"]*)"')

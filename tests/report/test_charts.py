@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import pytest
 
-from alignkit.report.svg import Interval, dot_plot, line_plot, nice_ticks
+from alignkit.report.charts import Interval, dot_plot, line_plot, nice_ticks
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,9 @@ def test_lines_lie_inside_the_plot_and_higher_values_higher_up():
     points = [tuple(map(float, pair.split(","))) for pair in plot.lines[0].points.split()]
     assert [x for x, _ in points] == sorted(x for x, _ in points)
     assert [y for _, y in points] == sorted(y for _, y in points)
-    assert all(plot.left <= x <= plot.width and 0 <= y <= plot.bottom for x, y in points)
+    assert all(
+        plot.frame.left <= x <= plot.frame.width and 0 <= y <= plot.frame.bottom for x, y in points
+    )
 
 
 def test_a_single_epoch_can_be_drawn():
