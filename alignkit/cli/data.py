@@ -111,16 +111,9 @@ def _counts(each: SetDescription) -> tuple[str, ...]:
     numbers = each.classes.values()
     ends = dict.fromkeys((min(numbers), max(numbers))) if numbers else ()
     spread = "..".join(map(str, ends)) or "not labelled"
-    return (
-        each.name,
-        f"{each.images}",
-        f"{len(each.classes)}",
-        spread,
-        _sides(each.width),
-        _sides(each.height),
-        f"{each.sizes}",
-        f"{each.bytes / 1e6:.1f}",
-    )
+    counts = f"{each.images}", f"{len(each.classes)}", spread
+    sides = _sides(each.width), _sides(each.height), f"{each.sizes}"
+    return each.name, *counts, *sides, f"{each.bytes / 1e6:.1f}"
 
 
 def _sides(sides: SideLengths) -> str:
@@ -135,11 +128,9 @@ def _written(channels: ChannelMoments) -> tuple[str, str]:
 
 
 def _remarks(each: SetDescription) -> list[str]:
-    lines = (
-        [f"{each.name}: {each.measured} of {each.images} images were measured"]
-        if (each.measured < each.images)
-        else []
-    )
+    lines = []
+    if each.measured < each.images:
+        lines.append(f"{each.name}: {each.measured} of {each.images} images were measured")
     lines += [f"{one.outcome}: {one.id}: {one.reason}" for one in each.remarked[:_SHOWN]]
     if len(each.remarked) > _SHOWN:
         lines.append(f"and {len(each.remarked) - _SHOWN} more; use --json to list all")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from alignkit.cli.arguments import Overrides, Quiet
+from alignkit.cli.arguments import Overrides, ProgressOption, Quiet
 from alignkit.errors import ConfigError
-from alignkit.progress import ProgressMode, progress_for
+from alignkit.progress import progress_for
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -86,9 +86,7 @@ def diff(
     max_memory: Annotated[
         float, typer.Option(min=0.1, help="Memory in GiB allowed per image and path.")
     ] = 4.0,
-    progress: Annotated[
-        ProgressMode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
-    ] = "auto",
+    progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Compare preprocessing stacks on any images, stage by stage, without a model.

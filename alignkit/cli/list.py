@@ -74,17 +74,13 @@ def _as_text(family: str, listed: list[Listed], *, brief: bool) -> str:
 
 
 def _plugins(table: dict[str, Plugin]) -> list[Listed]:
-    return [
-        Listed(
-            name,
-            not plugin.missing(),
-            plugin.version(),
-            plugin.summary,
-            plugin.missing(),
-            note=_note(plugin),
+    listed = []
+    for name, plugin in table.items():
+        why = plugin.missing()
+        listed.append(
+            Listed(name, not why, plugin.version(), plugin.summary, why, note=_note(plugin))
         )
-        for name, plugin in table.items()
-    ]
+    return listed
 
 
 def _note(plugin: Plugin) -> str:

@@ -90,6 +90,9 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
     from alignkit.plan.memory import memory
 
     trainings = [("training", "state", ""), *map(_row, expected.trainings)]
+    # all trainings begin with the same weights, which this names without downloading them
+    begun = [each.parts["pretrained"] for each in planned.trainings if "pretrained" in each.parts]
+    attributed = [f"attributed {_counted(found)}"] if (found := expected.attributions) else []
     return [
         *(["", columns(trainings, indent="  ")] if expected.trainings else []),
         "",
@@ -97,21 +100,15 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         "",
         *_attribution_table(planned, expected),
         f"prepared   {_counted(expected.prepared)}",
-        *_begin_with(planned),
+        *[f"begin with {weights}" for weights in begun[:1]],
         f"trainings  {_counted(expected.trainings) or 'none'}",
         f"cells      {_counted(expected.cells)}",
-        *_counted_attributions(expected),
+        *attributed,
         *_advice(planned),
         f"time       {_time(expected.estimate, 'trainings, cells and attribution')}",
         f"disk       {_disk(expected.estimate, 'all of these')}",
         f"memory     {_memory(memory(planned))}",
     ]
-
-
-def _begin_with(planned: Plan) -> list[str]:
-    """Name the initial weights of the trainings without downloading them."""
-    begun = [each.parts["pretrained"] for each in planned.trainings if "pretrained" in each.parts]
-    return [f"begin with {begun[0]}"] if begun else []
 
 
 def _row(outlook: Outlook) -> tuple[str, str, str]:
@@ -135,16 +132,8 @@ def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("trained with", "evaluated with", "in", "cells", "")]
     for place, same in grouped.items():
         row, preprocess, backend, precision = place.names
-        reasons = {_reason(outlook): None for outlook in same}
-        rows.append(
-            (
-                row,
-                preprocess,
-                f"{backend} {precision}",
-                _counted(same),
-                "; ".join(filter(None, reasons)),
-            )
-        )
+        reasons = "; ".join(filter(None, dict.fromkeys(map(_reason, same))))
+        rows.append((row, preprocess, f"{backend} {precision}", _counted(same), reasons))
     return rows
 
 
@@ -158,22 +147,9 @@ def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
         work = outlook.work
         assert isinstance(work, PlannedAttribution)
         stages = ", ".join(work.factors) or "no stage differs"
-        rows.append(
-            (
-                work.label,
-                outlook.state,
-                f"{work.mixture_count}",
-                f"{images}",
-                stages,
-                _reason(outlook),
-            )
-        )
+        counts = f"{work.mixture_count}", f"{images}"
+        rows.append((work.label, outlook.state, *counts, stages, _reason(outlook)))
     return [columns(rows, indent="  "), ""] if len(rows) > 1 else []
-
-
-def _counted_attributions(expected: Forecast) -> list[str]:
-    found = expected.attributions
-    return [f"attributed {_counted(found)}"] if found else []
 
 
 def _advice(planned: Plan) -> list[str]:
