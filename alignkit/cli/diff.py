@@ -95,7 +95,7 @@ def diff(
     paths decode different images, with --fail-on-coverage · 2 usage · 4 a path cannot run here ·
     5 nothing was compared.
     """
-    from alignkit.experiment.path_argument import named_paths
+    from alignkit.experiment.yaml_argument import named_paths
     from alignkit.isolation import Limits
     from alignkit.preprocess.stress import parse_stress
     from alignkit.studies.diff import DiffRequest, exit_code

@@ -73,7 +73,7 @@ def _as_text(planned: Plan, expected: Forecast) -> str:
 
 def _pixels(planned: Plan, expected: Forecast) -> list[str]:
     """Format the plan of a gate without models."""
-    from alignkit.experiment.rule import PIXEL_RULES
+    from alignkit.experiment.gate_option import PIXEL_RULES
 
     _, images = planned.data.counts()
     rules = sum(len(rule.expanded()) for rule in planned.gate.rules or PIXEL_RULES)

@@ -13,8 +13,7 @@ from pydantic_core import ErrorDetails
 from alignkit.errors import ConfigError
 from alignkit.experiment.experiment import Experiment, ExperimentFile
 from alignkit.experiment.option import UNKNOWN_KEY
-from alignkit.experiment.override import Override
-from alignkit.experiment.source import Key, Problem, YAMLSource, dotted, parse
+from alignkit.experiment.yaml_source import Key, Override, Problem, YAMLSource, dotted, parse
 from alignkit.plugins import did_you_mean
 
 OF_KEY = ("extra_forbidden", UNKNOWN_KEY)

@@ -19,9 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.errors import ConfigError
-from alignkit.experiment.stage_source import Stages
-from alignkit.experiment.torchpipe_backend import GONE, SCHEDULING, TORCHPIPE_BACKENDS
-from alignkit.experiment.torchpipe_image import image_stages
+from alignkit.experiment.imported_configuration import Stages
+from alignkit.experiment.torchpipe_toml_stages import (
+    GONE,
+    SCHEDULING,
+    TORCHPIPE_BACKENDS,
+    image_stages,
+)
 
 _UNNAMED = "default_node_name"
 """The name torchpipe gives to the node of a file without sections."""

@@ -8,11 +8,10 @@ from typing import get_args
 
 from alignkit.backends import Builder
 from alignkit.datasets import Dataset
-from alignkit.experiment.advise_option import AdviseOption
 from alignkit.experiment.experiment import Experiment
-from alignkit.experiment.published_option import Published
-from alignkit.experiment.recipe import Recipe
-from alignkit.experiment.rule import Gate
+from alignkit.experiment.gate_option import Gate
+from alignkit.experiment.report_option import AdviseOption, Published
+from alignkit.experiment.train_option import Recipe
 from alignkit.place import FULL
 from alignkit.plan.runtime import Runtime, not_served, runtimes_of
 from alignkit.plan.work import Evaluation, MatchedPair, PixelComparison, Training

@@ -13,7 +13,7 @@ from alignkit.plugins import UNPROVEN, did_you_mean, find_plugin
 from alignkit.preprocess import stage_identity
 
 if TYPE_CHECKING:
-    from alignkit.experiment.experiment import Evaluate
+    from alignkit.experiment.model_option import Evaluate
     from alignkit.plan.work import Training
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.errors import AlignkitError, WorkspaceError
-from alignkit.experiment.advise_option import ADVISED, AdviseOption
 from alignkit.experiment.preprocess_option import PreprocessOption
+from alignkit.experiment.report_option import ADVISED, AdviseOption
 from alignkit.plan import Plan, make_plan
 from alignkit.record import AdviceFacts
 from alignkit.version import ADVICE_LAYERS, code_version

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from alignkit.errors import ConfigError
 from alignkit.experiment import problems_of
 from alignkit.experiment.preprocess_option import PreprocessOption
-from alignkit.experiment.source import Problem, YAMLSource, parse
+from alignkit.experiment.yaml_source import Problem, YAMLSource, parse
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.presets import PRESETS

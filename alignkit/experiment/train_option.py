@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from alignkit.experiment.imported_configuration import unknown_timm
 from alignkit.experiment.option import (
     STRICT_MODEL,
     Flag,
@@ -17,7 +18,6 @@ from alignkit.experiment.option import (
     refuse,
     wrong,
 )
-from alignkit.experiment.timm_config import unknown_timm
 from alignkit.models.architectures import SCHEMA, unknown_model
 
 

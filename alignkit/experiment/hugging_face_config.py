@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from alignkit.errors import ConfigError
-from alignkit.experiment.stage_source import Stages
+from alignkit.experiment.imported_configuration import Stages
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import IMAGENET_MEAN, IMAGENET_STD
 
