@@ -8,15 +8,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal
 
-from alignkit.plugins import did_you_mean
+from alignkit.experiment.option import no_such
 from alignkit.preprocess import STAGES, StageName
 
 MetricKind = Literal["pixel", "coverage", "model", "class", "latency"]
 _LEVELS = "grey levels"
-GREATEST_LEVEL = 255.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +44,27 @@ class RuleMetric:
     of_class: str = ""
 
 
-PIXEL_METRICS: dict[str, tuple[str, str, float | None]] = {
-    "mean_abs": ("mean absolute difference", _LEVELS, GREATEST_LEVEL),
-    "max_abs": ("greatest difference", _LEVELS, GREATEST_LEVEL),
-    "p99": ("99th percentile of differences", _LEVELS, GREATEST_LEVEL),
-    "bias": ("greatest bias of a channel", _LEVELS, GREATEST_LEVEL),
+# words, unit and greatest value of each pixel metric
+_PIXEL: dict[str, tuple[str, Any, float | None]] = {
+    "mean_abs": ("mean absolute difference", _LEVELS, 255.0),
+    "max_abs": ("greatest difference", _LEVELS, 255.0),
+    "p99": ("99th percentile of differences", _LEVELS, 255.0),
+    "bias": ("greatest bias of a channel", _LEVELS, 255.0),
     "share_differing": ("pixels that differ", "share", 1.0),
     "changed": ("images that are not bit-identical", "share", 1.0),
     "psnr": ("PSNR", "dB", None),
     "ssim": ("mean SSIM", "", 1.0),
 }
-LOGIT_METRICS = {
-    "logits.max_abs": ("greatest logit difference", "above"),
-    "logits.mean_abs": ("mean logit difference", "above"),
-    "logits.cosine": ("mean cosine similarity of logits", "below"),
-}
-RATIOS = ("recall", "precision", "f1")
-_AVERAGES = ("macro", "micro", "weighted")
+_ACCURACY: dict[str, Any] = {"greatest": 1.0, "signed": True, "interval": True}
 _ACCURACIES = {
     "top1": "top-1 accuracy",
-    **{f"{ratio}.{average}": f"{average} {ratio}" for ratio in RATIOS for average in _AVERAGES},
+    **{
+        f"{ratio}.{average}": f"{average} {ratio}"
+        for ratio in ("recall", "precision", "f1")
+        for average in ("macro", "micro", "weighted")
+    },
 }
-LATENCIES = {
+_LATENCIES = {
     "preprocess": "decode and preprocess an image",
     "inference": "run the model on an image",
 }
@@ -78,11 +77,11 @@ def find_metric(name: str) -> RuleMetric:
         return found
     if match := OF_CLASS.fullmatch(name):
         field, of_class = match.groups()
+        words = f"{field} of {of_class}"
         return RuleMetric(
-            name, "class", f"{field} of {of_class}", "points", greatest=1.0, signed=True,
-            interval=True, field=field, of_class=of_class,
-        )  # fmt: skip
-    raise ValueError(f"no metric {name!r}{did_you_mean(name, _METRICS)}")
+            name, "class", words, "points", **_ACCURACY, field=field, of_class=of_class
+        )
+    raise ValueError(no_such("metric", name, _METRICS))
 
 
 def metric_names() -> list[str]:
@@ -90,15 +89,39 @@ def metric_names() -> list[str]:
     return list(_METRICS)
 
 
-def _pixel(stage: StageName, field: str) -> RuleMetric:
-    words, unit, greatest = PIXEL_METRICS[field]
+def _metrics() -> Iterator[RuleMetric]:
+    for stage in STAGES:
+        for field in _PIXEL:
+            # PSNR needs a peak value; SSIM is measured once, on the input of ``normalise``
+            lacks = stage != "colour" if field == "ssim" else stage == "normalise"
+            if not (lacks and field in ("psnr", "ssim")):
+                yield _of_pixels(stage, field)
+    yield RuleMetric(
+        "coverage", "coverage", "images only one side decodes", "share", greatest=1.0,
+        field="coverage",
+    )  # fmt: skip
+    yield _of_model("churn", "churn", "share", greatest=1.0, interval=True)
+    for name, words in _ACCURACIES.items():
+        yield _of_model(name, words, "points", **_ACCURACY)
+    yield _of_model("logits.max_abs", "greatest logit difference", "logits")
+    yield _of_model("logits.mean_abs", "mean logit difference", "logits")
+    cosine = "mean cosine similarity of logits"
+    yield _of_model("logits.cosine", cosine, "", worse="below", least=-1.0, greatest=1.0)
+    for part, words in _LATENCIES.items():
+        for which in ("p50", "p95"):
+            name, longer = f"{part}.{which}", f"{which} of the time to {words}"
+            yield RuleMetric(f"latency.{name}", "latency", longer, "ms", field=name)
+
+
+def _of_pixels(stage: StageName, field: str) -> RuleMetric:
+    words, unit, greatest = _PIXEL[field]
     if stage == "normalise" and unit == _LEVELS:
         unit, greatest = "normalised units", None
     return RuleMetric(
         name=f"{stage}.{field}",
         kind="pixel",
         words=f"{stage} {words}",
-        unit=unit,  # type: ignore[arg-type]  # the table's text
+        unit=unit,
         worse="below" if field in ("psnr", "ssim") else "above",
         least=-1.0 if field == "ssim" else 0.0,
         greatest=greatest,
@@ -107,50 +130,8 @@ def _pixel(stage: StageName, field: str) -> RuleMetric:
     )
 
 
-def _metrics() -> list[RuleMetric]:
-    metrics = [_pixel(stage, field) for stage in STAGES for field in PIXEL_METRICS
-               if _defined(stage, field)]  # fmt: skip
-    metrics.append(
-        RuleMetric("coverage", "coverage", "images only one side decodes", "share",
-                   greatest=1.0, field="coverage")
-    )  # fmt: skip
-    metrics.append(
-        RuleMetric("churn", "model", "churn", "share", greatest=1.0, interval=True, field="churn")
-    )
-    metrics += [
-        RuleMetric(
-            name, "model", words, "points", greatest=1.0, signed=True, interval=True, field=name
-        )
-        for name, words in _ACCURACIES.items()
-    ]
-    metrics += [
-        RuleMetric(
-            name, "model", words, "logits" if worse == "above" else "",
-            worse=cast("Literal['above', 'below']", worse),
-            least=0.0 if worse == "above" else -1.0,
-            greatest=None if worse == "above" else 1.0, field=name,
-        )
-        for name, (words, worse) in LOGIT_METRICS.items()
-    ]  # fmt: skip
-    metrics += [
-        RuleMetric(
-            f"latency.{part}.{which}", "latency", f"{which} of the time to {words}", "ms",
-            field=f"{part}.{which}",
-        )
-        for part, words in LATENCIES.items()
-        for which in ("p50", "p95")
-    ]  # fmt: skip
-    return metrics
-
-
-def _defined(stage: StageName, field: str) -> bool:
-    """Return whether a stage has the metric.
-
-    PSNR needs a peak value; SSIM is measured once, on the input of ``normalise``.
-    """
-    if field == "ssim":
-        return stage == "colour"
-    return not (field == "psnr" and stage == "normalise")
+def _of_model(name: str, words: str, unit: Any, **more: Any) -> RuleMetric:
+    return RuleMetric(name, "model", words, unit, field=name, **more)
 
 
 _METRICS = {metric.name: metric for metric in _metrics()}

@@ -5,6 +5,8 @@ A threshold that no value can pass is refused: it would look like a rule and nev
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, model_validator
@@ -133,9 +135,8 @@ def _mistake(rule: Rule) -> str:
     if not limits:
         return "a rule needs 'warn', 'fail' or 'margin'"
     metric = rule.measured
-    return _never_fires(rule, metric) or next(
-        (reason for wrong, reason in _misfits(rule, metric) if wrong), ""
-    )
+    reasons = chain(_misfits(rule, metric), _unmeasured(rule, metric))
+    return _never_fires(rule, metric) or next(reasons, "")
 
 
 def _never_fires(rule: Rule, metric: RuleMetric) -> str:
@@ -158,61 +159,38 @@ def _never_fires(rule: Rule, metric: RuleMetric) -> str:
     return ""
 
 
-def _misfits(rule: Rule, metric: RuleMetric) -> tuple[tuple[bool, str], ...]:
-    """Return, for each option that some metrics lack, whether it is misused, and the reason."""
+def _misfits(rule: Rule, metric: RuleMetric) -> Iterator[str]:
+    """Yield the reason for each option that the metric does not have."""
+    if rule.direction != "both" and not metric.signed:
+        yield f"{metric.name} has no direction; leave 'direction' out"
+    if rule.margin is not None and not metric.interval:
+        yield f"{metric.name} has no interval to hold against a margin; use 'warn' or 'fail'"
+    if rule.relative and not (metric.signed or metric.kind == "latency"):
+        yield f"{metric.name} is a difference already, and relative to nothing"
+    if rule.relative and metric.kind == "class":
+        yield f"{metric.name} has limits in points; leave 'relative' out"
+    if rule.mode and metric.kind != "pixel":
+        yield "'mode' is for pixel metrics"
+    if metric.field == "ssim" and (rule.against == "baseline" or rule.mode == "isolated"):
+        yield "SSIM is measured cumulatively, between two paths"
+    if metric.kind in ("pixel", "coverage") and (rule.backend or rule.precision):
+        yield "pixels are made before any backend runs; leave 'backend' and 'precision' out"
+
+
+def _unmeasured(rule: Rule, metric: RuleMetric) -> Iterator[str]:
+    """Yield the reason for each combination that a run or a baseline does not measure."""
     baseline = rule.against == "baseline"
-    return (
-        (
-            rule.direction != "both" and not metric.signed,
-            f"{metric.name} has no direction; leave 'direction' out",
-        ),
-        (
-            rule.margin is not None and not metric.interval,
-            f"{metric.name} has no interval to hold against a margin; use 'warn' or 'fail'",
-        ),
-        (
-            rule.relative and not (metric.signed or metric.kind == "latency"),
-            f"{metric.name} is a difference already, and relative to nothing",
-        ),
-        (
-            rule.relative and metric.kind == "class",
-            f"{metric.name} has limits in points; leave 'relative' out",
-        ),
-        (bool(rule.mode) and metric.kind != "pixel", "'mode' is for pixel metrics"),
-        (
-            metric.field == "ssim" and (baseline or rule.mode == "isolated"),
-            "SSIM is measured cumulatively, between two paths",
-        ),
-        (
-            metric.kind in ("pixel", "coverage") and bool(rule.backend or rule.precision),
-            "pixels are made before any backend runs; leave 'backend' and 'precision' out",
-        ),
-        (
-            baseline and rule.where is not None,
-            "subgroups are compared with the reference; leave 'against' out",
-        ),
-        (
-            baseline and metric.kind == "latency",
-            "a baseline's milliseconds are another machine's; compare with the reference",
-        ),
-        (
-            metric.kind == "latency" and rule.where is not None,
-            "latency is measured over all images; leave 'where' out",
-        ),
-        (
-            metric.name.startswith("latency.preprocess") and bool(rule.backend or rule.precision),
-            "preprocessing runs before any backend; leave 'backend' and 'precision' out",
-        ),
-        (
-            metric.name.startswith("latency.inference") and bool(rule.path),
-            "inference is timed on the reference path; leave 'path' out",
-        ),
-        (
-            baseline and rule.mode == "isolated",
-            "against a baseline a stage is compared with all that came before it",
-        ),
-        (
-            baseline and metric.field.startswith("logits."),
-            f"a baseline keeps predicted classes, which {metric.name} is not made of",
-        ),
-    )
+    if baseline and rule.where is not None:
+        yield "subgroups are compared with the reference; leave 'against' out"
+    if baseline and metric.kind == "latency":
+        yield "a baseline's milliseconds are another machine's; compare with the reference"
+    if metric.kind == "latency" and rule.where is not None:
+        yield "latency is measured over all images; leave 'where' out"
+    if metric.name.startswith("latency.preprocess") and (rule.backend or rule.precision):
+        yield "preprocessing runs before any backend; leave 'backend' and 'precision' out"
+    if metric.name.startswith("latency.inference") and rule.path:
+        yield "inference is timed on the reference path; leave 'path' out"
+    if baseline and rule.mode == "isolated":
+        yield "against a baseline a stage is compared with all that came before it"
+    if baseline and metric.field.startswith("logits."):
+        yield f"a baseline keeps predicted classes, which {metric.name} is not made of"
