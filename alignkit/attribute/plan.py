@@ -11,9 +11,8 @@ from alignkit.attribute.facts import not_attributed
 from alignkit.attribute.runs import attribute_stored
 from alignkit.errors import NothingCompared
 from alignkit.outcome import Measured
-from alignkit.plan.attribution import PlannedAttribution, planned_attributions
-from alignkit.predict import open_session
-from alignkit.predict.model_file import model_file
+from alignkit.plan.work import PlannedAttribution, planned_attributions
+from alignkit.predict import model_file, open_session
 from alignkit.progress import advancing
 from alignkit.record import AttributionFacts
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Plan
-    from alignkit.plan.runtime import Runtime
+    from alignkit.plan.planned_runtime import Runtime
     from alignkit.plan.work import Evaluation
     from alignkit.predict.cells import Predicted
     from alignkit.prepare.sets import Sets

@@ -20,7 +20,7 @@ from alignkit.attribute.switches import attribute_decode
 from alignkit.backends import Session
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.outcome import Skipped
-from alignkit.plan.attribution import PlannedAttribution
+from alignkit.plan.work import PlannedAttribution
 from alignkit.preprocess.stage_mixtures import (
     FromCandidate,
     StageMixtures,
@@ -31,7 +31,7 @@ from alignkit.record import AttributionFacts
 from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
-    from alignkit.plan.runtime import Runtime
+    from alignkit.plan.planned_runtime import Runtime
     from alignkit.preprocess import Preprocess
     from alignkit.samples import Samples
 

@@ -19,8 +19,7 @@ from alignkit.text.columns import columns
 if TYPE_CHECKING:
     from alignkit.place import Place
     from alignkit.plan import Plan
-    from alignkit.plan.forecast import Cost, Forecast, Outlook
-    from alignkit.plan.memory import Memory
+    from alignkit.plan.forecast import Cost, Forecast, Memory, Outlook
 
 NOT_MEASURED = "not measured yet on this machine"
 
@@ -87,7 +86,7 @@ def _pixels(planned: Plan, expected: Forecast) -> list[str]:
 
 
 def _models(planned: Plan, expected: Forecast) -> list[str]:
-    from alignkit.plan.memory import memory
+    from alignkit.plan.forecast import memory
 
     trainings = [("training", "state", ""), *map(_row, expected.trainings)]
     # all trainings begin with the same weights, which this names without downloading them
@@ -139,7 +138,7 @@ def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
 
 def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
     """Format the stages and the number of mixtures of each attribution; empty if there is none."""
-    from alignkit.plan.attribution import PlannedAttribution
+    from alignkit.plan.work import PlannedAttribution
 
     _, images = planned.data.counts()
     rows: list[tuple[str, ...]] = [("attribution", "state", "mixtures", "images", "swapped", "")]
@@ -195,7 +194,7 @@ def _megabytes(size: int) -> str:
 
 
 def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
-    from alignkit.plan.memory import memory
+    from alignkit.plan.forecast import memory
 
     estimate = expected.estimate if planned.evaluations else expected.comparing
     return {
@@ -221,7 +220,7 @@ def _outlook_json(outlook: Outlook) -> dict[str, str]:
 
 
 def _attribution_json(outlook: Outlook) -> dict[str, Any]:
-    from alignkit.plan.attribution import PlannedAttribution
+    from alignkit.plan.work import PlannedAttribution
 
     work = outlook.work
     assert isinstance(work, PlannedAttribution)

@@ -13,7 +13,7 @@ from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.report_option import AdviseOption, Published
 from alignkit.experiment.train_option import Recipe
 from alignkit.place import FULL
-from alignkit.plan.runtime import Runtime, not_served, runtimes_of
+from alignkit.plan.planned_runtime import Runtime, not_served, runtimes_of
 from alignkit.plan.work import Evaluation, MatchedPair, PixelComparison, Training
 from alignkit.prepare import Preparation, pixel_identity
 from alignkit.preprocess import Preprocess, stage_identity

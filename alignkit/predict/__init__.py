@@ -14,8 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alignkit.backends import Builder
+from alignkit.engines import build_engine, calibration_of
+from alignkit.engines.export import export_onnx
 from alignkit.errors import DataError, MissingDependency, NothingCompared
-from alignkit.predict.inputs import FileInputs, Inputs, Tensors, batch_logits, logits_of
+from alignkit.models.checkpoint import EngineSource
+from alignkit.models.onnx_file import in_one_file
+from alignkit.predict.session_inputs import FileInputs, Inputs, Tensors, batch_logits, logits_of
 from alignkit.rank import ALONE, Rank
 from alignkit.record.cell import BatchCheck
 from alignkit.workspace import Workspace, content_key, write_atomically
@@ -25,11 +30,14 @@ if TYPE_CHECKING:
     from alignkit.backends import Session
     from alignkit.compare.predictions import Predictions
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.plan.runtime import Runtime
+    from alignkit.plan.planned_runtime import Runtime
     from alignkit.plan.work import Evaluation
     from alignkit.prepare import Prepared
+    from alignkit.prepare.sets import Sets
     from alignkit.samples import Samples
 
+_EXPORT_CHECKED = 16
+"""Number of real images that check an ONNX export."""
 _CHECKED_ALONE = 16
 """Images predicted again one at a time, to measure the effect of the batch size."""
 
@@ -53,7 +61,7 @@ def open_session(
 ) -> Iterator[Session]:
     """Load a model in a runtime, for all its paths; free it when the block ends.
 
-    ``onnx`` is the file of `alignkit.predict.model_file`, for backends that need it. Raises
+    ``onnx`` is the file of `model_file`, for backends that need it. Raises
     `MissingDependency` or `BackendError` if the runtime cannot run exactly this configuration.
     """
     if runtime.skipped:
@@ -104,13 +112,13 @@ def predict(
     ``prepared`` is what the path made of all ``samples``; a backend with its ``own_path`` is
     sent their bytes.
     ``progress`` is called with images (done, total). On rank 0 of a group `predict` is called
-    inside `alignkit.predict.share.shared_session`. Raises `NothingCompared` if the path
+    inside `rank_sessions.shared_session`. Raises `NothingCompared` if the path
     decoded no image, `DataError` if the labels or the input's size are not the model's.
     """
     import numpy as np
 
     from alignkit.compare.predictions import Predictions
-    from alignkit.predict.share import shared_logits, shares
+    from alignkit.predict.rank_sessions import shared_logits, shares
 
     def fill(folder: Path) -> None:
         inputs = _inputs(evaluation, checkpoint, prepared, samples)
@@ -202,3 +210,32 @@ def check_batches(session: Session, inputs: Inputs, logits: Logits, batch_size: 
     return BatchCheck(
         images=images, batch=batch, max_abs=found.max_abs, flips=flips, reason=found.reason
     )
+
+
+def model_file(
+    evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets, workspace: Workspace
+) -> Path | None:
+    """Return the stored file, or export and build it; ``None`` for a backend that needs no file."""
+    runtime = evaluation.runtime
+    if not runtime.backend.needs_onnx:
+        return None
+    source = model_source(evaluation, checkpoint, sets, workspace)
+    return build_engine(runtime.backend, source, runtime.precision, workspace)
+
+
+def model_source(
+    evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets, workspace: Workspace
+) -> EngineSource:
+    """Return the model's ONNX file, with the training images that calibrate its engine, if any.
+
+    Raises `BackendError` if the exported graph differs from the model on real images.
+    """
+    backend, precision = evaluation.runtime.backend, evaluation.runtime.precision
+    wanted = backend.calibration(precision) if isinstance(backend, Builder) else None
+    own = evaluation.training.preprocess
+    calibration = calibration_of(wanted, own, sets.train, workspace) if wanted else None
+    if checkpoint.format == "onnx":
+        return EngineSource(checkpoint, in_one_file(checkpoint.weights, workspace), calibration)
+    prepared = sets.evaluated(evaluation.preprocess.name)
+    batch = prepared.batch(prepared.decoded[:_EXPORT_CHECKED], evaluation.preprocess.normalise)
+    return EngineSource(checkpoint, export_onnx(checkpoint, workspace, batch), calibration)

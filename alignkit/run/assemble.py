@@ -30,8 +30,8 @@ from alignkit.record import (
     RunRecord,
     WorstImage,
 )
+from alignkit.run.comparison_stage import worst_images
 from alignkit.run.mitigation import Outcomes, check_advice
-from alignkit.run.pixel_comparison import worst_images
 from alignkit.version import __version__
 from alignkit.workspace import write_atomically
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from alignkit.plan import Plan
     from alignkit.predict.cells import Predicted
     from alignkit.prepare.sets import Sets
-    from alignkit.run.pixel_comparison import Comparison
+    from alignkit.run.comparison_stage import Comparison
     from alignkit.train.trainings import Trained
 
 

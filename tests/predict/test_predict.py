@@ -8,7 +8,7 @@ import pytest
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.torch import TorchBackend
 from alignkit.errors import BackendError, DataError, MissingDependency, NothingCompared
-from alignkit.plan.runtime import Runtime
+from alignkit.plan.planned_runtime import Runtime
 from alignkit.plan.work import Evaluation
 from alignkit.predict import cell_parts, open_session, predict, stored_answer
 from alignkit.prepare import Prepared, SampleOutcome

@@ -10,10 +10,10 @@ import numpy as np
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.outcome import Measured, Skipped
 from alignkit.plan import Plan
+from alignkit.plan.planned_runtime import Runtime
 from alignkit.plan.rekey import keyed_plan
-from alignkit.plan.runtime import Runtime
 from alignkit.plan.work import Evaluation
-from alignkit.predict.model_file import model_source
+from alignkit.predict import model_source
 from alignkit.prepare.sets import Sets, prepare_sets
 from alignkit.studies.bisect.graph import Layer, layers_of, load_graph
 from alignkit.studies.bisect.onnx_side import ONNXSide

@@ -18,7 +18,7 @@ from alignkit.workspace import file_sha256
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Pixels
-    from alignkit.plan.runtime import Runtime
+    from alignkit.plan.planned_runtime import Runtime
     from alignkit.preprocess import Preprocess
 
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import Builder
-from alignkit.engines.build import build_engine
+from alignkit.engines import build_engine
 from alignkit.errors import BackendError
 from alignkit.models.checkpoint import Calibration, EngineSource
 from alignkit.predict import open_session
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from alignkit.arrays import Batch
     from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.plan.runtime import Runtime
+    from alignkit.plan.planned_runtime import Runtime
     from alignkit.studies.bisect import Values
     from alignkit.studies.bisect.isolated_layer import Activations
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from alignkit.backends import BACKENDS, Precision
 from alignkit.errors import ConfigError
 from alignkit.experiment.option import plugin_from
-from alignkit.plan.runtime import Runtime
+from alignkit.plan.planned_runtime import Runtime
 from alignkit.plugins import did_you_mean, find_plugin
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from alignkit.errors import BackendError
 from alignkit.outcome import Failed, Measured, capture
-from alignkit.predict.inputs import Tensors, batch_logits
+from alignkit.predict.session_inputs import Tensors, batch_logits
 from alignkit.rank import Rank
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from alignkit.arrays import Logits
     from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.plan.runtime import Runtime
+    from alignkit.plan.planned_runtime import Runtime
     from alignkit.preprocess import Normalise
 
 _Batches: TypeAlias = "list[tuple[int, Logits]]"
