@@ -18,24 +18,22 @@ from alignkit.progress import ProgressMode
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
 
-Files = Annotated[list[Path], typer.Argument(help="Experiment files in YAML.", show_default=False)]
+Files = Annotated[list[Path], typer.Argument(help="Experiment files in YAML.")]
 GateFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="YAML file of the gate or experiment.")
 ]
 Overrides = Annotated[
     list[str],
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Set a value of the file, e.g. train.epochs=2.",
-        show_default=False,
+        "--set", metavar="KEY=VALUE", help="Set a value of the file, e.g. train.epochs=2."
     ),
-]  # fmt: skip
+]
 Cells = Annotated[
     list[str],
     typer.Option(
         "--cell",
         metavar="TRAINED/EVALUATED/BACKEND/PRECISION",
         help="Only this cell and its reference; repeatable.",
-        show_default=False,
     ),
 ]
 Reports = Annotated[
@@ -47,7 +45,6 @@ Baselines = Annotated[
         "--baselines",
         metavar="DIR",
         help="Folder of the baselines; by default alignkit.baseline next to the file.",
-        show_default=False,
     ),
 ]
 Form = Annotated[
@@ -55,13 +52,10 @@ Form = Annotated[
 ]
 Out = Annotated[
     list[str],
-    typer.Option(
-        "--out", metavar="KIND=PATH", help="Also write this format; repeatable.", show_default=False
-    ),
+    typer.Option("--out", metavar="KIND=PATH", help="Also write this format; repeatable."),
 ]
 JsonOut = Annotated[
-    list[str],
-    typer.Option("--out", metavar="json=PATH", help="Also write the result.", show_default=False),
+    list[str], typer.Option("--out", metavar="json=PATH", help="Also write the result.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors to stderr.")]
@@ -78,14 +72,12 @@ Open = Annotated[
     typer.Option(
         "--open/--no-open",
         help="Open the report in a browser; by default on a terminal outside CI.",
-        show_default=False,
     ),
 ]
 SingleFile = Annotated[
     bool,
     typer.Option(
-        "--single-file",
-        help="Write one HTML file with the 20 worst images, at most 15 MB.",
+        "--single-file", help="Write one HTML file with the 20 worst images, at most 15 MB."
     ),
 ]
 ImagesOption = Annotated[
@@ -94,7 +86,6 @@ ImagesOption = Annotated[
         "--images",
         metavar="none|worst:N|all",
         help="Images to show per pair of paths; by default all that the run stored.",
-        show_default=False,
     ),
 ]
 MaxReportSize = Annotated[
@@ -103,7 +94,6 @@ MaxReportSize = Annotated[
         "--max-report-size",
         metavar="SIZE",
         help="Omit images until the report fits this size, e.g. 100MB.",
-        show_default=False,
     ),
 ]
 

@@ -17,32 +17,27 @@ from alignkit.progress import ProgressMode, advancing, progress_for
 
 def bisect(
     file: Annotated[
-        Path | None,
-        typer.Argument(help="Experiment file; bisect one of its cells.", show_default=False),
+        Path | None, typer.Argument(help="Experiment file; bisect one of its cells.")
     ] = None,
     cell: Annotated[
         str,
         typer.Option(
             metavar="TRAINED/EVALUATED/BACKEND/PRECISION",
             help="Cell of the experiment; by default the first in another runtime.",
-            show_default=False,
         ),
     ] = "",
     model: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.onnx", help="Model to use without FILE.", show_default=False),
+        Path | None, typer.Option(metavar="FILE.onnx", help="Model to use without FILE.")
     ] = None,
     against: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.onnx",
             help="Compare --model with this graph, which has the same tensor names.",
-            show_default=False,
         ),
     ] = None,
     images: Annotated[
-        list[Path],
-        typer.Option(metavar="DIR", help="Image folder or file; repeatable.", show_default=False),
+        list[Path], typer.Option(metavar="DIR", help="Image folder or file; repeatable.")
     ] = [],  # noqa: B006 - typer copies it
     preprocess: Annotated[
         str, typer.Option(metavar="P", help="Preset or FILE.yaml:PATH for --images.")
@@ -57,7 +52,6 @@ def bisect(
             metavar="RUNTIME",
             help="E.g. 'onnxruntime optimisation=disabled fp32'; by default the reference of the "
             "cell's row, or 'onnxruntime fp32' for --model.",
-            show_default=False,
         ),
     ] = "",
     candidate: Annotated[
@@ -65,7 +59,6 @@ def bisect(
         typer.Option(
             metavar="RUNTIME",
             help="For --model; by default 'onnxruntime fp16', with --against 'onnxruntime fp32'.",
-            show_default=False,
         ),
     ] = "",
     count: Annotated[int, typer.Option(min=1, help="Number of images.")] = 8,

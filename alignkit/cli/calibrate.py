@@ -21,32 +21,23 @@ if TYPE_CHECKING:
 def calibrate(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[PRESET…]", help="Surrogates to measure; by default all.", show_default=False
-        ),
+        typer.Argument(metavar="[PRESET…]", help="Surrogates to measure; by default all."),
     ] = None,
     images: Annotated[
         list[Path],
-        typer.Option(
-            metavar="DIR",
-            help="Images to add to the built-in ones; repeatable.",
-            show_default=False,
-        ),
+        typer.Option(metavar="DIR", help="Images to add to the built-in ones; repeatable."),
     ] = [],  # noqa: B006 - typer copies it
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
             help="Folder for the JSON files; by default the package, which displays them.",
-            show_default=False,
         ),
     ] = None,
     residuals: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR",
-            help="Also write real minus surrogate decode of every image, as .npz.",
-            show_default=False,
+            metavar="DIR", help="Also write real minus surrogate decode of every image, as .npz."
         ),
     ] = None,
     quiet: Quiet = False,

@@ -37,17 +37,12 @@ def stats(
             metavar="FILE|DIR",
             help="Experiment file, to describe its preprocessed data; or a folder, to describe its "
             "decoded images.",
-            show_default=False,
         ),
     ],
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     preprocess: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="Preprocessing path of the file; by default the first.",
-            show_default=False,
-        ),
+        typer.Option(metavar="NAME", help="Preprocessing path of the file; by default the first."),
     ] = "",
     decoder: Annotated[
         str, typer.Option(metavar="NAME", help="Decoder for the images of a folder.")
@@ -67,10 +62,7 @@ def stats(
 @app.command()
 def split(
     root: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR", help="Folder with one subfolder per class.", show_default=False
-        ),
+        Path, typer.Argument(metavar="DIR", help="Folder with one subfolder per class.")
     ],
     out: Annotated[Path, typer.Option(metavar="NEW", help="Folder to write; must not exist.")],
     share: Annotated[

@@ -25,8 +25,7 @@ def diff(
         list[Path] | None,
         typer.Argument(
             help="Folders, image files, .txt lists of files, or one experiment file (same as "
-            "--config); by default the data of --config.",
-            show_default=False,
+            "--config); by default the data of --config."
         ),
     ] = None,
     preprocess: Annotated[
@@ -36,7 +35,6 @@ def diff(
             help="Preset, entry of --config, torchpipe .toml, preprocessor_config.json, "
             "timm:MODEL, or mapping such as '{preset: opencv-train}'; "
             "repeatable, the reference first.",
-            show_default=False,
         ),
     ] = [],  # noqa: B006 - typer copies it
     size: Annotated[
@@ -44,8 +42,7 @@ def diff(
         typer.Option(min=1, help="Side of the model's input for presets; by default 224."),
     ] = None,
     config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.yaml", help="Experiment file with paths or data."),
+        Path | None, typer.Option(metavar="FILE.yaml", help="Experiment file with paths or data.")
     ] = None,
     overrides: Overrides = [],  # noqa: B006
     only: Annotated[
@@ -53,8 +50,7 @@ def diff(
         typer.Option(metavar="IMAGE", help="Only this image, named as in the output; repeatable."),
     ] = [],  # noqa: B006
     out: Annotated[
-        list[str],
-        typer.Option(metavar="KIND=PATH", help="json=FILE or html=DIR; repeatable."),
+        list[str], typer.Option(metavar="KIND=PATH", help="json=FILE or html=DIR; repeatable.")
     ] = [],  # noqa: B006
     fail_on_coverage: Annotated[
         bool,

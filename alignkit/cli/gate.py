@@ -70,9 +70,7 @@ def gate(
     against: Annotated[
         Path | None,
         typer.Option(
-            metavar="RUN_DIR",
-            help="Compare with this run's folder instead of the baseline.",
-            show_default=False,
+            metavar="RUN_DIR", help="Compare with this run's folder instead of the baseline."
         ),
     ] = None,
     baselines: Baselines = None,
@@ -139,8 +137,7 @@ def calibrate(
 def merge(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="YAML file of the gate.")],
     parts: Annotated[
-        list[Path],
-        typer.Argument(metavar="PARTS…", help="All shards written by --out shard=PATH."),
+        list[Path], typer.Argument(metavar="PARTS…", help="All shards written by --out shard=PATH.")
     ],
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     form: Form = "text",

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from alignkit.samples import Samples
 
 PluginNames = Annotated[
-    list[str],
-    typer.Option(metavar="NAME", help="Only this plugin; repeatable.", show_default=False),
+    list[str], typer.Option(metavar="NAME", help="Only this plugin; repeatable.")
 ]
 
 
@@ -41,8 +40,7 @@ def match(
         ),
     ],
     images: Annotated[
-        list[Path],
-        typer.Option(metavar="DIR", help="Image folder or file; repeatable."),
+        list[Path], typer.Option(metavar="DIR", help="Image folder or file; repeatable.")
     ],
     size: Annotated[
         int | None, typer.Option(min=1, help="Side of the model's input for a preset.")
@@ -62,8 +60,7 @@ def match(
         ),
     ] = None,
     tensor: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Endpoint output that is the preprocessed image."),
+        str, typer.Option(metavar="NAME", help="Endpoint output that is the preprocessed image.")
     ] = "",
     header_env: Annotated[
         str,

@@ -36,9 +36,7 @@ def report(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR|FILE",
-            help="Write a copy of the report here, without the run's arrays.",
-            show_default=False,
+            metavar="DIR|FILE", help="Write a copy of the report here, without the run's arrays."
         ),
     ] = None,
     single_file: SingleFile = False,
@@ -70,12 +68,8 @@ def tell_left_out(written: WrittenReport) -> None:
 
 
 def compare(
-    before: Annotated[
-        Path, typer.Argument(metavar="A", help="The earlier run's folder.", show_default=False)
-    ],
-    after: Annotated[
-        Path, typer.Argument(metavar="B", help="The later run's folder.", show_default=False)
-    ],
+    before: Annotated[Path, typer.Argument(metavar="A", help="The earlier run's folder.")],
+    after: Annotated[Path, typer.Argument(metavar="B", help="The later run's folder.")],
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder for the report; by default next to B."),
