@@ -10,12 +10,13 @@ from statistics import median
 from typing import Any, Literal
 
 from alignkit.isolation import IMAGES_A_TASK, TASKS_A_WORKER
+from alignkit.outcome import PlannedWork
 from alignkit.place import FULL
 from alignkit.plan import Plan, preparations
 from alignkit.plan.work import Evaluation, PixelComparison, PlannedAttribution, planned_attributions
 from alignkit.prepare import pixel_identity
 from alignkit.torch_settings import usable_cpus
-from alignkit.workspace import Finished, PlannedWork, WorkKind, Workspace, content_key
+from alignkit.workspace import Finished, WorkKind, Workspace, content_key
 
 WorkState = Literal["cached", "to run", "impossible"]
 

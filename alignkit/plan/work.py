@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from alignkit.outcome import PlannedWork
 from alignkit.place import FULL, Column, Place, Row
 from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.preprocess.stage_mixtures import make_stage_mixtures, mixtures
 from alignkit.version import DIFFERENCE_LAYERS, SHARE_LAYERS, code_version
-from alignkit.workspace import PlannedWork
 
 if TYPE_CHECKING:
     from alignkit.models.user_model import UserModel

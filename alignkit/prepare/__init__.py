@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, get_args
 
 from alignkit.decoders import DecodeOutcome
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
+from alignkit.outcome import PlannedWork
 from alignkit.preprocess import Normalise, Preprocess
 from alignkit.samples import Samples
 from alignkit.version import PIXEL_LAYERS, code_version
-from alignkit.workspace import DamagedError, PlannedWork, Workspace
+from alignkit.workspace import DamagedError, Workspace
 
 if TYPE_CHECKING:
     import numpy as np
