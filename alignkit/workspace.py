@@ -263,7 +263,7 @@ def _finished(folder: Path) -> Finished:
     file = folder / "key.json"
     try:
         written = json.loads(file.read_text())
-        # seconds and files are later additions; a store may hold work without them
+        # work of an older alignkit has no seconds, and only the kinds of `HASHED` have files
         facts = written["label"], written["parts"], written.get("seconds"), written.get("files")
     except (ValueError, KeyError) as error:
         raise DamagedError(f"key.json: {type(error).__name__}: {error}") from error

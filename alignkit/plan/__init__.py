@@ -77,6 +77,8 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     """
     content = experiment.content
     fingerprint = content.data.fingerprint()
+    reference, *candidates = experiment.paths
+    evaluated = content.data.fingerprint("eval")
     trainings: tuple[Training, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
     if content.labelled:  # otherwise a pixel gate
@@ -104,7 +106,7 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
         trainings=trainings,
         evaluations=evaluations,
         pairs=_pairs(trainings),
-        comparisons=_comparisons(experiment),
+        comparisons=tuple(PixelComparison(reference, each, evaluated) for each in candidates),
         ranks=ranks,
     )
 
@@ -128,19 +130,17 @@ def run_key(experiment: Experiment, evaluations: Sequence[Evaluation]) -> str:
     )
 
 
-def _comparisons(experiment: Experiment) -> tuple[PixelComparison, ...]:
-    reference, *candidates = experiment.paths
-    images = experiment.content.data.fingerprint("eval")
-    return tuple(PixelComparison(reference, candidate, images) for candidate in candidates)
-
-
 def _trainings(experiment: Experiment, fingerprint: str, ranks: int) -> tuple[Training, ...]:
     recipe = experiment.content.train
+    by_name = {path.name: path for path in experiment.paths}
+    mix = tuple(by_name[name] for name in recipe.mix)
+    # the rows of the matrix: each path alone, and the mix
+    rows = [*((path,) for path in experiment.paths), *([mix] if mix else [])]
     return tuple(
         _training(recipe, paths, seed, fraction, fingerprint, ranks)
         for seed in recipe.seeds
         for fraction in recipe.fractions
-        for paths in _rows(experiment)
+        for paths in rows
     )
 
 
@@ -158,13 +158,6 @@ def _pairs(trainings: tuple[Training, ...]) -> tuple[MatchedPair, ...]:
     return tuple(
         MatchedPair(same[0], candidate) for same in matched.values() for candidate in same[1:]
     )
-
-
-def _rows(experiment: Experiment) -> list[tuple[Preprocess, ...]]:
-    """List what the rows of the matrix are trained with: each path alone, and the mix."""
-    by_name = {path.name: path for path in experiment.paths}
-    mix = tuple(by_name[name] for name in experiment.content.train.mix)
-    return [(path,) for path in experiment.paths] + ([mix] if mix else [])
 
 
 def _training(
@@ -189,6 +182,7 @@ def _training(
         "library": model_version(recipe.model),
         "code": code_version(WEIGHT_LAYERS),
     }
+    # each part below is left out at its default, so that trainings without it keep their keys
     if fraction != FULL:
         parts["fraction"] = fraction
     if ranks > 1:

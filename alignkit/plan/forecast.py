@@ -82,30 +82,29 @@ def forecast(plan: Plan, workspace: Workspace) -> Forecast:
     }
     trained, compared = finished["trainings"], finished["comparisons"]
     images, _ = plan.data.counts()
-    estimate = Cost(0.0, 0)
-    for training in _to_run(found["trainings"]):
-        estimate += _training_estimate(training.parts, images, trained)
-    for cell in _to_run(found["cells"]):
-        estimate += _cell_estimate(cell, finished["cells"], trained)
-    for attribution in _to_run(found["attributions"]):
-        estimate += _attribution_estimate(attribution, compared)
-    comparing = Cost(0.0, 0)
-    for comparison in _to_run(found["comparisons"]):
-        comparing += _comparison_estimate(comparison, compared)
-    return Forecast(**found, estimate=estimate, comparing=comparing)
+    costs = [
+        *(_training_estimate(each.parts, images, trained) for each in _to_run(found["trainings"])),
+        *(_cell_estimate(each, finished["cells"], trained) for each in _to_run(found["cells"])),
+        *(_attribution_estimate(each, compared) for each in _to_run(found["attributions"])),
+    ]
+    comparing = [_comparison_estimate(each, compared) for each in _to_run(found["comparisons"])]
+    none = Cost(0.0, 0)
+    return Forecast(**found, estimate=sum(costs, none), comparing=sum(comparing, none))
 
 
 def _outlooks(works: Sequence[PlannedWork], finished: Sequence[Finished]) -> tuple[Outlook, ...]:
     stored = {each.folder.name for each in finished}
-    return tuple(_outlook(work, work.key in stored, finished) for work in works)
-
-
-def _outlook(work: PlannedWork, stored: bool, finished: Sequence[Finished]) -> Outlook:
-    if stored and not work.live:
-        return Outlook(work, "cached")
-    if work.skipped:
-        return Outlook(work, "impossible", work.skipped)
-    return Outlook(work, "to run", changed_parts(finished, work.parts, work.label))
+    outlooks = []
+    for work in works:
+        # stored first: work that was done here is there even if it cannot be done today
+        if work.key in stored and not work.live:
+            outlooks.append(Outlook(work, "cached"))
+        elif work.skipped:
+            outlooks.append(Outlook(work, "impossible", work.skipped))
+        else:
+            changed = changed_parts(finished, work.parts, work.label)
+            outlooks.append(Outlook(work, "to run", changed))
+    return tuple(outlooks)
 
 
 def changed_parts(finished: Sequence[Finished], parts: dict[str, Any], label: str) -> str:
@@ -163,9 +162,7 @@ def _attribution_estimate(wanted: PlannedAttribution, attributed: Sequence[Finis
         each
         for each in attributed
         if each.label == wanted.label
-        and all(
-            each.parts.get(name) == wanted.parts[name] for name in ("data", "paths", "runtimes")
-        )
+        and all(each.parts.get(n) == wanted.parts[n] for n in ("data", "paths", "runtimes"))
         and len(each.parts["models"]) == len(wanted.models)
     ]
     return _median(alike)
@@ -253,8 +250,9 @@ def available_bytes() -> int | None:
     except OSError:
         return None
     free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    limits = [rest for rest in (_group_rest(),) if rest is not None]
-    return min([*free, *limits], default=None)
+    # a container's limit is not in meminfo, which shows the memory of the whole machine
+    rest = _group_rest()
+    return min([*free, *([] if rest is None else [rest])], default=None)
 
 
 def _group_rest(group: Path = Path("/sys/fs/cgroup")) -> int | None:

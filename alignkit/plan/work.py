@@ -49,7 +49,6 @@ class Training(PlannedWork):
 
     @property
     def label(self) -> str:
-        """The work in words, the same whatever the options are."""
         return str(self.row) if self.given else f"train {self.row} seed {self.seed}"
 
 
@@ -99,7 +98,6 @@ class Evaluation(PlannedWork):
 
     @property
     def label(self) -> str:
-        """The work in words, the same whatever the options are."""
         column = self.place.column
         return (
             f"{self.training.label} on {column.preprocess} in {column.backend} {column.precision}"
@@ -128,12 +126,10 @@ class PixelComparison(PlannedWork):
 
     @property
     def label(self) -> str:
-        """The work in words, the same whatever the options are."""
         return f"compare {self.reference.name} with {self.candidate.name}"
 
     @property
     def skipped(self) -> str:
-        """The reason why it cannot be done here; empty if it can."""
         return self.reference.missing() or self.candidate.missing()
 
 
@@ -181,7 +177,6 @@ class PlannedAttribution(PlannedWork):
 
     @property
     def label(self) -> str:
-        """The work in words, the same whatever the options are."""
         return f"attribute {self.reference.name} to {self.candidate.name}"
 
     @property

@@ -87,11 +87,9 @@ class Reordered:
         return logits if logits.shape[1:] != (len(self.order),) else logits[:, list(self.order)]
 
     def effective(self) -> dict[str, str]:
-        """Return what ran."""
         return self.inner.effective()
 
     def close(self) -> None:
-        """Free the runtime's memory."""
         self.inner.close()
 
 
@@ -133,8 +131,8 @@ def predict(
             classes=samples.classes,
         ).to_parquet(folder / "predictions.parquet")
         batch = check_batches(session, inputs, logits, batch_size).model_dump(mode="json")
-        told = {"effective": session.effective(), "inputs": inputs.digest(), "batch": batch}
-        write_atomically(folder / "session.json", json.dumps(told, indent=1))
+        facts = {"effective": session.effective(), "inputs": inputs.digest(), "batch": batch}
+        write_atomically(folder / "session.json", json.dumps(facts, indent=1))
 
     parts = cell_parts(evaluation, checkpoint)
     return workspace.keep(evaluation.kind, parts, evaluation.label, fill, _read)
@@ -143,17 +141,14 @@ def predict(
 def _read(folder: Path) -> Answer:
     from alignkit.compare.predictions import Predictions
 
-    told = json.loads((folder / "session.json").read_text())
+    facts = json.loads((folder / "session.json").read_text())
     predictions = Predictions.from_parquet(folder / "predictions.parquet")
-    batch = BatchCheck.model_validate(told["batch"])
-    return Answer(predictions, told["effective"], told["inputs"], batch)
+    batch = BatchCheck.model_validate(facts["batch"])
+    return Answer(predictions, facts["effective"], facts["inputs"], batch)
 
 
 def _inputs(
-    evaluation: Evaluation,
-    checkpoint: Checkpoint,
-    prepared: Prepared,
-    samples: Samples,
+    evaluation: Evaluation, checkpoint: Checkpoint, prepared: Prepared, samples: Samples
 ) -> Inputs:
     """Return the session's inputs: tensors or files of the images that the path decoded."""
     if len(samples.classes) != checkpoint.classes:

@@ -61,10 +61,7 @@ class Predicted:
 
 
 def predict_cells(
-    plan: Plan,
-    trained: Sequence[Trained],
-    sets: Sets,
-    context: Context,
+    plan: Plan, trained: Sequence[Trained], sets: Sets, context: Context
 ) -> tuple[Predicted, ...]:
     """Predict every evaluation of the plan, in its order; one session is open at a time.
 
@@ -182,6 +179,7 @@ class _SessionGroup:
         if runtime.backend.own_path or runtime.backend.live:
             reason = "what preprocesses or answers by itself is not built"
             return BuildSpread(builds=1, reason=reason)
+        # each build has a workspace of its own: from the shared one it would be read, not built
         first = ended.value.predictions.logits
         prepared = self.sets.evaluated(evaluation.preprocess.name)
         inputs = tensors_of(prepared, evaluation, self.checkpoint)

@@ -85,6 +85,7 @@ def serve(rank: Rank, runtime: Runtime, checkpoint: Checkpoint, file: Path | Non
     with ExitStack() as stack:
         opened = capture(lambda: stack.enter_context(open_session(runtime, checkpoint, file)))
         while (images := rank.broadcast(None)) is not None:
+            # rank 0 gathers from every rank, also from one whose session did not open
             if isinstance(opened, Measured):
                 rank.gather(capture(partial(_served, rank, opened.value, images)))
             else:

@@ -111,12 +111,10 @@ class Preparation(PlannedWork):
 
     @property
     def label(self) -> str:
-        """The work in words, the same whatever the options are."""
         return f"prepare {self.split} on {self.preprocess.name}"
 
     @property
     def skipped(self) -> str:
-        """The reason why it cannot be done here; empty if it can."""
         return self.preprocess.missing()
 
 
@@ -189,21 +187,17 @@ def _fill(
             outcomes.append((name, outcome, reason, row))
             if progress and (len(outcomes) % _STEP == 0 or len(outcomes) == total):
                 progress(len(outcomes), total)
+    if not outcomes:
+        raise NothingCompared("there are no images to prepare")
     if file.rows == 0:
-        raise NothingCompared(_nothing(preprocess, outcomes))
+        name, outcome, reason, _ = outcomes[0]
+        raise NothingCompared(
+            f"preprocess.{preprocess.name} could prepare none of {len(outcomes)} images; "
+            f"the first, {name}, {outcome}: {reason}"
+        )
     size = (folder / "pixels.npy").stat().st_size
     content = {"format": _FORMAT, "bytes": size, "samples": outcomes}
     (folder / "outcomes.json").write_text(json.dumps(content))
-
-
-def _nothing(preprocess: Preprocess, outcomes: list[tuple[str, DecodeOutcome, str, int]]) -> str:
-    if not outcomes:
-        return "there are no images to prepare"
-    name, outcome, reason, _ = outcomes[0]
-    return (
-        f"preprocess.{preprocess.name} could prepare none of {len(outcomes)} images; "
-        f"the first, {name}, {outcome}: {reason}"
-    )
 
 
 def prepare_one(

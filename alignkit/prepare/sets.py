@@ -66,15 +66,14 @@ def prepare_sets(
 ) -> Sets:
     """Decode and resize both splits by every preprocess; unless ``trains``, evaluation alone."""
     samples: dict[Split, Samples] = {"train": train, "eval": evaluation}
-    prepared: dict[tuple[str, Split], Outcome[Prepared]] = {}
+    prepared: Ways = {}
     for preprocess in preprocesses:
         for split, chosen in samples.items():
-            if split == "train" and not trains:
-                prepared[preprocess.name, split] = Skipped(
-                    "the models are given: nothing is trained"
-                )
-                continue
-            prepared[preprocess.name, split] = _prepare(preprocess, split, chosen, context)
+            prepared[preprocess.name, split] = (
+                Skipped("the models are given: nothing is trained")
+                if split == "train" and not trains
+                else _prepare(preprocess, split, chosen, context)
+            )
     return Sets(train, evaluation, prepared)
 
 

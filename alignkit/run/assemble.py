@@ -90,7 +90,7 @@ def assemble_record(
         verdict=judge(plan.gate, judged, controls=results.controls),
         attributions=results.attributed,
         flipped=results.flipped,
-        advice=check_advice(results.advice, outcomes, resamples=resamples),
+        advice=tuple(check_advice(e, outcomes, resamples=resamples) for e in results.advice),
         coverage_diffs=tuple(evidence.coverage_diffs),
         images=tuple(_image_table(comparison, folder) for comparison in results.compared),
         training_sizes=curves,
