@@ -20,9 +20,8 @@ from alignkit.cli.calibrate import calibrate
 from alignkit.cli.check import check, schema
 from alignkit.cli.data import app as data
 from alignkit.cli.diff import diff
-from alignkit.cli.doctor import doctor
+from alignkit.cli.doctor import doctor, list_plugins
 from alignkit.cli.gate import app as gate
-from alignkit.cli.list import list_plugins
 from alignkit.cli.match import match
 from alignkit.cli.plan import plan
 from alignkit.cli.report import app as report

@@ -77,7 +77,8 @@ def problems_of(
             meant.add((*each["loc"][:-1], word))
     for each in errors:
         loc: Key = tuple(part for part in each["loc"] if part != "[key]")
-        if each["type"] == "too_short" and any(_below(other["loc"], loc) for other in errors):
+        below = (e["loc"] for e in errors if len(e["loc"]) > len(loc))
+        if each["type"] == "too_short" and any(inner[: len(loc)] == loc for inner in below):
             continue  # pydantic counts only the entries that are right
         if each["type"] in ("missing", "preset_size") and loc in meant:
             continue  # the key is there, misspelt, and reported as unknown
@@ -85,10 +86,6 @@ def problems_of(
         place = source.place(loc, of_key=of_key)
         problems.append(Problem(place, dotted(loc), _message(each, model)))
     return problems
-
-
-def _below(inner: Key, outer: Key) -> bool:
-    return len(inner) > len(outer) and inner[: len(outer)] == outer
 
 
 IN_WORDS = {

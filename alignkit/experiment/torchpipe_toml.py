@@ -54,7 +54,7 @@ def stages_of_toml(file: Path, *, surrogate: bool = False) -> Stages:
     """
     toml = _Toml.read(file)
     nodes = _in_order(toml)
-    calls = [(node.name, name, node.keys, node.at) for node in nodes for name in node.chain]
+    calls = [(name, node.keys, node.at) for node in nodes for name in node.chain]
     try:
         block, open_questions = image_stages(calls, surrogate=surrogate)
     except ConfigError as error:
@@ -142,7 +142,8 @@ def _node(toml: _Toml, name: str, keys: dict[str, str]) -> Node:
     for key in ("or", "map"):
         if key in keys:
             raise ConfigError(f"{toml.at(name, key)}: {key!r}: alignkit follows one way, by 'next'")
-    if "device_id" in keys and wrappers_of(keys["backend"]) & {"SyncTensor", "StreamGuard"}:
+    called = {token.strip() for token in _TOKEN.findall(keys["backend"])}
+    if "device_id" in keys and called & {"SyncTensor", "StreamGuard"}:
         raise ConfigError(f"{toml.at(name, 'device_id')}: 'device_id': SyncTensor refuses it")
     try:
         chain = backends_of(keys["backend"])
@@ -153,7 +154,11 @@ def _node(toml: _Toml, name: str, keys: dict[str, str]) -> Node:
 
 def _ignored(toml: _Toml, nodes: list[Node]) -> list[str]:
     """Return a line for each key that no node reads; nodes of unknown backends may read any."""
-    read = {node.name: _read_by(node) for node in nodes}
+    read: dict[str, set[str] | None] = {}
+    for node in nodes:
+        known = all(name in TORCHPIPE_BACKENDS for name in node.chain)
+        keys_read = (key for name in node.chain for key in TORCHPIPE_BACKENDS[name].reads)
+        read[node.name] = {*SCHEDULING, *keys_read} if known else None
     found: list[tuple[str, str, str]] = []
     for section, keys in toml.sections.items():
         readers = {"": list(read.values()), "global": []}.get(section, [read.get(section)])
@@ -161,18 +166,12 @@ def _ignored(toml: _Toml, nodes: list[Node]) -> list[str]:
             section, f"no backend of [{section}] reads it"
         )
         if None not in readers:
-            known = {key for reader in readers for key in reader or ()}
-            found += [(section, key, why) for key in keys if key not in known]
+            used = {key for reader in readers for key in reader or ()}
+            found += [(section, key, why) for key in keys if key not in used]
     return [
         f"{toml.at(section, key)}: torchpipe 0.2.25 ignores {key!r}: {why}"
         for section, key, why in found
     ]
-
-
-def _read_by(node: Node) -> set[str] | None:
-    if any(name not in TORCHPIPE_BACKENDS for name in node.chain):
-        return None
-    return {*SCHEDULING, *(key for name in node.chain for key in TORCHPIPE_BACKENDS[name].reads)}
 
 
 def backends_of(chain: str) -> tuple[str, ...]:
@@ -186,11 +185,6 @@ def backends_of(chain: str) -> tuple[str, ...]:
     tokens = [token.strip() for token in _TOKEN.findall(chain) if token.strip()]
     _check_chain(chain, tokens)
     return tuple(token for token in tokens if token not in {"[", "]", ",", *SEQUENTIAL, *WRAPPERS})
-
-
-def wrappers_of(chain: str) -> set[str]:
-    """Return the names that hold or schedule others."""
-    return {token.strip() for token in _TOKEN.findall(chain)} & set(WRAPPERS)
 
 
 def _check_chain(chain: str, tokens: list[str]) -> None:

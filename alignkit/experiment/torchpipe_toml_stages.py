@@ -80,8 +80,8 @@ GONE = frozenset(
 )  # fmt: skip
 """Backends of torchpipe before 0.2 that 0.2.25 has removed."""
 
-Call: TypeAlias = tuple[str, str, Mapping[str, str], str]
-"""Node, backend, the node's keys, and ``file:line`` to name in an error."""
+Call: TypeAlias = tuple[str, Mapping[str, str], str]
+"""Backend, the keys of its node, and ``file:line`` to name in an error."""
 
 NOT_NORMALISED = {"mean": [0.0, 0.0, 0.0], "std": [1 / 255, 1 / 255, 1 / 255]}
 """Of values in 0..1: the model receives 0..255."""
@@ -104,14 +104,15 @@ def image_stages(
     Raises `ConfigError` for calls that torchpipe refuses or a `Preprocess` cannot express.
     """
     image = _Image()
-    for _, name, keys, at in calls:
+    for name, keys, at in calls:
         try:
             image.call(name, keys)
         except ConfigError as error:
             raise ConfigError(f"{at}: {name}: {error}") from None
         if image.inferred:
-            break
-    return image.block(surrogate=surrogate), image.open_questions()
+            break  # nodes behind the model compute on its logits
+    open_questions = () if "normalise" in image.stages else (NO_MEAN,)
+    return image.block(surrogate=surrogate), open_questions
 
 
 @dataclass(slots=True)
@@ -142,6 +143,7 @@ class _Image:
         self.place = "cpu" if device == "cpu" else backend.gives or self.place
 
     def _decode(self, name: str, keys: Mapping[str, str]) -> None:
+        # OpenCV decodes to BGR whatever the key says
         self.order = "bgr" if name == "DecodeMat" else _order(keys)
         self.stages["decode"] = {"name": "torchpipe" if name == "DecodeMat" else "torchpipe-cuda"}
 
@@ -186,9 +188,6 @@ class _Image:
         for stage in on_gpu if surrogate else ():
             block[stage] = {**block[stage], **STAND_INS[stage]}
         return block
-
-    def open_questions(self) -> tuple[str, ...]:
-        return () if "normalise" in self.stages else (NO_MEAN,)
 
 
 def _order(keys: Mapping[str, str]) -> str:

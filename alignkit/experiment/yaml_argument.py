@@ -53,16 +53,14 @@ def named_paths(
     found = found or list(entries.items())
     if len(found) < 2:
         raise ConfigError("give --preprocess twice or more: the reference first, then candidates")
-    paths = tuple(
-        NamedPath(_limited(option.build(name), max_pixels), option.preset)
-        for name, (_, option) in zip(_distinct([name for name, _ in found]), found, strict=True)
-    )
+    paths = []
+    for name, (_, option) in zip(_distinct([name for name, _ in found]), found, strict=True):
+        preprocess = option.build(name)
+        if max_pixels is not None:
+            preprocess = replace(preprocess, max_pixels=max_pixels)
+        paths.append(NamedPath(preprocess, option.preset))
     _check_sizes([path.preprocess for path in paths])
-    return paths
-
-
-def _limited(path: Preprocess, max_pixels: int | None) -> Preprocess:
-    return path if max_pixels is None else replace(path, max_pixels=max_pixels)
+    return tuple(paths)
 
 
 def _option(

@@ -8,7 +8,7 @@ path's last stage, not the backend's. Only a runtime that does its own preproces
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,16 +102,14 @@ def predict(
     *,
     batch_size: int,
     workspace: Workspace,
-    progress: Callable[[int, int], None] | None = None,
     rank: Rank = ALONE,
 ) -> Answer:
     """Predict on every image the path decoded, and store it; or give what is stored.
 
     ``prepared`` is what the path made of all ``samples``; a backend with its ``own_path`` is
-    sent their bytes.
-    ``progress`` is called with images (done, total). On rank 0 of a group `predict` is called
-    inside `rank_sessions.shared_session`. Raises `NothingCompared` if the path
-    decoded no image, `DataError` if the labels or the input's size are not the model's.
+    sent their bytes. On rank 0 of a group `predict` is called inside
+    `rank_sessions.shared_session`. Raises `NothingCompared` if the path decoded no image,
+    `DataError` if the labels or the input's size are not the model's.
     """
     import numpy as np
 
@@ -121,9 +119,9 @@ def predict(
     def fill(folder: Path) -> None:
         inputs = _inputs(evaluation, checkpoint, prepared, samples)
         if isinstance(inputs, Tensors) and shares(rank, evaluation.runtime):
-            logits = shared_logits(rank, session, inputs, checkpoint.classes, batch_size, progress)
+            logits = shared_logits(rank, session, inputs, checkpoint.classes, batch_size)
         else:
-            logits = logits_of(session, inputs, checkpoint.classes, batch_size, progress)
+            logits = logits_of(session, inputs, checkpoint.classes, batch_size)
         Predictions(
             ids=prepared.decoded_ids,
             labels=np.asarray(samples.labels, np.int64)[prepared.decoded],

@@ -6,7 +6,7 @@ logits are in the order of the data set. Rank 0 hashes all inputs, so that the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -101,12 +101,7 @@ def _served(rank: Rank, session: Session, images: CellImages) -> _Batches:
 
 
 def shared_logits(
-    rank: Rank,
-    session: Session,
-    inputs: Tensors,
-    classes: int,
-    batch_size: int,
-    progress: Callable[[int, int], None] | None = None,
+    rank: Rank, session: Session, inputs: Tensors, classes: int, batch_size: int
 ) -> Logits:
     """Return (images, classes) float32 on rank 0; raise `BackendError` if any rank failed."""
     import numpy as np
@@ -117,8 +112,7 @@ def shared_logits(
     rank.broadcast(
         CellImages(str(pixels.filename), rows, inputs.normalise, inputs.shape, classes, batch_size)
     )
-    work = partial(_own_part, rank, session, inputs, classes, batch_size, progress)
-    ended = rank.gather(capture(work))
+    ended = rank.gather(capture(partial(_own_part, rank, session, inputs, classes, batch_size)))
     logits = np.empty((len(inputs), classes), np.float32)
     for number, outcome in enumerate(ended):
         if isinstance(outcome, Failed):
@@ -129,12 +123,7 @@ def shared_logits(
 
 
 def _own_part(
-    rank: Rank,
-    session: Session,
-    inputs: Tensors,
-    classes: int,
-    batch_size: int,
-    progress: Callable[[int, int], None] | None,
+    rank: Rank, session: Session, inputs: Tensors, classes: int, batch_size: int
 ) -> _Batches:
     own: _Batches = []
     for number, (start, stop) in enumerate(_batches(len(inputs), batch_size)):
@@ -142,8 +131,6 @@ def _own_part(
             own.append((start, batch_logits(session, inputs, start, stop, classes, count=True)))
         else:
             inputs.part(start, stop, count=True)  # hash only
-        if progress:
-            progress(stop, len(inputs))
     return own
 
 

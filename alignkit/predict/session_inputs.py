@@ -95,13 +95,7 @@ class FileInputs:
         return FILES + self._counted.hexdigest()
 
 
-def logits_of(
-    session: Session,
-    inputs: Inputs,
-    classes: int,
-    batch_size: int,
-    progress: Callable[[int, int], None] | None = None,
-) -> Logits:
+def logits_of(session: Session, inputs: Inputs, classes: int, batch_size: int) -> Logits:
     """Predict batch by batch; return (images, classes) float32."""
     import numpy as np
 
@@ -109,8 +103,6 @@ def logits_of(
     for start in range(0, len(inputs), batch_size):
         stop = min(start + batch_size, len(inputs))
         logits[start:stop] = batch_logits(session, inputs, start, stop, classes, count=True)
-        if progress:
-            progress(stop, len(inputs))
     return logits
 
 

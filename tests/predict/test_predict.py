@@ -189,12 +189,6 @@ def test_a_skipped_runtime_is_not_opened(model):
         pytest.fail("opened")
 
 
-def test_progress_counts_images(case, model, tmp_path):
-    told = []
-    run(case, model, tmp_path, progress=lambda done, total: told.append((done, total)))
-    assert told == [(25, 90), (50, 90), (75, 90), (90, 90)]
-
-
 def test_the_recorded_hash_is_that_of_the_tensors_whatever_the_runtime_and_batch(
     case, model, tmp_path
 ):
