@@ -79,9 +79,11 @@ def capture(work: Callable[[], _T]) -> Measured[_T] | Failed:
     """
     try:
         return Measured(work())
+    # before `AlignkitError`, of which both are kinds
     except (WorkspaceError, RankError):
         raise
     except AlignkitError as error:
+        # no traceback: its message is written for the user
         return Failed(str(error), "")
     except Exception as error:  # noqa: BLE001 - whatever a runtime raises belongs to its cell
         return Failed(f"{type(error).__name__}: {error}", traceback.format_exc())

@@ -36,6 +36,7 @@ class Row:
     """Name of the user's own model; empty for one that is trained here."""
 
     def __post_init__(self) -> None:
+        # records and `--cell` name a row by its text alone
         if _parts(str(self)) != astuple(self):
             raise ValueError(f"the row {str(self)!r} cannot be told apart from another by its name")
 
@@ -59,6 +60,7 @@ class Row:
         >>> Row.parse("opencv+pillow (mix, 5 %)").preprocesses
         ('opencv', 'pillow')
         """
+        # the constructor checks that the name leads back to the row
         return cls(*_parts(name))
 
     def is_only(self, preprocess: str) -> bool:
@@ -81,6 +83,7 @@ def _parts(name: str) -> tuple[tuple[str, ...], float, str]:
         percent = found["percent"]
         fraction = float(Decimal(percent).scaleb(-2)) if percent else FULL
         parts = tuple(found["preprocesses"].split("+")), fraction, found["model"] or ""
+        # a preprocess may itself be called ``a (mix)``: only a name that we would write is one
         if _name(*parts) == name:
             return parts
     return (name,), FULL, ""

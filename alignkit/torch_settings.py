@@ -30,6 +30,7 @@ def quiet(logger: str = "") -> Iterator[None]:
 
     For messages of a library that the user cannot act on.
     """
+    # the level and not a filter: a filter of a logger does not hold for its children
     silenced = logging.getLogger(logger)
     level = silenced.level
     silenced.setLevel(logging.ERROR)
@@ -93,6 +94,7 @@ def float32_precision(precision: Literal["ieee", "tf32"]) -> Iterator[None]:
         backends.mkldnn.conv,
         backends.mkldnn.rnn,
     )
+    # each is restored to its own value, which a user may have set one by one
     before = [switch.fp32_precision for switch in switches]
     try:
         for switch in switches:
@@ -212,6 +214,7 @@ def recorded_dtypes(model: nn.Module) -> Iterator[set[str]]:
         with _recorded_operators() as seen_in_graph:
             yield seen_in_graph
         return
+    # only innermost layers compute; a container returns what its last layer did
     layers = [each for each in model.modules() if next(each.children(), None) is None]
     handles = [layer.register_forward_hook(record) for layer in layers]
     try:

@@ -92,6 +92,7 @@ def _format(
 
 def main() -> None:
     """Run the command line; errors that a user can act on are shown without a traceback."""
+    # Python would print the source line of ours that warned
     warnings.formatwarning = _format
     try:
         app()

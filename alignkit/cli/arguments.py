@@ -103,6 +103,7 @@ def print_error(error: AlignkitError, file: Path) -> ExitCode:
 
     Returns the error's exit code.
     """
+    # mistakes in a file carry its line; others do not say which of several files it was
     located = str(error).startswith((str(file), "--set "))
     print(error if located else f"{file}: {error}", file=sys.stderr)
     return error.exit_code
@@ -142,6 +143,7 @@ def open_page(page: Path, *, wanted: bool | None) -> None:
     if wanted or (wanted is None and watched):
         import webbrowser
 
+        # a relative path is no address of a page
         webbrowser.open(page.resolve().as_uri())
 
 

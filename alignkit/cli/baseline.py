@@ -177,6 +177,7 @@ def review(
     from alignkit.gate.decide import Undecided, apply_decisions
 
     waiting = Undecided.of(load_experiment(file, overrides), Workspace(reports), baselines)
+    # a pipe cannot answer; a script gets commands that it can run
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         for group in waiting.groups:
             print(f"# {headline(group)}; {waiting.cause(group)}")
@@ -189,6 +190,7 @@ def review(
         say=print,
         show_report=lambda: _show(waiting.page),
     )
+    # after the decisions: whoever accepts nothing needs no reason
     if decided.accept and reason is None:
         reason = str(typer.prompt("reason"))
     approval = apply_decisions(waiting, decided, reason=reason or "")

@@ -54,6 +54,7 @@ def stats(
     from alignkit.progress import progress_for
     from alignkit.studies.data.described import described
 
+    # progress goes to stderr, so that --json stays readable by programs
     display = progress_for("none" if quiet else "auto")
     found = described(source, overrides, preprocess=preprocess, decoder=decoder, progress=display)
     print(json.dumps(asdict(found), indent=1) if as_json else _as_text(found))
@@ -101,6 +102,7 @@ def _as_text(found: Described) -> str:
 
 def _counts(each: SetDescription) -> tuple[str, ...]:
     numbers = each.classes.values()
+    # one number where all classes have as many images
     ends = dict.fromkeys((min(numbers), max(numbers))) if numbers else ()
     spread = "..".join(map(str, ends)) or "not labelled"
     counts = f"{each.images}", f"{len(each.classes)}", spread

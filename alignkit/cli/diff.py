@@ -101,6 +101,7 @@ def diff(
     from alignkit.studies.diff.summary import diff_summary
 
     outputs = outputs_of(out)
+    # `alignkit diff experiment.yaml` should do what every other command does with a file
     if config is None and images and [path.suffix for path in images] in YAML:
         config, images = images[0], None
     experiment = _experiment(config, overrides)

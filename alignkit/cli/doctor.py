@@ -85,6 +85,7 @@ def _backends() -> str:
     """Format one line per backend and device, and one per reason that something cannot run."""
     groups: dict[tuple[str, str], list[Usable]] = {}
     for each in usable_backends():
+        # a reason that holds for several precisions is printed once
         groups.setdefault((each.backend, each.device), []).append(each)
     rows = [("backend", "version", "usable", "not usable, and reason")]
     for (name, device), members in groups.items():
@@ -108,6 +109,7 @@ def _missing(plugins: dict[str, Plugin]) -> str:
 
 
 def _exit_code(plugins: dict[str, Plugin], tested: list[DecoderCheck]) -> ExitCode:
+    # extras and GPUs are choices; a machine without them is healthy
     base = [plugin for plugin in plugins.values() if not plugin.extra and not plugin.gpu]
     if any(plugin.missing() for plugin in base):
         return ExitCode.MISSING
@@ -157,6 +159,7 @@ def list_plugins(
 
 
 def _family_text(family: str, listed: list[Listed], *, brief: bool) -> str:
+    # torchvision's hundred names would hide the other families
     if brief and family == "models":
         return f"models\n  small-cnn, {len(listed) - 1} torchvision models: alignkit list models"
     words = {True: "usable", False: "not usable"}
@@ -188,6 +191,7 @@ def _listed_backends() -> list[Listed]:
     for each in usable_backends():
         note = _note(BACKENDS[each.backend])
         listed.append(Listed(each.name, not each.reason, each.version, "", each.reason, note=note))
+    # each device's line below its backend, and backends as the table has them
     order = [*BACKENDS]
     return sorted(listed, key=lambda each: order.index(each.name.partition(" ")[0]))
 

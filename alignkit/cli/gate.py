@@ -93,6 +93,7 @@ def gate(
     # first: a misspelt output must not cost the hours of a measurement
     to = targets(out)
     output(form)
+    # as an override, so that the option and the file's own key are one rule
     if allow_missing:
         value = "gpu" if allow_missing == "gpu" else "true"
         overrides = [*overrides, f"gate.allow_missing={value}"]
@@ -127,6 +128,7 @@ def calibrate(
 
     experiment = load_experiment(file, overrides)
     display = progress_for("none" if quiet else "auto")
+    # without labels nothing is trained, and there is no noise between seeds
     record = None
     if experiment.labelled:
         record, _ = run_experiment(experiment, Context(Workspace(reports), display))

@@ -41,10 +41,12 @@ def plan(
     from alignkit.plan.rekey import keyed_plan
     from alignkit.workspace import Workspace
 
+    # a mistake in one file does not hide the plans of the others
     codes = []
     planned_files = []
     for file in files:
         try:
+            # only read: what is stored there decides what a run would repeat
             workspace = Workspace(reports)
             planned = keyed_plan(load_experiment(file, overrides), workspace, cells=cells)
             planned_files.append((planned, forecast(planned, workspace)))

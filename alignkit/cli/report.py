@@ -92,6 +92,7 @@ def compare(
     from alignkit.report.compare_view import sentence
     from alignkit.studies.compare_runs import compare_runs
 
+    # printed on the page, so that whoever reads it can repeat the comparison
     words = ["alignkit", "compare", str(before), str(after), *(["--force"] if force else [])]
     made = compare_runs(before, after, force=force, command=shlex.join(words))
     target = out or after.resolve().parent / f"{made.before.folder}-to-{made.after.folder}"

@@ -76,8 +76,10 @@ def run(
         job = _Job(context, fresh, cells, wanted, open_)
         for experiment in experiments:
             codes.append(_run_one(experiment, job))
+            # whoever pressed Ctrl-C means the command, not one of its experiments
             if codes[-1] == ExitCode.INTERRUPTED:
                 raise typer.Exit(ExitCode.INTERRUPTED)
+        # only at the end: all experiments share the group
         rank.stop_followers()
     raise typer.Exit(worst(codes))
 
@@ -133,5 +135,6 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
 def _command(rank: Rank) -> str:
     if rank.world == 1:
         return shlex.join(["alignkit", *sys.argv[1:]])
+    # torchrun takes the processes of this machine, not those of the group
     here = os.environ.get("LOCAL_WORLD_SIZE", str(rank.world))
     return shlex.join(["torchrun", "--nproc-per-node", here, "-m", "alignkit", *sys.argv[1:]])

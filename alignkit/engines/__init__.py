@@ -102,6 +102,7 @@ def engine_parts(
     checkpoint = source.checkpoint
     parts = {
         "model": checkpoint.key,
+        # the exporter's versions may change the graph of the same weights
         "onnx": file_sha256(source.onnx),
         "shape": [3, checkpoint.height, checkpoint.width, checkpoint.classes],
         "backend": stage_identity(backend),

@@ -28,6 +28,7 @@ def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     """
     text = _read(path)
     source = parse(text, str(path))
+    # after a syntax error there is no document; everything else would be a consequence
     if source.value is not None or not source.problems:
         for index, override in enumerate(overrides):
             Override(override, index).apply(source)
@@ -39,6 +40,7 @@ def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
 
 
 def _read(path: Path) -> str:
+    # utf-8-sig: some editors begin a file with a byte order mark
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -112,7 +114,9 @@ def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
         return IN_WORDS[kind]
     if not message.startswith("Input "):
         return message
+    # pydantic's sentence goes on behind our key: "epochs: should be …"
     message = message.removeprefix("Input ")
+    # a whole mapping would bury the message
     if not isinstance(given, str | int | float | None):
         return message
     return f"{message}, not {_written(given)}{_nearest(error) if kind == 'literal_error' else ''}"

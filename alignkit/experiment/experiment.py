@@ -53,6 +53,7 @@ class ExperimentFile(BaseModel):
     @field_validator("preprocess")
     @classmethod
     def _sizes_agree(cls, paths: dict[str, PreprocessOption]) -> dict[str, PreprocessOption]:
+        # a preset's or an import's size is known only when the path is built
         sizes = {name: option.build(name).size for name, option in paths.items()}
         (reference, (height, width)), *others = sizes.items()
         lines = [
@@ -166,6 +167,7 @@ class Experiment:
         """The comment the file opens with: the question the experiment answers."""
         lines = []
         for line in self.text.splitlines():
+            # comments further down explain keys
             if not line.startswith("#"):
                 break
             lines.append(line.lstrip("# ").rstrip())

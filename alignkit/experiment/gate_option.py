@@ -55,6 +55,7 @@ class Gate(BaseModel):
 
     def placed(self, lines: Sequence[int] = (), *, with_model: bool) -> list[tuple[Rule, int]]:
         """Return every rule with its line (0 if unknown): presets expanded, ``coverage`` added."""
+        # no rules in the file means the usual ones, not none
         rules = self.rules or (DEFAULT_RULES if with_model else PIXEL_RULES)
         numbered = zip(rules, lines or [0] * len(rules), strict=True)
         placed = [(each, line) for rule, line in numbered for each in rule.expanded()]
@@ -71,6 +72,7 @@ class Gate(BaseModel):
             return self
         known = {
             name
+            # whether there are labels is not known here; either set of default rules may hold
             for with_model in (False, True)
             for rule, _ in self.placed(with_model=with_model)
             for name in (rule.id, rule.metric or "")
@@ -96,6 +98,7 @@ def misplaced(
     """Return one line for each rule that this file can never measure."""
     rules = gate.rules or ()
     lines = []
+    # one path has nothing to be compared with
     if len(paths) == 1 and not (rules and all(rule.against == "baseline" for rule in rules)):
         message = (
             "needs two paths or more; the first is the reference (one is enough where every rule "

@@ -55,12 +55,14 @@ class _Settings:
 
     def __init__(self, given: dict[str, Any]) -> None:
         kind = str(given.get("image_processor_type") or given.get("feature_extractor_type") or "")
+        # older files name the class by its former name, newer ones with the library's suffix
         name = kind.replace("FeatureExtractor", "ImageProcessor")
         self.name = name.removesuffix("Fast").removesuffix("Pil")
         if self.name not in PROCESSORS:
             near = did_you_mean(self.name, PROCESSORS)
             raise ConfigError(f"image_processor_type {kind!r}: alignkit does not know it{near}")
         for key, value in given.items():
+            # null and false leave a setting off, so that it changes no pixel
             if key not in READ | IGNORED and value not in (None, False):
                 raise ConfigError(f"{key!r}: alignkit cannot express it")
         written = {key: value for key, value in given.items() if value is not None}

@@ -67,6 +67,7 @@ def stages_from_source(
 def _without_misspelling(given: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
     """Add ``preset`` from a key that looks like it; that key is reported as unknown."""
     unknown = [str(key) for key in given if key not in known]
+    # otherwise every stage would be reported as missing beside the misspelt key
     misspelt = get_close_matches("preset", unknown, n=1)
     meant = given[misspelt[0]] if misspelt else None
     return {**given, "preset": meant} if isinstance(meant, str) else given
@@ -175,6 +176,7 @@ def unknown_timm(name: str) -> str:
 
 
 def _timm_stages(config: dict[str, Any], size: int | None) -> dict[str, Any]:
+    # timm's order; a path's size is (height, width)
     channels, height, width = config["input_size"]
     if channels != 3:
         raise ConfigError(f"'input_size': {channels} channels; a path gives three")

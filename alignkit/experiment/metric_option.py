@@ -108,6 +108,7 @@ def _metrics() -> Iterator[RuleMetric]:
     cosine = "mean cosine similarity of logits"
     yield _of_model("logits.cosine", cosine, "", worse="below", least=-1.0, greatest=1.0)
     for part, words in _LATENCIES.items():
+        # no mean: one image that waits for the disk would decide it
         for which in ("p50", "p95"):
             name, longer = f"{part}.{which}", f"{which} of the time to {words}"
             yield RuleMetric(f"latency.{name}", "latency", longer, "ms", field=name)

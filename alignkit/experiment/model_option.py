@@ -51,6 +51,7 @@ class ModelOption(BaseModel):
             raise PydanticCustomError("model", "give one of weights, torchscript, exported, onnx")
         if (self.model is not None) != (self.weights is not None):
             raise PydanticCustomError("model", "'weights' and 'model' belong together")
+        # a function of the user's own is not imported by a check of the file
         own = self.model is not None and USER_BUILT.fullmatch(self.model)
         if self.model and not own and (reason := unknown_model(self.model)):
             raise PydanticCustomError("model", "{message}", {"message": reason})
@@ -149,6 +150,7 @@ class Evaluate(BaseModel):
 
     def titles(self) -> list[str]:
         """Return a title for each backend; an endpoint's address only where two would be equal."""
+        # addresses differ between machines, and would give the same cell two names
         unnamed = [getattr(each.build(), "unnamed", ()) for each in self.backends]
         pairs = zip(self.backends, unnamed, strict=True)
         brief = [each.title(without) for each, without in pairs]

@@ -50,6 +50,7 @@ def wrong(kind: str, message: str, *loc: str | int, given: Any = None) -> InitEr
 
 def lines_of(error: ValidationError) -> list[InitErrorDetails]:
     """Return the lines of an error, to be raised together with others."""
+    # pydantic formats the message of its own types from ``ctx``, and knows no others
     builtin = get_args(core_schema.ErrorType)
     return [
         InitErrorDetails(
@@ -179,6 +180,7 @@ class PluginOption:
     table: dict[str, Plugin]
 
     def __hash__(self) -> int:
+        # the table is a dict, which has no hash; a family has one table
         return hash(self.family)
 
     def __get_pydantic_core_schema__(

@@ -149,6 +149,7 @@ class PreprocessOption(BaseModel):
             option = handler(given)
         except ValidationError as error:
             lines += lines_of(error)
+        # the image would be turned twice
         if option and option.orient == "exif" and option.decode.orients:
             message = "this decoder turns images by EXIF itself; leave 'orient' out"
             lines.append(wrong("orient", message, "orient"))
@@ -165,6 +166,7 @@ class PreprocessOption(BaseModel):
     ) -> JsonSchemaValue:
         schema = handler.resolve_ref_schema(handler(core))
         schema["properties"]["preset"] = {"enum": sorted(PRESETS)}
+        # a source gives the stages; `if` below says when they are required
         del schema["required"]
         spelt_out = {
             "required": ["decode", "resize"],

@@ -131,6 +131,7 @@ def unadvisable(
     if not trains and advise.change == "training":
         message = "models: are trained already; with change: serving, their serving can be advised"
         lines.append(wrong("advise", message, "advise", "change", given=advise.change))
+    # the reference is the path that the others should come near
     for name in advise.served_by:
         if name not in paths[1:]:
             given = "is the reference" if name in paths else "is no path"

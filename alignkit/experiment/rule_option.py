@@ -97,6 +97,7 @@ class Rule(BaseModel):
         """Return the rules of a preset; the rule itself if it names a metric."""
         if self.preset is None:
             return (self,)
+        # a preset fixes the limits; the place it is applied to is the rule's own
         kept = {"against": self.against, "path": self.path, "where": self.where}
         return tuple(Rule(**{**rule, **kept}) for rule in RULE_PRESETS[self.preset])
 
@@ -126,6 +127,7 @@ RULE_PRESETS: dict[PresetName, tuple[dict[str, Any], ...]] = {
 def _mistake(rule: Rule) -> str:
     if (rule.metric is None) == (rule.preset is None):
         return "a rule names either a 'metric' or a 'preset'"
+    # 0 is a limit: bit-exact
     limits = [limit for limit in (rule.warn, rule.fail, rule.margin) if limit is not None]
     if rule.preset is not None:
         fixed = limits or rule.relative or rule.mode or rule.direction != "both"
@@ -142,6 +144,7 @@ def _mistake(rule: Rule) -> str:
 def _never_fires(rule: Rule, metric: RuleMetric) -> str:
     greatest = metric.greatest
     if rule.relative:
+        # a share of a value can drop by the whole at most; a rise has no limit
         greatest = 1.0 if rule.direction == "drop" else None
     for name in ("warn", "fail", "margin"):
         limit = getattr(rule, name)

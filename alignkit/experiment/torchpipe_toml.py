@@ -58,6 +58,7 @@ def stages_of_toml(file: Path, *, surrogate: bool = False) -> Stages:
     try:
         block, open_questions = image_stages(calls, surrogate=surrogate)
     except ConfigError as error:
+        # errors of a call name the line already
         located = str(error).startswith(str(file))
         raise ConfigError(str(error) if located else f"{file}: {error}") from None
     warnings = [*_ignored(toml, nodes), *(f"{file}: {text}" for text in open_questions)]
@@ -115,6 +116,7 @@ def _in_order(toml: _Toml) -> list[Node]:
         for name, keys in given.items()
     }
     following = {name: node.keys.get("next", "") for name, node in nodes.items()}
+    # an image enters at the node that no other hands it to
     roots = [name for name in nodes if name not in following.values()]
     if len(roots) != 1:
         raise ConfigError(f"{toml.file}: an image must enter at one node, not at {len(roots)}")
@@ -200,6 +202,7 @@ def _check_chain(chain: str, tokens: list[str]) -> None:
         raise ConfigError(f"'({inner})': {why}")
     if ";" in tokens:
         raise ConfigError(f"{chain!r}: parts joined by ';' have no one order")
+    # a bracket needs a name before it
     depth = -1 if tokens[:1] == ["["] else 0
     for part, following in zip(tokens, [*tokens[1:], ""], strict=True):
         depth += {"[": 1, "]": -1}.get(part, 0)

@@ -137,6 +137,7 @@ class _Image:
         }  # fmt: skip
         if backend.does in steps:
             steps[backend.does](name, keys)
+        # a GPU is torchpipe's default
         device = keys.get("device", "cuda") if name == "Mat2Tensor" else ""
         if device not in ("", "cpu", "cuda"):
             raise ConfigError(f"'device' must be cpu or cuda, not {device!r}")

@@ -88,6 +88,7 @@ class Recipe(BaseModel):
     augment: Augment = Augment()
     device: Literal["cpu", "cuda"] = "cpu"
 
+    # twice the same would train one model and count it as two
     @field_validator("seeds", "fractions", "mix")
     @classmethod
     def _distinct(cls, given: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
@@ -112,6 +113,7 @@ class Recipe(BaseModel):
                 "Chosen on the evaluation images, it would flatter every cell"
             )
             lines.append(wrong("keep", message, "keep"))
+        # torch would raise at the first batch, after all images are prepared
         if self.sync_batch_norm and self.device == "cpu":
             message = "torch computes SyncBatchNorm on GPUs only; set train.device: cuda"
             lines.append(wrong("device", message, "sync_batch_norm"))

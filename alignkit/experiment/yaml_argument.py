@@ -68,9 +68,11 @@ def _option(
 ) -> tuple[str, PreprocessOption]:
     if text in entries:
         return text, entries[text]
+    # an argument is YAML, so that a mapping of the file can be pasted
     source = parse(text, f"--preprocess {number}")
     given = source.value
     if mapping := import_of(text):
+        # so that a mistake in the imported file has a place to be underlined at
         given, source = mapping, parse(json.dumps(mapping), f"--preprocess {number}")
     if isinstance(given, str) and not source.problems:
         if given not in PRESETS:

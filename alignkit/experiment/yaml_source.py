@@ -170,6 +170,7 @@ class _Parser:
                 message = f"duplicate key; it stands in line {first[name] + 1} already"
                 self._problem(place, dotted(inner), message)
             first.setdefault(name, place.line)
+            # the last of two equal keys: PyYAML takes its value
             self.source.keys[inner] = place
             self._walk(value_node, inner)
 
@@ -178,6 +179,7 @@ class _Parser:
 
     def _place(self, node: yaml.Node) -> TextPlace:
         start, end = node.start_mark, node.end_mark
+        # carets below a block of several lines would say nothing
         one_line = isinstance(node, yaml.ScalarNode) and start.line == end.line
         return self._at(start.line, start.column, end.column - start.column if one_line else 1)
 

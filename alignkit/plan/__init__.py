@@ -177,6 +177,7 @@ def _training(
         "data": fingerprint,
         "preprocess": pixel_identity(path),
         "normalise": stage_identity(path.normalise),
+        # one seed more must not train the others again
         "recipe": recipe.model_dump(mode="json", exclude=_NOT_IN_KEYS),
         "seed": seed,
         "library": model_version(recipe.model),
@@ -203,6 +204,7 @@ def _row_evaluations(
 
     A runtime that preprocesses by itself is evaluated once, on the images of the row's own path.
     """
+    # a runtime with preprocessing of its own cannot be aligned with a path
     handed = [each for each in runtimes if not each.backend.own_path]
     first = next((each for each in handed if not _unsuitable(training, each)), handed[0])
     placed = [(path, each) for path in experiment.paths for each in handed]

@@ -127,6 +127,7 @@ def _training_estimate(parts: dict[str, Any], images: int, trained: Sequence[Fin
     if not alike:
         return Cost(None, None)
     logs = [json.loads((each.folder / "log.json").read_text()) for each in alike]
+    # images per second and not seconds: the stored training may have had other epochs
     rates = [epoch["images_per_second"] for log in logs for epoch in log["epochs"]]
     share = parts.get("fraction", FULL) * (1 - parts["recipe"]["holdout"])
     seconds = parts["recipe"]["epochs"] * share * images / median(rates)
@@ -176,6 +177,7 @@ def _comparison_estimate(comparison: PixelComparison, compared: Sequence[Finishe
 
 
 def _median(alike: Sequence[Finished]) -> Cost:
+    # the median: one run on a busy machine must not decide
     seconds = [each.seconds for each in alike if each.seconds is not None]
     if not seconds:
         return Cost(None, None)

@@ -57,6 +57,7 @@ def narrow_to_cells(plan: Plan, names: Sequence[str]) -> Plan:
         key=run_key(plan.experiment, evaluations),
         trainings=tuple(each for each in plan.trainings if each.row in rows),
         evaluations=evaluations,
+        # a narrowed run may lack one side of a pair
         pairs=(),
         cells=tuple(names),
     )
@@ -115,6 +116,7 @@ def training_parts(training: Training, used: Sequence[str], total: int) -> dict[
 def _images(used: Sequence[str], total: int) -> dict[str, str]:
     if len(used) == total:
         return {}
+    # ids in order: the same images in another order give other batches
     return {"images": hashlib.sha256("\0".join(used).encode()).hexdigest()}
 
 

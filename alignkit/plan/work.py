@@ -65,6 +65,7 @@ class MatchedPair:
             for name in self.reference.parts.keys() | self.candidate.parts.keys()
             if self.reference.parts.get(name) != self.candidate.parts.get(name)
         }
+        # else a drift could come from anything that differs
         if not differing <= {"preprocess", "normalise"}:
             raise ValueError(f"not a matched pair: {', '.join(sorted(differing))} differ")
 

@@ -68,6 +68,7 @@ def open_session(
         raise MissingDependency(f"{runtime.name} {runtime.precision}: {runtime.skipped}")
     session = runtime.backend.open(checkpoint, onnx, runtime.precision)
     try:
+        # a user's model may have its classes in another order than the data
         yield Reordered(session, checkpoint.order) if checkpoint.order else session
     finally:
         session.close()
@@ -197,6 +198,7 @@ def check_batches(session: Session, inputs: Inputs, logits: Logits, batch_size: 
     alone = np.concatenate(
         [batch_logits(session, inputs, index, index + 1, classes) for index in range(images)]
     )
+    # the same images, from the batches that are stored
     together = logits[:images]
     found = logit_distance(together, alone)
     flips = int((predicted_classes(together) != predicted_classes(alone)).sum())
@@ -227,8 +229,10 @@ def model_source(
     wanted = backend.calibration(precision) if isinstance(backend, Builder) else None
     own = evaluation.training.preprocess
     calibration = calibration_of(wanted, own, sets.train, workspace) if wanted else None
+    # a file of the user's own is used as it is, not exported again
     if checkpoint.format == "onnx":
         return EngineSource(checkpoint, in_one_file(checkpoint.weights, workspace), calibration)
     prepared = sets.evaluated(evaluation.preprocess.name)
+    # real images: a difference need not show in the logits of random ones
     batch = prepared.batch(prepared.decoded[:_EXPORT_CHECKED], evaluation.preprocess.normalise)
     return EngineSource(checkpoint, export_onnx(checkpoint, workspace, batch), calibration)

@@ -68,6 +68,7 @@ def predict_cells(
     Paths that prepare the same pixels share a key and are predicted once.
     """
     models = {each.training.key: each.ended for each in trained}
+    # by key, which paths that prepare equal pixels share
     done: dict[str, Predicted] = {}
     with context.progress.stage("predict", len(plan.evaluations), "every cell") as stage:
         for group in _by_session(plan.evaluations):
@@ -135,6 +136,7 @@ class _SessionGroup:
         prepared = self.sets.prepared[evaluation.preprocess.name, "eval"]
         if not isinstance(prepared, Measured):
             return prepared
+        # what an endpoint answered yesterday is no answer of today's
         if self.runtime.backend.live:
             key = cell_key(evaluation, self.checkpoint)
             self.context.workspace.discard(evaluation.kind, key)
@@ -235,6 +237,7 @@ def spread_of(several: Sequence[Logits]) -> BuildSpread:
     }
     if not all(np.isfinite(each).all() for each in several):
         return BuildSpread(**counts, reason="a build gives outputs that are not finite")
+    # float64: a difference of float32 logits is not rounded once more
     least, greatest = several[0].astype(np.float64), several[0].astype(np.float64)
     for each in several[1:]:
         np.minimum(least, each, out=least)
@@ -252,6 +255,7 @@ def spread_stored(
     if (stored := workspace.recall("spreads", key, _read_spread)) is not None:
         return stored
     spread = measure()
+    # a failure may be gone tomorrow
     if spread.builds == builds:
         with workspace.store("spreads", key, parts, f"{builds} builds") as filling:
             write_atomically(filling / "spread.json", json.dumps(spread.model_dump(mode="json")))

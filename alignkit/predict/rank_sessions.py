@@ -107,6 +107,7 @@ def shared_logits(
     import numpy as np
 
     pixels = inputs.prepared.pixels
+    # its file name travels, not its gigabytes
     assert isinstance(pixels, np.memmap)
     rows = inputs.prepared.rows[inputs.indices]
     rank.broadcast(

@@ -107,6 +107,7 @@ class Preparation(PlannedWork):
     @property
     def parts(self) -> dict[str, Any]:
         """Everything that the prepared pixels depend on: not the name, and not ``normalise``."""
+        # `normalise` is applied when a batch is made, so that all its values share the pixels
         return {"samples": self.images, **pixel_identity(self.preprocess)}
 
     @property
@@ -151,8 +152,10 @@ def _load(folder: Path, samples: Samples) -> Prepared:
     try:
         stored = json.loads((folder / "outcomes.json").read_text())
         size = (folder / "pixels.npy").stat().st_size
+        # the size is cheap to check, and a full disk truncates
         if stored["format"] != _FORMAT or size != stored["bytes"]:
             raise DamagedError(f"pixels.npy has {size:,} bytes instead of {stored['bytes']:,}")
+        # mapped: processes share the pages, and the kernel drops those it needs elsewhere
         pixels = np.load(folder / "pixels.npy", mmap_mode="r")
         outcomes = tuple(SampleOutcome(*each[:3]) for each in stored["samples"])
         rows = np.array([each[3] for each in stored["samples"]], np.int64)
@@ -180,6 +183,7 @@ def _fill(
 
     total = len(samples)
     outcomes: list[tuple[str, DecodeOutcome, str, int]] = []
+    # in worker processes: an image may crash a decoder
     taken = take_pixels([preprocess], encoded_images(samples), processes=threads)
     with PixelFile(folder / "pixels.npy", preprocess.size) as file:
         for name, ((outcome, reason, pixels),) in zip(samples.ids, taken, strict=True):
@@ -231,6 +235,7 @@ class PixelFile:
         self._shape = (*size, 3)
         self._dtype: Any = None
         self._file: BinaryIO = path.open("wb")
+        # where the pixels begin, known once a header is written
         self._start = 0
 
     def append(self, pixels: Pixels) -> int:
@@ -250,6 +255,7 @@ class PixelFile:
             self._write_header()
         elif pixels.dtype != self._dtype:
             raise TypeError(f"the path gives {pixels.dtype} after {self._dtype}")
+        # a crop is a view with gaps between its rows
         self._file.write(np.ascontiguousarray(pixels).data)
         self.rows += 1
         return self.rows - 1

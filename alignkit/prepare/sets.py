@@ -53,6 +53,7 @@ class Sets:
         """Indices of the training images that every usable path decoded, ascending."""
         usable = (self.usable(path, split) for path, split in self.prepared if split == "train")
         decoded = [prepared.rows >= 0 for prepared in usable if prepared is not None]
+        # the same images for every path: a difference must not come from other data
         return np.flatnonzero(np.logical_and.reduce(decoded)) if decoded else np.zeros(0, np.int64)
 
 

@@ -51,6 +51,7 @@ def run_experiment(
     folder = workspace.run_folder(experiment.name, plan.key)
     with workspace.lock(folder):
         if fresh:
+            # under the lock: no other run of this plan reads it meanwhile
             forget(plan, workspace)
         elif finished := finished_record(plan, folder):
             context.progress.note(f"everything is cached: {folder}")
@@ -64,6 +65,7 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     """Carry out the stages: values in, values out."""
     started, clock = datetime.now(UTC), time.monotonic()
     _fetch_weights(plan, context.workspace)
+    # a narrowed run repeats some cells; advice would add others
     advice = () if plan.cells else advise(plan, context)
     whole = advised_plan(plan, advice)
     data = whole.data
@@ -74,6 +76,7 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     whole = rekey_for_images(whole, used, len(sets.train))
     trained = train_models(whole, sets, context, folder)
     predicted = predict_cells(whole, trained, sets, context)
+    # the paths of the file: an advised path is judged by its drift alone
     compared = compare_paths(plan.preprocesses, sets, context)
     checkpoints = {
         each.training.key: each.ended.value for each in trained if isinstance(each.ended, Measured)

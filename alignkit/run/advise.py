@@ -64,6 +64,7 @@ def advised_plan(plan: Plan, advice: Sequence[AdviceFacts]) -> Plan:
     }
     if not options:
         return plan
+    # planned like a file that names these paths, so that they get the same checks
     whole = make_plan(plan.experiment.with_paths(options), ranks=plan.ranks)
     served_only = {each.advised for each in advice if each.change == "serving"}
 

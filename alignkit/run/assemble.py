@@ -73,6 +73,7 @@ def assemble_record(
     trainings = tuple(training_facts(each, folder) for each in results.trained)
     floors = floor_facts(results.predicted)
     curves = size_curves(results.predicted, matrix, trainings, resamples=resamples)
+    # advice is shown with its result; the file's rules are about its own paths
     judged = evidence.without(each.advised for each in results.advice)
     outcomes = Outcomes(plan, results.predicted, matrix, results.attributed)
     return RunRecord(
@@ -172,6 +173,7 @@ def _flips(predicted: Sequence[Predicted], reference: str, candidate: str) -> Ca
     """
     row = [each for each in predicted if each.evaluation.training.row.is_only(reference)]
     aligned = {each.evaluation.training.key: each for each in row if each.evaluation.aligned}
+    # a class changes against the same model served as it was trained
     homes = [(aligned[each.evaluation.training.key], each) for each in row]
     pairs = [
         (_classes(home), _classes(each))

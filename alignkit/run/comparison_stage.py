@@ -57,6 +57,7 @@ def compare_stored(
         write_image_table(diffs.rows, folder / _IMAGES)
         (folder / "comparison.json").write_text(json.dumps(_content(diffs)))
 
+    # names of paths are not part of the key: renaming one repeats nothing
     planned = PixelComparison(reference, candidate, samples.fingerprint)
     read = partial(_comparison, reference=reference.name, candidate=candidate.name)
     return workspace.keep(planned.kind, planned.parts, planned.label, compare, read)
@@ -108,6 +109,7 @@ def worst_images(
                 candidate=comparison.candidate,
                 id=sample,
                 label=label,
+                # the last stage whose values are grey levels
                 stage="colour",
                 flipped=flipped(sample),
             )

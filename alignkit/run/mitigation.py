@@ -84,6 +84,7 @@ def check_advice(advice: AdviceFacts, outcomes: Outcomes, *, resamples: int) -> 
     else:
         expected = _expected_of_serving(advice, outcomes)
         confirmed = outcomes.drift(outcomes.reference, advice.advised)
+    # a failed cell has its own reason; this one says why there is no verdict
     if before is None or confirmed is None:
         return advice.model_copy(update={"reason": "a cell it is checked with did not run"})
     rows = tuple(
@@ -134,6 +135,7 @@ def _without(found: Mapping[str, AttributionFacts], metric: str, changed: set[st
     gone = [
         share.effect.value or 0.0
         for share in attribution.shares
+        # stages that only fit together are one factor, joined by +
         if {*share.factor.split("+")} & changed
     ]
     return Estimate(value=attribution.total.value - sum(gone), low=None, high=None)
@@ -151,6 +153,7 @@ def promise_kept(churn: MitigationFacts) -> bool | None:
     before, expected, confirmed = churn.before.value, churn.expected.value, churn.confirmed
     if expected is None or before is None or confirmed.low is None or confirmed.high is None:
         return None
+    # only an interval that lies wholly on one side decides
     if confirmed.low > expected:
         return False
     return True if confirmed.high < before else None
