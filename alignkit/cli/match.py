@@ -121,11 +121,7 @@ def match(
 
 
 def _target(
-    given: str,
-    samples: Samples,
-    size: int | None,
-    decoders: Sequence[str],
-    resizers: Sequence[str],
+    given: str, samples: Samples, size: int | None, decoders: Sequence[str], resizers: Sequence[str]
 ) -> tuple[Target, Sequence[int]]:
     from alignkit.match.recorded_target import recorded_target
     from alignkit.match.target import preprocess_of, preprocess_target

@@ -207,7 +207,7 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "prepared": [_outlook_json(each) for each in expected.prepared],
         "trainings": [_outlook_json(each) for each in expected.trainings],
         "cells": [_outlook_json(each) for each in expected.cells],
-        "attributions": [_attribution_json(each) for each in expected.attributions],
+        "attributions": [_outlook_json(each) for each in expected.attributions],
         "comparisons": [_outlook_json(each) for each in expected.comparisons],
         "seconds": estimate.seconds,
         "bytes": estimate.bytes,
@@ -216,14 +216,11 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
     }
 
 
-def _outlook_json(outlook: Outlook) -> dict[str, str]:
-    work = outlook.work
-    return {"label": work.label, "key": work.key, "state": outlook.state, "reason": outlook.reason}
-
-
-def _attribution_json(outlook: Outlook) -> dict[str, Any]:
+def _outlook_json(outlook: Outlook) -> dict[str, Any]:
     from alignkit.plan.work import PlannedAttribution
 
     work = outlook.work
-    assert isinstance(work, PlannedAttribution)
-    return {**_outlook_json(outlook), "factors": [*work.factors], "mixtures": work.mixture_count}
+    facts = {"label": work.label, "key": work.key, "state": outlook.state, "reason": outlook.reason}
+    if isinstance(work, PlannedAttribution):
+        return {**facts, "factors": [*work.factors], "mixtures": work.mixture_count}
+    return facts

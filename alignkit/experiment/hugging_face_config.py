@@ -8,6 +8,7 @@ transformers 4.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Literal
 
@@ -115,20 +116,13 @@ def _geometry(settings: _Settings) -> dict[str, Any]:
             crop = {"height": edge, "width": edge}
         if crop is None:
             raise ConfigError("'do_center_crop': without it images differ in shape")
+    resize = {**stages, "size": resized}
     if crop is None:
-        return {"resize": {**stages, "size": resized}}
-    if crop.keys() != {"height", "width"} or any(
-        side > whole for side, whole in zip(_pair(crop), resized, strict=True)
-    ):
+        return {"resize": resize}
+    cropped = [crop.get("height", math.inf), crop.get("width", math.inf)]
+    if cropped[0] > resized[0] or cropped[1] > resized[1]:
         raise ConfigError(f"'crop_size': larger than what 'size' leaves would be padded: {crop}")
-    return {
-        "resize": {**stages, "size": resized},
-        "crop": {"size": _pair(crop), "half": "down"},
-    }
-
-
-def _pair(sides: dict[str, int]) -> list[int]:
-    return [sides["height"], sides["width"]]
+    return {"resize": resize, "crop": {"size": cropped, "half": "down"}}
 
 
 def _resizer(resample: int, kind: ProcessorKind) -> dict[str, Any]:

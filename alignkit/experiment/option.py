@@ -37,6 +37,7 @@ Integer = Annotated[int, Strict()]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 Flag = Annotated[bool, Strict()]
 Fraction = Annotated[Number, Field(ge=0, le=1)]
+Positive = Annotated[Number, Field(gt=0)]
 
 UNKNOWN_KEY = "unknown_key"
 """Type of the validation error for a key that nothing reads."""
@@ -197,10 +198,7 @@ class PluginOption:
 
 
 def plugin_schema(
-    table: dict[str, Plugin],
-    *,
-    own: JsonSchemaValue | None = None,
-    bare: bool = True,
+    table: dict[str, Plugin], *, own: JsonSchemaValue | None = None, bare: bool = True
 ) -> JsonSchemaValue:
     """Return the JSON Schema of a family: one of its plugins, with its options.
 

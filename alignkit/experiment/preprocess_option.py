@@ -27,6 +27,7 @@ from alignkit.experiment.option import (
     Number,
     PluginMapping,
     PluginOption,
+    Positive,
     lines_of,
     refuse,
     wrong,
@@ -93,11 +94,7 @@ class NormaliseOption(BaseModel):
 
     model_config = STRICT_MODEL
     mean: tuple[Number, Number, Number]
-    std: tuple[
-        Annotated[Number, Field(gt=0)],
-        Annotated[Number, Field(gt=0)],
-        Annotated[Number, Field(gt=0)],
-    ]
+    std: tuple[Positive, Positive, Positive]
 
 
 class PreprocessOption(BaseModel):

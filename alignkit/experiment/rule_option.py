@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, model_val
 from pydantic_core import PydanticCustomError
 
 from alignkit.experiment.metric_option import OF_CLASS, RuleMetric, find_metric, metric_names
-from alignkit.experiment.option import STRICT_MODEL, Flag, Name, Number
+from alignkit.experiment.option import STRICT_MODEL, Flag, Name, Number, Positive
 from alignkit.preprocess import STAGES
 
 Against = Literal["reference", "baseline"]
@@ -55,7 +55,7 @@ class Rule(BaseModel):
     warn: Threshold | None = None
     fail: Threshold | None = None
     """Threshold on the absolute value; for PSNR, SSIM and cosine the least allowed value."""
-    margin: Annotated[Number, Field(gt=0)] | None = None
+    margin: Positive | None = None
     """A 95 % interval inside the margin passes, outside it fails, across it is inconclusive."""
     direction: Literal["both", "drop", "rise"] = "both"
     """``both`` is equivalence; ``drop`` lets the candidate be better: non-inferiority."""

@@ -15,6 +15,7 @@ from alignkit.experiment.option import (
     Integer,
     Name,
     Number,
+    Positive,
     refuse,
     wrong,
 )
@@ -49,7 +50,7 @@ class Recipe(BaseModel):
     every image and epoch. Its cells are compared with the first of these paths."""
     batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 64
     optimiser: Literal["adamw", "sgd"] = "adamw"
-    learning_rate: Annotated[Number, Field(gt=0)] = 0.005
+    learning_rate: Positive = 0.005
     weight_decay: Annotated[Number, Field(ge=0)] = 0.05
     momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.9
     """Used by ``sgd`` only."""
@@ -59,7 +60,7 @@ class Recipe(BaseModel):
     warm_up: Annotated[Number, Field(ge=0)] = 0.0
     """Epochs in which the rate rises linearly to that of the schedule."""
     label_smoothing: Annotated[Number, Field(ge=0, lt=1)] = 0.0
-    clip_norm: Annotated[Number, Field(gt=0)] | None = None
+    clip_norm: Positive | None = None
     """Greatest norm of the gradient of all weights together; a larger gradient is scaled down."""
     mixup: Annotated[Number, Field(ge=0)] = 0.0
     """Alpha of Mixup; 0 is none. With ``cutmix`` too, each batch gets one of the two."""

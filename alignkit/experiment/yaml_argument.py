@@ -59,7 +59,14 @@ def named_paths(
         if max_pixels is not None:
             preprocess = replace(preprocess, max_pixels=max_pixels)
         paths.append(NamedPath(preprocess, option.preset))
-    _check_sizes([path.preprocess for path in paths])
+    first, *others = [path.preprocess for path in paths]
+    for path in others:
+        if path.size != first.size:
+            sizes = ["x".join(map(str, each.size)) for each in (first, path)]
+            raise ConfigError(
+                f"{first.name!r} prepares {sizes[0]} pixels and {path.name!r} {sizes[1]}; one "
+                "model takes one size, so give both the same"
+            )
     return tuple(paths)
 
 
@@ -136,14 +143,3 @@ def _distinct(names: Sequence[str]) -> list[str]:
         seen[name] += 1
         distinct.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
     return distinct
-
-
-def _check_sizes(paths: Sequence[Preprocess]) -> None:
-    first = paths[0]
-    for path in paths[1:]:
-        if path.size != first.size:
-            sizes = ["x".join(map(str, each.size)) for each in (first, path)]
-            raise ConfigError(
-                f"{first.name!r} prepares {sizes[0]} pixels and {path.name!r} {sizes[1]}; one "
-                "model takes one size, so give both the same"
-            )

@@ -109,13 +109,7 @@ def logits_of(session: Session, inputs: Inputs, classes: int, batch_size: int) -
 
 
 def batch_logits(
-    session: Session,
-    inputs: Inputs,
-    start: int,
-    stop: int,
-    classes: int,
-    *,
-    count: bool = False,
+    session: Session, inputs: Inputs, start: int, stop: int, classes: int, *, count: bool = False
 ) -> Logits:
     """Predict one batch; raise `BackendError` if the logits are not float32 (images, classes)."""
     logits = session.predict(inputs.part(start, stop, count=count))

@@ -32,11 +32,7 @@ from alignkit.workspace import Context, Workspace
 
 
 def run_experiment(
-    experiment: Experiment,
-    context: Context,
-    *,
-    fresh: bool = False,
-    cells: Sequence[str] = (),
+    experiment: Experiment, context: Context, *, fresh: bool = False, cells: Sequence[str] = ()
 ) -> tuple[RunRecord, Path]:
     """Carry out the plan of an experiment; write and return its record, with the run's folder.
 

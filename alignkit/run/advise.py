@@ -155,10 +155,7 @@ def _choices(
 
 
 def _facts(
-    served: Preprocess,
-    option: AdviseOption,
-    found: Match,
-    names: Mapping[Configuration, str],
+    served: Preprocess, option: AdviseOption, found: Match, names: Mapping[Configuration, str]
 ) -> AdviceFacts:
     from alignkit.match.text import label, yaml_block
 

@@ -151,18 +151,11 @@ def _image_table(comparison: Comparison, folder: Path) -> ImageTableFacts:
 
 
 def _worst(results: RunResults, folder: Path) -> tuple[WorstImage, ...]:
-    sets = results.sets
     shown: list[WorstImage] = []
-    for comparison in results.compared:
-        shown += worst_images(
-            comparison,
-            sets.evaluated(comparison.reference),
-            sets.evaluated(comparison.candidate),
-            sets.evaluation,
-            folder,
-            count=results.plan.worst,
-            flipped=_flips(results.predicted, comparison.reference, comparison.candidate),
-        )
+    for each in results.compared:
+        flipped = _flips(results.predicted, each.reference, each.candidate)
+        count = results.plan.worst
+        shown += worst_images(each, results.sets, folder, count=count, flipped=flipped)
     return tuple(shown)
 
 
