@@ -13,7 +13,6 @@ from functools import cache
 from typing import Self
 
 FULL = 1.0
-_FIELDS = ("trained_with", "evaluated_with", "backend", "precision")
 _NAME = re.compile(
     r"(?P<preprocesses>.+?) \((?:mix)?(?:, )?(?:model (?P<model>.+?))?(?:, )?"
     r"(?:(?P<percent>\d+(?:\.\d+)?) %)?\)"
@@ -132,7 +131,8 @@ class Place:
     @property
     def fields(self) -> dict[str, str]:
         """The names as `Placed` stores them."""
-        return dict(zip(_FIELDS, self.names, strict=True))
+        fields = ("trained_with", "evaluated_with", "backend", "precision")
+        return dict(zip(fields, self.names, strict=True))
 
     @property
     def json_key(self) -> str:

@@ -85,7 +85,9 @@ def match(
     from alignkit.datasets.images import Images
     from alignkit.match import match as search
     from alignkit.match.configurations import configurations
+    from alignkit.match.recorded_target import recorded_target
     from alignkit.match.serving import serving_options
+    from alignkit.match.target import preprocess_of, preprocess_target
     from alignkit.match.text import as_json
     from alignkit.workspace import write_atomically
 
@@ -100,8 +102,12 @@ def match(
             folder = record or Path(held.enter_context(TemporaryDirectory()))
             asked = (tensor, header_env, folder)
             stack, rows = _endpoint(target, asked, samples, decoders, resizers, display)
+        elif Path(target).is_dir():
+            stack, rows = recorded_target(
+                Path(target), samples, decoders=decoders, resizers=resizers
+            )
         else:
-            stack, rows = _target(target, samples, size, decoders, resizers)
+            stack, rows = preprocess_target(preprocess_of(target, size)), range(len(samples))
         names = serving_options() if serving else {}
         chosen = list(names) or list(
             configurations(stack.geometry, decoders=decoders, resizers=resizers)
@@ -118,17 +124,6 @@ def match(
     _show(found, names)
     for file in files:
         write_atomically(file, json.dumps(as_json(found, names), indent=1))
-
-
-def _target(
-    given: str, samples: Samples, size: int | None, decoders: Sequence[str], resizers: Sequence[str]
-) -> tuple[Target, Sequence[int]]:
-    from alignkit.match.recorded_target import recorded_target
-    from alignkit.match.target import preprocess_of, preprocess_target
-
-    if Path(given).is_dir():
-        return recorded_target(Path(given), samples, decoders=decoders, resizers=resizers)
-    return preprocess_target(preprocess_of(given, size)), range(len(samples))
 
 
 def _endpoint(
