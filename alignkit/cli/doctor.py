@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from alignkit.backends import BACKENDS
-from alignkit.backends.usable import Usable, usable_backends
 from alignkit.cli.arguments import Json
 from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
@@ -22,6 +21,7 @@ from alignkit.resizers import RESIZERS
 from alignkit.text.columns import columns
 
 if TYPE_CHECKING:
+    from alignkit.backends.usable import Usable
     from alignkit.decoders.self_test import DecoderCheck
     from alignkit.record import Environment
 
@@ -31,6 +31,8 @@ def doctor(as_json: Json = False) -> None:
 
     Exits with 0 if everything in the base install works here.
     """
+    # late: every command's help imports this module
+    from alignkit.backends.usable import usable_backends
     from alignkit.decoders.self_test import self_test
     from alignkit.findings.environment import environment
 
@@ -83,6 +85,8 @@ def _self_test(tested: list[DecoderCheck]) -> str:
 
 def _backends() -> str:
     """Format one line per backend and device, and one per reason that something cannot run."""
+    from alignkit.backends.usable import usable_backends
+
     groups: dict[tuple[str, str], list[Usable]] = {}
     for each in usable_backends():
         # a reason that holds for several precisions is printed once
@@ -187,6 +191,8 @@ def _note(plugin: Plugin) -> str:
 
 def _listed_backends() -> list[Listed]:
     """List each backend, then each of its devices and precisions."""
+    from alignkit.backends.usable import usable_backends
+
     listed = _listed(BACKENDS)
     for each in usable_backends():
         note = _note(BACKENDS[each.backend])
