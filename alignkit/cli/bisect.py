@@ -79,11 +79,13 @@ def bisect(
     compared.
     """
     from alignkit.experiment import load_experiment
+    from alignkit.studies.bisect import as_text
     from alignkit.studies.bisect import bisect as compare
-    from alignkit.studies.bisect.cell import inputs_from_cell
-    from alignkit.studies.bisect.files import inputs_from_files
-    from alignkit.studies.bisect.runtime import runtime_named
-    from alignkit.studies.bisect.text import as_text
+    from alignkit.studies.bisect.bisect_inputs import (
+        inputs_from_cell,
+        inputs_from_files,
+        runtime_named,
+    )
     from alignkit.workspace import Context, Workspace, write_atomically
 
     files = json_paths(out)
