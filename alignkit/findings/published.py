@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from alignkit.experiment.published_option import Published, PublishedRowOption
+from alignkit.experiment.report_option import Published, PublishedRowOption
 from alignkit.place import Column, Place, Row
 from alignkit.record import (
     Claim,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import ValidationError
 
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
-from alignkit.experiment.rule import Gate, Rule
+from alignkit.experiment.gate_option import Gate
+from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.preprocess import Preprocess, StageName

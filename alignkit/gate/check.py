@@ -24,7 +24,7 @@ from alignkit.baseline.from_run import STAGES_FILE, baseline_of_run
 from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
 from alignkit.errors import BaselineError, ConfigError
 from alignkit.experiment.experiment import Experiment
-from alignkit.experiment.rule import Rule
+from alignkit.experiment.rule_option import Rule
 from alignkit.gate.fail_fast import first_failure
 from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
 from alignkit.judge import judge
@@ -181,7 +181,7 @@ def _first_changed(experiment: Experiment, approved: Baseline) -> FirstChanged:
 
 def rule_lines(experiment: Experiment) -> tuple[int, ...]:
     """Return the line of each rule in the file, from 1; 0 for a rule of an override."""
-    from alignkit.experiment.source import parse
+    from alignkit.experiment.yaml_source import parse
 
     source = parse(experiment.text, str(experiment.file))
     rules = experiment.gate.rules or ()

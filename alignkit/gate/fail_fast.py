@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from alignkit.experiment.experiment import Experiment
-from alignkit.experiment.rule import PIXEL_RULES, Rule
+from alignkit.experiment.gate_option import PIXEL_RULES
+from alignkit.experiment.rule_option import Rule
 from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence

@@ -142,7 +142,7 @@ def _opened(
     open_session: Callable[..., Any],
 ) -> tuple[Session, list[Any]]:
 
-    from alignkit.predict.model_file import model_file
+    from alignkit.predict import model_file
 
     checkpoint = model.ended.value
     file = model_file(evaluation, checkpoint, sets, workspace)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from alignkit.gate.shard import PairSums
     from alignkit.preprocess import Preprocess
     from alignkit.record import CoverageDiff, PixelStage
-    from alignkit.run.pixel_comparison import Comparison
+    from alignkit.run.comparison_stage import Comparison
     from alignkit.samples import Samples
 
 
@@ -26,7 +26,7 @@ def compare_pixels(
     preprocesses: Sequence[Preprocess], samples: Samples, context: Context
 ) -> tuple[Comparison, ...]:
     """Compare every path that can run here with the reference, or read what is stored."""
-    from alignkit.run.pixel_comparison import compare_stored
+    from alignkit.run.comparison_stage import compare_stored
 
     reference, *others = preprocesses
     if reference.missing():

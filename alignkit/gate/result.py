@@ -24,7 +24,7 @@ from alignkit.record import Finding, Verdict
 from alignkit.workspace import Context, Workspace
 
 _PROBLEM = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$")
-"""The format of `alignkit.experiment.source.Problem` as text."""
+"""The format of `alignkit.experiment.yaml_source.Problem` as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def _findings(file: Path, error: AlignkitError) -> tuple[Finding, ...]:
 
 def ended_waivers(experiment: Experiment, today: date) -> tuple[Finding, ...]:
     """Find the waivers whose last day is over: they have no effect any more."""
-    from alignkit.experiment.source import parse
+    from alignkit.experiment.yaml_source import parse
 
     source = parse(experiment.text, str(experiment.file))
     findings = []

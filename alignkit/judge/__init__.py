@@ -13,7 +13,8 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from alignkit.errors import ExitCode, worst
-from alignkit.experiment.rule import Gate, Rule, Waiver
+from alignkit.experiment.gate_option import Gate, Waiver
+from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.judge.observe import observe
 from alignkit.judge.words import SEVERITY, in_words, limits, sentence

@@ -6,8 +6,8 @@ from dataclasses import replace
 from statistics import median
 
 from alignkit.errors import ExitCode
-from alignkit.experiment.rule import Rule
-from alignkit.experiment.rule_metric import RuleMetric
+from alignkit.experiment.metric_option import RuleMetric
+from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.judge.observe_model import applies, of_entry, since
 from alignkit.preprocess import STAGES

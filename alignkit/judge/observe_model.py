@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from alignkit.errors import ExitCode
-from alignkit.experiment.rule import Rule
-from alignkit.experiment.rule_metric import RuleMetric
+from alignkit.experiment.metric_option import RuleMetric
+from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import Evidence, Observed
 from alignkit.record import BaselineFacts, Drift, MatrixEntry
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from alignkit.experiment.rule import Rule
+from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.place import Column
 from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome, VerdictState

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError
-from alignkit.experiment.path_argument import import_of
 from alignkit.experiment.preprocess_option import PreprocessOption
+from alignkit.experiment.yaml_argument import import_of
 from alignkit.match.colour_matrix import Misreading
 from alignkit.match.configurations import Geometry
 from alignkit.plugins import did_you_mean
@@ -69,7 +69,7 @@ def preprocess_target(preprocess: Preprocess) -> Target:
 def preprocess_of(given: str, size: int | None) -> Preprocess:
     """Build what ``given`` names: a preset, an import, ``FILE.yaml``, or ``FILE.yaml:NAME``.
 
-    `alignkit.experiment.path_argument.import_of` reads imports. A file holds either the stages of
+    `alignkit.experiment.yaml_argument.import_of` reads imports. A file holds either the stages of
     one path or an experiment, where NAME is one of its paths. ``size`` is the input's side in
     pixels, for a preset. Raises `ConfigError`.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import torch
 
-    from alignkit.experiment.recipe import Augment
+    from alignkit.experiment.train_option import Augment
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from alignkit.train.state import TrainingState, read_state, state_of
 from alignkit.train.step import learning_rate, mix_batch, not_finite, seed_of, take_step
 
 if TYPE_CHECKING:
-    from alignkit.experiment.recipe import Recipe
+    from alignkit.experiment.train_option import Recipe
     from alignkit.plan.work import Training
 
 

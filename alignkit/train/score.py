@@ -14,7 +14,7 @@ from alignkit.rank import Rank
 from alignkit.train.step import lowered
 
 if TYPE_CHECKING:
-    from alignkit.experiment.recipe import Recipe
+    from alignkit.experiment.train_option import Recipe
     from alignkit.train.images import TrainingImages
 
 

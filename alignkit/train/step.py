@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from alignkit.experiment.recipe import Recipe
+    from alignkit.experiment.train_option import Recipe
     from alignkit.train.state import TrainingState
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.experiment.recipe import Recipe
+from alignkit.experiment.train_option import Recipe
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.outcome import Outcome, Skipped, capture
 from alignkit.plan import Plan

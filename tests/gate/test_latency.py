@@ -5,7 +5,7 @@ import time
 import pytest
 
 from alignkit.experiment import load_experiment
-from alignkit.experiment.rule import Gate
+from alignkit.experiment.gate_option import Gate
 from alignkit.gate import latency as module
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence

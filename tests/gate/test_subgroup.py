@@ -5,7 +5,7 @@ import json
 import pytest
 
 from alignkit.experiment import load_experiment
-from alignkit.experiment.rule import Rule
+from alignkit.experiment.rule_option import Rule
 from alignkit.gate.check import check
 from alignkit.gate.subgroup import members
 from alignkit.progress import NoProgress

@@ -135,7 +135,7 @@ def test_classes_in_another_order_are_brought_into_the_datas(files):
 
 
 def make_runtime():
-    from alignkit.plan.runtime import Runtime
+    from alignkit.plan.planned_runtime import Runtime
 
     return Runtime("onnxruntime", ONNXRuntimeBackend(), "fp32", "")
 

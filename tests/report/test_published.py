@@ -4,7 +4,7 @@ from pathlib import Path
 
 import html5lib
 
-from alignkit.experiment.published_option import Published
+from alignkit.experiment.report_option import Published
 from alignkit.findings.published import published_facts
 from alignkit.report.published_view import published_section, tally
 from alignkit.report.results import results_from_record

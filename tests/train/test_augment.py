@@ -3,7 +3,7 @@ import pytest
 import torch
 from torchvision.transforms import functional
 
-from alignkit.experiment.recipe import Augment
+from alignkit.experiment.train_option import Augment
 from alignkit.train.augment import apply, draw, shuffle
 
 IDS = [f"train/{number % 7}/{number}.jpg" for number in range(2000)]

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from alignkit.errors import ConfigError
 from alignkit.experiment import problems_of
 from alignkit.experiment.preprocess_option import PreprocessOption
-from alignkit.experiment.source import Problem, YAMLSource, parse
+from alignkit.experiment.yaml_source import Problem, YAMLSource, parse
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.presets import PRESETS
@@ -53,16 +53,21 @@ def named_paths(
     found = found or list(entries.items())
     if len(found) < 2:
         raise ConfigError("give --preprocess twice or more: the reference first, then candidates")
-    paths = tuple(
-        NamedPath(_limited(option.build(name), max_pixels), option.preset)
-        for name, (_, option) in zip(_distinct([name for name, _ in found]), found, strict=True)
-    )
-    _check_sizes([path.preprocess for path in paths])
-    return paths
-
-
-def _limited(path: Preprocess, max_pixels: int | None) -> Preprocess:
-    return path if max_pixels is None else replace(path, max_pixels=max_pixels)
+    paths = []
+    for name, (_, option) in zip(_distinct([name for name, _ in found]), found, strict=True):
+        preprocess = option.build(name)
+        if max_pixels is not None:
+            preprocess = replace(preprocess, max_pixels=max_pixels)
+        paths.append(NamedPath(preprocess, option.preset))
+    first, *others = [path.preprocess for path in paths]
+    for path in others:
+        if path.size != first.size:
+            sizes = ["x".join(map(str, each.size)) for each in (first, path)]
+            raise ConfigError(
+                f"{first.name!r} prepares {sizes[0]} pixels and {path.name!r} {sizes[1]}; one "
+                "model takes one size, so give both the same"
+            )
+    return tuple(paths)
 
 
 def _option(
@@ -70,9 +75,11 @@ def _option(
 ) -> tuple[str, PreprocessOption]:
     if text in entries:
         return text, entries[text]
+    # an argument is YAML, so that a mapping of the file can be pasted
     source = parse(text, f"--preprocess {number}")
     given = source.value
     if mapping := import_of(text):
+        # so that a mistake in the imported file has a place to be underlined at
         given, source = mapping, parse(json.dumps(mapping), f"--preprocess {number}")
     if isinstance(given, str) and not source.problems:
         if given not in PRESETS:
@@ -136,14 +143,3 @@ def _distinct(names: Sequence[str]) -> list[str]:
         seen[name] += 1
         distinct.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
     return distinct
-
-
-def _check_sizes(paths: Sequence[Preprocess]) -> None:
-    first = paths[0]
-    for path in paths[1:]:
-        if path.size != first.size:
-            sizes = ["x".join(map(str, each.size)) for each in (first, path)]
-            raise ConfigError(
-                f"{first.name!r} prepares {sizes[0]} pixels and {path.name!r} {sizes[1]}; one "
-                "model takes one size, so give both the same"
-            )

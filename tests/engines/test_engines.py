@@ -14,7 +14,7 @@ from alignkit.backends import Builder, CalibrationSet
 from alignkit.backends.onnx_graph import half_precision
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.engines.build import build_engine, calibration_indices, calibration_of, engine_parts
+from alignkit.engines import build_engine, calibration_indices, calibration_of, engine_parts
 from alignkit.errors import BackendError, NothingCompared
 from alignkit.models.checkpoint import Calibration, EngineSource
 from alignkit.preprocess import Preprocess, Resize

@@ -3,8 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from alignkit.experiment.rule import Gate, Rule
-from alignkit.experiment.rule_metric import find_metric, metric_names
+from alignkit.experiment.gate_option import Gate
+from alignkit.experiment.metric_option import find_metric, metric_names
+from alignkit.experiment.rule_option import Rule
 from alignkit.preprocess import STAGES
 
 

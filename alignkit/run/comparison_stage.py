@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from alignkit.compare.compare_pixels import compare_preprocess, coverage_diff, pixel_stages
 from alignkit.compare.image_table import write_image_table
-from alignkit.compare.pixel_diff import StageDiffs
 from alignkit.plan.work import PixelComparison
 from alignkit.prepare.sets import Sets
 from alignkit.preprocess import Preprocess
@@ -22,7 +21,7 @@ from alignkit.samples import Samples
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
-    from alignkit.prepare import Prepared
+    pass
 
 _IMAGES = "images.parquet"
 _RANKED = 200
@@ -55,20 +54,17 @@ def compare_stored(
     def compare(folder: Path) -> None:
         diffs = compare_preprocess(reference, candidate, samples, progress=progress)
         write_image_table(diffs.rows, folder / _IMAGES)
-        (folder / "comparison.json").write_text(json.dumps(_content(diffs)))
+        content = {
+            "stages": [stage.model_dump(mode="json") for stage in pixel_stages(diffs)],
+            "worst": [row.id for row in diffs.worst(_RANKED)],
+            "coverage": coverage_diff(diffs).model_dump(mode="json"),
+        }
+        (folder / "comparison.json").write_text(json.dumps(content))
 
+    # names of paths are not part of the key: renaming one repeats nothing
     planned = PixelComparison(reference, candidate, samples.fingerprint)
     read = partial(_comparison, reference=reference.name, candidate=candidate.name)
     return workspace.keep(planned.kind, planned.parts, planned.label, compare, read)
-
-
-def _content(diffs: StageDiffs) -> dict[str, Any]:
-    stages = [stage.model_dump(mode="json") for stage in pixel_stages(diffs)]
-    return {
-        "stages": stages,
-        "worst": [row.id for row in diffs.worst(_RANKED)],
-        "coverage": coverage_diff(diffs).model_dump(mode="json"),
-    }
 
 
 def _comparison(folder: Path, reference: str, candidate: str) -> Comparison:
@@ -82,16 +78,11 @@ def _comparison(folder: Path, reference: str, candidate: str) -> Comparison:
 
 
 def worst_images(
-    comparison: Comparison,
-    reference: Prepared,
-    candidate: Prepared,
-    samples: Samples,
-    folder: Path,
-    *,
-    count: int,
-    flipped: Callable[[str], str],
+    comparison: Comparison, sets: Sets, folder: Path, *, count: int, flipped: Callable[[str], str]
 ) -> tuple[WorstImage, ...]:
     """Write the pictures of the images that differ most, from their prepared pixels."""
+    samples, reference = sets.evaluation, sets.evaluated(comparison.reference)
+    candidate = sets.evaluated(comparison.candidate)
     places = {sample: index for index, sample in enumerate(samples.ids)}
     shown = []
     for sample in comparison.worst[:count]:
@@ -108,6 +99,7 @@ def worst_images(
                 candidate=comparison.candidate,
                 id=sample,
                 label=label,
+                # the last stage whose values are grey levels
                 stage="colour",
                 flipped=flipped(sample),
             )

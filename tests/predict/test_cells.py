@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from alignkit.errors import BackendError
-from alignkit.predict.build_variability import measure_spread, spread_of, spread_stored
-from alignkit.predict.inputs import Tensors
+from alignkit.predict.cells import measure_spread, spread_of, spread_stored
+from alignkit.predict.session_inputs import Tensors
 from alignkit.record import BuildSpread
 from alignkit.workspace import Workspace
 from tests.backends.model import trained_model

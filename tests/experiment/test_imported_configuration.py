@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from alignkit.errors import ConfigError
+from alignkit.experiment.imported_configuration import _timm_stages, stages_of_timm
 from alignkit.experiment.preprocess_option import PreprocessOption
-from alignkit.experiment.timm_config import _stages, stages_of_timm
 from tests.photos import encoded, photo
 
 timm_data = pytest.importorskip("timm.data", reason="needs the extra timm")
@@ -54,7 +54,7 @@ def test_the_path_is_what_create_transform_does(model):
 @pytest.mark.parametrize("mode", ["squash", "center"])
 def test_modes_and_interpolations_are_timms(mode, interpolation):
     config = {**CONFIG, "crop_mode": mode, "interpolation": interpolation}
-    path = PreprocessOption.model_validate(_stages(config, None)).build("x")
+    path = PreprocessOption.model_validate(_timm_stages(config, None)).build("x")
     check(path, timm_data.create_transform(**config))
 
 
@@ -69,7 +69,7 @@ def test_modes_and_interpolations_are_timms(mode, interpolation):
 )
 def test_what_cannot_be_expressed_is_refused_with_the_keys_name(change, message):
     with pytest.raises(ConfigError, match=message):
-        _stages({**CONFIG, **change}, None)
+        _timm_stages({**CONFIG, **change}, None)
 
 
 def test_unknown_names_suggest_the_nearest():

@@ -1,20 +1,19 @@
-"""`Gate`: the rules of an experiment or of a pixel gate, as the YAML writes them, validated.
+"""`Rule`: one rule of an experiment or of a pixel gate, as the YAML writes it, validated.
 
 A threshold that no value can pass is refused: it would look like a rule and never fire.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self, get_args
+from collections.abc import Iterator
+from itertools import chain
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from alignkit.experiment.option import STRICT_MODEL, Flag, Name, Number
-from alignkit.experiment.rule_metric import OF_CLASS, RuleMetric, find_metric, metric_names
-from alignkit.plugins import NO_GPU
+from alignkit.experiment.metric_option import OF_CLASS, RuleMetric, find_metric, metric_names
+from alignkit.experiment.option import STRICT_MODEL, Flag, Name, Number, Positive
 from alignkit.preprocess import STAGES
 
 Against = Literal["reference", "baseline"]
@@ -56,7 +55,7 @@ class Rule(BaseModel):
     warn: Threshold | None = None
     fail: Threshold | None = None
     """Threshold on the absolute value; for PSNR, SSIM and cosine the least allowed value."""
-    margin: Annotated[Number, Field(gt=0)] | None = None
+    margin: Positive | None = None
     """A 95 % interval inside the margin passes, outside it fails, across it is inconclusive."""
     direction: Literal["both", "drop", "rise"] = "both"
     """``both`` is equivalence; ``drop`` lets the candidate be better: non-inferiority."""
@@ -98,6 +97,7 @@ class Rule(BaseModel):
         """Return the rules of a preset; the rule itself if it names a metric."""
         if self.preset is None:
             return (self,)
+        # a preset fixes the limits; the place it is applied to is the rule's own
         kept = {"against": self.against, "path": self.path, "where": self.where}
         return tuple(Rule(**{**rule, **kept}) for rule in RULE_PRESETS[self.preset])
 
@@ -127,6 +127,7 @@ RULE_PRESETS: dict[PresetName, tuple[dict[str, Any], ...]] = {
 def _mistake(rule: Rule) -> str:
     if (rule.metric is None) == (rule.preset is None):
         return "a rule names either a 'metric' or a 'preset'"
+    # 0 is a limit: bit-exact
     limits = [limit for limit in (rule.warn, rule.fail, rule.margin) if limit is not None]
     if rule.preset is not None:
         fixed = limits or rule.relative or rule.mode or rule.direction != "both"
@@ -136,14 +137,14 @@ def _mistake(rule: Rule) -> str:
     if not limits:
         return "a rule needs 'warn', 'fail' or 'margin'"
     metric = rule.measured
-    return _never_fires(rule, metric) or next(
-        (reason for wrong, reason in _misfits(rule, metric) if wrong), ""
-    )
+    reasons = chain(_misfits(rule, metric), _unmeasured(rule, metric))
+    return _never_fires(rule, metric) or next(reasons, "")
 
 
 def _never_fires(rule: Rule, metric: RuleMetric) -> str:
     greatest = metric.greatest
     if rule.relative:
+        # a share of a value can drop by the whole at most; a rise has no limit
         greatest = 1.0 if rule.direction == "drop" else None
     for name in ("warn", "fail", "margin"):
         limit = getattr(rule, name)
@@ -161,137 +162,38 @@ def _never_fires(rule: Rule, metric: RuleMetric) -> str:
     return ""
 
 
-def _misfits(rule: Rule, metric: RuleMetric) -> tuple[tuple[bool, str], ...]:
-    """Return, for each option that some metrics lack, whether it is misused, and the reason."""
+def _misfits(rule: Rule, metric: RuleMetric) -> Iterator[str]:
+    """Yield the reason for each option that the metric does not have."""
+    if rule.direction != "both" and not metric.signed:
+        yield f"{metric.name} has no direction; leave 'direction' out"
+    if rule.margin is not None and not metric.interval:
+        yield f"{metric.name} has no interval to hold against a margin; use 'warn' or 'fail'"
+    if rule.relative and not (metric.signed or metric.kind == "latency"):
+        yield f"{metric.name} is a difference already, and relative to nothing"
+    if rule.relative and metric.kind == "class":
+        yield f"{metric.name} has limits in points; leave 'relative' out"
+    if rule.mode and metric.kind != "pixel":
+        yield "'mode' is for pixel metrics"
+    if metric.field == "ssim" and (rule.against == "baseline" or rule.mode == "isolated"):
+        yield "SSIM is measured cumulatively, between two paths"
+    if metric.kind in ("pixel", "coverage") and (rule.backend or rule.precision):
+        yield "pixels are made before any backend runs; leave 'backend' and 'precision' out"
+
+
+def _unmeasured(rule: Rule, metric: RuleMetric) -> Iterator[str]:
+    """Yield the reason for each combination that a run or a baseline does not measure."""
     baseline = rule.against == "baseline"
-    return (
-        (
-            rule.direction != "both" and not metric.signed,
-            f"{metric.name} has no direction; leave 'direction' out",
-        ),
-        (
-            rule.margin is not None and not metric.interval,
-            f"{metric.name} has no interval to hold against a margin; use 'warn' or 'fail'",
-        ),
-        (
-            rule.relative and not (metric.signed or metric.kind == "latency"),
-            f"{metric.name} is a difference already, and relative to nothing",
-        ),
-        (
-            rule.relative and metric.kind == "class",
-            f"{metric.name} has limits in points; leave 'relative' out",
-        ),
-        (bool(rule.mode) and metric.kind != "pixel", "'mode' is for pixel metrics"),
-        (
-            metric.field == "ssim" and (baseline or rule.mode == "isolated"),
-            "SSIM is measured cumulatively, between two paths",
-        ),
-        (
-            metric.kind in ("pixel", "coverage") and bool(rule.backend or rule.precision),
-            "pixels are made before any backend runs; leave 'backend' and 'precision' out",
-        ),
-        (
-            baseline and rule.where is not None,
-            "subgroups are compared with the reference; leave 'against' out",
-        ),
-        (
-            baseline and metric.kind == "latency",
-            "a baseline's milliseconds are another machine's; compare with the reference",
-        ),
-        (
-            metric.kind == "latency" and rule.where is not None,
-            "latency is measured over all images; leave 'where' out",
-        ),
-        (
-            metric.name.startswith("latency.preprocess") and bool(rule.backend or rule.precision),
-            "preprocessing runs before any backend; leave 'backend' and 'precision' out",
-        ),
-        (
-            metric.name.startswith("latency.inference") and bool(rule.path),
-            "inference is timed on the reference path; leave 'path' out",
-        ),
-        (
-            baseline and rule.mode == "isolated",
-            "against a baseline a stage is compared with all that came before it",
-        ),
-        (
-            baseline and metric.field.startswith("logits."),
-            f"a baseline keeps predicted classes, which {metric.name} is not made of",
-        ),
-    )
-
-
-class Waiver(BaseModel):
-    """One entry of ``gate.waive``: a rule that may fail until a date, and why."""
-
-    model_config = STRICT_MODEL
-    rule: str
-    """Its metric; or its id, which adds path, backend, precision and mode if it names them."""
-    path: Name | None = None
-    """Only where the candidate is this path."""
-    until: Annotated[dt.date, Field(strict=False)]
-    """The last day it holds."""
-    reason: Annotated[str, Field(min_length=8)]
-
-
-class Gate(BaseModel):
-    """``gate:``: when the run fails."""
-
-    model_config = STRICT_MODEL
-    informational: Flag = False
-    """Show verdicts, but exit 0."""
-    on_inconclusive: Literal["warn", "fail"] = "warn"
-    allow_missing: Flag | Literal["gpu"] = False
-    """Skip paths and cells that this machine cannot run without exit code 4: any of them, or only
-    those that need a GPU."""
-    environment: str | None = None
-    """Fingerprint of the environment whose baseline is used; by default this machine's. A machine
-    without a GPU can name a GPU's, to compare its stand-in with that GPU's golden tensors."""
-    rules: Annotated[tuple[Rule, ...], Field(min_length=1)] | None = None
-    """By default churn ≤ 2 % and macro recall within ±1 point; without labels, ``strict``."""
-    waive: tuple[Waiver, ...] = ()
-
-    def allows(self, reason: str) -> bool:
-        """Return whether a path or cell that cannot run here for this reason may be skipped."""
-        return NO_GPU in reason if self.allow_missing == "gpu" else self.allow_missing
-
-    @property
-    def expanded(self) -> list[Rule]:
-        """The rules as given, presets spelt out; empty if there are none."""
-        return [each for rule in self.rules or () for each in rule.expanded()]
-
-    def placed(self, lines: Sequence[int] = (), *, with_model: bool) -> list[tuple[Rule, int]]:
-        """Return every rule with its line (0 if unknown): presets expanded, ``coverage`` added."""
-        rules = self.rules or (DEFAULT_RULES if with_model else PIXEL_RULES)
-        numbered = zip(rules, lines or [0] * len(rules), strict=True)
-        placed = [(each, line) for rule, line in numbered for each in rule.expanded()]
-        # pixel metrics leave out images that one side cannot decode, so coverage is checked too
-        for against in get_args(Against):
-            kinds = [each.measured.kind for each, _ in placed if each.against == against]
-            if "pixel" in kinds and "coverage" not in kinds:
-                placed.append((Rule(metric="coverage", fail=0.0, against=against), 0))
-        return placed
-
-    @model_validator(mode="after")
-    def _waivers_match(self) -> Self:
-        if not self.waive:
-            return self
-        known = {
-            name
-            for with_model in (False, True)
-            for rule, _ in self.placed(with_model=with_model)
-            for name in (rule.id, rule.metric or "")
-        }
-        for waiver in self.waive:
-            if waiver.rule not in known:
-                ids = ", ".join(sorted(known))
-                message = f"a waiver for {waiver.rule!r}, which is no rule's id: {ids}"
-                raise PydanticCustomError("waiver", "{message}", {"message": message})
-        return self
-
-
-DEFAULT_RULES = (
-    Rule(metric="churn", fail=0.02),
-    Rule(metric="recall.macro", margin=0.01),
-)
-PIXEL_RULES = (Rule(preset="strict"),)
+    if baseline and rule.where is not None:
+        yield "subgroups are compared with the reference; leave 'against' out"
+    if baseline and metric.kind == "latency":
+        yield "a baseline's milliseconds are another machine's; compare with the reference"
+    if metric.kind == "latency" and rule.where is not None:
+        yield "latency is measured over all images; leave 'where' out"
+    if metric.name.startswith("latency.preprocess") and (rule.backend or rule.precision):
+        yield "preprocessing runs before any backend; leave 'backend' and 'precision' out"
+    if metric.name.startswith("latency.inference") and rule.path:
+        yield "inference is timed on the reference path; leave 'path' out"
+    if baseline and rule.mode == "isolated":
+        yield "against a baseline a stage is compared with all that came before it"
+    if baseline and metric.field.startswith("logits."):
+        yield f"a baseline keeps predicted classes, which {metric.name} is not made of"

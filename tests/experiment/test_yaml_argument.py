@@ -2,8 +2,8 @@ import pytest
 
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.errors import ConfigError
-from alignkit.experiment.path_argument import named_paths
 from alignkit.experiment.preprocess_option import PreprocessOption
+from alignkit.experiment.yaml_argument import named_paths
 
 ENTRY = PreprocessOption.model_validate({"preset": "pillow-train", "size": 64})
 

@@ -5,7 +5,7 @@ import textwrap
 import pytest
 import yaml
 
-from alignkit.experiment.source import dotted, parse
+from alignkit.experiment.yaml_source import dotted, parse
 
 
 def problems(text: str) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from alignkit.errors import ConfigError
-from alignkit.experiment.hugging_face import PROCESSORS, stages_of_processor
+from alignkit.experiment.hugging_face_config import PROCESSORS, stages_of_processor
 from alignkit.experiment.preprocess_option import PreprocessOption
 from tests.photos import encoded, photo
 

@@ -13,7 +13,7 @@ from alignkit.plugins import UNPROVEN, did_you_mean, find_plugin
 from alignkit.preprocess import stage_identity
 
 if TYPE_CHECKING:
-    from alignkit.experiment.experiment import Evaluate
+    from alignkit.experiment.model_option import Evaluate
     from alignkit.plan.work import Training
 
 
@@ -62,6 +62,7 @@ def runtimes_of(evaluate: Evaluate, trainings: tuple[Training, ...]) -> list[Run
         backend = option.build()
         for precision in option.precision:
             reason = plugin.missing() or backend.impossible(precision)
+            # the user should know that the fix may not be enough
             if reason and plugin.unproven:
                 reason += f" ({option.name} is {UNPROVEN})"
             version, held = plugin.version(), served_training(backend, trainings)
@@ -81,6 +82,7 @@ def served_training(backend: Backend, trainings: tuple[Training, ...]) -> Traini
     """
     if not isinstance(backend, RemoteBackend):
         return None
+    # reversed, so that the first seed of a row stays
     rows = {str(each.row): each for each in reversed(trainings)}
     rows |= {each.given.name: each for each in trainings if each.given}
     if not backend.serves and len({each.row for each in trainings}) == 1:

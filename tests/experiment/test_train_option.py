@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from alignkit.experiment.recipe import Recipe
+from alignkit.experiment.train_option import Recipe
 from alignkit.train import read_log
 from alignkit.train.step import learning_rate, mix_batch
 from tests.training_case import digits_case

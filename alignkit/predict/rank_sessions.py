@@ -6,7 +6,7 @@ logits are in the order of the data set. Rank 0 hashes all inputs, so that the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from alignkit.errors import BackendError
 from alignkit.outcome import Failed, Measured, capture
-from alignkit.predict.inputs import Tensors, batch_logits
+from alignkit.predict.session_inputs import Tensors, batch_logits
 from alignkit.rank import Rank
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from alignkit.arrays import Logits
     from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.plan.runtime import Runtime
+    from alignkit.plan.planned_runtime import Runtime
     from alignkit.preprocess import Normalise
 
 _Batches: TypeAlias = "list[tuple[int, Logits]]"
@@ -85,6 +85,7 @@ def serve(rank: Rank, runtime: Runtime, checkpoint: Checkpoint, file: Path | Non
     with ExitStack() as stack:
         opened = capture(lambda: stack.enter_context(open_session(runtime, checkpoint, file)))
         while (images := rank.broadcast(None)) is not None:
+            # rank 0 gathers from every rank, also from one whose session did not open
             if isinstance(opened, Measured):
                 rank.gather(capture(partial(_served, rank, opened.value, images)))
             else:
@@ -100,24 +101,19 @@ def _served(rank: Rank, session: Session, images: CellImages) -> _Batches:
 
 
 def shared_logits(
-    rank: Rank,
-    session: Session,
-    inputs: Tensors,
-    classes: int,
-    batch_size: int,
-    progress: Callable[[int, int], None] | None = None,
+    rank: Rank, session: Session, inputs: Tensors, classes: int, batch_size: int
 ) -> Logits:
     """Return (images, classes) float32 on rank 0; raise `BackendError` if any rank failed."""
     import numpy as np
 
     pixels = inputs.prepared.pixels
+    # its file name travels, not its gigabytes
     assert isinstance(pixels, np.memmap)
     rows = inputs.prepared.rows[inputs.indices]
     rank.broadcast(
         CellImages(str(pixels.filename), rows, inputs.normalise, inputs.shape, classes, batch_size)
     )
-    work = partial(_own_part, rank, session, inputs, classes, batch_size, progress)
-    ended = rank.gather(capture(work))
+    ended = rank.gather(capture(partial(_own_part, rank, session, inputs, classes, batch_size)))
     logits = np.empty((len(inputs), classes), np.float32)
     for number, outcome in enumerate(ended):
         if isinstance(outcome, Failed):
@@ -128,12 +124,7 @@ def shared_logits(
 
 
 def _own_part(
-    rank: Rank,
-    session: Session,
-    inputs: Tensors,
-    classes: int,
-    batch_size: int,
-    progress: Callable[[int, int], None] | None,
+    rank: Rank, session: Session, inputs: Tensors, classes: int, batch_size: int
 ) -> _Batches:
     own: _Batches = []
     for number, (start, stop) in enumerate(_batches(len(inputs), batch_size)):
@@ -141,8 +132,6 @@ def _own_part(
             own.append((start, batch_logits(session, inputs, start, stop, classes, count=True)))
         else:
             inputs.part(start, stop, count=True)  # hash only
-        if progress:
-            progress(stop, len(inputs))
     return own
 
 

@@ -60,6 +60,7 @@ class Tensors:
             raise DataError(
                 f"the path gives inputs of {batch.shape[1:]}, the model takes {self.shape}"
             )
+        # its bytes are hashed as they lie, and runtimes read them so
         batch = np.ascontiguousarray(batch)
         if count:
             self._counted.update(batch.data)
@@ -95,36 +96,24 @@ class FileInputs:
         return FILES + self._counted.hexdigest()
 
 
-def logits_of(
-    session: Session,
-    inputs: Inputs,
-    classes: int,
-    batch_size: int,
-    progress: Callable[[int, int], None] | None = None,
-) -> Logits:
+def logits_of(session: Session, inputs: Inputs, classes: int, batch_size: int) -> Logits:
     """Predict batch by batch; return (images, classes) float32."""
     import numpy as np
 
+    # one array from the start: joining batches would need the memory twice
     logits = np.empty((len(inputs), classes), np.float32)
     for start in range(0, len(inputs), batch_size):
         stop = min(start + batch_size, len(inputs))
         logits[start:stop] = batch_logits(session, inputs, start, stop, classes, count=True)
-        if progress:
-            progress(stop, len(inputs))
     return logits
 
 
 def batch_logits(
-    session: Session,
-    inputs: Inputs,
-    start: int,
-    stop: int,
-    classes: int,
-    *,
-    count: bool = False,
+    session: Session, inputs: Inputs, start: int, stop: int, classes: int, *, count: bool = False
 ) -> Logits:
     """Predict one batch; raise `BackendError` if the logits are not float32 (images, classes)."""
     logits = session.predict(inputs.part(start, stop, count=count))
+    # numpy would broadcast a wrong shape into the array without a word
     if logits.shape != (stop - start, classes) or str(logits.dtype) != "float32":
         raise BackendError(
             f"the backend returned {logits.dtype} {logits.shape} for {stop - start} images of "

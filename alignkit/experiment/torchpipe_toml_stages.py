@@ -1,17 +1,87 @@
-"""Calls of torchpipe's backends on an image → the stages of a `Preprocess`."""
+"""Calls of torchpipe 0.2.25's backends, as a TOML file names them → the stages of a `Preprocess`.
+
+Each backend's effect on an image and the keys that it reads are taken from its sources
+(``csrc/mat_torch``, ``torchplugins``, ``nvjpeg_torch``, ``tensorrt_torch``). torchpipe silently
+ignores a key that none of a node's backends reads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from alignkit.errors import ConfigError
-from alignkit.experiment.torchpipe_backend import TORCHPIPE_BACKENDS, ImageForm
 from alignkit.plugins import did_you_mean
 
-Call: TypeAlias = tuple[str, str, Mapping[str, str], str]
-"""Node, backend, the node's keys, and ``file:line`` to name in an error."""
+ImageForm = Literal["encoded", "mat", "cpu", "cuda"]
+"""Form of an image: encoded bytes, an OpenCV matrix, or a tensor on the CPU or a GPU."""
+
+SCHEDULING = frozenset(
+    {"backend", "next", "map", "or", "instance_num", "batching_timeout", "max", "min", "node_name",
+     "entrypoint", "restart", "priority"}
+)  # fmt: skip
+"""Keys that omniback, torchpipe's scheduler, reads for every node. Its binary has ``priority``,
+whose effect is not documented, so it is not reported as ignored."""
+
+_SIZE = ("resize_h", "resize_w")
+
+
+@dataclass(frozen=True, slots=True)
+class TorchpipeEffect:
+    """One backend's effect on an image."""
+
+    does: Literal["decode", "resize", "letterbox", "colour", "move", "nothing", "infer"]
+    takes: tuple[ImageForm, ...] = ()
+    """Forms that it accepts; empty: any."""
+    gives: ImageForm | None = None
+    """Form that it returns; ``None``: unchanged."""
+    reads: tuple[str, ...] = ()
+    """Keys of the node that it reads."""
+
+
+_MAT: tuple[ImageForm, ...] = ("mat",)
+_TENSOR: tuple[ImageForm, ...] = ("cpu", "cuda")
+_CVT_MAT = TorchpipeEffect("colour", _MAT, reads=("color",))
+_CVT_TENSOR = TorchpipeEffect("colour", _TENSOR, reads=("color",))
+
+TORCHPIPE_BACKENDS = {
+    "DecodeMat": TorchpipeEffect("decode", ("encoded",), "mat"),
+    "DecodeTensor": TorchpipeEffect("decode", ("encoded",), "cuda", ("color", "data_format")),
+    "ResizeMat": TorchpipeEffect("resize", _MAT, reads=_SIZE),
+    "ResizeTensor": TorchpipeEffect("resize", _TENSOR, reads=_SIZE),
+    "LetterBoxMat": TorchpipeEffect("letterbox", _MAT, reads=(*_SIZE, "pad_val")),
+    "CvtColorMat": _CVT_MAT,
+    "cvtColorMat": _CVT_MAT,
+    "CvtColorTensor": _CVT_TENSOR,
+    "cvtColorTensor": _CVT_TENSOR,
+    "Mat2Tensor": TorchpipeEffect("move", _MAT, "cuda", ("device",)),
+    "GpuTensor": TorchpipeEffect("move", _TENSOR, "cuda"),
+    "CpuTensor": TorchpipeEffect("move", _TENSOR, "cpu"),
+    "Identity": TorchpipeEffect("nothing"),
+    "ContiguousTensor": TorchpipeEffect("nothing", _TENSOR),
+    "FixTensor": TorchpipeEffect("nothing", _TENSOR),
+    "PrintTensor": TorchpipeEffect("nothing", _TENSOR),
+    "TensorrtTensor": TorchpipeEffect(
+        "infer",
+        _TENSOR,
+        reads=(
+            "model", "model_type", "model::cache", "model::timingcache", "max_workspace_size",
+            "hardward_compatibility", "log_level", "precision", "precision::fp32",
+            "precision::fp16", "force_layer_norm_pattern_fp32", "mean", "std",
+        ),
+    ),
+}  # fmt: skip
+
+GONE = frozenset(
+    {"PillowResizeMat", "PillowResizeTensor", "ResizePadMat", "ResizePadTensor", "SaveMat",
+     "SaveTensor", "LoadTensor", "Torch", "TensorSync", "Jump", "Range", "CropMat",
+     "Mat2GpuTensor"}
+)  # fmt: skip
+"""Backends of torchpipe before 0.2 that 0.2.25 has removed."""
+
+Call: TypeAlias = tuple[str, Mapping[str, str], str]
+"""Backend, the keys of its node, and ``file:line`` to name in an error."""
 
 NOT_NORMALISED = {"mean": [0.0, 0.0, 0.0], "std": [1 / 255, 1 / 255, 1 / 255]}
 """Of values in 0..1: the model receives 0..255."""
@@ -34,14 +104,15 @@ def image_stages(
     Raises `ConfigError` for calls that torchpipe refuses or a `Preprocess` cannot express.
     """
     image = _Image()
-    for _, name, keys, at in calls:
+    for name, keys, at in calls:
         try:
             image.call(name, keys)
         except ConfigError as error:
             raise ConfigError(f"{at}: {name}: {error}") from None
         if image.inferred:
-            break
-    return image.block(surrogate=surrogate), image.open_questions()
+            break  # nodes behind the model compute on its logits
+    open_questions = () if "normalise" in image.stages else (NO_MEAN,)
+    return image.block(surrogate=surrogate), open_questions
 
 
 @dataclass(slots=True)
@@ -66,12 +137,14 @@ class _Image:
         }  # fmt: skip
         if backend.does in steps:
             steps[backend.does](name, keys)
+        # a GPU is torchpipe's default
         device = keys.get("device", "cuda") if name == "Mat2Tensor" else ""
         if device not in ("", "cpu", "cuda"):
             raise ConfigError(f"'device' must be cpu or cuda, not {device!r}")
         self.place = "cpu" if device == "cpu" else backend.gives or self.place
 
     def _decode(self, name: str, keys: Mapping[str, str]) -> None:
+        # OpenCV decodes to BGR whatever the key says
         self.order = "bgr" if name == "DecodeMat" else _order(keys)
         self.stages["decode"] = {"name": "torchpipe" if name == "DecodeMat" else "torchpipe-cuda"}
 
@@ -116,9 +189,6 @@ class _Image:
         for stage in on_gpu if surrogate else ():
             block[stage] = {**block[stage], **STAND_INS[stage]}
         return block
-
-    def open_questions(self) -> tuple[str, ...]:
-        return () if "normalise" in self.stages else (NO_MEAN,)
 
 
 def _order(keys: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from alignkit.experiment.imported_configuration import unknown_timm
 from alignkit.experiment.option import (
     STRICT_MODEL,
     Flag,
@@ -14,10 +15,10 @@ from alignkit.experiment.option import (
     Integer,
     Name,
     Number,
+    Positive,
     refuse,
     wrong,
 )
-from alignkit.experiment.timm_config import unknown_timm
 from alignkit.models.architectures import SCHEMA, unknown_model
 
 
@@ -49,7 +50,7 @@ class Recipe(BaseModel):
     every image and epoch. Its cells are compared with the first of these paths."""
     batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 64
     optimiser: Literal["adamw", "sgd"] = "adamw"
-    learning_rate: Annotated[Number, Field(gt=0)] = 0.005
+    learning_rate: Positive = 0.005
     weight_decay: Annotated[Number, Field(ge=0)] = 0.05
     momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.9
     """Used by ``sgd`` only."""
@@ -59,7 +60,7 @@ class Recipe(BaseModel):
     warm_up: Annotated[Number, Field(ge=0)] = 0.0
     """Epochs in which the rate rises linearly to that of the schedule."""
     label_smoothing: Annotated[Number, Field(ge=0, lt=1)] = 0.0
-    clip_norm: Annotated[Number, Field(gt=0)] | None = None
+    clip_norm: Positive | None = None
     """Greatest norm of the gradient of all weights together; a larger gradient is scaled down."""
     mixup: Annotated[Number, Field(ge=0)] = 0.0
     """Alpha of Mixup; 0 is none. With ``cutmix`` too, each batch gets one of the two."""
@@ -88,6 +89,7 @@ class Recipe(BaseModel):
     augment: Augment = Augment()
     device: Literal["cpu", "cuda"] = "cpu"
 
+    # twice the same would train one model and count it as two
     @field_validator("seeds", "fractions", "mix")
     @classmethod
     def _distinct(cls, given: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
@@ -112,6 +114,7 @@ class Recipe(BaseModel):
                 "Chosen on the evaluation images, it would flatter every cell"
             )
             lines.append(wrong("keep", message, "keep"))
+        # torch would raise at the first batch, after all images are prepared
         if self.sync_batch_norm and self.device == "cpu":
             message = "torch computes SyncBatchNorm on GPUs only; set train.device: cuda"
             lines.append(wrong("device", message, "sync_batch_norm"))

@@ -8,11 +8,12 @@ transformers 4.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, Literal
 
 from alignkit.errors import ConfigError
-from alignkit.experiment.stage_source import Stages
+from alignkit.experiment.imported_configuration import Stages
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import IMAGENET_MEAN, IMAGENET_STD
 
@@ -55,12 +56,14 @@ class _Settings:
 
     def __init__(self, given: dict[str, Any]) -> None:
         kind = str(given.get("image_processor_type") or given.get("feature_extractor_type") or "")
+        # older files name the class by its former name, newer ones with the library's suffix
         name = kind.replace("FeatureExtractor", "ImageProcessor")
         self.name = name.removesuffix("Fast").removesuffix("Pil")
         if self.name not in PROCESSORS:
             near = did_you_mean(self.name, PROCESSORS)
             raise ConfigError(f"image_processor_type {kind!r}: alignkit does not know it{near}")
         for key, value in given.items():
+            # null and false leave a setting off, so that it changes no pixel
             if key not in READ | IGNORED and value not in (None, False):
                 raise ConfigError(f"{key!r}: alignkit cannot express it")
         written = {key: value for key, value in given.items() if value is not None}
@@ -113,20 +116,13 @@ def _geometry(settings: _Settings) -> dict[str, Any]:
             crop = {"height": edge, "width": edge}
         if crop is None:
             raise ConfigError("'do_center_crop': without it images differ in shape")
+    resize = {**stages, "size": resized}
     if crop is None:
-        return {"resize": {**stages, "size": resized}}
-    if crop.keys() != {"height", "width"} or any(
-        side > whole for side, whole in zip(_pair(crop), resized, strict=True)
-    ):
+        return {"resize": resize}
+    cropped = [crop.get("height", math.inf), crop.get("width", math.inf)]
+    if cropped[0] > resized[0] or cropped[1] > resized[1]:
         raise ConfigError(f"'crop_size': larger than what 'size' leaves would be padded: {crop}")
-    return {
-        "resize": {**stages, "size": resized},
-        "crop": {"size": _pair(crop), "half": "down"},
-    }
-
-
-def _pair(sides: dict[str, int]) -> list[int]:
-    return [sides["height"], sides["width"]]
+    return {"resize": resize, "crop": {"size": cropped, "half": "down"}}
 
 
 def _resizer(resample: int, kind: ProcessorKind) -> dict[str, Any]:
