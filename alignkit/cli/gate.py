@@ -79,7 +79,7 @@ def gate(
     backend or GPU is missing, 5 nothing compared, 6 no usable baseline, 7 inconclusive and the file
     fails on that, 130 interrupted.
     """
-    from alignkit.gate.deliver import deliver, output, targets
+    from alignkit.gate.outputs import deliver, output, targets
     from alignkit.gate.result import GateRun, run_gate
     from alignkit.gate.shard import Shard
 
