@@ -75,7 +75,7 @@ class MetricLine(Placed):
 
     metrics: dict[str, float | None]
     predictions: dict[str, str] = {}  # noqa: RUF012 - pydantic copies defaults
-    """Seed → predicted class of every image; see `alignkit.baseline.from_run`."""
+    """Seed → predicted class of every image; see `alignkit.baseline.baseline_from_run`."""
 
 
 class BaselineHead(Stored):

@@ -106,7 +106,7 @@ def _shift(line: LineChange) -> str:
 
 def cause_of(group: ChangeGroup, approved: Baseline | None, pending: Baseline) -> str:
     """Name the library and the options that changed at the group's stage."""
-    from alignkit.baseline.diff import changes_of_stage
+    from alignkit.baseline.baseline_diff import changes_of_stage
 
     if approved is None:
         return "nothing was approved before"

@@ -132,7 +132,7 @@ def snapshot_of(
             progress=advancing(stage),
         )
     if record is not None and run is not None:
-        from alignkit.baseline.from_run import metric_lines
+        from alignkit.baseline.baseline_from_run import metric_lines
 
         snapshot.metrics.update(metric_lines(record, run))
     return snapshot

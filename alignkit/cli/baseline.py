@@ -73,7 +73,7 @@ def show(
     """Show the baselines of a file: environments, versions, lines."""
     from alignkit.baseline import read_baseline
     from alignkit.experiment import load_experiment
-    from alignkit.gate.check import baseline_folder
+    from alignkit.gate.gate_check import baseline_folder
 
     folder = baseline_folder(load_experiment(file, overrides), baselines)
     found = [read_baseline(path) for path in sorted(folder.glob("*.jsonl"))]
@@ -102,7 +102,7 @@ def log(
     """Show every approval: date, author, commit, number of lines, reason."""
     from alignkit.baseline.approval import read_approvals
     from alignkit.experiment import load_experiment
-    from alignkit.gate.check import baseline_folder
+    from alignkit.gate.gate_check import baseline_folder
 
     approvals = read_approvals(baseline_folder(load_experiment(file, overrides), baselines))
     if as_json:
@@ -147,7 +147,7 @@ def approve(
 ) -> None:
     """Approve pending changes without prompts. Refused in CI."""
     from alignkit.experiment import load_experiment
-    from alignkit.gate.decide import approve_pending
+    from alignkit.gate.gate_baseline import approve_pending
 
     approval = approve_pending(
         load_experiment(file, overrides),

@@ -79,9 +79,9 @@ def gate(
     backend or GPU is missing, 5 nothing compared, 6 no usable baseline, 7 inconclusive and the file
     fails on that, 130 interrupted.
     """
+    from alignkit.gate.gate_run import GateRun, run_gate
+    from alignkit.gate.gate_shard import Shard
     from alignkit.gate.outputs import deliver, output, targets
-    from alignkit.gate.result import GateRun, run_gate
-    from alignkit.gate.shard import Shard
 
     to = targets(out)
     output(form)

@@ -23,7 +23,7 @@ def calibrate(
 ) -> None:
     """Propose thresholds from the noise between repeats and between seeds; change no file."""
     from alignkit.experiment import load_experiment
-    from alignkit.gate.propose import proposal_text, propose
+    from alignkit.gate.gate_thresholds import proposal_text, propose
     from alignkit.run import run_experiment
 
     experiment = load_experiment(file, overrides)

@@ -105,13 +105,13 @@ def match(
         chosen = list(names) or _configurations(stack, decoders, resizers)
         found = _searched(stack, samples, rows, chosen, display, probe=probe, seed=seed)
         if model is not None:
-            from alignkit.match.drift import onnx_session, with_churn
+            from alignkit.match.match_drift import onnx_session, with_churn
 
             with onnx_session(model, stack.geometry.size) as session:
                 found = with_churn(found, stack, samples, rows, session)
     _show(found, names)
     for file in files:
-        from alignkit.match.text import as_json
+        from alignkit.match.match_text import as_json
         from alignkit.workspace import write_atomically
 
         write_atomically(file, json.dumps(as_json(found, names), indent=1))
@@ -147,7 +147,7 @@ def _endpoint(
     resizers: Sequence[str],
     display: Progress,
 ) -> tuple[Target, Sequence[int]]:
-    from alignkit.match.endpoint import endpoint_of, endpoint_target
+    from alignkit.match.endpoint_target import endpoint_of, endpoint_target
 
     tensor, header_env, folder = asked
     endpoint = endpoint_of(address, tensor, header_env)
@@ -197,7 +197,7 @@ def _searched(
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:
     from rich.console import Console
 
-    from alignkit.match.text import fewer_changes, headline, yaml_block
+    from alignkit.match.match_text import fewer_changes, headline, yaml_block
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -220,7 +220,7 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
 def _table(found: Match, names: Mapping[Configuration, str]) -> Table:
     from rich.table import Table
 
-    from alignkit.match.text import alternatives, label
+    from alignkit.match.match_text import alternatives, label
 
     table = Table(box=None, pad_edge=False)
     table.add_column("")

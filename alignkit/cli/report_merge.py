@@ -30,8 +30,8 @@ def merge(
     open_: Open = None,
 ) -> None:
     """Merge the shards of a gate and judge them as one run without measuring again."""
+    from alignkit.gate.gate_run import GateRun, merge_gate
     from alignkit.gate.outputs import deliver, output, targets
-    from alignkit.gate.result import GateRun, merge_gate
 
     to = targets(out)
     output(form)

@@ -28,7 +28,7 @@ def review(
     """
     from alignkit.baseline.review import commands, headline, model_lines, walk
     from alignkit.experiment import load_experiment
-    from alignkit.gate.decide import Undecided, apply_decisions
+    from alignkit.gate.gate_baseline import Undecided, apply_decisions
 
     waiting = Undecided.of(load_experiment(file, overrides), Workspace(reports), baselines)
     if not sys.stdin.isatty() or not sys.stdout.isatty():

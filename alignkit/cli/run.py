@@ -115,7 +115,7 @@ def _loaded(files: list[Path], overrides: list[str]) -> tuple[list[Experiment], 
 
 
 def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
-    from alignkit.gate.check import run_or_check
+    from alignkit.gate.gate_check import run_or_check
     from alignkit.report.terminal import summary
     from alignkit.report.write import write_report
 

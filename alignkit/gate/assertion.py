@@ -117,7 +117,7 @@ def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Ver
     from alignkit.compare.pixel_facts import coverage_diff, pixel_stages
     from alignkit.compare.pixels import compare_preprocess
     from alignkit.findings.provenance import path_facts
-    from alignkit.gate.pixel_check import self_test_controls
+    from alignkit.gate.pixel_gate import self_test_controls
 
     for preprocess in (a, b):
         if reason := preprocess.missing():
@@ -207,7 +207,7 @@ def compare_or_approve(
     """
     from alignkit.baseline import baseline_environment, baseline_file, find_baseline, read_baseline
     from alignkit.baseline.approval import approve, changes
-    from alignkit.baseline.diff import compare_with_baseline
+    from alignkit.baseline.baseline_diff import compare_with_baseline
     from alignkit.baseline.snapshot import take_snapshot
     from alignkit.errors import BaselineError
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.rule import PIXEL_RULES, Rule
-from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
+from alignkit.gate.pixel_gate import compare_pixels, pixel_record, self_test_controls
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.record import RunRecord

@@ -12,7 +12,7 @@ from alignkit.baseline.pending import pending_changes, pending_file, write_pendi
 from alignkit.baseline.snapshot import snapshot_of
 from alignkit.errors import MissingDependency, NothingCompared
 from alignkit.experiment.experiment import Experiment
-from alignkit.gate.check import baseline_folder
+from alignkit.gate.gate_check import baseline_folder
 from alignkit.preprocess import StageName
 from alignkit.workspace import Context
 

@@ -1,7 +1,7 @@
 """Tensors that a serving stack recorded: a ``.npy`` for each image, or a ``.npz`` that holds them.
 
 A tensor belongs to the image of the same name, with or without the image's suffix and the folders
-above it. `alignkit.match.tensor_guess` finds layout, channel order, range and normalisation.
+above it. `alignkit.match.target_guess` finds layout, channel order, range and normalisation.
 """
 
 from __future__ import annotations

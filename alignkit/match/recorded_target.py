@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.match.colour_matrix import misread
 from alignkit.match.configurations import Configuration, Geometry, configurations
 from alignkit.match.recorded import RecordedTensors, read_recorded
 from alignkit.match.search import Search
 from alignkit.match.target import Target
-from alignkit.match.tensor_guess import (
+from alignkit.match.target_guess import (
     Colouring,
     Fit,
     Guess,
@@ -25,6 +24,7 @@ from alignkit.match.tensor_guess import (
     guess,
     normalise_of,
 )
+from alignkit.match.target_misreading import misread
 from alignkit.preprocess import Colour, Normalise
 from alignkit.preprocess.isolated import encoded_images, take_pixels
 

@@ -13,8 +13,8 @@ from alignkit.compare.bootstrap import resample_weights
 from alignkit.compare.statistics import percentile_interval
 from alignkit.errors import NothingCompared
 from alignkit.isolation.shared_images import Encoded
+from alignkit.match.configuration_distances import MeasureDistances, PixelDistance
 from alignkit.match.configurations import Configuration
-from alignkit.match.distances import MeasureDistances, PixelDistance
 from alignkit.preprocess.isolated import run_isolated
 from alignkit.record import Estimate
 
@@ -51,7 +51,7 @@ class Ranked:
     unseen_identical: int = 0
     churn: Estimate | None = None
     """Share of a model's predictions that differ from those on the target's pixels; ``None``
-    without a model. See `alignkit.match.drift`."""
+    without a model. See `alignkit.match.match_drift`."""
 
 
 class Search:

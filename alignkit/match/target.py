@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from alignkit.errors import ConfigError
 from alignkit.experiment.path_argument import import_of
 from alignkit.experiment.preprocess_option import PreprocessOption
-from alignkit.match.colour_matrix import Misreading
 from alignkit.match.configurations import Geometry
+from alignkit.match.target_misreading import Misreading
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Normalise, Preprocess
 from alignkit.preprocess.presets import PRESETS, calibration

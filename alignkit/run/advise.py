@@ -166,7 +166,7 @@ def _facts(
     found: Match,
     names: Mapping[Configuration, str],
 ) -> AdviceFacts:
-    from alignkit.match.text import label, yaml_block
+    from alignkit.match.match_text import label, yaml_block
 
     name, winner = f"{ADVISED}{served.name}", found.winner
     first = winner.configurations[0]

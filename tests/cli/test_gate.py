@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from alignkit.gate import check as check_module
+from alignkit.gate import gate_check as check_module
 from alignkit.record import Control
 from tests.gate_case import ONE_PATH, PATHS, make_case
 

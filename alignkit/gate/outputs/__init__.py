@@ -24,7 +24,7 @@ from alignkit.workspace import explained, write_atomically
 
 if TYPE_CHECKING:
     from alignkit.baseline import Baseline
-    from alignkit.gate.shard import ShardResult
+    from alignkit.gate.gate_shard import ShardResult
     from alignkit.record import Finding, RunRecord, Verdict
 
 _STEP_SUMMARY = 900 * 1024

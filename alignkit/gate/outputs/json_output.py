@@ -140,6 +140,6 @@ class ShardPart:
 
     def render(self, result: GateResult) -> str:
         """Return the JSON; empty without ``--shard`` or where nothing was measured."""
-        from alignkit.gate.shard import part_text
+        from alignkit.gate.gate_shard import part_text
 
         return part_text(result.part) if result.part else ""

@@ -19,14 +19,14 @@ from alignkit.baseline import (
     find_baseline,
     named_baseline,
 )
-from alignkit.baseline.diff import compare_with_baseline, first_changes
-from alignkit.baseline.from_run import STAGES_FILE, baseline_of_run
+from alignkit.baseline.baseline_diff import compare_with_baseline, first_changes
+from alignkit.baseline.baseline_from_run import STAGES_FILE, baseline_of_run
 from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
 from alignkit.errors import BaselineError, ConfigError
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.rule import Rule
 from alignkit.gate.fail_fast import first_failure
-from alignkit.gate.pixel_check import compare_pixels, pixel_record, self_test_controls
+from alignkit.gate.pixel_gate import compare_pixels, pixel_record, self_test_controls
 from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.plan.rekey import keyed_plan
@@ -162,8 +162,8 @@ def _with_measured(
     experiment: Experiment, record: RunRecord, run: Path, context: Context
 ) -> RunRecord:
     """Add the measurements that only a gate makes to the record: subgroups and latency."""
-    from alignkit.gate.latency import measure_latency
-    from alignkit.gate.subgroup import measure_groups
+    from alignkit.gate.gate_latency import measure_latency
+    from alignkit.gate.gate_subgroup import measure_groups
 
     return record.model_copy(
         update={

@@ -4,7 +4,7 @@ The endpoint speaks the Open Inference Protocol v2 (KServe, Triton, MLServer, Se
 by the address of the model that preprocesses: ``http://HOST:PORT/v2/models/NAME``, also with
 ``https``, ``grpc`` or ``grpcs`` and with ``/versions/VERSION`` after it. The model is given encoded
 files, as ``BYTES`` or, as DALI's pipelines want them, as ``UINT8``. Layout and normalisation of its
-tensors are found as for any recorded ones, see `alignkit.match.tensor_guess`.
+tensors are found as for any recorded ones, see `alignkit.match.target_guess`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.isolation.shared_images import EVERYTHING
-from alignkit.match.colour_matrix import misread
+from alignkit.match.target_misreading import misread
 from alignkit.preprocess.decode import decode
 from alignkit.preprocess.isolated import Started, result_or_reason, taps_of, warm_up
 

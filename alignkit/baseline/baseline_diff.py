@@ -72,7 +72,7 @@ def compare_with_baseline(
 
 def _drifts(approved: Baseline, now: Snapshot) -> dict[str, BaselineDrift]:
     """Compute the drift of every entry for which both sides keep predictions of the same seeds."""
-    from alignkit.baseline.from_run import drift_since
+    from alignkit.baseline.baseline_from_run import drift_since
 
     found = {}
     for place, line in now.metrics.items():

@@ -21,8 +21,8 @@ from alignkit.arrays import FloatArray
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
 from alignkit.isolation.shared_images import Encoded
-from alignkit.match.colour_matrix import MISREADINGS, Misreading, misread
 from alignkit.match.configurations import RGB, Configuration, Geometry
+from alignkit.match.target_misreading import MISREADINGS, Misreading, misread
 from alignkit.preprocess import (
     IMAGENET_MEAN,
     IMAGENET_STD,

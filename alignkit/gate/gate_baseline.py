@@ -29,7 +29,7 @@ from alignkit.baseline.pending import (
 from alignkit.baseline.review import Decided, cause_of
 from alignkit.errors import ConfigError
 from alignkit.experiment.experiment import Experiment
-from alignkit.gate.check import baseline_folder
+from alignkit.gate.gate_check import baseline_folder
 from alignkit.preprocess import StageName
 from alignkit.workspace import Workspace
 

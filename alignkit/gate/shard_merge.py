@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
-from alignkit.baseline.diff import compare_with_baseline
+from alignkit.baseline.baseline_diff import compare_with_baseline
 from alignkit.baseline.snapshot import Snapshot, snapshot_of
 from alignkit.compare.pixel_diff import joined
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.experiment.experiment import Experiment
-from alignkit.gate.check import Checked, approved_baseline, baseline_folder, judged
-from alignkit.gate.pixel_check import compare_sums, pixel_record, self_test_controls, stages_of
-from alignkit.gate.shard import PairSums, Shard, ShardResult
+from alignkit.gate.gate_check import Checked, approved_baseline, baseline_folder, judged
+from alignkit.gate.gate_shard import PairSums, Shard, ShardResult
+from alignkit.gate.pixel_gate import compare_sums, pixel_record, self_test_controls, stages_of
 from alignkit.record import BaselineFacts, CoverageDiff, RunRecord
 from alignkit.record.document import write_record
 from alignkit.workspace import Context, Workspace, content_key

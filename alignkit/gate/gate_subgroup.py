@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.experiment.experiment import Experiment
-from alignkit.gate.pixel_check import compare_pixels
+from alignkit.gate.pixel_gate import compare_pixels
 from alignkit.record import GroupFacts, MatrixEntry, RunRecord
 from alignkit.samples import Samples
 from alignkit.workspace import Context

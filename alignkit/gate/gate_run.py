@@ -15,9 +15,9 @@ from alignkit.baseline.pending import pending_changes, pending_file, write_pendi
 from alignkit.errors import AlignkitError, ConfigError, ExitCode
 from alignkit.experiment import load_experiment
 from alignkit.experiment.experiment import Experiment
-from alignkit.gate.check import Checked, check
+from alignkit.gate.gate_check import Checked, check
+from alignkit.gate.gate_shard import Shard, ShardResult, read_part
 from alignkit.gate.outputs import GateResult
-from alignkit.gate.shard import Shard, ShardResult, read_part
 from alignkit.judge import informational_exit_code
 from alignkit.progress import Progress
 from alignkit.record import Finding, Verdict
@@ -65,7 +65,7 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
 
     def measure(experiment: Experiment) -> tuple[Checked, ShardResult | None]:
         if run.shard is not None:
-            from alignkit.gate.merge import check_shard
+            from alignkit.gate.shard_merge import check_shard
 
             if run.against is not None:
                 raise ConfigError("--shard is judged against recorded baselines, not against runs")
@@ -91,7 +91,7 @@ def merge_gate(run: GateRun, parts: Sequence[Path]) -> GateResult:
     """Join the shards of a file; an error is an outcome, too."""
 
     def measure(experiment: Experiment) -> tuple[Checked, ShardResult | None]:
-        from alignkit.gate.merge import merge
+        from alignkit.gate.shard_merge import merge
 
         read = [read_part(path) for path in parts]
         return merge(experiment, read, run.workspace, baselines=run.baselines), None

@@ -15,7 +15,7 @@ from alignkit.version import ALL_LAYERS, __version__, code_version
 from alignkit.workspace import Context, content_key
 
 if TYPE_CHECKING:
-    from alignkit.gate.shard import PairSums
+    from alignkit.gate.gate_shard import PairSums
     from alignkit.preprocess import Preprocess
     from alignkit.record import CoverageDiff, PixelStage
     from alignkit.run.pixel_comparison import Comparison
@@ -48,7 +48,7 @@ def compare_sums(
     """Compare as `compare_pixels`, into sums that can be added to those of other images."""
     from alignkit.compare.pixel_facts import coverage_diff
     from alignkit.compare.pixels import compare_preprocess
-    from alignkit.gate.shard import PairSums
+    from alignkit.gate.gate_shard import PairSums
 
     reference, *others = preprocesses
     if reference.missing():
