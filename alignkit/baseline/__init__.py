@@ -20,7 +20,7 @@ import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationError
 
@@ -32,7 +32,9 @@ from alignkit.record.document import refuse_newer
 from alignkit.record.stored import Placed
 from alignkit.workspace import write_atomically
 
-FOLDER = "alignkit.baseline"
+if TYPE_CHECKING:
+    from alignkit.experiment.experiment import Experiment
+
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 ChannelMeans = tuple[float, float, float]
 LineKey: TypeAlias = tuple[str, str, str]
@@ -141,6 +143,11 @@ def environment_fingerprint(environment: dict[str, str]) -> str:
     """Return ``linux-x86_64-<12 hex>``: readable, and different for every environment."""
     digest = hashlib.sha256(json.dumps(environment, sort_keys=True).encode()).hexdigest()
     return f"{environment['system']}-{environment['machine']}-{digest[:12]}".lower()
+
+
+def baseline_folder(experiment: Experiment, baselines: Path | None) -> Path:
+    """Return the folder of an experiment's baselines, by default beside its file."""
+    return (baselines or experiment.file.parent / "alignkit.baseline") / experiment.name
 
 
 def baseline_file(folder: Path, environment: dict[str, str]) -> Path:

@@ -26,9 +26,9 @@ def review(
 
     Without a terminal, print the commands that approve them and change nothing. Refused in CI.
     """
+    from alignkit.baseline.pending import Undecided, apply_decisions
     from alignkit.baseline.review import commands, headline, model_lines, walk
     from alignkit.experiment import load_experiment
-    from alignkit.gate.gate_baseline import Undecided, apply_decisions
 
     waiting = Undecided.of(load_experiment(file, overrides), Workspace(reports), baselines)
     if not sys.stdin.isatty() or not sys.stdout.isatty():

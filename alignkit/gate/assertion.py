@@ -116,8 +116,8 @@ def _files(paths: list[Path]) -> Samples:
 def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Verdict:
     from alignkit.compare.pixel_facts import coverage_diff, pixel_stages
     from alignkit.compare.pixels import compare_preprocess
+    from alignkit.controls.pixels import check_pixels
     from alignkit.findings.provenance import path_facts
-    from alignkit.gate.pixel_gate import self_test_controls
 
     for preprocess in (a, b):
         if reason := preprocess.missing():
@@ -130,7 +130,7 @@ def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Ver
             coverage_diffs=(coverage_diff(diffs),),
             paths=(path_facts(a, None), path_facts(b, None)),
         ),
-        controls=self_test_controls(a, samples),
+        controls=check_pixels(a, samples),
     )
 
 

@@ -6,23 +6,28 @@ all images.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from alignkit.baseline import baseline_text, parse_baseline
-from alignkit.baseline.snapshot import Snapshot
-from alignkit.compare.pixel_diff import PixelDiff
+from alignkit.baseline import baseline_folder, baseline_text, parse_baseline
+from alignkit.baseline.baseline_diff import compare_with_baseline
+from alignkit.baseline.snapshot import Snapshot, snapshot_of
+from alignkit.compare.pixel_diff import PixelDiff, joined
+from alignkit.compare.pixel_facts import coverage_diff, pixel_stage
 from alignkit.compare.pixel_sums import PixelSums
-from alignkit.errors import ConfigError, RecordError
-from alignkit.preprocess import StageName
-from alignkit.record import CoverageDiff, RunRecord, Stored
-from alignkit.record.document import stored_document
-from alignkit.samples import Samples
+from alignkit.compare.pixels import compare_preprocess
+from alignkit.errors import ConfigError, NothingCompared, RecordError
+from alignkit.experiment.experiment import Experiment
+from alignkit.gate.gate_check import Checked, approved_baseline, judged
+from alignkit.gate.pixel_gate import Advance, for_each_pair, pixel_record
+from alignkit.preprocess import Preprocess, StageName
+from alignkit.record import CoverageDiff, PixelStage, RunRecord, Stored
+from alignkit.record.document import stored_document, write_record
+from alignkit.workspace import Context, Workspace, content_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +49,6 @@ class Shard:
             raise ConfigError(f"--shard {text}: i counts from 1 to n")
         return shard
 
-    def take(self, samples: Samples) -> Samples:
-        """Return the images of the shard; none if there are fewer images than shards."""
-        return samples.take(range(self.index - 1, len(samples), self.count))
-
 
 @dataclass(frozen=True, slots=True)
 class PairSums:
@@ -57,6 +58,14 @@ class PairSums:
     candidate: str
     diffs: tuple[PixelDiff, ...]
     coverage: CoverageDiff
+
+    @property
+    def stages(self) -> tuple[PixelStage, ...]:
+        """The stage table."""
+        return tuple(
+            pixel_stage(diff, reference=self.reference, candidate=self.candidate)
+            for diff in self.diffs
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +94,29 @@ class _StoredPart(Stored):
 def part_text(part: ShardResult) -> str:
     """Write a shard's result as one JSON document."""
     now = part.now
-    golden = now.golden.items() if now else ()
     stored = _StoredPart(
-        shard=(part.shard.index, part.shard.count),
+        shard=astuple(part.shard),
         data=part.data,
         record=part.record,
-        pairs=[_pair_json(pair) for pair in part.pairs],
+        pairs=[
+            {
+                "reference": pair.reference,
+                "candidate": pair.candidate,
+                "coverage": pair.coverage.model_dump(mode="json"),
+                "diffs": [
+                    {
+                        "stage": diff.stage,
+                        "mode": diff.mode,
+                        "sums": _sums_json(diff.sums) if diff.sums else None,
+                        "shape_mismatches": diff.shape_mismatches,
+                    }
+                    for diff in pair.diffs
+                ],
+            }
+            for pair in part.pairs
+        ],
         now=baseline_text(now.as_baseline()) if now else None,
-        golden=[(path, stage, _sums_json(sums)) for (path, stage), sums in golden],
+        golden=[(*place, _sums_json(sums)) for place, sums in now.golden.items()] if now else [],
         measured=sorted(now.measured) if now else [],
     )
     return stored.model_dump_json() + "\n"
@@ -109,42 +133,26 @@ def read_part(path: Path) -> ShardResult:
         known = parse_baseline(stored.now, path)
         golden = {(p, stage): _sums(sums) for p, stage, sums in stored.golden}
         now = Snapshot(known.head, known.lines, golden, set(stored.measured))  # type: ignore[arg-type]
-    pairs = tuple(_pair(pair) for pair in stored.pairs)
-    return ShardResult(Shard(*stored.shard), stored.data, stored.record, pairs, now)
-
-
-def _pair_json(pair: PairSums) -> dict[str, Any]:
-    return {
-        "reference": pair.reference,
-        "candidate": pair.candidate,
-        "coverage": pair.coverage.model_dump(mode="json"),
-        "diffs": [
-            {
-                "stage": diff.stage,
-                "mode": diff.mode,
-                "sums": _sums_json(diff.sums) if diff.sums else None,
-                "shape_mismatches": diff.shape_mismatches,
-            }
-            for diff in pair.diffs
-        ],
-    }
-
-
-def _pair(stored: dict[str, Any]) -> PairSums:
-    diffs = tuple(
-        PixelDiff(**{**diff, "sums": _sums(diff["sums"]) if diff["sums"] else None})
-        for diff in stored["diffs"]
+    pairs = tuple(
+        PairSums(
+            pair["reference"],
+            pair["candidate"],
+            tuple(
+                PixelDiff(**{**diff, "sums": _sums(diff["sums"]) if diff["sums"] else None})
+                for diff in pair["diffs"]
+            ),
+            CoverageDiff.model_validate(pair["coverage"]),
+        )
+        for pair in stored.pairs
     )
-    coverage = CoverageDiff.model_validate(stored["coverage"])
-    return PairSums(stored["reference"], stored["candidate"], diffs, coverage)
+    return ShardResult(Shard(*stored.shard), stored.data, stored.record, pairs, now)
 
 
 def _sums_json(sums: PixelSums) -> dict[str, Any]:
     content = {each.name: getattr(sums, each.name) for each in fields(sums)}
-    histogram = sums.histogram
-    bins = np.flatnonzero(histogram)
-    content["histogram"] = [[int(each), int(histogram[each])] for each in bins]
-    return json.loads(json.dumps(content))  # type: ignore[no-any-return]
+    # of the bins of a histogram nearly all are empty
+    bins = np.flatnonzero(sums.histogram).tolist()
+    return content | {"histogram": [(each, int(sums.histogram[each])) for each in bins]}
 
 
 def _sums(stored: dict[str, Any]) -> PixelSums:
@@ -152,5 +160,134 @@ def _sums(stored: dict[str, Any]) -> PixelSums:
     histogram = np.zeros(max((index for index, _ in bins), default=0) + 1, np.int64)
     for index, number in bins:
         histogram[index] = number
-    red, green, blue = stored["sums"]
-    return PixelSums(**{**stored, "histogram": histogram, "sums": (red, green, blue)})
+    return PixelSums(**{**stored, "histogram": histogram, "sums": tuple(stored["sums"])})
+
+
+def check_shard(
+    experiment: Experiment,
+    context: Context,
+    shard: Shard,
+    *,
+    baselines: Path | None,
+) -> Checked:
+    """Measure one shard and judge its images alone.
+
+    Raises `ConfigError` for an experiment that trains, `NothingCompared` for a shard without an
+    image.
+    """
+    if experiment.labelled:
+        raise ConfigError("--shard is for pixel gates; the cells of an experiment are not divided")
+    whole = experiment.data.evaluation()
+    samples = whole.take(range(shard.index - 1, len(whole), shard.count))
+    if not len(samples):
+        place = f"shard {shard.index} of {shard.count}"
+        raise NothingCompared(f"{place} has none of {len(whole)} images")
+    folder = baseline_folder(experiment, baselines)
+    approved = approved_baseline(experiment, folder)
+
+    def compare(reference: Preprocess, candidate: Preprocess, advance: Advance) -> PairSums:
+        diffs = compare_preprocess(reference, candidate, samples, progress=advance)
+        return PairSums(diffs.reference, diffs.candidate, diffs.diffs, coverage_diff(diffs))
+
+    pairs = for_each_pair(experiment.paths, len(samples), context.progress, compare)
+    record = pixel_record(experiment, samples, pairs)
+    now, facts = None, None
+    if approved is not None:
+        now = snapshot_of(
+            experiment, folder, approved=approved, samples=samples, progress=context.progress
+        )
+        # the images of the other shards are not here, and not gone either
+        facts = compare_with_baseline(approved, now).model_copy(update={"gone": 0})
+    run = context.workspace.run_folder(experiment.name, record.key)
+    done = judged(experiment, record, facts)
+    write_record(done, run)
+    part = ShardResult(shard, whole.fingerprint, done, pairs, now)
+    return Checked(done, run, approved, now.as_baseline() if now else None, part)
+
+
+def merge(
+    experiment: Experiment,
+    parts: Sequence[ShardResult],
+    workspace: Workspace,
+    *,
+    baselines: Path | None,
+) -> Checked:
+    """Join all shards of one gate and judge them as one run over all images.
+
+    Raises `ConfigError` if shards are missing, repeated, or of another file, data or library.
+    """
+    ordered = sorted(parts, key=lambda part: part.shard.index)
+    _belong_together(experiment, ordered)
+    first = ordered[0].record
+    pairs = tuple(map(_joined, zip(*(part.pairs for part in ordered), strict=True)))
+    approved = approved_baseline(experiment, baseline_folder(experiment, baselines))
+    now = _joined_snapshots(ordered)
+    facts = compare_with_baseline(approved, now) if approved and now else None
+    images = sum(part.record.data.eval for part in ordered)
+    record = first.model_copy(
+        update={
+            "key": content_key([part.record.key for part in ordered]),
+            "seconds": round(sum(part.record.seconds for part in ordered), 1),
+            "data": first.data.model_copy(update={"eval": images, "fingerprint": ordered[0].data}),
+            "controls": tuple(c for part in ordered for c in part.record.controls),
+            "pixels": tuple(stage for pair in pairs for stage in pair.stages),
+            "coverage_diffs": tuple(pair.coverage for pair in pairs),
+        }
+    )
+    run = workspace.run_folder(experiment.name, record.key)
+    done = judged(experiment, record, facts)
+    write_record(done, run)
+    return Checked(done, run, approved, now.as_baseline() if now else None)
+
+
+def _belong_together(experiment: Experiment, parts: Sequence[ShardResult]) -> None:
+    if not parts:
+        raise ConfigError("name the shards to merge, each written by --out shard=PATH")
+    counts = {part.shard.count for part in parts}
+    indices = [part.shard.index for part in parts]
+    missing = sorted(set(range(1, max(counts) + 1)) - set(indices))
+    records = [part.record for part in parts]
+    stages = ([stage.version for path in each.paths for stage in path.stages] for each in records)
+    makers = {(each.alignkit, *own) for each, own in zip(records, stages, strict=True)}
+    # only the first is reported: the others may follow from it
+    problems = (
+        (len(counts) > 1, f"the shards are of {', '.join(map(str, sorted(counts)))} each"),
+        (bool(missing), f"shards {', '.join(map(str, missing))} of {max(counts)} are missing"),
+        (len(set(indices)) < len(indices), "a shard is given twice"),
+        (len({part.data for part in parts}) > 1, "the shards are of different images"),
+        (len(makers) > 1, "the shards were made by different libraries"),
+        (any(each.yaml != experiment.text for each in records),
+         f"the shards are of another file than {experiment.file}, or of another version of it"),
+        (any(each.overrides != experiment.overrides for each in records),
+         "the shards were made with other --set than is given here"),
+    )  # fmt: skip
+    for wrong, message in problems:
+        if wrong:
+            raise ConfigError(message)
+
+
+def _joined(pairs: tuple[PairSums, ...]) -> PairSums:
+    """Add up what the shards measured of one pair of paths."""
+    first, covered = pairs[0], [pair.coverage for pair in pairs]
+    counts = {
+        name: sum(getattr(each, name) for each in covered)
+        for name in ("images", "only_reference", "only_candidate")
+    }
+    # as many as one run over all images would name
+    examples = tuple(name for each in covered for name in each.examples)[:20]
+    coverage = first.coverage.model_copy(update={**counts, "examples": examples})
+    return replace(first, diffs=joined(pair.diffs for pair in pairs), coverage=coverage)
+
+
+def _joined_snapshots(parts: Sequence[ShardResult]) -> Snapshot | None:
+    snapshots = [part.now for part in parts if part.now is not None]
+    if not snapshots:
+        return None
+    total = Snapshot(snapshots[0].head.model_copy(update={"data": parts[0].data}))
+    for now in snapshots:
+        total.lines.update(now.lines)
+        total.measured.update(now.measured)
+        for place, sums in now.golden.items():
+            known = total.golden.get(place)
+            total.golden[place] = sums if known is None else known + sums
+    return total
