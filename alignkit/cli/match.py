@@ -163,7 +163,7 @@ def _endpoint(
 
 
 def _names(*, serving: bool) -> Mapping[Configuration, str]:
-    from alignkit.match.serving import serving_options
+    from alignkit.match.configurations import serving_options
 
     return serving_options() if serving else {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -20,13 +20,13 @@ from alignkit.preprocess.isolated import encoded_images, take_pixels
 from alignkit.record import Estimate
 
 if TYPE_CHECKING:
-    from alignkit.arrays import FloatArray, Pixels
+    from alignkit.arrays import Pixels
     from alignkit.backends import Session
     from alignkit.match.target import Target
     from alignkit.preprocess import Preprocess
     from alignkit.samples import Samples
 
-BATCH = 32
+_BATCH = 32
 
 
 def with_churn(
@@ -38,8 +38,8 @@ def with_churn(
     """
     blocks = []
     images = _images(match.preprocesses, target, samples, rows)
-    for _ in range(0, len(rows), BATCH):
-        some = [each for each in islice(images, BATCH) if each is not None]
+    for _ in range(0, len(rows), _BATCH):
+        some = [each for each in islice(images, _BATCH) if each is not None]
         if some:
             batches = [target.normalise(np.stack(side)) for side in zip(*some, strict=True)]
             reference, *candidates = (predicted_classes(session.predict(each)) for each in batches)
@@ -47,17 +47,14 @@ def with_churn(
     if not blocks:
         raise NothingCompared(f"{target.name} and the finalists share no image to predict on")
     changed = np.concatenate(blocks).astype(np.float64)
+    # one choice of images for all finalists, so that their intervals can be compared
     weights = np.concatenate([*resample_weights(len(changed), RESAMPLES, 0)], axis=1)
-    ranking = tuple(
-        replace(each, churn=_churn(changed[:, place], weights))
-        for place, each in enumerate(match.ranking)
-    )
-    return replace(match, ranking=ranking)
-
-
-def _churn(changed: FloatArray, weights: FloatArray) -> Estimate:
-    low, high = percentile_interval((changed @ weights / len(changed))[None])[:, 0]
-    return Estimate(float(changed.mean()), float(low), float(high))
+    ranking = []
+    for each, column in zip(match.ranking, changed.T, strict=True):
+        low, high = percentile_interval((column @ weights / len(column))[None])[:, 0]
+        churn = Estimate(float(column.mean()), float(low), float(high))
+        ranking.append(replace(each, churn=churn))
+    return replace(match, ranking=tuple(ranking))
 
 
 def _images(
@@ -76,16 +73,11 @@ def _images(
             yield pixels if whole else None
 
 
-@contextmanager
-def onnx_session(file: Path, size: tuple[int, int]) -> Iterator[Session]:
+def onnx_session(file: Path, size: tuple[int, int]) -> closing[Session]:
     """Open an ONNX file in ONNX Runtime, CPU, fp32; ``size`` is its input's (height, width)."""
     from alignkit.backends.onnxruntime import ONNXRuntimeBackend
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.workspace import file_sha256
 
     checkpoint = Checkpoint(file.stem, 0, *size, weights=file, key=file_sha256(file))
-    session = ONNXRuntimeBackend().open(checkpoint, file, "fp32")
-    try:
-        yield session
-    finally:
-        session.close()
+    return closing(ONNXRuntimeBackend().open(checkpoint, file, "fp32"))

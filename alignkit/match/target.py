@@ -1,7 +1,7 @@
 """`Target`: the pixels of the stack to match, image by image, in grey levels.
 
 It is either a `Preprocess` this machine can run (a preset or a YAML block) or a folder of tensors
-that the serving stack recorded, see `alignkit.match.recorded`.
+that the serving stack recorded, see `alignkit.match.recorded_target`.
 """
 
 from __future__ import annotations

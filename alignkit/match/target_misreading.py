@@ -7,15 +7,13 @@ BT.709 (ITU-R BT.709-6, 3) gives greens and reds that are off by up to some twen
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
+import numpy as np
+
+from alignkit.arrays import FloatArray
 from alignkit.decoders import Decoded, Decoder
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-Matrix: TypeAlias = "npt.NDArray[np.float64]"
 BT601 = (0.299, 0.587, 0.114)
 """Weights of R, G and B in luma; the rest of a matrix follows from them."""
 BT709 = (0.2126, 0.7152, 0.0722)
@@ -46,12 +44,12 @@ class MisreadingDecoder:
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode with the inner decoder, then misread the colours."""
-        import numpy as np
-
         decoded = self.decoder.decode(encoded)
         if decoded.image is None:
             return decoded
-        matrix = misreading_matrix(self.misreading).astype(np.float32)
+        # a writer's matrix after the inverse of a reader's: (3, 3), for columns of R, G, B
+        written, read = self.misreading.written, self.misreading.read
+        matrix = (np.linalg.inv(_to_ycbcr(read)) @ _to_ycbcr(written)).astype(np.float32)
         colours = np.rint(decoded.image.astype(np.float32) @ matrix.T)
         return Decoded(decoded.outcome, np.clip(colours, 0, 255).astype(np.uint8), decoded.reason)
 
@@ -65,17 +63,8 @@ def misread(decoder: Any, misreading: Misreading | None) -> Any:
     return MisreadingDecoder(decoder, misreading) if misreading else decoder
 
 
-def misreading_matrix(misreading: Misreading) -> Matrix:
-    """Compute the (3, 3) matrix that the misreading applies to (R, G, B) columns."""
-    import numpy as np
-
-    return np.linalg.inv(_to_ycbcr(misreading.read)) @ _to_ycbcr(misreading.written)
-
-
-def _to_ycbcr(weights: tuple[float, float, float]) -> Matrix:
+def _to_ycbcr(weights: tuple[float, float, float]) -> FloatArray:
     """Compute the (3, 3) matrix RGB → YCbCr in full range, with chroma centred at 0."""
-    import numpy as np
-
     red, _, blue = weights
     luma = np.asarray(weights)
     chroma_blue = (np.array([0, 0, 1]) - luma) / (2 * (1 - blue))

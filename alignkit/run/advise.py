@@ -142,8 +142,7 @@ def _choices(
     target: Target, option: AdviseOption
 ) -> tuple[Mapping[Configuration, str], Sequence[Configuration]]:
     """Return the names of serving options, if those are searched, and the configurations to try."""
-    from alignkit.match.configurations import configurations
-    from alignkit.match.serving import serving_options
+    from alignkit.match.configurations import configurations, serving_options
 
     if option.change == "serving" and not (option.decoders or option.resizers):
         names = serving_options()
