@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -120,18 +120,18 @@ class Baseline:
         return environment_fingerprint(self.head.environment)
 
 
-def baseline_environment(paths: Iterable[Preprocess]) -> dict[str, str]:
+def baseline_environment(paths: Sequence[Preprocess]) -> dict[str, str]:
     """Return the facts of this machine that choose the baseline file."""
     from alignkit.decoders import DECODERS
     from alignkit.machine import gpu_name
     from alignkit.plugins import name_of
     from alignkit.resizers import RESIZERS
 
-    gpu = False
-    for path in paths:
-        for stage, table in ((path.decode, DECODERS), (path.resize.resizer, RESIZERS)):
-            plugin = table.get(name_of(stage, table))
-            gpu = gpu or bool(plugin and plugin.gpu)
+    stages: list[tuple[Any, Any]] = [(path.decode, DECODERS) for path in paths]
+    stages += [(path.resize.resizer, RESIZERS) for path in paths]
+    plugins = [table.get(name_of(stage, table)) for stage, table in stages]
+    # a GPU that no stage runs on decides no pixel: machines with and without one share a baseline
+    gpu = any(plugin.gpu for plugin in plugins if plugin)
     return {
         "system": platform.system(),
         "machine": platform.machine(),
@@ -172,31 +172,33 @@ def find_baseline(folder: Path, environment: dict[str, str]) -> Baseline:
     path = baseline_file(folder, environment)
     if path.exists():
         return read_baseline(path)
-    others = {}
-    for file in sorted(folder.glob("*.jsonl")):
-        others[file.name] = read_head(file).environment
+    others = {
+        file.name: differences(_read_head(file).environment, environment)
+        for file in sorted(folder.glob("*.jsonl"))
+    }
     if not others:
         raise BaselineError(
             f"{folder} holds no baseline; record one outside CI: alignkit baseline record FILE"
         )
-    name, nearest = min(others.items(), key=lambda each: len(differing(each[1], environment)))
-    fields = "; ".join(
-        f"{key}: {nearest.get(key, 'none')} there, {environment.get(key, 'none')} here"
-        for key in differing(nearest, environment)
-    )
+    # the nearest is named and not used: its pixels may differ where nothing is wrong
+    name, fields = min(others.items(), key=lambda each: len(each[1]))
     raise BaselineError(
-        f"{folder} has no baseline of this environment; the nearest, {name}, differs in {fields}. "
-        "Record one here, outside CI: alignkit baseline record FILE"
+        f"{folder} has no baseline of this environment; the nearest, {name}, differs in "
+        f"{'; '.join(fields)}. Record one here, outside CI: alignkit baseline record FILE"
     )
 
 
-def differing(a: dict[str, str], b: dict[str, str]) -> list[str]:
-    """List the fields in which two environments differ."""
-    return [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
+def differences(there: dict[str, str], here: dict[str, str]) -> list[str]:
+    """Describe the fields in which two environments differ."""
+    return [
+        f"{key}: {there.get(key, 'none')} there, {here.get(key, 'none')} here"
+        for key in sorted(there.keys() | here.keys())
+        if there.get(key) != here.get(key)
+    ]
 
 
-def read_head(path: Path) -> BaselineHead:
-    """Read only the first line; raise `BaselineError` if it is damaged or newer."""
+def _read_head(path: Path) -> BaselineHead:
+    # the first line alone: a file has a line for each image and stage
     with path.open(encoding="utf-8", errors="replace") as file:
         return _head(path, file.readline())
 
@@ -213,6 +215,7 @@ def read_baseline(path: Path) -> Baseline:
 def parse_baseline(content: str, path: Path) -> Baseline:
     """Parse a file's text; errors name ``path``."""
     first, *rest = content.splitlines() or [""]
+    # the head first: a newer format is named as such, whatever its lines are
     head = _head(path, first)
     if len(rest) != head.lines:
         raise _damaged(path, f"it holds {len(rest)} lines and its head says {head.lines}")
@@ -265,6 +268,7 @@ def baseline_text(baseline: Baseline) -> str:
     rows: list[Stored] = [baseline.lines[key] for key in sorted(baseline.lines)]
     rows += [baseline.metrics[key] for key in sorted(baseline.metrics)]
     head = baseline.head.model_copy(update={"lines": len(rows)})
+    # defaults are left out of the lines, of which a file in git holds thousands
     return "".join(
         json.dumps(row.model_dump(exclude_defaults=row is not head), sort_keys=True) + "\n"
         for row in (head, *rows)

@@ -11,8 +11,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -122,9 +122,9 @@ def changes(approved: Baseline | None, now: Baseline) -> tuple[LineChange, ...]:
     """List every line that is new or has other pixels or another outcome, in the file's order."""
     known = approved.lines if approved else {}
     return tuple(
-        LineChange(path=key[0], image=key[1], stage=key[2], old=known.get(key), new=now.lines[key])
-        for key in sorted(now.lines)
-        if _content(known.get(key)) != _content(now.lines[key])
+        LineChange(*key, known.get(key), line)
+        for key, line in sorted(now.lines.items())
+        if _content(known.get(key)) != _content(line)
     )
 
 
@@ -171,23 +171,24 @@ def approve(
             fingerprint=now.fingerprint,
             versions_before=known.head.versions if known else {},
             versions_after=now.head.versions,
-            lines=tuple(map(_kept, accepted)),
+            lines=tuple(
+                ApprovedLine.model_validate(change, from_attributes=True) for change in accepted
+            ),
             metrics=tuple(_without_predictions(change) for change in measured),
         )
         # the approval first: a crash between the two writes then leaves an approval without effect,
         # and never a changed baseline that nobody approved
-        write_atomically(_approval_file(folder, approval), approval.model_dump_json(indent=1))
+        stamp = approval.when.replace(":", "").replace("+0000", "Z")
+        file = folder / "approvals" / f"{stamp}-{content_key(approval.model_dump())[:8]}.json"
+        write_atomically(file, approval.model_dump_json(indent=1))
         write_baseline(folder, merged)
         if not (folder / ".gitignore").exists():
             write_atomically(folder / ".gitignore", ".lock\n")
     return approval
 
 
-def _kept(change: LineChange) -> ApprovedLine:
-    return ApprovedLine.model_validate(change, from_attributes=True)
-
-
 def _without_predictions(change: MetricChange) -> MetricChange:
+    # the baseline holds them; here they would be five bytes for each image and approval
     none: dict[str, dict[str, str]] = {"predictions": {}}
     old = change.old.model_copy(update=none) if change.old else None
     return MetricChange(old=old, new=change.new.model_copy(update=none))
@@ -234,11 +235,6 @@ def _merged_head(before: Baseline, now: Baseline, lines: tuple[LineChange, ...])
     )
 
 
-def _approval_file(folder: Path, approval: Approval) -> Path:
-    stamp = approval.when.replace(":", "").replace("+0000", "Z")
-    return folder / "approvals" / f"{stamp}-{content_key(approval.model_dump())[:8]}.json"
-
-
 def read_approvals(folder: Path) -> list[Approval]:
     """Read every approval, oldest first; raise `BaselineError` if one is damaged."""
     found = []
@@ -269,13 +265,11 @@ def _git(key: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Lock the folder while the block runs; a second process waits."""
+def _locked(folder: Path) -> AbstractContextManager[object]:
+    """Lock the folder until the context ends; a second process waits."""
     from filelock import FileLock
 
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        held = FileLock(folder / ".lock", fallback_to_soft=False).acquire()
-    with held:
-        yield
+        # a soft lock would outlive a process that is killed
+        return FileLock(folder / ".lock", fallback_to_soft=False).acquire()
