@@ -97,20 +97,16 @@ def _first(error: ValidationError) -> str:
 def _samples(images: ImageSource) -> Samples:
     if isinstance(images, Samples):
         return images
-    if isinstance(images, str | Path):
-        return _files([Path(images)])
-    listed = list(images)
-    if listed and not any(isinstance(each, bytes) for each in listed):
-        return _files([Path(each) for each in listed])  # type: ignore[arg-type]  # none is bytes
+    listed = [images] if isinstance(images, str | Path) else list(images)
+    files = tuple(Path(each) for each in listed if not isinstance(each, bytes))
+    # folders are searched, and files read on demand; a list that holds bytes is in memory anyway
+    if files and len(files) == len(listed):
+        from alignkit.datasets.images import Images
+
+        return Images(files).evaluation()
     encoded = [each if isinstance(each, bytes) else Path(each).read_bytes() for each in listed]
     names = tuple(f"image {index}" for index in range(len(encoded)))
     return Samples(names, (), (), encoded.__getitem__, fingerprint="")
-
-
-def _files(paths: list[Path]) -> Samples:
-    from alignkit.datasets.images import Images
-
-    return Images(tuple(paths)).evaluation()
 
 
 def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Verdict:

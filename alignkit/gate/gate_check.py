@@ -26,7 +26,7 @@ from alignkit.baseline.approval import approve, changes, metric_changes, refuse_
 from alignkit.baseline.baseline_diff import compare_with_baseline, first_changes
 from alignkit.baseline.baseline_from_run import STAGES_FILE, baseline_of_run
 from alignkit.baseline.pending import pending_changes, pending_file, write_pending
-from alignkit.baseline.snapshot import head_now, snapshot_of
+from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
 from alignkit.errors import BaselineError, ConfigError, MissingDependency, NothingCompared
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.rule import Rule
@@ -95,11 +95,10 @@ def check(
             "compared with itself; give another run's folder"
         )
     record = _with_measured(experiment, record, run, context)
-    now = None
-    facts: BaselineFacts | None = None
+    now, facts = None, None
     if approved is not None:
         first_changed = _first_changed(experiment, approved) if changed_only else {}
-        # the run of an experiment that trains keeps predictions and no stages
+        # the run of an experiment that trains keeps predictions and no stages to compare with
         untapped: FirstChanged = dict.fromkeys(path.name for path in experiment.paths)
         now = snapshot_of(
             experiment,
@@ -114,9 +113,7 @@ def check(
     elif as_run and _baseline_rules(experiment):
         now = snapshot_of(experiment, folder, progress=context.progress)
         write_atomically(run / STAGES_FILE, baseline_text(now.as_baseline()))
-    record = judged(experiment, record, facts)
-    write_record(record, run)
-    return Checked(record, run, approved, now.as_baseline() if now else None)
+    return conclude(experiment, record, run, approved=approved, now=now, baseline=facts)
 
 
 def _baseline_rules(experiment: Experiment) -> list[Rule]:
@@ -176,13 +173,13 @@ def rule_lines(experiment: Experiment) -> tuple[int, ...]:
     from alignkit.experiment.source import parse
 
     source = parse(experiment.text, str(experiment.file))
-    rules = experiment.gate.rules or ()
-    known = [("gate", "rules", index) in source.values for index in range(len(rules))]
-    places = [source.place(("gate", "rules", index), of_key=False) for index in range(len(rules))]
-    overridden = any(each.startswith("gate.rules") for each in experiment.overrides)
+    places = [("gate", "rules", index) for index in range(len(experiment.gate.rules or ()))]
+    # an override replaces the whole list, so that no rule is the one on the file's line
+    if any(each.startswith("gate.rules") for each in experiment.overrides):
+        return (0,) * len(places)
     return tuple(
-        place.line + 1 if stands and not overridden else 0
-        for place, stands in zip(places, known, strict=True)
+        source.place(place, of_key=False).line + 1 if place in source.values else 0
+        for place in places
     )
 
 
@@ -193,8 +190,16 @@ def _measured_pixels(experiment: Experiment, context: Context) -> tuple[RunRecor
     return record, context.workspace.run_folder(experiment.name, record.key)
 
 
-def judged(experiment: Experiment, record: RunRecord, baseline: BaselineFacts | None) -> RunRecord:
-    """Return the record with the verdict of the file's rules."""
+def conclude(
+    experiment: Experiment,
+    record: RunRecord,
+    run: Path,
+    *,
+    approved: Baseline | None,
+    now: Snapshot | None,
+    baseline: BaselineFacts | None,
+) -> Checked:
+    """Judge a record by the file's rules, and write it to the folder ``run``."""
     compared = record.model_copy(update={"baseline": baseline})
     verdict = judge(
         experiment.gate,
@@ -202,7 +207,9 @@ def judged(experiment: Experiment, record: RunRecord, baseline: BaselineFacts | 
         controls=record.controls,
         lines=rule_lines(experiment),
     )
-    return compared.model_copy(update={"verdict": verdict})
+    done = compared.model_copy(update={"verdict": verdict})
+    write_record(done, run)
+    return Checked(done, run, approved, now.as_baseline() if now else None)
 
 
 def run_or_check(

@@ -77,8 +77,8 @@ def _of_paths(experiment: Experiment, progress: Progress) -> tuple[LatencyFacts,
 
 def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts, ...]:
     """Time the first model in every runtime, on the path it was trained with."""
+    from alignkit.findings.provenance import state_of
     from alignkit.plan.rekey import keyed_plan
-    from alignkit.predict import open_session
     from alignkit.prepare.sets import prepare_sets
     from alignkit.train.trainings import train_models
 
@@ -87,24 +87,25 @@ def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts
     sets = prepare_sets(
         plan.preprocesses, data.training(), data.evaluation(), context, trains=plan.trains
     )
-    model = train_models(_first_only(plan), sets, context)[0]
+    first = _first_only(plan)
+    model: Any = train_models(first, sets, context)[0]
+    own = "it is sent files; only runtimes that receive tensors are timed"
+    state, ended, _ = state_of(model.ended)
     sides: list[_Side] = []
     absent: list[LatencyFacts] = []
     with ExitStack() as opened:
-        for evaluation in _first_only(plan).evaluations:
+        for evaluation in first.evaluations:
             runtime = evaluation.runtime
             facts = LatencyFacts(
                 part="inference", backend=runtime.name, precision=runtime.precision,
                 reference=evaluation.aligned,
             )  # fmt: skip
-            own = "it is sent files; only runtimes that receive tensors are timed"
-            reason = evaluation.skipped or _reason(model.ended)
-            reason = reason or (own if runtime.backend.own_path else "")
-            if reason:
+            reason = evaluation.skipped or ("" if state == "measured" else ended)
+            if reason := reason or (own if runtime.backend.own_path else ""):
                 absent.append(facts.model_copy(update={"reason": reason}))
                 continue
             session, batches = _opened(
-                opened, evaluation, model, sets, context.workspace, open_session
+                opened, evaluation, model.ended.value, sets, context.workspace
             )
             sides.append(_Side(facts, lambda index, s=session, b=batches: s.predict(b[index])))  # type: ignore[misc]  # bound at once
         images = len(batches) if sides else 0
@@ -126,25 +127,17 @@ def _first_only(plan: Plan) -> Plan:
     return replace(plan, trainings=(first,), evaluations=own, pairs=())
 
 
-def _reason(ended: Any) -> str:
-    from alignkit.findings.provenance import state_of
-
-    state, reason, _ = state_of(ended)
-    return "" if state == "measured" else reason
-
-
 def _opened(
     opened: ExitStack,
     evaluation: Evaluation,
-    model: Any,
+    checkpoint: Any,
     sets: Sets,
     workspace: Workspace,
-    open_session: Callable[..., Any],
 ) -> tuple[Session, list[Any]]:
-
+    """Open a session that ``opened`` closes; return it with batches of one image each."""
+    from alignkit.predict import open_session
     from alignkit.predict.model_file import model_file
 
-    checkpoint = model.ended.value
     file = model_file(evaluation, checkpoint, sets, workspace)
     session = opened.enter_context(open_session(evaluation.runtime, checkpoint, file))
     prepared = sets.evaluated(evaluation.preprocess.name)
@@ -162,7 +155,8 @@ def _timed(sides: Sequence[_Side], images: int, progress: Progress) -> tuple[Lat
         for turn in range(ROUNDS + 1):
             # image by image, and who begins changes, so that none profits from a warm cache
             for index in range(images):
-                for place in _order(len(sides), turn + index):
+                for step in range(len(sides)):
+                    place = (turn + index + step) % len(sides)
                     begun = time.perf_counter_ns()
                     sides[place].once(index)
                     taken[place, turn, index] = (time.perf_counter_ns() - begun) / 1e6
@@ -182,7 +176,3 @@ def _timed(sides: Sequence[_Side], images: int, progress: Progress) -> tuple[Lat
         )
         for place, each in enumerate(sides)
     )
-
-
-def _order(count: int, turn: int) -> list[int]:
-    return [(turn + place) % count for place in range(count)]

@@ -22,11 +22,11 @@ from alignkit.compare.pixel_sums import PixelSums
 from alignkit.compare.pixels import compare_preprocess
 from alignkit.errors import ConfigError, NothingCompared, RecordError
 from alignkit.experiment.experiment import Experiment
-from alignkit.gate.gate_check import Checked, approved_baseline, judged
+from alignkit.gate.gate_check import Checked, approved_baseline, conclude
 from alignkit.gate.pixel_gate import Advance, for_each_pair, pixel_record
 from alignkit.preprocess import Preprocess, StageName
 from alignkit.record import CoverageDiff, PixelStage, RunRecord, Stored
-from alignkit.record.document import stored_document, write_record
+from alignkit.record.document import stored_document
 from alignkit.workspace import Context, Workspace, content_key
 
 
@@ -199,10 +199,8 @@ def check_shard(
         # the images of the other shards are not here, and not gone either
         facts = compare_with_baseline(approved, now).model_copy(update={"gone": 0})
     run = context.workspace.run_folder(experiment.name, record.key)
-    done = judged(experiment, record, facts)
-    write_record(done, run)
-    part = ShardResult(shard, whole.fingerprint, done, pairs, now)
-    return Checked(done, run, approved, now.as_baseline() if now else None, part)
+    checked = conclude(experiment, record, run, approved=approved, now=now, baseline=facts)
+    return replace(checked, part=ShardResult(shard, whole.fingerprint, checked.record, pairs, now))
 
 
 def merge(
@@ -235,9 +233,7 @@ def merge(
         }
     )
     run = workspace.run_folder(experiment.name, record.key)
-    done = judged(experiment, record, facts)
-    write_record(done, run)
-    return Checked(done, run, approved, now.as_baseline() if now else None)
+    return conclude(experiment, record, run, approved=approved, now=now, baseline=facts)
 
 
 def _belong_together(experiment: Experiment, parts: Sequence[ShardResult]) -> None:

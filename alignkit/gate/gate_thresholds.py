@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from alignkit.compare.pixels import compare_preprocess
 from alignkit.errors import NothingCompared
@@ -19,7 +21,7 @@ from alignkit.progress import Progress
 from alignkit.record import RunRecord
 from alignkit.samples import Samples
 
-HEADROOM = 1.25
+_HEADROOM = 1.25
 """Threshold over today's difference."""
 
 
@@ -84,19 +86,15 @@ def _of_stage(
     repeats: int,
 ) -> Iterator[Proposal]:
     zero = _Measured(0.0, 0.0)
-    floor, today = zero, zero
-    for each in noise:
-        floor |= each.get(name, zero)
-    for each in drift:
-        today |= each.get(name, zero)
-    seen = floor | today
+    floor = reduce(or_, (each.get(name, zero) for each in noise), zero)
+    today = reduce(or_, (each.get(name, zero) for each in drift), zero)
     noise_text = f"noise of {repeats} repeats: mean {floor.mean:.4g}, max {floor.most:.4g}"
-    if seen.most == 0:
+    if (floor | today).most == 0:
         yield Proposal(f"{{metric: {name}.changed, fail: 0}}", f"{noise_text}; no difference today")
         return
     fields = (("mean_abs", today.mean, floor.mean), ("max_abs", today.most, floor.most))
     for field, now, least in fields:
-        limit = rounded_up(HEADROOM * max(now, least))
+        limit = rounded_up(_HEADROOM * max(now, least))
         because = f"{noise_text}; today {now:.4g}"
         # a limit of 255 grey levels or more could never fail
         if name == "normalise" or limit < 255:

@@ -136,7 +136,9 @@ class _Shared:
     def pixels(self, configuration: Configuration) -> Any:
         """Return the pixels, (height, width, 3), or why there are none."""
         preprocess = configuration.preprocess(self.target.geometry, self.target.normalise)
-        pixels = self._oriented(configuration)
+        if configuration.decode not in self.kept:
+            self.kept[configuration.decode] = self._decoded(configuration)
+        pixels = self.kept[configuration.decode]
         for name, option, stage in (
             ("resize", configuration.resizer, preprocess.resize),
             ("crop", None, preprocess.crop),
@@ -147,11 +149,6 @@ class _Shared:
                 pixels = self._once((name, id(pixels), option), stage, pixels)
         return pixels
 
-    def _oriented(self, configuration: Configuration) -> Any:
-        if configuration.decode not in self.kept:
-            self.kept[configuration.decode] = self._decoded(configuration)
-        return self.kept[configuration.decode]
-
     def _decoded(self, configuration: Configuration) -> Any:
         decoder = misread(configuration.decode, self.target.misreading)
         decoded = decode(decoder, self.encoded, self.target.geometry.max_pixels)
@@ -159,6 +156,7 @@ class _Shared:
             return f"{decoded.outcome}: {decoded.reason}"
         preprocess = configuration.preprocess(self.target.geometry, self.target.normalise)
         oriented = preprocess.orient(decoded.image, self.encoded)
+        # decoders that agree share all that follows, which is most of the work
         twin = next((each for each in self.images if np.array_equal(each, oriented)), None)
         if twin is None:
             self.images.append(oriented)

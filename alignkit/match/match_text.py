@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from alignkit.match.recorded_target import RecordedTensors
     from alignkit.match.target_guess import Colouring, Fit, Guess
 
-NAMES_SHOWN = 4
+_NAMES_SHOWN = 4
 """Number of configurations with the same pixels that a row names; the others are counted."""
 
 
@@ -48,50 +48,42 @@ def _changed(plugin: Any) -> dict[str, Any]:
 def alternatives(ranked: Ranked, names: Mapping[Configuration, str]) -> str:
     """List the other configurations with the same pixels; empty if there is none."""
     others = [names.get(each, label(each)) for each in ranked.configurations[1:]]
-    more = len(others) - NAMES_SHOWN
-    shown = "; ".join(others[:NAMES_SHOWN])
+    more = len(others) - _NAMES_SHOWN
+    shown = "; ".join(others[:_NAMES_SHOWN])
     return f"{shown}; {more} more" if more > 0 else shown
 
 
 def stage_block(preprocess: Preprocess) -> dict[str, Any]:
     """Return the entry of ``preprocess:`` that builds it, without defaults."""
-    size = list(preprocess.resize.size)
-    resize: dict[str, Any] = {
-        "name": name_of(preprocess.resize.resizer, RESIZERS),
-        **_changed(preprocess.resize.resizer),
-        "size": size[0] if size[0] == size[1] else size,
-    }
-    given = {
-        "fit": preprocess.resize.fit,
-        "pad": preprocess.resize.pad,
-        "rounding": preprocess.resize.rounding,
-    }
-    plain = Resize(preprocess.resize.resizer, preprocess.resize.size)
-    resize |= {key: value for key, value in given.items() if value != getattr(plain, key)}
-    block: dict[str, Any] = {
+    resize, crop, normalise = preprocess.resize, preprocess.crop, preprocess.normalise
+    height, width = resize.size
+    plain = Resize(resize.resizer, resize.size)
+    block = {
         "decode": {"name": name_of(preprocess.decode, DECODERS), **_changed(preprocess.decode)},
-        "resize": resize,
+        "resize": {
+            "name": name_of(resize.resizer, RESIZERS),
+            **_changed(resize.resizer),
+            "size": height if height == width else [height, width],
+            **{
+                option: getattr(resize, option)
+                for option in ("fit", "pad", "rounding")
+                if getattr(resize, option) != getattr(plain, option)
+            },
+        },
     }
-    if preprocess.orient.policy != "none":
-        block["orient"] = preprocess.orient.policy
-    if preprocess.crop.size is not None:
-        block["crop"] = (
-            list(preprocess.crop.size)
-            if preprocess.crop.half == "even"
-            else {"size": list(preprocess.crop.size), "half": preprocess.crop.half}
-        )
-    if preprocess.quantise.rule != "none":
-        block["quantise"] = preprocess.quantise.rule
-    if preprocess.colour.space != "rgb":
-        block["colour"] = preprocess.colour.space
-    if preprocess.normalise != Normalise():
-        block["normalise"] = {
-            "mean": list(preprocess.normalise.mean),
-            "std": list(preprocess.normalise.std),
-        }
-    if preprocess.max_pixels != MAX_PIXELS:
-        block["max_pixels"] = preprocess.max_pixels
-    return block
+    size = list(crop.size or ())
+    # stage → its value in the file, and whether it is the default
+    others: dict[str, tuple[Any, bool]] = {
+        "orient": (preprocess.orient.policy, preprocess.orient.policy == "none"),
+        "crop": (size if crop.half == "even" else {"size": size, "half": crop.half}, not size),
+        "quantise": (preprocess.quantise.rule, preprocess.quantise.rule == "none"),
+        "colour": (preprocess.colour.space, preprocess.colour.space == "rgb"),
+        "normalise": (
+            {"mean": list(normalise.mean), "std": list(normalise.std)}, normalise == Normalise(),
+        ),
+        "max_pixels": (preprocess.max_pixels, preprocess.max_pixels == MAX_PIXELS),
+    }  # fmt: skip
+    return block | {stage: value for stage, (value, left_out) in others.items() if not left_out}
 
 
 def yaml_block(preprocess: Preprocess, name: str) -> str:
