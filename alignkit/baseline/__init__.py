@@ -20,11 +20,12 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationError
 
 from alignkit.errors import BaselineError
+from alignkit.experiment.experiment import Experiment
 from alignkit.place import Place
 from alignkit.preprocess import Preprocess, StageName
 from alignkit.record import Count, Stored
@@ -32,11 +33,6 @@ from alignkit.record.document import refuse_newer
 from alignkit.record.stored import Placed
 from alignkit.workspace import write_atomically
 
-if TYPE_CHECKING:
-    from alignkit.experiment.experiment import Experiment
-
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-ChannelMeans = tuple[float, float, float]
 LineKey: TypeAlias = tuple[str, str, str]
 """(path, image, stage)."""
 FirstChanged: TypeAlias = Mapping[str, StageName | None]
@@ -49,7 +45,7 @@ class StageLine(Stored):
     path: str
     image: str
     stage: StageName
-    sha256: Sha256 | None
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None
     """Hash of dtype, shape and values; ``None`` for an image that was not decoded."""
     outcome: Literal["ok", "corrupt", "failed", "unsupported"] = "ok"
     reason: str = ""
@@ -58,7 +54,7 @@ class StageLine(Stored):
     """The first 16 digits of the encoded file's SHA-256, in a ``decode`` line."""
     dtype: str = ""
     shape: tuple[int, ...] = ()
-    mean: ChannelMeans | None = None
+    mean: tuple[float, float, float] | None = None
     """Mean of each channel."""
     std: float | None = None
     least: float | None = None

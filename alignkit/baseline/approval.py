@@ -10,7 +10,6 @@ import getpass
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from alignkit.baseline import (
 )
 from alignkit.errors import BaselineError, ConfigError
 from alignkit.findings.environment import git_revision
+from alignkit.machine import _output
 from alignkit.record import Stored
 from alignkit.workspace import content_key, explained, write_atomically
 
@@ -165,7 +165,7 @@ def approve(
         merged = _merged(known, now, accepted, measured)
         approval = Approval(
             when=datetime.now(UTC).isoformat(timespec="microseconds"),
-            who=who(),
+            who=_who(),
             commit=git_revision(folder),
             reason=reason.strip(),
             fingerprint=now.fingerprint,
@@ -201,18 +201,22 @@ def _merged(
     metrics: tuple[MetricChange, ...],
 ) -> Baseline:
     before = known or Baseline(now.head)
-    for change in lines:
-        if before.lines.get(change.key) != change.old:
-            raise BaselineError(
-                f"{change.path} {change.image} {change.stage} was changed by another approval "
-                "meanwhile; run the gate again and review what is left"
-            )
-    for measured in metrics:
-        if before.metrics.get(measured.new.place) != measured.old:
-            raise BaselineError(
-                f"the metrics of {' '.join(measured.new.place.names)} were changed by another "
-                "approval meanwhile; run the gate again and review what is left"
-            )
+    # a reviewer accepted a change from the line that was shown, and from no other
+    stale = [
+        f"{change.path} {change.image} {change.stage} was"
+        for change in lines
+        if before.lines.get(change.key) != change.old
+    ]
+    stale += [
+        f"the metrics of {' '.join(change.new.place.names)} were"
+        for change in metrics
+        if before.metrics.get(change.new.place) != change.old
+    ]
+    if stale:
+        raise BaselineError(
+            f"{stale[0]} changed by another approval meanwhile; run the gate again and review "
+            "what is left"
+        )
     return Baseline(
         _merged_head(before, now, lines),
         before.lines | {change.key: change.new for change in lines},
@@ -246,23 +250,17 @@ def read_approvals(folder: Path) -> list[Approval]:
     return sorted(found, key=lambda each: each.when)
 
 
-def who() -> str:
+def _who() -> str:
     """Return git's ``Name <mail>``, or the login name if git has none."""
-    name, mail = _git("user.name"), _git("user.email")
-    if name or mail:
-        return f"{name} <{mail}>".strip()
+    if shutil.which("git"):
+        keys = ("user.name", "user.email")
+        name, mail = (_output(["git", "config", "--get", key]) for key in keys)
+        if name or mail:
+            return f"{name} <{mail}>".strip()
     try:
         return getpass.getuser()
-    except (KeyError, OSError):
+    except (KeyError, OSError):  # a container's user often has no name
         return "unknown"
-
-
-def _git(key: str) -> str:
-    if not shutil.which("git"):
-        return ""
-    command = ["git", "config", "--get", key]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)  # noqa: S603 - fixed programs
-    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def _locked(folder: Path) -> AbstractContextManager[object]:

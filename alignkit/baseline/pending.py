@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from alignkit.baseline import (
     Baseline,
@@ -31,11 +30,9 @@ from alignkit.baseline.approval import (
 )
 from alignkit.baseline.baseline_diff import changes_of_stage
 from alignkit.errors import ConfigError
+from alignkit.experiment.experiment import Experiment
 from alignkit.preprocess import STAGES, StageName
 from alignkit.workspace import Workspace, write_atomically
-
-if TYPE_CHECKING:
-    from alignkit.experiment.experiment import Experiment
 
 
 @dataclass(frozen=True, slots=True)

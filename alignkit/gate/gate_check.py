@@ -126,17 +126,13 @@ def approved_baseline(
 ) -> Baseline | None:
     """Read the baseline of the rules; ``None`` if none has one. Raises `BaselineError`."""
     rules = _baseline_rules(experiment)
-    if against is not None:
-        return _of_run(experiment, against, rules)
-    if not rules:
-        return None
-    environment = experiment.gate.environment
-    if environment is not None:
-        return named_baseline(folder, environment)
-    return find_baseline(folder, baseline_environment(experiment.paths))
-
-
-def _of_run(experiment: Experiment, against: Path, rules: Sequence[Rule]) -> Baseline:
+    if against is None:
+        if not rules:
+            return None
+        # a file may name another machine's baseline, to be held against its golden tensors
+        if (environment := experiment.gate.environment) is not None:
+            return named_baseline(folder, environment)
+        return find_baseline(folder, baseline_environment(experiment.paths))
     if not rules:
         raise ConfigError(f"--against {against}: no rule of {experiment.file} compares with it; "
                           "write 'against: baseline' in those that shall")  # fmt: skip

@@ -121,6 +121,11 @@ def _result(run: GateRun, experiment: Experiment, checked: Checked) -> GateResul
         if checked.part is None and not in_ci():
             file = pending_file(run.workspace, experiment.name, pending.fingerprint)
             write_pending(file, pending)
+    page = None
+    if run.report:
+        from alignkit.report import render  # late: a gate without a page needs no templates
+
+        page = render(checked.folder)
     return GateResult(
         name=experiment.name,
         file=run.file,
@@ -128,17 +133,11 @@ def _result(run: GateRun, experiment: Experiment, checked: Checked) -> GateResul
         verdict=checked.record.verdict,
         exit_code=informational_exit_code(code) if run.exit_zero else code,
         record=checked.record,
-        page=_page(checked.folder) if run.report else None,
+        page=page,
         findings=_ended_waivers(experiment),
         pending=pending,
         part=checked.part,
     )
-
-
-def _page(folder: Path) -> Path:
-    from alignkit.report import render  # late: its templates, for a gate without a page
-
-    return render(folder)
 
 
 def _failed(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.rule import PIXEL_RULES, Rule
@@ -71,6 +71,7 @@ def pixel_record(
     from alignkit.findings.provenance import path_facts
     from alignkit.plugins import name_of
 
+    # before the record, whose seconds include it
     controls = check_pixels(experiment.reference, samples)
     paths, entries = experiment.paths, experiment.entries
     parts = {
@@ -79,6 +80,9 @@ def pixel_record(
         "gate": experiment.gate.model_dump(mode="json"),
         "code": code_version(ALL_LAYERS),
     }
+    of_models: dict[str, Any] = dict.fromkeys(
+        ("coverage", "trainings", "cells", "matrix", "noise_floor"), ()
+    )
     overrides = [word for each in experiment.overrides for word in ("--set", each)]
     return RunRecord(
         alignkit=__version__,
@@ -94,11 +98,7 @@ def pixel_record(
         environment=environment({name_of(each.decode, DECODERS) for each in paths}),
         data=_data_facts(experiment, samples),
         paths=tuple(path_facts(each, entries[each.name].preset) for each in paths),
-        coverage=(),
-        trainings=(),
-        cells=(),
-        matrix=(),
-        noise_floor=(),
+        **of_models,
         controls=controls,
         pixels=tuple(stage for each in compared for stage in each.stages),
         worst=(),

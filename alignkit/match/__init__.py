@@ -10,25 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.arrays import FloatArray
 from alignkit.compare.bootstrap import resample_weights
 from alignkit.compare.statistics import percentile_interval
 from alignkit.errors import NothingCompared
 from alignkit.isolation.shared_images import Encoded
 from alignkit.match.configuration_distances import MeasureDistances, PixelDistance
 from alignkit.match.configurations import Configuration
+from alignkit.match.target import Target
+from alignkit.preprocess import Preprocess
 from alignkit.preprocess.isolated import run_isolated
 from alignkit.record import Estimate
-
-if TYPE_CHECKING:
-    from alignkit.arrays import FloatArray
-    from alignkit.match.target import Target
-    from alignkit.preprocess import Preprocess
-    from alignkit.samples import Samples
+from alignkit.samples import Samples
 
 _PROBE = 500
 """Images on which configurations are dropped; the others only confirm the finalists."""
@@ -253,7 +250,7 @@ class Search:
         others = [self.known[row][first] for row in checked]
         return Ranked(
             tuple(group),
-            _estimate(np.array([each.mean for each in seen])),
+            mean_estimate(np.array([each.mean for each in seen]), 1000),
             max(each.greatest for each in seen),
             sum(each.greatest <= self.target.tolerance for each in seen),
             float(np.mean([each.mean for each in others])) if others else None,
@@ -278,7 +275,10 @@ def _near(means: FloatArray) -> npt.NDArray[np.bool_]:
     return np.atleast_1d(farther.mean(axis=1) <= _SIGMAS * error)
 
 
-def _estimate(means: FloatArray) -> Estimate:
-    draws = [means @ weights / len(means) for weights in resample_weights(len(means), 1000, 0)]
+def mean_estimate(values: FloatArray, resamples: int) -> Estimate:
+    """Return the mean of images' values (images,) with its bootstrap interval."""
+    # one seed: the images of a draw are the same for all finalists
+    drawn = resample_weights(len(values), resamples, 0)
+    draws = [values @ weights / len(values) for weights in drawn]
     low, high = percentile_interval(np.concatenate(draws)[None])[:, 0]
-    return Estimate(float(means.mean()), float(low), float(high))
+    return Estimate(float(values.mean()), float(low), float(high))

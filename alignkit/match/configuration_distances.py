@@ -9,22 +9,18 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.isolation.shared_images import EVERYTHING
-from alignkit.match.target_misreading import misread
+from alignkit.isolation.shared_images import EVERYTHING, Encoded
+from alignkit.isolation.worker import Begin
+from alignkit.match.configurations import Configuration
+from alignkit.match.target import Target, misread
+from alignkit.preprocess import Preprocess
 from alignkit.preprocess.decode import decode
 from alignkit.preprocess.isolated import Started, result_or_reason, taps_of, warm_up
-
-if TYPE_CHECKING:
-    from alignkit.isolation.shared_images import Encoded
-    from alignkit.isolation.worker import Begin
-    from alignkit.match.configurations import Configuration
-    from alignkit.match.target import Target
-    from alignkit.preprocess import Preprocess
 
 
 @dataclass(frozen=True, slots=True)

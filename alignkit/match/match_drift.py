@@ -7,24 +7,19 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from alignkit.compare.bootstrap import RESAMPLES, resample_weights
+from alignkit.backends import Session
+from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.compare.metrics import predicted_classes
-from alignkit.compare.statistics import percentile_interval
 from alignkit.errors import NothingCompared
-from alignkit.match import Match
+from alignkit.match import Match, mean_estimate
+from alignkit.match.target import Target
+from alignkit.preprocess import Preprocess
 from alignkit.preprocess.isolated import encoded_images, take_pixels
-from alignkit.record import Estimate
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Pixels
-    from alignkit.backends import Session
-    from alignkit.match.target import Target
-    from alignkit.preprocess import Preprocess
-    from alignkit.samples import Samples
+from alignkit.samples import Samples
 
 _BATCH = 32
 
@@ -47,30 +42,24 @@ def with_churn(
     if not blocks:
         raise NothingCompared(f"{target.name} and the finalists share no image to predict on")
     changed = np.concatenate(blocks).astype(np.float64)
-    # one choice of images for all finalists, so that their intervals can be compared
-    weights = np.concatenate([*resample_weights(len(changed), RESAMPLES, 0)], axis=1)
-    ranking = []
-    for each, column in zip(match.ranking, changed.T, strict=True):
-        low, high = percentile_interval((column @ weights / len(column))[None])[:, 0]
-        churn = Estimate(float(column.mean()), float(low), float(high))
-        ranking.append(replace(each, churn=churn))
-    return replace(match, ranking=tuple(ranking))
+    ranking = tuple(
+        replace(each, churn=mean_estimate(column, RESAMPLES))
+        for each, column in zip(match.ranking, changed.T, strict=True)
+    )
+    return replace(match, ranking=ranking)
 
 
 def _images(
     preprocesses: Sequence[Preprocess], target: Target, samples: Samples, rows: Sequence[int]
-) -> Iterator[list[Pixels] | None]:
+) -> Iterator[list[Any] | None]:
     """Yield each row's pixels, the target's first; ``None`` unless all sides have some."""
     own = () if target.preprocess is None else (target.preprocess,)
     taken = take_pixels((*own, *preprocesses), encoded_images(samples, rows))
     for row, found in zip(rows, taken, strict=True):
-        pixels = [each.pixels for each in found if each.pixels is not None]
-        whole = len(pixels) == len(found)
-        if target.levels:
-            wanted = target.levels(row)
-            yield None if isinstance(wanted, str) or not whole else [wanted, *pixels]
-        else:
-            yield pixels if whole else None
+        wanted = [target.levels(row)] if target.levels else []
+        pixels = [*wanted, *(each.pixels for each in found)]
+        # words instead of pixels: why the target gives none
+        yield None if any(each is None or isinstance(each, str) for each in pixels) else pixels
 
 
 def onnx_session(file: Path, size: tuple[int, int]) -> closing[Session]:

@@ -11,16 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.arrays import FloatArray
 from alignkit.errors import DataError
 from alignkit.match import Search
 from alignkit.match.configurations import Configuration, configurations
 from alignkit.match.match_text import recorded_facts
-from alignkit.match.target import Target
+from alignkit.match.target import Target, misread
 from alignkit.match.target_guess import (
     Colouring,
     Fit,
@@ -31,13 +32,9 @@ from alignkit.match.target_guess import (
     guess,
     normalise_of,
 )
-from alignkit.match.target_misreading import misread
 from alignkit.preprocess import Colour, Normalise
 from alignkit.preprocess.isolated import encoded_images, take_pixels
-
-if TYPE_CHECKING:
-    from alignkit.arrays import FloatArray
-    from alignkit.samples import Samples
+from alignkit.samples import Samples
 
 _REFIT = 8
 """Images on which the normalisation is fitted again, with the nearest pixels."""

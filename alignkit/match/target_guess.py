@@ -22,7 +22,7 @@ from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
 from alignkit.isolation.shared_images import Encoded
 from alignkit.match.configurations import RGB, Configuration, Geometry
-from alignkit.match.target_misreading import MISREADINGS, Misreading, misread
+from alignkit.match.target import MISREADINGS, Misreading, misread
 from alignkit.preprocess import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -37,11 +37,10 @@ from alignkit.preprocess.isolated import take_pixels
 from alignkit.resizers import Resizer
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
+from alignkit.samples import Samples
 
 if TYPE_CHECKING:
-    from alignkit.arrays import FloatArray
     from alignkit.match.recorded_target import RecordedTensors
-    from alignkit.samples import Samples
 
 Layout = Literal["CHW", "HWC"]
 

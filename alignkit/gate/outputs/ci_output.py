@@ -56,7 +56,11 @@ class GitHub:
                 lines[kind].append(_command(kind, where, text))
         if result.exit_code and not lines["error"]:
             lines["error"].append(_command("error", title, result.verdict.sentence))
-        shown = [line for kind in lines for line in _limited(kind, lines[kind])]
+        for kind, of_kind in lines.items():
+            if len(of_kind) > _SHOWN + 1:
+                more = f"{len(of_kind) - _SHOWN} more; see the step's summary"
+                of_kind[_SHOWN:] = [_command(kind, {}, more)]
+        shown = [*lines["error"], *lines["warning"]]
         if not shown:
             shown.append(_command("notice", title, result.verdict.sentence))
         return "\n".join(shown) + "\n"
@@ -74,13 +78,6 @@ def step_outputs(result: GateResult) -> str:
     }
     # a value with a line end would begin an output of its own
     return "".join(f"{name}={' '.join(value.split())}\n" for name, value in values.items())
-
-
-def _limited(kind: str, lines: list[str]) -> list[str]:
-    if len(lines) <= _SHOWN + 1:
-        return lines
-    more = _command(kind, {}, f"{len(lines) - _SHOWN} more; see the step's summary")
-    return [*lines[:_SHOWN], more]
 
 
 def _command(kind: str, properties: dict[str, str], message: str) -> str:
