@@ -1,4 +1,5 @@
-"""`Baseline`: approved results, one text line per image and stage; pending changes, approvals.
+"""`Baseline`: approved results, one text line per image and stage, with golden arrays; a snapshot
+of now, pending changes, their review and approval.
 
 ::
 
@@ -137,6 +138,7 @@ def baseline_environment(paths: Sequence[Preprocess]) -> dict[str, str]:
 
 def environment_fingerprint(environment: dict[str, str]) -> str:
     """Return ``linux-x86_64-<12 hex>``: readable, and different for every environment."""
+    # a digest too, as GPUs that differ in their driver have one system and architecture
     digest = hashlib.sha256(json.dumps(environment, sort_keys=True).encode()).hexdigest()
     return f"{environment['system']}-{environment['machine']}-{digest[:12]}".lower()
 
@@ -261,6 +263,7 @@ def write_baseline(folder: Path, baseline: Baseline) -> Path:
 
 def baseline_text(baseline: Baseline) -> str:
     """Return the file's text, in a fixed order."""
+    # sorted, so that version control shows the lines that changed and no others
     rows: list[Stored] = [baseline.lines[key] for key in sorted(baseline.lines)]
     rows += [baseline.metrics[key] for key in sorted(baseline.metrics)]
     head = baseline.head.model_copy(update={"lines": len(rows)})

@@ -115,6 +115,7 @@ def refuse_in_ci(action: str) -> None:
 
 def in_ci() -> bool:
     """Return whether this process runs in a CI job."""
+    # some users set it to false to act as outside CI
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
@@ -129,6 +130,7 @@ def changes(approved: Baseline | None, now: Baseline) -> tuple[LineChange, ...]:
 
 
 def _content(line: StageLine | None) -> tuple[str | None, str] | None:
+    # not its statistics, which follow from the pixels, nor the reason, a library's wording
     return (line.sha256, line.outcome) if line else None
 
 
@@ -183,6 +185,7 @@ def approve(
         write_atomically(file, approval.model_dump_json(indent=1))
         write_baseline(folder, merged)
         if not (folder / ".gitignore").exists():
+            # the lock is this machine's; all else is committed
             write_atomically(folder / ".gitignore", ".lock\n")
     return approval
 

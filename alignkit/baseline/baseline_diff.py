@@ -122,6 +122,7 @@ def _count(
             continue
         each.changed.append((*image, stage))
         each.pairs.append((before, after))
+        # what later stages do to an image follows from the first that changed
         if not begun:
             each.begun.append((*image, stage))
         begun = True

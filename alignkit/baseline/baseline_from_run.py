@@ -76,6 +76,7 @@ def pack(predictions: Predictions) -> str:
         predictions.labels.tolist(),
         predictions.predicted.tolist(),
     ]
+    # the smallest: it is kept in git
     packed = zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 9)
     return base64.b85encode(packed).decode()
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from alignkit.arrays import Batch, Pixels
 from alignkit.baseline import (
     Baseline,
     BaselineHead,
@@ -24,20 +25,16 @@ from alignkit.baseline import (
     baseline_environment,
 )
 from alignkit.baseline.golden import GoldenStore, array_sha256
+from alignkit.compare.pixel_sums import PixelSums, pixel_sums
+from alignkit.experiment.experiment import Experiment
+from alignkit.isolation.shared_images import Encoded
+from alignkit.isolation.worker import Begin
 from alignkit.place import Place
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
 from alignkit.preprocess.isolated import Started, encoded_images, run_isolated, taps_of, warm_up
-from alignkit.progress import advancing
+from alignkit.progress import Progress, advancing
+from alignkit.record import RunRecord
 from alignkit.samples import Samples
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Batch, Pixels
-    from alignkit.compare.pixel_sums import PixelSums
-    from alignkit.experiment.experiment import Experiment
-    from alignkit.isolation.shared_images import Encoded
-    from alignkit.isolation.worker import Begin
-    from alignkit.progress import Progress
-    from alignkit.record import RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +209,7 @@ class _TapImages:
                     self.golden.put(tapped.array)
                 distance = _distance(tapped, before, self.golden) if self.golden else None
                 before = replace(tapped, distance=distance)
+                # the pixels stay in the worker, and only their line is sent
                 yield replace(before, array=None)
 
 
@@ -273,8 +271,6 @@ def _statistics(array: Pixels | Batch, stage: StageName) -> dict[str, Any]:
 
 
 def _distance(tapped: _Tapped, before: _Tapped | None, golden: GoldenStore) -> PixelSums | None:
-    from alignkit.compare.pixel_sums import pixel_sums
-
     array, old = tapped.array, tapped.old
     if array is None or old is None or old.sha256 is None or old.sha256 == tapped.line.sha256:
         return None

@@ -140,6 +140,7 @@ def _of_results(
     from alignkit.compare.pixel_facts import pixel_stage
     from alignkit.compare.pixel_sums import pixel_sums
 
+    # a function gives one kind of array, so that the first image tells which
     tensors = any(_called(side, samples.read(0)).shape[0] == 3
                   for side in (a, b) if not isinstance(side, Preprocess))  # fmt: skip
     stage: StageName = "normalise" if tensors else "colour"
@@ -186,6 +187,7 @@ def _called(side: Function, encoded: bytes) -> npt.NDArray[Any]:
             f"the function gives an array of shape {array.shape}; it must be (h, w, 3), or "
             "(3, h, w) for a tensor"
         )
+    # bytes are compared in exact integers
     return array if array.dtype == np.uint8 else array.astype(np.float32)
 
 

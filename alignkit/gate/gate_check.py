@@ -30,6 +30,9 @@ from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
 from alignkit.errors import BaselineError, ConfigError, MissingDependency, NothingCompared
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.rule import Rule
+from alignkit.experiment.source import parse
+from alignkit.gate.gate_latency import measure_latency
+from alignkit.gate.gate_subgroup import measure_groups
 from alignkit.gate.pixel_gate import compare_pixels, first_failure, pixel_record
 from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
@@ -112,6 +115,7 @@ def check(
         facts = compare_with_baseline(approved, now, first_changed=first_changed)
     elif as_run and _baseline_rules(experiment):
         now = snapshot_of(experiment, folder, progress=context.progress)
+        # for a later `--against` this run; it is compared with nothing itself
         write_atomically(run / STAGES_FILE, baseline_text(now.as_baseline()))
     return conclude(experiment, record, run, approved=approved, now=now, baseline=facts)
 
@@ -147,9 +151,6 @@ def _with_measured(
     experiment: Experiment, record: RunRecord, run: Path, context: Context
 ) -> RunRecord:
     """Add the measurements that only a gate makes to the record: subgroups and latency."""
-    from alignkit.gate.gate_latency import measure_latency
-    from alignkit.gate.gate_subgroup import measure_groups
-
     return record.model_copy(
         update={
             "groups": measure_groups(experiment, record, run, context),
@@ -166,8 +167,6 @@ def _first_changed(experiment: Experiment, approved: Baseline) -> FirstChanged:
 
 def rule_lines(experiment: Experiment) -> tuple[int, ...]:
     """Return the line of each rule in the file, from 1; 0 for a rule of an override."""
-    from alignkit.experiment.source import parse
-
     source = parse(experiment.text, str(experiment.file))
     places = [("gate", "rules", index) for index in range(len(experiment.gate.rules or ()))]
     # an override replaces the whole list, so that no rule is the one on the file's line
@@ -279,6 +278,7 @@ def record_baseline(
     known = {key[:2] for key in approved.lines} if approved else set()
     new = [each for each in changes(approved, now) if (each.path, each.image) not in known]
     metrics = [change for change in metric_changes(approved, now) if change.old is None]
+    # through an approval, so that the log names who recorded, and when
     if new or metrics:
         approve(folder, now, new, metrics, reason=reason)
     left = pending_changes(read_baseline(file), now)

@@ -12,20 +12,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+
+from alignkit.backends import Session
 from alignkit.experiment.experiment import Experiment
+from alignkit.findings.provenance import state_of
+from alignkit.plan import Plan
+from alignkit.plan.rekey import keyed_plan
+from alignkit.plan.work import Evaluation
+from alignkit.predict import open_session
+from alignkit.predict.model_file import model_file
+from alignkit.prepare.sets import Sets, prepare_sets
+from alignkit.preprocess import Preprocess
 from alignkit.progress import Progress
 from alignkit.record import LatencyFacts
+from alignkit.train.trainings import train_models
 from alignkit.workspace import Context, Workspace
-
-if TYPE_CHECKING:
-    from alignkit.backends import Session
-    from alignkit.plan import Plan
-    from alignkit.plan.work import Evaluation
-    from alignkit.prepare.sets import Sets
-    from alignkit.preprocess import Preprocess
 
 ROUNDS = 9
 _IMAGES = 32
@@ -77,11 +82,6 @@ def _of_paths(experiment: Experiment, progress: Progress) -> tuple[LatencyFacts,
 
 def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts, ...]:
     """Time the first model in every runtime, on the path it was trained with."""
-    from alignkit.findings.provenance import state_of
-    from alignkit.plan.rekey import keyed_plan
-    from alignkit.prepare.sets import prepare_sets
-    from alignkit.train.trainings import train_models
-
     plan = keyed_plan(experiment, context.workspace)
     data = plan.data
     sets = prepare_sets(
@@ -114,8 +114,6 @@ def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts
 
 def _first_only(plan: Plan) -> Plan:
     """Narrow the plan to the first training, on its own path, where its kind of model runs."""
-    from dataclasses import replace
-
     first = plan.trainings[0]
     own = tuple(
         each
@@ -135,9 +133,6 @@ def _opened(
     workspace: Workspace,
 ) -> tuple[Session, list[Any]]:
     """Open a session that ``opened`` closes; return it with batches of one image each."""
-    from alignkit.predict import open_session
-    from alignkit.predict.model_file import model_file
-
     file = model_file(evaluation, checkpoint, sets, workspace)
     session = opened.enter_context(open_session(evaluation.runtime, checkpoint, file))
     prepared = sets.evaluated(evaluation.preprocess.name)
@@ -147,8 +142,7 @@ def _opened(
 
 
 def _timed(sides: Sequence[_Side], images: int, progress: Progress) -> tuple[LatencyFacts, ...]:
-    import numpy as np
-
+    # milliseconds; the first round warms up
     taken = np.zeros((len(sides), ROUNDS + 1, images))
     detail = f"{len(sides)} sides in turn"
     with progress.stage("latency", ROUNDS + 1, detail) as stage:

@@ -15,6 +15,7 @@ from alignkit.baseline.pending import pending_changes, pending_file, write_pendi
 from alignkit.errors import AlignkitError, ConfigError, ExitCode
 from alignkit.experiment import load_experiment
 from alignkit.experiment.experiment import Experiment
+from alignkit.experiment.source import parse
 from alignkit.gate.gate_check import Checked, check
 from alignkit.gate.gate_shard import Shard, check_shard, merge, read_part
 from alignkit.gate.outputs import GateResult
@@ -161,8 +162,6 @@ def _mistakes(file: Path, text: str) -> tuple[Finding, ...]:
 
 def _ended_waivers(experiment: Experiment) -> tuple[Finding, ...]:
     """Find the waivers whose last day is over: they have no effect any more."""
-    from alignkit.experiment.source import parse
-
     file, today = str(experiment.file), date.today()  # noqa: DTZ011 - the reader's day
     source, findings = parse(experiment.text, file), []
     for index, waiver in enumerate(experiment.gate.waive):

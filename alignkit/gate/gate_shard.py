@@ -87,6 +87,7 @@ class _StoredPart(Stored):
     record: RunRecord
     pairs: list[dict[str, Any]]
     now: str | None
+    # a list, as the keys of a JSON object are text
     golden: list[tuple[str, str, dict[str, Any]]]
     measured: list[tuple[str, str, StageName]]
 
@@ -183,6 +184,7 @@ def check_shard(
         place = f"shard {shard.index} of {shard.count}"
         raise NothingCompared(f"{place} has none of {len(whole)} images")
     folder = baseline_folder(experiment, baselines)
+    # before the images are compared, as it may be missing
     approved = approved_baseline(experiment, folder)
 
     def compare(reference: Preprocess, candidate: Preprocess, advance: Advance) -> PairSums:
@@ -227,6 +229,7 @@ def merge(
             "key": content_key([part.record.key for part in ordered]),
             "seconds": round(sum(part.record.seconds for part in ordered), 1),
             "data": first.data.model_copy(update={"eval": images, "fingerprint": ordered[0].data}),
+            # every shard tested its own machine
             "controls": tuple(c for part in ordered for c in part.record.controls),
             "pixels": tuple(stage for pair in pairs for stage in pair.stages),
             "coverage_diffs": tuple(pair.coverage for pair in pairs),

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from alignkit.compare import drift
+from alignkit.compare.predictions import Predictions, mean_metrics
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.pixel_gate import compare_pixels
+from alignkit.place import Place
+from alignkit.preprocess.image_kinds import kinds_of
+from alignkit.preprocess.image_size import declared_size
+from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.record import GroupFacts, MatrixEntry, RunRecord
 from alignkit.samples import Samples
 from alignkit.workspace import Context
-
-if TYPE_CHECKING:
-    from alignkit.compare.predictions import Predictions
-    from alignkit.place import Place
 
 
 def measure_groups(
@@ -60,9 +63,6 @@ def members(where: Mapping[str, str], samples: Samples) -> list[int]:
 
 
 def _is(name: str, value: str, index: int, samples: Samples) -> bool:
-    from alignkit.preprocess.image_kinds import kinds_of
-    from alignkit.preprocess.image_size import declared_size
-    from alignkit.preprocess.jpeg_header import read_jpeg_header
 
     if name == "image":
         return fnmatchcase(samples.ids[index], value)
@@ -77,10 +77,6 @@ def _matrix(
     record: RunRecord, folder: Path, ids: frozenset[str], resamples: int
 ) -> tuple[MatrixEntry, ...]:
     """Compute the matrix over these images alone."""
-    import numpy as np
-
-    from alignkit.compare.predictions import Predictions
-
     kept: dict[Place, dict[int, Predictions]] = {}
     for cell in record.cells if record.matrix else ():
         if cell.predictions is not None:
@@ -107,8 +103,6 @@ def _entry(
     candidate: Mapping[int, Predictions],
     resamples: int,
 ) -> MatrixEntry:
-    from alignkit.compare import drift
-    from alignkit.compare.predictions import mean_metrics
 
     # churn pairs images, and a pair needs both sides of a seed
     seeds = [seed for seed in entry.seeds if seed in reference and seed in candidate]

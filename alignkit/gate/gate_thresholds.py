@@ -71,6 +71,7 @@ def propose(
 def _compared(
     reference: Preprocess, candidate: Preprocess, samples: Samples
 ) -> dict[StageName, _Measured]:
+    # no rule proposed here reads SSIM
     diffs = compare_preprocess(reference, candidate, samples, ssim=False)
     return {
         diff.stage: _Measured(diff.sums.mean_abs or 0.0, diff.sums.max_abs)
@@ -102,10 +103,12 @@ def _of_stage(
 
 
 def _of_model(record: RunRecord) -> Iterator[Proposal]:
+    # one seed alone shows no noise
     floors = [floor for floor in record.noise_floor if len(floor.seeds) > 1]
     if not floors:
         return
     churn = rounded_up(max(floor.churn for floor in floors))
+    # a share of 1 or more could never be exceeded
     if churn < 1:
         yield Proposal(
             f"{{metric: churn, fail: {churn:g}}}", "two seeds of one path disagree on as many"
@@ -136,6 +139,7 @@ def rounded_up(value: float) -> float:
     if value <= 0:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    # rounded first: 0.14 / 0.01 is a little more than 14 in binary, and would become 0.15
     return float(f"{math.ceil(round(value / unit, 6)) * unit:.2g}")
 
 

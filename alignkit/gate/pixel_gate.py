@@ -9,20 +9,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from alignkit.controls.pixels import check_pixels
+from alignkit.datasets import DATASETS
+from alignkit.decoders import DECODERS
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.rule import PIXEL_RULES, Rule
+from alignkit.findings.environment import environment
+from alignkit.findings.provenance import path_facts
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
+from alignkit.plugins import name_of
+from alignkit.preprocess import Preprocess, stage_identity
 from alignkit.progress import Progress, advancing
 from alignkit.record import DataFacts, RunRecord, Verdict
+from alignkit.run.pixel_comparison import Comparison, compare_stored
+from alignkit.samples import Samples
 from alignkit.version import ALL_LAYERS, __version__, code_version
 from alignkit.workspace import Context, content_key
 
 if TYPE_CHECKING:
     from alignkit.gate.gate_shard import PairSums
-    from alignkit.preprocess import Preprocess
-    from alignkit.run.pixel_comparison import Comparison
-    from alignkit.samples import Samples
 
 Compared = TypeVar("Compared")
 Advance: TypeAlias = Callable[[int, int], None]
@@ -32,7 +38,6 @@ def compare_pixels(
     preprocesses: Sequence[Preprocess], samples: Samples, context: Context
 ) -> tuple[Comparison, ...]:
     """Compare every path that can run here with the reference, or read what is stored."""
-    from alignkit.run.pixel_comparison import compare_stored
 
     def compare(reference: Preprocess, candidate: Preprocess, advance: Advance) -> Comparison:
         return compare_stored(reference, candidate, samples, context.workspace, advance)
@@ -65,12 +70,6 @@ def pixel_record(
     The self-test checks that A/A gives zero, and that planted faults, swapped channels and a shift
     by half a pixel, are found.
     """
-    from alignkit.controls.pixels import check_pixels
-    from alignkit.decoders import DECODERS
-    from alignkit.findings.environment import environment
-    from alignkit.findings.provenance import path_facts
-    from alignkit.plugins import name_of
-
     # before the record, whose seconds include it
     controls = check_pixels(experiment.reference, samples)
     paths, entries = experiment.paths, experiment.entries
@@ -108,11 +107,9 @@ def pixel_record(
 
 
 def _data_facts(experiment: Experiment, samples: Samples) -> DataFacts:
-    from alignkit.datasets import DATASETS
-    from alignkit.plugins import name_of
-    from alignkit.preprocess import stage_identity
 
     data = experiment.data
+    # as text, since the roots of a data set are paths
     options = {key: str(value) for key, value in stage_identity(data).items() if key != "stage"}
     return DataFacts(
         name=name_of(data, DATASETS),

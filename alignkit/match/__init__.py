@@ -167,6 +167,7 @@ class Search:
         asked: list[int] = []
         # `levels` is a closure, which cannot be sent to a worker: its result is, with the image
         work = MeasureDistances(tuple(alive), replace(self.target, levels=None))
+        # one image is the work of all configurations
         parts = run_isolated(
             work, work.preprocesses, self._images(alive, rows, asked), processes=self.threads,
             images_a_task=1,

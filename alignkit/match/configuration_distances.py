@@ -105,6 +105,7 @@ def distances(
     found = {}
     for each in configurations:
         pixels = shared.pixels(each) if may_run(each) else NOT_RUN
+        # `shared` keeps every array, so that no id is used twice
         if id(pixels) not in known:
             known[id(pixels)] = _distance(pixels, wanted)
         found[each] = known[id(pixels)]
@@ -114,6 +115,7 @@ def distances(
 def _distance(pixels: Any, wanted: npt.NDArray[np.float32]) -> PixelDistance:
     if isinstance(pixels, str) or pixels.shape != wanted.shape:
         return PixelDistance(float("inf"), float("inf"), 0)
+    # one dtype, so that whole levels have one checksum as bytes and as floats
     levels = np.ascontiguousarray(pixels, np.float32)
     apart = np.abs(levels - wanted)
     return PixelDistance(

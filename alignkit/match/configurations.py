@@ -72,6 +72,7 @@ class Configuration:
             name,
             self.decode,
             replace(geometry.resize, resizer=self.resizer),
+            # such a decoder has turned the image already
             Orient("none" if self.decode.orients else geometry.orient),
             geometry.crop,
             Quantise(self.rounding),

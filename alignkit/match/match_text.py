@@ -90,6 +90,7 @@ def yaml_block(preprocess: Preprocess, name: str) -> str:
     """Return the lines to paste below ``preprocess:``."""
     import yaml
 
+    # wide, so that no line is folded where it is pasted
     lines: str = yaml.safe_dump(
         {name: stage_block(preprocess)}, sort_keys=False, default_flow_style=None, width=10_000
     )

@@ -160,6 +160,7 @@ class MisreadingDecoder:
         # a writer's matrix after the inverse of a reader's: (3, 3), for columns of R, G, B
         written, read = self.misreading.written, self.misreading.read
         matrix = (np.linalg.inv(_to_ycbcr(read)) @ _to_ycbcr(written)).astype(np.float32)
+        # whole levels, as every decoder gives them
         colours = np.rint(decoded.image.astype(np.float32) @ matrix.T)
         return Decoded(decoded.outcome, np.clip(colours, 0, 255).astype(np.uint8), decoded.reason)
 

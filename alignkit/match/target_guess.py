@@ -247,6 +247,7 @@ def fit(ours: FloatArray, tensors: FloatArray) -> Fit:
     no normalisation turns an image into its negative.
     """
     centred = ours - ours.mean(axis=0)
+    # an image of one colour has no variance
     variance = np.maximum((centred**2).mean(axis=0), 1e-12)
     scale = (centred * (tensors - tensors.mean(axis=0))).mean(axis=0) / variance
     offset = tensors.mean(axis=0) - scale * ours.mean(axis=0)
