@@ -260,11 +260,11 @@ def record_baseline(
     folder = baseline_folder(experiment, baselines)
     file = baseline_file(folder, baseline_environment(experiment.paths))
     approved = read_baseline(file) if file.exists() else None
-    done, run = run_experiment(experiment, context) if experiment.labelled else (None, None)
+    record, run = run_experiment(experiment, context) if experiment.labelled else (None, None)
     now = snapshot_of(
         experiment,
         folder,
-        record=done,
+        record=record,
         run=run,
         approved=approved,
         keep=golden,

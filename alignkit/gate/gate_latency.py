@@ -89,8 +89,8 @@ def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts
     )
     first = _first_only(plan)
     model: Any = train_models(first, sets, context)[0]
-    own = "it is sent files; only runtimes that receive tensors are timed"
-    state, ended, _ = state_of(model.ended)
+    state, why, _ = state_of(model.ended)
+    untrained = "" if state == "measured" else why
     sides: list[_Side] = []
     absent: list[LatencyFacts] = []
     with ExitStack() as opened:
@@ -100,8 +100,10 @@ def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts
                 part="inference", backend=runtime.name, precision=runtime.precision,
                 reference=evaluation.aligned,
             )  # fmt: skip
-            reason = evaluation.skipped or ("" if state == "measured" else ended)
-            if reason := reason or (own if runtime.backend.own_path else ""):
+            reason = evaluation.skipped or untrained
+            if runtime.backend.own_path:
+                reason = reason or "it is sent files; only runtimes that receive tensors are timed"
+            if reason:
                 absent.append(facts.model_copy(update={"reason": reason}))
                 continue
             session, batches = _opened(

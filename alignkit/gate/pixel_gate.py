@@ -54,7 +54,7 @@ def for_each_pair(
     """Call ``compare`` on the reference and each path that can run here, and show its progress."""
     reference, *others = preprocesses
     compared = []
-    # a path that cannot run here is no error: the verdict says so by the record's paths
+    # whether a path that cannot run here is an error, the rules decide
     for candidate in [] if reference.missing() else others:
         if not candidate.missing():
             with progress.stage("compare", images, candidate.name) as stage:

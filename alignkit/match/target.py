@@ -17,10 +17,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ValidationError
 
 from alignkit.arrays import FloatArray
 from alignkit.decoders import Decoded, Decoder
-from alignkit.errors import ConfigError
+from alignkit.errors import ConfigError, MissingDependency
 from alignkit.experiment.path_argument import import_of
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.match.configurations import Geometry
@@ -71,8 +72,6 @@ class Target:
 
 def preprocess_target(preprocess: Preprocess) -> Target:
     """Return a `Preprocess` as a target. Raises `MissingDependency` if it cannot run here."""
-    from alignkit.errors import MissingDependency
-
     if reason := preprocess.missing():
         raise MissingDependency(f"target {preprocess.name}: {reason}")
     facts: tuple[str, ...] = ()
@@ -132,8 +131,6 @@ def _from_file(file: Path, name: str) -> Preprocess:
 
 
 def _built(content: dict[str, Any], name: str, place: str) -> Preprocess:
-    from pydantic import ValidationError
-
     try:
         return PreprocessOption.model_validate(content).build(name)
     except ValidationError as error:

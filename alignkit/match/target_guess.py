@@ -56,11 +56,10 @@ _RESIZERS: tuple[Resizer, ...] = (PillowResizer(), OpenCVResizer())
 """One with antialias and one without: near enough to any other to tell the hypotheses apart."""
 _PADS = (114, 0, 127, 128, 255)
 
-_HALF = (0.5, 0.5, 0.5)
 _KNOWN: dict[str, Normalise] = {
     "none, grey levels 0..255": Normalise((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255)),
     "0..1": Normalise((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
-    "-1..1": Normalise(_HALF, _HALF),
+    "-1..1": Normalise((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
     "ImageNet mean and std": Normalise(IMAGENET_MEAN, IMAGENET_STD),
     "CLIP mean and std": Normalise(
         (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
