@@ -110,9 +110,8 @@ def _samples(images: ImageSource) -> Samples:
 
 
 def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Verdict:
-    from alignkit.compare.pixel_facts import coverage_diff, pixel_stages
-    from alignkit.compare.pixels import compare_preprocess
-    from alignkit.controls.pixels import check_pixels
+    from alignkit.compare.compare_pixels import compare_preprocess, coverage_diff, pixel_stages
+    from alignkit.controls.planted_faults import check_pixels
     from alignkit.findings.provenance import path_facts
 
     for preprocess in (a, b):
@@ -136,8 +135,8 @@ def _of_results(
     samples: Samples,
     rules: Sequence[str | Mapping[str, Any] | Rule],
 ) -> Verdict:
+    from alignkit.compare.compare_pixels import pixel_stage
     from alignkit.compare.pixel_diff import PixelDiff
-    from alignkit.compare.pixel_facts import pixel_stage
     from alignkit.compare.pixel_sums import pixel_sums
 
     # a function gives one kind of array, so that the first image tells which

@@ -16,10 +16,9 @@ import numpy as np
 from alignkit.baseline import baseline_folder, baseline_text, parse_baseline
 from alignkit.baseline.baseline_diff import compare_with_baseline
 from alignkit.baseline.snapshot import Snapshot, snapshot_of
+from alignkit.compare.compare_pixels import compare_preprocess, coverage_diff, pixel_stage
 from alignkit.compare.pixel_diff import PixelDiff, joined
-from alignkit.compare.pixel_facts import coverage_diff, pixel_stage
 from alignkit.compare.pixel_sums import PixelSums
-from alignkit.compare.pixels import compare_preprocess
 from alignkit.errors import ConfigError, NothingCompared, RecordError
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.gate_check import Checked, approved_baseline, conclude

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from alignkit.compare.pixels import compare_preprocess
+from alignkit.compare.compare_pixels import compare_preprocess
 from alignkit.errors import NothingCompared
 from alignkit.experiment.experiment import Experiment
 from alignkit.preprocess import STAGES, Preprocess, StageName

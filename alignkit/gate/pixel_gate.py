@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from alignkit.controls.pixels import check_pixels
+from alignkit.controls.planted_faults import check_pixels
 from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
 from alignkit.experiment.experiment import Experiment
