@@ -43,7 +43,7 @@ def record(
 ) -> None:
     """Add lines for new images and stages; changed lines become pending. Refused in CI."""
     from alignkit.experiment import load_experiment
-    from alignkit.gate.record_baseline import record_baseline
+    from alignkit.gate.gate_check import record_baseline
 
     experiment = load_experiment(file, overrides)
     done = record_baseline(
@@ -72,9 +72,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show the baselines of a file: environments, versions, lines."""
-    from alignkit.baseline import read_baseline
+    from alignkit.baseline import baseline_folder, read_baseline
     from alignkit.experiment import load_experiment
-    from alignkit.gate.check import baseline_folder
 
     folder = baseline_folder(load_experiment(file, overrides), baselines)
     found = [read_baseline(path) for path in sorted(folder.glob("*.jsonl"))]
@@ -99,9 +98,9 @@ def log(
     as_json: Json = False,
 ) -> None:
     """Show every approval: date, author, commit, number of lines, reason."""
+    from alignkit.baseline import baseline_folder
     from alignkit.baseline.approval import read_approvals
     from alignkit.experiment import load_experiment
-    from alignkit.gate.check import baseline_folder
 
     approvals = read_approvals(baseline_folder(load_experiment(file, overrides), baselines))
     if as_json:
@@ -138,8 +137,8 @@ def approve(
     reports: Reports = Path("reports"),
 ) -> None:
     """Approve pending changes without prompts. Refused in CI."""
+    from alignkit.baseline.pending import approve_pending
     from alignkit.experiment import load_experiment
-    from alignkit.gate.decide import approve_pending
 
     approval = approve_pending(
         load_experiment(file, overrides),
@@ -172,9 +171,9 @@ def review(
 
     Without a terminal, print the commands that approve them and change nothing. Refused in CI.
     """
+    from alignkit.baseline.pending import Undecided, apply_decisions
     from alignkit.baseline.review import commands, headline, model_lines, walk
     from alignkit.experiment import load_experiment
-    from alignkit.gate.decide import Undecided, apply_decisions
 
     waiting = Undecided.of(load_experiment(file, overrides), Workspace(reports), baselines)
     # a pipe cannot answer; a script gets commands that it can run

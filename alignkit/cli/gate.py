@@ -86,9 +86,9 @@ def gate(
     backend or GPU is missing, 5 nothing compared, 6 no usable baseline, 7 inconclusive and the file
     fails on that, 130 interrupted.
     """
-    from alignkit.gate.deliver import output, targets
-    from alignkit.gate.result import GateRun, run_gate
-    from alignkit.gate.shard import Shard
+    from alignkit.gate.gate_run import GateRun, run_gate
+    from alignkit.gate.gate_shard import Shard
+    from alignkit.gate.outputs import output, targets
 
     # first: a misspelt output must not cost the hours of a measurement
     to = targets(out)
@@ -123,7 +123,7 @@ def calibrate(
 ) -> None:
     """Propose thresholds from the noise between repeats and between seeds; change no file."""
     from alignkit.experiment import load_experiment
-    from alignkit.gate.propose import proposal_text, propose
+    from alignkit.gate.gate_thresholds import proposal_text, propose
     from alignkit.run import run_experiment
 
     experiment = load_experiment(file, overrides)
@@ -151,8 +151,8 @@ def merge(
     open_: Open = None,
 ) -> None:
     """Merge the shards of a gate and judge them as one run without measuring again."""
-    from alignkit.gate.deliver import output, targets
-    from alignkit.gate.result import GateRun, merge_gate
+    from alignkit.gate.gate_run import GateRun, merge_gate
+    from alignkit.gate.outputs import output, targets
 
     to = targets(out)
     output(form)
@@ -164,7 +164,7 @@ def merge(
 def _deliver(
     result: GateResult, form: str, to: Sequence[tuple[GateOutput, Path]], open_: bool | None
 ) -> None:
-    from alignkit.gate.deliver import deliver
+    from alignkit.gate.outputs import deliver
 
     deliver(result, form=form, to=to)
     if result.page is not None:

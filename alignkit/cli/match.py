@@ -84,11 +84,10 @@ def match(
     """Find the configurations on this machine whose pixels are nearest to a serving stack's."""
     from alignkit.datasets.images import Images
     from alignkit.match import match as search
-    from alignkit.match.configurations import configurations
+    from alignkit.match.configurations import configurations, serving_options
+    from alignkit.match.match_text import as_json
     from alignkit.match.recorded_target import recorded_target
-    from alignkit.match.serving import serving_options
     from alignkit.match.target import preprocess_of, preprocess_target
-    from alignkit.match.text import as_json
     from alignkit.workspace import write_atomically
 
     files = json_paths(out)
@@ -117,7 +116,7 @@ def match(
                 stack, samples, rows, chosen, probe=probe, seed=seed, progress=advancing(stage)
             )
         if model is not None:
-            from alignkit.match.drift import onnx_session, with_churn
+            from alignkit.match.match_drift import onnx_session, with_churn
 
             with onnx_session(model, stack.geometry.size) as session:
                 found = with_churn(found, stack, samples, rows, session)
@@ -134,7 +133,7 @@ def _endpoint(
     resizers: Sequence[str],
     display: Progress,
 ) -> tuple[Target, Sequence[int]]:
-    from alignkit.match.endpoint import endpoint_of, endpoint_target
+    from alignkit.match.endpoint_target import endpoint_of, endpoint_target
 
     tensor, header_env, folder = asked
     endpoint = endpoint_of(address, tensor, header_env)
@@ -152,7 +151,7 @@ def _endpoint(
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:
     from rich.console import Console
 
-    from alignkit.match.text import fewer_changes, headline, yaml_block
+    from alignkit.match.match_text import fewer_changes, headline, yaml_block
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -176,7 +175,7 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
 def _table(found: Match, names: Mapping[Configuration, str]) -> Table:
     from rich.table import Table
 
-    from alignkit.match.text import alternatives, label
+    from alignkit.match.match_text import alternatives, label
 
     table = Table(box=None, pad_edge=False)
     table.add_column("")

@@ -104,7 +104,7 @@ def _follow(rank: Rank) -> ExitCode:
 
 
 def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
-    from alignkit.gate.check import run_or_check
+    from alignkit.gate.gate_check import run_or_check
     from alignkit.report.summary_view import summary
     from alignkit.report.write_report import write_report
 

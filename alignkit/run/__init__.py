@@ -40,7 +40,7 @@ def run_experiment(
     Rank 0 of a group calls it, and the others `Rank.serve_calls`. Raises `WorkspaceError` if
     another process holds the folder or it cannot be written, `DataError` for unusable data, and
     `ConfigError` for a cell that is none of the plan's.
-    `alignkit.gate.check.run_or_check` also takes images without labels.
+    `alignkit.gate.gate_check.run_or_check` also takes images without labels.
     """
     workspace = context.workspace
     plan = keyed_plan(experiment, workspace, cells=cells, ranks=context.rank.world)

@@ -144,8 +144,7 @@ def _choices(
     target: Target, option: AdviseOption
 ) -> tuple[Mapping[Configuration, str], Sequence[Configuration]]:
     """Return the names of serving options, if those are searched, and the configurations to try."""
-    from alignkit.match.configurations import configurations
-    from alignkit.match.serving import serving_options
+    from alignkit.match.configurations import configurations, serving_options
 
     if option.change == "serving" and not (option.decoders or option.resizers):
         names = serving_options()
@@ -157,7 +156,7 @@ def _choices(
 def _facts(
     served: Preprocess, option: AdviseOption, found: Match, names: Mapping[Configuration, str]
 ) -> AdviceFacts:
-    from alignkit.match.text import label, yaml_block
+    from alignkit.match.match_text import label, yaml_block
 
     name, winner = f"{ADVISED}{served.name}", found.winner
     first = winner.configurations[0]

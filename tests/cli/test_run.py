@@ -35,7 +35,7 @@ def runs(monkeypatch, tmp_path, record) -> dict:
         return record.model_copy(update={"name": experiment.name, "verdict": verdict}), tmp_path
 
     module = SimpleNamespace(run_or_check=run_or_check)
-    monkeypatch.setitem(sys.modules, "alignkit.gate.check", module)
+    monkeypatch.setitem(sys.modules, "alignkit.gate.gate_check", module)
     monkeypatch.setattr(
         "alignkit.report.write_report.write_report",
         lambda folder, form: WrittenReport(folder / "index.html", bytes=0, left_out=0),

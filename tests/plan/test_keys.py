@@ -196,7 +196,7 @@ def test_another_opset_makes_new_what_was_exported(keys, monkeypatch):
         ("compare/image_table.py", RUN | {"comparison", "advice"}),
         ("compare/statistics.py", RUN | {"comparison", "advice"}),
         ("attribute/shares.py", {"attribution"}),
-        ("match/search.py", {"advice"}),
+        ("match/__init__.py", {"advice"}),
         ("run/comparison_stage.py", {"comparison"}),
         ("run/advise.py", {"advice"}),
         ("plan/forecast.py", set()),

@@ -5,7 +5,7 @@ import pytest
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.match.configurations import Configuration, Geometry
-from alignkit.match.text import stage_block
+from alignkit.match.match_text import stage_block
 from alignkit.preprocess.decode import MAX_PIXELS, decode
 from alignkit.preprocess.stage_mixtures import LeftOut, make_stage_mixtures
 from tests.photos import encoded, photo

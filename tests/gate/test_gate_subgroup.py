@@ -6,8 +6,8 @@ import pytest
 
 from alignkit.experiment import load_experiment
 from alignkit.experiment.rule_option import Rule
-from alignkit.gate.check import check
-from alignkit.gate.subgroup import members
+from alignkit.gate.gate_check import check
+from alignkit.gate.gate_subgroup import members
 from alignkit.progress import NoProgress
 from alignkit.samples import Samples
 from alignkit.workspace import Context, Workspace

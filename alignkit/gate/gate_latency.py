@@ -12,20 +12,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+
+from alignkit.backends import Session
 from alignkit.experiment.experiment import Experiment
+from alignkit.findings.provenance import state_of
+from alignkit.plan import Plan
+from alignkit.plan.rekey import keyed_plan
+from alignkit.plan.work import Evaluation
+from alignkit.predict import model_file, open_session
+from alignkit.prepare.sets import Sets, prepare_sets
+from alignkit.preprocess import Preprocess
 from alignkit.progress import Progress
 from alignkit.record import LatencyFacts
+from alignkit.train.trainings import train_models
 from alignkit.workspace import Context, Workspace
-
-if TYPE_CHECKING:
-    from alignkit.backends import Session
-    from alignkit.plan import Plan
-    from alignkit.plan.work import Evaluation
-    from alignkit.prepare.sets import Sets
-    from alignkit.preprocess import Preprocess
 
 ROUNDS = 9
 _IMAGES = 32
@@ -77,34 +81,32 @@ def _of_paths(experiment: Experiment, progress: Progress) -> tuple[LatencyFacts,
 
 def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts, ...]:
     """Time the first model in every runtime, on the path it was trained with."""
-    from alignkit.plan.rekey import keyed_plan
-    from alignkit.predict import open_session
-    from alignkit.prepare.sets import prepare_sets
-    from alignkit.train.trainings import train_models
-
     plan = keyed_plan(experiment, context.workspace)
     data = plan.data
     sets = prepare_sets(
         plan.preprocesses, data.training(), data.evaluation(), context, trains=plan.trains
     )
-    model = train_models(_first_only(plan), sets, context)[0]
+    first = _first_only(plan)
+    model: Any = train_models(first, sets, context)[0]
+    state, why, _ = state_of(model.ended)
+    untrained = "" if state == "measured" else why
     sides: list[_Side] = []
     absent: list[LatencyFacts] = []
     with ExitStack() as opened:
-        for evaluation in _first_only(plan).evaluations:
+        for evaluation in first.evaluations:
             runtime = evaluation.runtime
             facts = LatencyFacts(
                 part="inference", backend=runtime.name, precision=runtime.precision,
                 reference=evaluation.aligned,
             )  # fmt: skip
-            own = "it is sent files; only runtimes that receive tensors are timed"
-            reason = evaluation.skipped or _reason(model.ended)
-            reason = reason or (own if runtime.backend.own_path else "")
+            reason = evaluation.skipped or untrained
+            if runtime.backend.own_path:
+                reason = reason or "it is sent files; only runtimes that receive tensors are timed"
             if reason:
                 absent.append(facts.model_copy(update={"reason": reason}))
                 continue
             session, batches = _opened(
-                opened, evaluation, model, sets, context.workspace, open_session
+                opened, evaluation, model.ended.value, sets, context.workspace
             )
             sides.append(_Side(facts, lambda index, s=session, b=batches: s.predict(b[index])))  # type: ignore[misc]  # bound at once
         images = len(batches) if sides else 0
@@ -113,8 +115,6 @@ def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts
 
 def _first_only(plan: Plan) -> Plan:
     """Narrow the plan to the first training, on its own path, where its kind of model runs."""
-    from dataclasses import replace
-
     first = plan.trainings[0]
     own = tuple(
         each
@@ -126,25 +126,14 @@ def _first_only(plan: Plan) -> Plan:
     return replace(plan, trainings=(first,), evaluations=own, pairs=())
 
 
-def _reason(ended: Any) -> str:
-    from alignkit.findings.provenance import state_of
-
-    state, reason, _ = state_of(ended)
-    return "" if state == "measured" else reason
-
-
 def _opened(
     opened: ExitStack,
     evaluation: Evaluation,
-    model: Any,
+    checkpoint: Any,
     sets: Sets,
     workspace: Workspace,
-    open_session: Callable[..., Any],
 ) -> tuple[Session, list[Any]]:
-
-    from alignkit.predict import model_file
-
-    checkpoint = model.ended.value
+    """Open a session that ``opened`` closes; return it with batches of one image each."""
     file = model_file(evaluation, checkpoint, sets, workspace)
     session = opened.enter_context(open_session(evaluation.runtime, checkpoint, file))
     prepared = sets.evaluated(evaluation.preprocess.name)
@@ -154,15 +143,15 @@ def _opened(
 
 
 def _timed(sides: Sequence[_Side], images: int, progress: Progress) -> tuple[LatencyFacts, ...]:
-    import numpy as np
-
+    # milliseconds; the first round warms up
     taken = np.zeros((len(sides), ROUNDS + 1, images))
     detail = f"{len(sides)} sides in turn"
     with progress.stage("latency", ROUNDS + 1, detail) as stage:
         for turn in range(ROUNDS + 1):
             # image by image, and who begins changes, so that none profits from a warm cache
             for index in range(images):
-                for place in _order(len(sides), turn + index):
+                for step in range(len(sides)):
+                    place = (turn + index + step) % len(sides)
                     begun = time.perf_counter_ns()
                     sides[place].once(index)
                     taken[place, turn, index] = (time.perf_counter_ns() - begun) / 1e6
@@ -182,7 +171,3 @@ def _timed(sides: Sequence[_Side], images: int, progress: Progress) -> tuple[Lat
         )
         for place, each in enumerate(sides)
     )
-
-
-def _order(count: int, turn: int) -> list[int]:
-    return [(turn + place) % count for place in range(count)]

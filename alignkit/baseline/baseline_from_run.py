@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignkit.baseline import Baseline, BaselineHead, MetricLine, differing, read_baseline
+from alignkit.baseline import Baseline, BaselineHead, MetricLine, differences, read_baseline
 from alignkit.errors import BaselineError, RecordError
 from alignkit.place import Place
-from alignkit.record import Drift, LogitDistance, MatrixEntry, RunRecord
+from alignkit.record import Drift, LogitDistance, RunRecord
 from alignkit.record.document import read_record
 
 if TYPE_CHECKING:
@@ -45,31 +45,27 @@ def baseline_of_run(folder: Path, environment: dict[str, str]) -> Baseline:
         )  # fmt: skip
         return Baseline(head, {}, metrics)
     kept = read_baseline(folder / STAGES_FILE)
-    there = kept.head.environment
-    if names := differing(there, environment):
-        fields = "; ".join(
-            f"{name}: {there.get(name, 'none')} there, {environment.get(name, 'none')} here"
-            for name in names
-        )
-        raise BaselineError(f"{folder} was made in another environment: {fields}")
+    if fields := differences(kept.head.environment, environment):
+        raise BaselineError(f"{folder} was made in another environment: {'; '.join(fields)}")
     return Baseline(kept.head, kept.lines, metrics)
 
 
 def metric_lines(record: RunRecord, folder: Path) -> dict[Place, MetricLine]:
     """Return metrics and packed predictions of every measured entry of the matrix."""
-    lines = (_line(entry, record, folder) for entry in record.matrix if entry.state == "measured")
-    return {line.place: line for line in lines}
-
-
-def _line(entry: MatrixEntry, record: RunRecord, folder: Path) -> MetricLine:
     from alignkit.compare.predictions import Predictions
 
-    packed = {
-        str(cell.seed): pack(Predictions.from_parquet(folder / cell.predictions.path))
-        for cell in record.cells
-        if cell.predictions is not None and cell.place == entry.place
-    }
-    return MetricLine(**entry.place.fields, metrics=entry.metrics, predictions=packed)
+    lines = {}
+    for entry in record.matrix:
+        if entry.state != "measured":
+            continue
+        packed = {
+            str(cell.seed): pack(Predictions.from_parquet(folder / cell.predictions.path))
+            for cell in record.cells
+            if cell.predictions is not None and cell.place == entry.place
+        }
+        line = MetricLine(**entry.place.fields, metrics=entry.metrics, predictions=packed)
+        lines[entry.place] = line
+    return lines
 
 
 def pack(predictions: Predictions) -> str:
@@ -80,6 +76,7 @@ def pack(predictions: Predictions) -> str:
         predictions.labels.tolist(),
         predictions.predicted.tolist(),
     ]
+    # the smallest: it is kept in git
     packed = zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 9)
     return base64.b85encode(packed).decode()
 
@@ -111,6 +108,6 @@ def drift_since(before: Sequence[str], after: Sequence[str]) -> Drift:
     from alignkit.compare import drift
 
     sides = [[unpack(each) for each in side] for side in (before, after)]
-    found = drift(*sides)
+    # the distances of one-hot rows would be numbers of no meaning
     unknown = LogitDistance(max_abs=None, mean_abs=None, cosine=None, reason=_NO_LOGITS)
-    return replace(found, logits=unknown)
+    return replace(drift(*sides), logits=unknown)

@@ -9,22 +9,18 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.isolation.shared_images import EVERYTHING
-from alignkit.match.colour_matrix import misread
+from alignkit.isolation.shared_images import EVERYTHING, Encoded
+from alignkit.isolation.worker import Begin
+from alignkit.match.configurations import Configuration
+from alignkit.match.target import Target, misread
+from alignkit.preprocess import Preprocess
 from alignkit.preprocess.decode import decode
 from alignkit.preprocess.isolated import Started, result_or_reason, taps_of, warm_up
-
-if TYPE_CHECKING:
-    from alignkit.isolation.shared_images import Encoded
-    from alignkit.isolation.worker import Begin
-    from alignkit.match.configurations import Configuration
-    from alignkit.match.target import Target
-    from alignkit.preprocess import Preprocess
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +105,7 @@ def distances(
     found = {}
     for each in configurations:
         pixels = shared.pixels(each) if may_run(each) else NOT_RUN
+        # `shared` keeps every array, so that no id is used twice
         if id(pixels) not in known:
             known[id(pixels)] = _distance(pixels, wanted)
         found[each] = known[id(pixels)]
@@ -118,6 +115,7 @@ def distances(
 def _distance(pixels: Any, wanted: npt.NDArray[np.float32]) -> PixelDistance:
     if isinstance(pixels, str) or pixels.shape != wanted.shape:
         return PixelDistance(float("inf"), float("inf"), 0)
+    # one dtype, so that whole levels have one checksum as bytes and as floats
     levels = np.ascontiguousarray(pixels, np.float32)
     apart = np.abs(levels - wanted)
     return PixelDistance(
@@ -136,7 +134,9 @@ class _Shared:
     def pixels(self, configuration: Configuration) -> Any:
         """Return the pixels, (height, width, 3), or why there are none."""
         preprocess = configuration.preprocess(self.target.geometry, self.target.normalise)
-        pixels = self._oriented(configuration)
+        if configuration.decode not in self.kept:
+            self.kept[configuration.decode] = self._decoded(configuration)
+        pixels = self.kept[configuration.decode]
         for name, option, stage in (
             ("resize", configuration.resizer, preprocess.resize),
             ("crop", None, preprocess.crop),
@@ -147,11 +147,6 @@ class _Shared:
                 pixels = self._once((name, id(pixels), option), stage, pixels)
         return pixels
 
-    def _oriented(self, configuration: Configuration) -> Any:
-        if configuration.decode not in self.kept:
-            self.kept[configuration.decode] = self._decoded(configuration)
-        return self.kept[configuration.decode]
-
     def _decoded(self, configuration: Configuration) -> Any:
         decoder = misread(configuration.decode, self.target.misreading)
         decoded = decode(decoder, self.encoded, self.target.geometry.max_pixels)
@@ -159,6 +154,7 @@ class _Shared:
             return f"{decoded.outcome}: {decoded.reason}"
         preprocess = configuration.preprocess(self.target.geometry, self.target.normalise)
         oriented = preprocess.orient(decoded.image, self.encoded)
+        # decoders that agree share all that follows, which is most of the work
         twin = next((each for each in self.images if np.array_equal(each, oriented)), None)
         if twin is None:
             self.images.append(oriented)

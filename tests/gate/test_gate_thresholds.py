@@ -4,9 +4,9 @@ import pytest
 
 from alignkit.errors import NothingCompared
 from alignkit.experiment import load_experiment
-from alignkit.gate import propose as module
-from alignkit.gate.check import check
-from alignkit.gate.propose import proposal_text, propose, rounded_up
+from alignkit.gate import gate_thresholds as module
+from alignkit.gate.gate_check import check
+from alignkit.gate.gate_thresholds import proposal_text, propose, rounded_up
 from alignkit.progress import NoProgress
 from alignkit.workspace import Context, Workspace
 from tests.gate_case import PATHS, make_case

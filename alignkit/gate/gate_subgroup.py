@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from alignkit.compare import drift
+from alignkit.compare.predictions import Predictions, mean_metrics
 from alignkit.experiment.experiment import Experiment
-from alignkit.gate.pixel_check import compare_pixels
+from alignkit.gate.pixel_gate import compare_pixels
+from alignkit.place import Place
+from alignkit.preprocess.image_kinds import kinds_of
+from alignkit.preprocess.image_size import declared_size
+from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.record import GroupFacts, MatrixEntry, RunRecord
 from alignkit.samples import Samples
 from alignkit.workspace import Context
-
-if TYPE_CHECKING:
-    from alignkit.compare.predictions import Predictions
-    from alignkit.place import Place
 
 
 def measure_groups(
@@ -30,6 +33,7 @@ def measure_groups(
         return ()
     samples = experiment.data.evaluation()
     groups = []
+    # several rules may ask for one subgroup, in any order of its conditions
     for where in {tuple(sorted(each.items())): each for each in wanted}.values():
         chosen = samples.take(members(where, samples))
         compared = compare_pixels(experiment.paths, chosen, context) if len(chosen) else ()
@@ -59,41 +63,28 @@ def members(where: Mapping[str, str], samples: Samples) -> list[int]:
 
 
 def _is(name: str, value: str, index: int, samples: Samples) -> bool:
+
     if name == "image":
         return fnmatchcase(samples.ids[index], value)
     if name == "class":
         return bool(samples.labels) and samples.classes[samples.labels[index]] == value
-    return _kinds(samples.read(index))[name] == value
-
-
-def _kinds(encoded: bytes) -> dict[str, str]:
-    from alignkit.preprocess.image_kinds import kinds_of
-    from alignkit.preprocess.image_size import declared_size
-    from alignkit.preprocess.jpeg_header import read_jpeg_header
-
-    return kinds_of(encoded, read_jpeg_header(encoded), declared_size(encoded))._asdict()
-
-
-def kept_predictions(record: RunRecord, folder: Path) -> dict[Place, dict[int, Predictions]]:
-    """Read the predictions of every measured cell: place → seed → predictions."""
-    from alignkit.compare.predictions import Predictions
-
-    kept: dict[Place, dict[int, Predictions]] = {}
-    for cell in record.cells:
-        if cell.predictions is not None:
-            read = Predictions.from_parquet(folder / cell.predictions.path)
-            kept.setdefault(cell.place, {})[cell.seed] = read
-    return kept
+    encoded = samples.read(index)
+    kinds = kinds_of(encoded, read_jpeg_header(encoded), declared_size(encoded))
+    return bool(kinds._asdict()[name] == value)
 
 
 def _matrix(
     record: RunRecord, folder: Path, ids: frozenset[str], resamples: int
 ) -> tuple[MatrixEntry, ...]:
     """Compute the matrix over these images alone."""
-    kept = {
-        place: {seed: _of(each, ids) for seed, each in seeds.items()}
-        for place, seeds in (kept_predictions(record, folder) if record.matrix else {}).items()
-    }
+    kept: dict[Place, dict[int, Predictions]] = {}
+    for cell in record.cells if record.matrix else ():
+        if cell.predictions is not None:
+            whole = Predictions.from_parquet(folder / cell.predictions.path)
+            rows = [row for row, name in enumerate(whole.ids) if name in ids]
+            of_group = whole.rows(np.asarray(rows, np.int64))
+            kept.setdefault(cell.place, {})[cell.seed] = of_group
+    # a drift is against the aligned entry of the same row
     aligned = {each.row: each.place for each in record.matrix if each.aligned}
     return tuple(
         _entry(
@@ -106,22 +97,14 @@ def _matrix(
     )
 
 
-def _of(predictions: Predictions, ids: frozenset[str]) -> Predictions:
-    import numpy as np
-
-    rows = [index for index, name in enumerate(predictions.ids) if name in ids]
-    return predictions.rows(np.asarray(rows, np.int64))
-
-
 def _entry(
     entry: MatrixEntry,
     reference: Mapping[int, Predictions],
     candidate: Mapping[int, Predictions],
     resamples: int,
 ) -> MatrixEntry:
-    from alignkit.compare import drift
-    from alignkit.compare.predictions import mean_metrics
 
+    # churn pairs images, and a pair needs both sides of a seed
     seeds = [seed for seed in entry.seeds if seed in reference and seed in candidate]
     sides = [reference[seed] for seed in seeds], [candidate[seed] for seed in seeds]
     shared = bool(seeds) and all(set(a.ids) & set(b.ids) for a, b in zip(*sides, strict=True))

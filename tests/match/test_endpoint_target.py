@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from alignkit.errors import BackendError, ConfigError, MissingDependency
-from alignkit.match.endpoint import endpoint_of, endpoint_target, record_endpoint
+from alignkit.match.endpoint_target import endpoint_of, endpoint_target, record_endpoint
 from tests.match.preprocessing_server import prepared, preprocessing
 from tests.match.test_match import photographs
 

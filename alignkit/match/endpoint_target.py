@@ -4,7 +4,7 @@ The endpoint speaks the Open Inference Protocol v2 (KServe, Triton, MLServer, Se
 by the address of the model that preprocesses: ``http://HOST:PORT/v2/models/NAME``, also with
 ``https``, ``grpc`` or ``grpcs`` and with ``/versions/VERSION`` after it. The model is given encoded
 files, as ``BYTES`` or, as DALI's pipelines want them, as ``UINT8``. Layout and normalisation of its
-tensors are found as for any recorded ones, see `alignkit.match.tensor_guess`.
+tensors are found as for any recorded ones, see `alignkit.match.target_guess`.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from alignkit.backends import BACKENDS
 from alignkit.backends.kserve.client import Address
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.match.recorded_target import recorded_target
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from alignkit.backends.kserve.client import Client
     from alignkit.backends.kserve.model import TensorSpec
     from alignkit.backends.kserve.request import Requester
     from alignkit.match.target import Target
     from alignkit.samples import Samples
 
-MODEL = re.compile(
+_MODEL = re.compile(
     r"(?P<url>\w+://.+?)/v2/models/(?P<model>[^/@?#]+)(?:/versions/(?P<version>[^/@?#]+))?/?"
 )
-TOGETHER = 16
+_TOGETHER = 16
 """Images sent at once; an endpoint that answers for none of them has failed."""
-SECONDS = 10.0
+_SECONDS = 10.0
 """Time limit of one request, from connecting to the last byte of the answer."""
-RETRIES = 2
+_RETRIES = 2
 """How often a request is sent again after a time-out, a lost connection or a server's error."""
 
 
@@ -61,7 +61,7 @@ def endpoint_of(address: str, output: str = "", header_env: str = "") -> Endpoin
     `MissingDependency` without tritonclient or without the environment variable ``header_env``,
     which holds the value of ``Authorization``.
     """
-    parts = MODEL.fullmatch(address)
+    parts = _MODEL.fullmatch(address)
     if parts is None:
         raise ConfigError(
             f"--target {address.rpartition('@')[2]} names no model; give "
@@ -114,13 +114,13 @@ def record_endpoint(
     from alignkit.backends.kserve.request import Loop, Requester, secrets_of
 
     headers, loop = endpoint.at.headers(), Loop()
-    requester = Requester(SECONDS, RETRIES, secrets_of(headers))
+    requester = Requester(_SECONDS, _RETRIES, secrets_of(headers))
 
     async def record() -> tuple[tuple[str, str], ...]:
         client = connect(endpoint.at.url, headers)  # it belongs to the loop it is made in
         try:
-            preprocessor = await _described(endpoint, client, requester)
-            return await preprocessor.record(samples, folder, progress)
+            recorder = await _described(endpoint, client, requester)
+            return await recorder.record(samples, folder, progress)
         finally:
             await client.close()
 
@@ -130,9 +130,10 @@ def record_endpoint(
         loop.close()
 
 
-async def _described(endpoint: EndpointModel, client: Client, requester: Requester) -> Preprocessor:
+async def _described(endpoint: EndpointModel, client: Client, requester: Requester) -> _Recorder:
     from alignkit.backends.kserve.model import declared_tensor
 
+    # first, so that a server that is down is told from a model it does not have
     await requester.send(client.server)
     found = await requester.send(lambda: client.model(endpoint.model, endpoint.version))
     given = declared_tensor(found, "input", "")
@@ -141,7 +142,7 @@ async def _described(endpoint: EndpointModel, client: Client, requester: Request
             f"{endpoint.model} takes {given.text()} as {given.name!r}, and an encoded file is "
             "BYTES or UINT8; name the model that preprocesses"
         )
-    return Preprocessor(endpoint, client, requester, given, _tensor_of(found, endpoint))
+    return _Recorder(endpoint, client, requester, given, _tensor_of(found, endpoint))
 
 
 def _tensor_of(found: dict[str, Any], endpoint: EndpointModel) -> str:
@@ -162,7 +163,7 @@ def _tensor_of(found: dict[str, Any], endpoint: EndpointModel) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Preprocessor:
+class _Recorder:
     """A model that turns files into tensors, and the client to ask it."""
 
     endpoint: EndpointModel
@@ -178,10 +179,10 @@ class Preprocessor:
         from alignkit.backends.kserve.request import gather_limited
 
         left_out: list[tuple[str, str]] = []
-        for start in range(0, len(samples), TOGETHER):
-            chunk = range(start, min(start + TOGETHER, len(samples)))
+        for start in range(0, len(samples), _TOGETHER):
+            chunk = range(start, min(start + _TOGETHER, len(samples)))
             works = [partial(self._recorded, samples, index, folder) for index in chunk]
-            reasons = await gather_limited(works, TOGETHER)
+            reasons = await gather_limited(works, _TOGETHER)
             if all(reasons):
                 raise BackendError(f"{samples.ids[start]}: {reasons[0]}")
             left_out += [
@@ -195,29 +196,23 @@ class Preprocessor:
 
     async def _recorded(self, samples: Samples, index: int, folder: Path) -> str:
         """Store the tensor of an image; return why there is none, empty if it was stored."""
-        import numpy as np
-
+        target = (self.endpoint.model, self.endpoint.version)
         try:
-            tensor = await self._tensor(samples.read(index))
-        except BackendError as error:
+            sent = (self.given.name, self._body(samples.read(index)), self.given.kind)
+            _, tensor = await self.requester.send(
+                lambda: self.client.infer(target, sent, self.wanted)
+            )
+        except BackendError as error:  # of one image; the others are asked for all the same
             return str(error)
+        if tensor is None:
+            return f"the endpoint's answer holds no output {self.wanted!r}"
         file = folder / f"{samples.ids[index]}.npy"
         file.parent.mkdir(parents=True, exist_ok=True)
         np.save(file, tensor)
         return ""
 
-    async def _tensor(self, encoded: bytes) -> npt.NDArray[np.generic]:
-        target = (self.endpoint.model, self.endpoint.version)
-        sent = (self.given.name, self._body(encoded), self.given.kind)
-        _, tensor = await self.requester.send(lambda: self.client.infer(target, sent, self.wanted))
-        if tensor is None:
-            raise BackendError(f"the endpoint's answer holds no output {self.wanted!r}")
-        return tensor
-
     def _body(self, encoded: bytes) -> npt.NDArray[Any]:
         """Return one file as the model's input, with an axis of images where the model has one."""
-        import numpy as np
-
         from alignkit.backends.kserve.client import files_array
 
         if self.given.kind == "UINT8":

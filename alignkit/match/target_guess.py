@@ -21,8 +21,8 @@ from alignkit.arrays import FloatArray
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
 from alignkit.isolation.shared_images import Encoded
-from alignkit.match.colour_matrix import MISREADINGS, Misreading, misread
 from alignkit.match.configurations import RGB, Configuration, Geometry
+from alignkit.match.target import MISREADINGS, Misreading, misread
 from alignkit.preprocess import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -37,34 +37,29 @@ from alignkit.preprocess.isolated import take_pixels
 from alignkit.resizers import Resizer
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
+from alignkit.samples import Samples
 
 if TYPE_CHECKING:
-    from alignkit.arrays import FloatArray
-    from alignkit.match.recorded import RecordedTensors
-    from alignkit.samples import Samples
+    from alignkit.match.recorded_target import RecordedTensors
 
 Layout = Literal["CHW", "HWC"]
-Policy = Literal["none", "exif"]
-_Side = Literal["down", "nearest"]
-_Half = Literal["even", "down", "up"]
 
 _IMAGES = 8
 """Images on which every hypothesis is tried."""
-STRIDE = 3
+_STRIDE = 3
 """Every third pixel in both directions is used for a fit."""
-ALIKE = 1.005
+_ALIKE = 1.005
 """A later hypothesis must be better by this factor, so that the plainest wins a tie."""
-SHARES = (1.0, 224 / 256, 224 / 232, 224 / 236, 224 / 246, 0.9, 0.95, 0.96, 0.97, 0.98)
+_SHARES = (1.0, 224 / 256, 224 / 232, 224 / 236, 224 / 246, 0.9, 0.95, 0.96, 0.97, 0.98)
 """Side of the centre crop ÷ shorter side of the resized image, as model zoos have them."""
 _RESIZERS: tuple[Resizer, ...] = (PillowResizer(), OpenCVResizer())
 """One with antialias and one without: near enough to any other to tell the hypotheses apart."""
-PADS = (114, 0, 127, 128, 255)
+_PADS = (114, 0, 127, 128, 255)
 
-_HALF = (0.5, 0.5, 0.5)
-KNOWN: dict[str, Normalise] = {
+_KNOWN: dict[str, Normalise] = {
     "none, grey levels 0..255": Normalise((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255)),
     "0..1": Normalise((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
-    "-1..1": Normalise(_HALF, _HALF),
+    "-1..1": Normalise((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
     "ImageNet mean and std": Normalise(IMAGENET_MEAN, IMAGENET_STD),
     "CLIP mean and std": Normalise(
         (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
@@ -74,7 +69,7 @@ KNOWN: dict[str, Normalise] = {
     ),
 }
 """Normalisations in use, for channels in the order R, G, B."""
-NEAR = 0.03
+_NEAR = 0.03
 """Greatest distance from a known normalisation, for a fit on pixels that are still a guess."""
 
 
@@ -101,14 +96,25 @@ class Guess:
     against: dict[str, float]
     """Rejected kind of hypothesis → the residual it leaves, in grey levels."""
 
+    @property
+    def colouring(self) -> Colouring:
+        """The stack's treatment of colours."""
+        return Colouring(self.geometry.colour, self.misreading)
+
+    def coloured(self, colouring: Colouring) -> Guess:
+        """Return the same hypothesis with other colours."""
+        geometry = replace(self.geometry, colour=colouring.colour)
+        return replace(self, geometry=geometry, misreading=colouring.misreading)
+
 
 def guess(recorded: RecordedTensors, samples: Samples) -> Guess:
     """Return the best hypothesis. Raises `DataError` if the tensors hold no RGB image."""
-    layouts = _layouts(recorded)
-    chosen = _spread(recorded.rows)
+    spread = np.linspace(0, len(recorded.rows) - 1, min(_IMAGES, len(recorded.rows)))
+    # neighbours in a folder are often alike
+    chosen = [recorded.rows[place] for place in spread.astype(int)]
     tried: list[Guess] = []
-    for layout in layouts:
-        tensors = [_arranged(recorded.read(index), layout) for index in chosen]
+    for layout in _layouts(recorded):
+        tensors = [arranged(recorded.read(index), layout) for index in chosen]
         size = (tensors[0].shape[0], tensors[0].shape[1])
         sampled = np.concatenate([_sampled(tensor) for tensor in tensors]).astype(np.float64)
         if not np.isfinite(sampled).all() or (sampled.std(axis=0) == 0).any():
@@ -123,38 +129,24 @@ def guess(recorded: RecordedTensors, samples: Samples) -> Guess:
 
 def _layouts(recorded: RecordedTensors) -> tuple[Layout, ...]:
     shape = recorded.shape[1:] if recorded.shape[:1] == (1,) else recorded.shape
-    found: list[Layout] = []
-    if len(shape) == 3 and shape[0] == 3:
-        found.append("CHW")
-    if len(shape) == 3 and shape[2] == 3:
-        found.append("HWC")
+    axes: dict[Layout, int] = {"CHW": 0, "HWC": 2}
+    found = tuple(each for each, axis in axes.items() if len(shape) == 3 and shape[axis] == 3)
     if not found:
         raise DataError(
             f"{recorded.name}: tensors of shape {recorded.shape} are no RGB images; expected "
             "(3, h, w), (h, w, 3), or one of these with a leading 1"
         )
-    return tuple(found)
+    return found
 
 
-def arranged(recorded: RecordedTensors, index: int, layout: Layout) -> npt.NDArray[np.generic]:
-    """Return a sample's tensor as (height, width, 3)."""
-    return _arranged(recorded.read(index), layout)
-
-
-def _arranged(tensor: npt.NDArray[np.generic], layout: Layout) -> npt.NDArray[np.generic]:
+def arranged(tensor: npt.NDArray[np.generic], layout: Layout) -> npt.NDArray[np.generic]:
+    """Return a tensor as (height, width, 3)."""
     image = tensor[0] if tensor.ndim == 4 else tensor
     return np.moveaxis(image, 0, -1) if layout == "CHW" else image
 
 
-def _spread(rows: Sequence[int]) -> list[int]:
-    """Choose a few samples, evenly spread over the folder."""
-    return [
-        rows[each] for each in np.linspace(0, len(rows) - 1, min(_IMAGES, len(rows))).astype(int)
-    ]
-
-
 def _sampled(image: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    return image[::STRIDE, ::STRIDE].reshape(-1, 3)
+    return image[::_STRIDE, ::_STRIDE].reshape(-1, 3)
 
 
 def _tried(
@@ -162,32 +154,33 @@ def _tried(
 ) -> list[Guess]:
     """Try every geometry in both channel orders; other colours only with the best of these."""
     turned = any(exif_orientation(each) != 1 for each in encoded)
-    orders = [Colouring(Colour("rgb")), Colouring(Colour("bgr"))]
+    orders = [Colouring(RGB), Colouring(Colour("bgr"))]
     fits = partial(_fits, layout, encoded=encoded, tensors=tensors)
     plain = list(fits(list(_geometries(size, turned=turned)), orders))
     if not plain:
         return []
+    # one respect after the other, as all combinations would be many times as many paths
     best = _best(plain)
     if best.geometry.crop.size:
         plain += fits(list(_roundings(best.geometry)), [Colouring(best.geometry.colour)])
     best = _best(plain)
-    strange = colourings(best.geometry.colour)[1:]
-    return plain + list(fits([best.geometry], strange))
+    return plain + list(fits([best.geometry], colourings(best.geometry.colour)[1:]))
 
 
 def colourings(order: Colour) -> tuple[Colouring, ...]:
     """Return the treatments of colours that a stack may have, the plain one first."""
-    misread_ones = tuple(Colouring(order, each) for each in MISREADINGS)
-    if order.space != "rgb":
-        return (Colouring(order), *misread_ones)
     spaces: tuple[ColourSpace, ...] = get_args(ColourSpace)
-    round_trips = tuple(Colouring(Colour(each)) for each in spaces if each.startswith("nv12"))
-    return (Colouring(order), *misread_ones, *round_trips)
+    return (
+        Colouring(order),
+        *(Colouring(order, each) for each in MISREADINGS),
+        # a round trip ends in RGB
+        *(Colouring(Colour(each)) for each in spaces if order == RGB and each.startswith("nv12")),
+    )
 
 
 def _best(tried: Sequence[Guess]) -> Guess:
     least = min(each.residual for each in tried)
-    return next(each for each in tried if each.residual <= least * ALIKE + 1e-9)
+    return next(each for each in tried if each.residual <= least * _ALIKE + 1e-9)
 
 
 def _fits(
@@ -220,22 +213,23 @@ def _fits(
 
 def _geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Geometry]:
     plain = Resize(OpenCVResizer(), size)
-    policies: tuple[Policy, ...] = ("none", "exif") if turned else ("none",)
-    for policy in policies:
+    policies: tuple[Literal["none", "exif"], ...] = ("none", "exif")
+    # where no image is turned, both give the same pixels
+    for policy in policies if turned else policies[:1]:
         yield Geometry(plain, orient=policy)
-        for share in SHARES:
+        for share in _SHARES:
             side = round(max(size) / share)
             shorter = Resize(OpenCVResizer(), (side, side), "shorter")
             yield Geometry(shorter, Crop(size), policy)
-        for pad in PADS:
+        for pad in _PADS:
             yield Geometry(replace(plain, fit="letterbox", pad=pad), orient=policy)
 
 
 def _roundings(plain: Geometry) -> Iterator[Geometry]:
     """Yield other positions of a crop with an odd margin, and roundings of the longer side."""
-    sides: tuple[_Side, ...] = get_args(_Side)
-    halves: tuple[_Half, ...] = get_args(_Half)
-    for side, half in [*product(sides, halves)][1:]:
+    sides: tuple[Literal["down", "nearest"], ...] = ("down", "nearest")
+    halves: tuple[Literal["even", "down", "up"], ...] = ("even", "down", "up")
+    for side, half in [*product(sides, halves)][1:]:  # the first is `plain` itself
         resize, crop = replace(plain.resize, rounding=side), replace(plain.crop, half=half)
         yield replace(plain, resize=resize, crop=crop)
 
@@ -252,6 +246,7 @@ def fit(ours: FloatArray, tensors: FloatArray) -> Fit:
     no normalisation turns an image into its negative.
     """
     centred = ours - ours.mean(axis=0)
+    # an image of one colour has no variance
     variance = np.maximum((centred**2).mean(axis=0), 1e-12)
     scale = (centred * (tensors - tensors.mean(axis=0))).mean(axis=0) / variance
     offset = tensors.mean(axis=0) - scale * ours.mean(axis=0)
@@ -281,14 +276,14 @@ def _evidence(best: Guess, tried: Sequence[Guess]) -> dict[str, float]:
 
 
 def normalise_of(
-    scale: PerChannel, offset: PerChannel, *, near: float = NEAR
+    scale: PerChannel, offset: PerChannel, *, near: float = _NEAR
 ) -> tuple[str, Normalise]:
     """Return the normalisation of a fit: a known one with its name if near, else the fit's own.
 
     ``near`` is a share of the scale, and of the whole range for the offset. Channels are in the
     order of the fit; known normalisations are also tried in the reverse order.
     """
-    for name, known in KNOWN.items():
+    for name, known in _KNOWN.items():
         for reverse in (False, True):
             step = -1 if reverse else 1
             mean, std = np.asarray(known.mean)[::step], np.asarray(known.std)[::step]

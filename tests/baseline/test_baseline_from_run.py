@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from alignkit.baseline.from_run import drift_since, pack, unpack
+from alignkit.baseline.baseline_from_run import drift_since, pack, unpack
 from alignkit.compare import drift
 from alignkit.compare.predictions import Predictions
 from alignkit.errors import BaselineError, DataError, NothingCompared

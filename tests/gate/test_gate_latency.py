@@ -6,7 +6,7 @@ import pytest
 
 from alignkit.experiment import load_experiment
 from alignkit.experiment.gate_option import Gate
-from alignkit.gate import latency as module
+from alignkit.gate import gate_latency as module
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.judge.observe import slowdown

@@ -15,9 +15,10 @@ from alignkit.baseline.pending import pending_changes, pending_file, write_pendi
 from alignkit.errors import AlignkitError, ConfigError, ExitCode
 from alignkit.experiment import load_experiment
 from alignkit.experiment.experiment import Experiment
-from alignkit.gate.check import Checked, check
+from alignkit.experiment.yaml_source import parse
+from alignkit.gate.gate_check import Checked, check
+from alignkit.gate.gate_shard import Shard, check_shard, merge, read_part
 from alignkit.gate.outputs import GateResult
-from alignkit.gate.shard import Shard, ShardResult, read_part
 from alignkit.judge import informational_exit_code
 from alignkit.progress import Progress
 from alignkit.record import Finding, Verdict
@@ -63,26 +64,24 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
     """
     context = Context(run.workspace, progress)
 
-    def measure(experiment: Experiment) -> tuple[Checked, ShardResult | None]:
-        if run.shard is not None:
-            from alignkit.gate.merge import check_shard
-
-            if run.against is not None:
-                raise ConfigError("--shard is judged against recorded baselines, not against runs")
-            if run.fail_fast or run.changed_only:
-                raise ConfigError(
-                    "--shard measures all of its images; leave --fail-fast and --changed-only out"
-                )
-            return check_shard(experiment, context, run.shard, baselines=run.baselines)
-        checked = check(
-            experiment,
-            context,
-            baselines=run.baselines,
-            changed_only=run.changed_only,
-            against=run.against,
-            fail_fast=run.fail_fast,
-        )
-        return checked, None
+    def measure(experiment: Experiment) -> Checked:
+        if run.shard is None:
+            return check(
+                experiment,
+                context,
+                baselines=run.baselines,
+                changed_only=run.changed_only,
+                against=run.against,
+                fail_fast=run.fail_fast,
+            )
+        if run.against is not None:
+            raise ConfigError("--shard is judged against recorded baselines, not against runs")
+        # a shard that stopped early could not be added to the others
+        if run.fail_fast or run.changed_only:
+            raise ConfigError(
+                "--shard measures all of its images; leave --fail-fast and --changed-only out"
+            )
+        return check_shard(experiment, context, run.shard, baselines=run.baselines)
 
     return _result_or_failure(run, measure)
 
@@ -90,23 +89,21 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
 def merge_gate(run: GateRun, parts: Sequence[Path]) -> GateResult:
     """Join the shards of a file; an error is an outcome, too."""
 
-    def measure(experiment: Experiment) -> tuple[Checked, ShardResult | None]:
-        from alignkit.gate.merge import merge
-
-        read = [read_part(path) for path in parts]
-        return merge(experiment, read, run.workspace, baselines=run.baselines), None
+    def measure(experiment: Experiment) -> Checked:
+        shards = [read_part(path) for path in parts]
+        return merge(experiment, shards, run.workspace, baselines=run.baselines)
 
     return _result_or_failure(run, measure)
 
 
-def _result_or_failure(
-    run: GateRun, measure: Callable[[Experiment], tuple[Checked, ShardResult | None]]
-) -> GateResult:
+def _result_or_failure(run: GateRun, measure: Callable[[Experiment], Checked]) -> GateResult:
     try:
         experiment = load_experiment(run.file, run.overrides)
-        return _result(run, experiment, *measure(experiment))
+        return _result(run, experiment, measure(experiment))
+    except ConfigError as error:
+        return _failed(run, str(error), error.exit_code, _mistakes(run.file, str(error)))
     except AlignkitError as error:
-        return _failed(run, str(error), error.exit_code, _findings(run.file, error))
+        return _failed(run, str(error), error.exit_code)
     except KeyboardInterrupt:
         return _failed(run, "interrupted", ExitCode.INTERRUPTED)
     except Exception as error:  # noqa: BLE001 - every output tells a crash from drift
@@ -115,16 +112,21 @@ def _result_or_failure(
         return _failed(run, text, ExitCode.CRASHED)
 
 
-def _result(
-    run: GateRun, experiment: Experiment, checked: Checked, part: ShardResult | None
-) -> GateResult:
+def _result(run: GateRun, experiment: Experiment, checked: Checked) -> GateResult:
     code = checked.record.verdict.exit_code
     pending = None
-    own = experiment.gate.environment is None and run.against is None
-    if checked.now is not None and own:
+    # only changes against this machine's own baseline can be approved here
+    if checked.now is not None and experiment.gate.environment is None and run.against is None:
         pending = pending_changes(checked.approved, checked.now)
-    if pending is not None and part is None and not in_ci():
-        write_pending(pending_file(run.workspace, experiment.name, pending.fingerprint), pending)
+        # a shard knows of some of the changes alone, and a CI job's workspace is gone after it
+        if checked.part is None and not in_ci():
+            file = pending_file(run.workspace, experiment.name, pending.fingerprint)
+            write_pending(file, pending)
+    page = None
+    if run.report:
+        from alignkit.report import render  # late: a gate without a page needs no templates
+
+        page = render(checked.folder)
     return GateResult(
         name=experiment.name,
         file=run.file,
@@ -132,17 +134,11 @@ def _result(
         verdict=checked.record.verdict,
         exit_code=informational_exit_code(code) if run.exit_zero else code,
         record=checked.record,
-        page=_page(checked) if run.report else None,
-        findings=ended_waivers(experiment, date.today()),  # noqa: DTZ011 - the reader's day
+        page=page,
+        findings=_ended_waivers(experiment),
         pending=pending,
-        part=part,
+        part=checked.part,
     )
-
-
-def _page(checked: Checked) -> Path:
-    from alignkit.report import render
-
-    return render(checked.folder)
 
 
 def _failed(
@@ -152,34 +148,26 @@ def _failed(
     return GateResult(run.file.stem, run.file, run.command, verdict, int(code), findings=findings)
 
 
-def _findings(file: Path, error: AlignkitError) -> tuple[Finding, ...]:
-    """Return each mistake of a `ConfigError` with its line; nothing for any other error."""
-    if not isinstance(error, ConfigError):
-        return ()
-    matches = [found for line in str(error).splitlines() if (found := _PROBLEM.match(line))]
-    if not matches:
-        return (Finding(str(file), 0, 0, "error", "config", str(error)),)
+def _mistakes(file: Path, text: str) -> tuple[Finding, ...]:
+    """Return each mistake of a `ConfigError` with its line; the whole text if it names no line."""
+    lines = [found for line in text.splitlines() if (found := _PROBLEM.match(line))]
     return tuple(
         Finding(
             found["file"], int(found["line"]), int(found["column"]), "error", "config",
             found["message"],
         )
-        for found in matches
-    )  # fmt: skip
+        for found in lines
+    ) or (Finding(str(file), 0, 0, "error", "config", text),)  # fmt: skip
 
 
-def ended_waivers(experiment: Experiment, today: date) -> tuple[Finding, ...]:
+def _ended_waivers(experiment: Experiment) -> tuple[Finding, ...]:
     """Find the waivers whose last day is over: they have no effect any more."""
-    from alignkit.experiment.yaml_source import parse
-
-    source = parse(experiment.text, str(experiment.file))
-    findings = []
+    file, today = str(experiment.file), date.today()  # noqa: DTZ011 - the reader's day
+    source, findings = parse(experiment.text, file), []
     for index, waiver in enumerate(experiment.gate.waive):
         if waiver.until < today:
             place = source.place(("gate", "waive", index), of_key=False)
+            where = file, place.line + 1, place.column + 1
             message = f"the waiver of {waiver.rule} ended on {waiver.until} and excuses nothing"
-            findings.append(
-                Finding(str(experiment.file), place.line + 1, place.column + 1, "warning",
-                        "ended-waiver", message)
-            )  # fmt: skip
+            findings.append(Finding(*where, "warning", "ended-waiver", message))
     return tuple(findings)

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from alignkit.compare.bootstrap import RESAMPLES, resample_weights
+from alignkit.backends import Session
+from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.compare.metrics import predicted_classes
-from alignkit.compare.statistics import percentile_interval
 from alignkit.errors import NothingCompared
-from alignkit.match import Match
+from alignkit.match import Match, mean_estimate
+from alignkit.match.target import Target
+from alignkit.preprocess import Preprocess
 from alignkit.preprocess.isolated import encoded_images, take_pixels
-from alignkit.record import Estimate
+from alignkit.samples import Samples
 
-if TYPE_CHECKING:
-    from alignkit.arrays import FloatArray, Pixels
-    from alignkit.backends import Session
-    from alignkit.match.target import Target
-    from alignkit.preprocess import Preprocess
-    from alignkit.samples import Samples
-
-BATCH = 32
+_BATCH = 32
 
 
 def with_churn(
@@ -38,8 +33,8 @@ def with_churn(
     """
     blocks = []
     images = _images(match.preprocesses, target, samples, rows)
-    for _ in range(0, len(rows), BATCH):
-        some = [each for each in islice(images, BATCH) if each is not None]
+    for _ in range(0, len(rows), _BATCH):
+        some = [each for each in islice(images, _BATCH) if each is not None]
         if some:
             batches = [target.normalise(np.stack(side)) for side in zip(*some, strict=True)]
             reference, *candidates = (predicted_classes(session.predict(each)) for each in batches)
@@ -47,45 +42,31 @@ def with_churn(
     if not blocks:
         raise NothingCompared(f"{target.name} and the finalists share no image to predict on")
     changed = np.concatenate(blocks).astype(np.float64)
-    weights = np.concatenate([*resample_weights(len(changed), RESAMPLES, 0)], axis=1)
     ranking = tuple(
-        replace(each, churn=_churn(changed[:, place], weights))
-        for place, each in enumerate(match.ranking)
+        replace(each, churn=mean_estimate(column, RESAMPLES))
+        for each, column in zip(match.ranking, changed.T, strict=True)
     )
     return replace(match, ranking=ranking)
 
 
-def _churn(changed: FloatArray, weights: FloatArray) -> Estimate:
-    low, high = percentile_interval((changed @ weights / len(changed))[None])[:, 0]
-    return Estimate(float(changed.mean()), float(low), float(high))
-
-
 def _images(
     preprocesses: Sequence[Preprocess], target: Target, samples: Samples, rows: Sequence[int]
-) -> Iterator[list[Pixels] | None]:
+) -> Iterator[list[Any] | None]:
     """Yield each row's pixels, the target's first; ``None`` unless all sides have some."""
     own = () if target.preprocess is None else (target.preprocess,)
     taken = take_pixels((*own, *preprocesses), encoded_images(samples, rows))
     for row, found in zip(rows, taken, strict=True):
-        pixels = [each.pixels for each in found if each.pixels is not None]
-        whole = len(pixels) == len(found)
-        if target.levels:
-            wanted = target.levels(row)
-            yield None if isinstance(wanted, str) or not whole else [wanted, *pixels]
-        else:
-            yield pixels if whole else None
+        wanted = [target.levels(row)] if target.levels else []
+        pixels = [*wanted, *(each.pixels for each in found)]
+        # words instead of pixels: why the target gives none
+        yield None if any(each is None or isinstance(each, str) for each in pixels) else pixels
 
 
-@contextmanager
-def onnx_session(file: Path, size: tuple[int, int]) -> Iterator[Session]:
+def onnx_session(file: Path, size: tuple[int, int]) -> closing[Session]:
     """Open an ONNX file in ONNX Runtime, CPU, fp32; ``size`` is its input's (height, width)."""
     from alignkit.backends.onnxruntime import ONNXRuntimeBackend
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.workspace import file_sha256
 
     checkpoint = Checkpoint(file.stem, 0, *size, weights=file, key=file_sha256(file))
-    session = ONNXRuntimeBackend().open(checkpoint, file, "fp32")
-    try:
-        yield session
-    finally:
-        session.close()
+    return closing(ONNXRuntimeBackend().open(checkpoint, file, "fp32"))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from alignkit.baseline import Baseline, BaselineHead, FirstChanged, LineKey, StageLine
 from alignkit.baseline.snapshot import Snapshot
 from alignkit.preprocess import STAGES, StageName
 from alignkit.record import BaselineDrift, BaselineFacts, BaselineStage, CoverageDiff
-
-if TYPE_CHECKING:
-    from alignkit.compare.pixel_sums import PixelSums
 
 _EXAMPLES = 20
 """Greatest number of images named for one stage or one path."""
@@ -27,9 +25,9 @@ class _Stage:
     pairs: list[tuple[StageLine, StageLine]] = field(default_factory=list)
     """The lines of the changed arrays, old and new."""
     begun: list[LineKey] = field(default_factory=list)
-    same_values: dict[str, int] = field(default_factory=dict)
+    same_pixels: Counter[str] = field(default_factory=Counter)
     """dtype → pixels of unchanged images."""
-    same_images: dict[str, int] = field(default_factory=dict)
+    same_images: Counter[str] = field(default_factory=Counter)
 
 
 def compare_with_baseline(
@@ -72,7 +70,7 @@ def compare_with_baseline(
 
 def _drifts(approved: Baseline, now: Snapshot) -> dict[str, BaselineDrift]:
     """Compute the drift of every entry for which both sides keep predictions of the same seeds."""
-    from alignkit.baseline.from_run import drift_since
+    from alignkit.baseline.baseline_from_run import drift_since
 
     found = {}
     for place, line in now.metrics.items():
@@ -119,12 +117,12 @@ def _count(
         each = counted[image[0], stage]
         each.images += 1
         if before.sha256 == after.sha256:
-            pixels = _pixels(after)
-            each.same_values[after.dtype] = each.same_values.get(after.dtype, 0) + pixels
-            each.same_images[after.dtype] = each.same_images.get(after.dtype, 0) + 1
+            each.same_pixels[after.dtype] += math.prod(after.shape) // 3
+            each.same_images[after.dtype] += 1
             continue
         each.changed.append((*image, stage))
         each.pairs.append((before, after))
+        # what later stages do to an image follows from the first that changed
         if not begun:
             each.begun.append((*image, stage))
         begun = True
@@ -159,13 +157,6 @@ def _decoded(stages: dict[StageName, StageLine]) -> bool:
     return next(stages[stage] for stage in STAGES if stage in stages).sha256 is not None
 
 
-def _pixels(line: StageLine) -> int:
-    total = 1
-    for side in line.shape:
-        total *= side
-    return total // 3 if line.shape else 0
-
-
 def _facts(
     path: str, stage: StageName, counted: _Stage, approved: Baseline, now: Snapshot
 ) -> BaselineStage:
@@ -188,45 +179,35 @@ def _measured(path: str, stage: StageName, counted: _Stage, now: Snapshot) -> An
     """Measure the distance over all images; unchanged images count as zero."""
     from alignkit.compare.compare_pixels import pixel_stage
     from alignkit.compare.pixel_diff import PixelDiff
+    from alignkit.compare.pixel_sums import identical_sums
 
     sums = now.golden.get((path, stage)) if counted.changed else None
-    for dtype, pixels in counted.same_values.items():
+    # by dtype, as bytes and floats have histograms of different bins
+    for dtype, pixels in counted.same_pixels.items():
         if pixels:
-            same = _identical(dtype, pixels, counted.same_images[dtype])
+            images = counted.same_images[dtype]
+            same = identical_sums(3 * pixels, "uint8" if dtype == "uint8" else "float32")
+            same = replace(same, images=images, identical=images)
             sums = same if sums is None else sums + same
     diff = PixelDiff(stage, "cumulative", sums)
     return pixel_stage(diff, reference="baseline", candidate=path)
 
 
-def _identical(dtype: str, pixels: int, images: int) -> PixelSums:
-    import numpy as np
-
-    from alignkit.compare.pixel_sums import PixelSums
-
-    histogram = np.array([3 * pixels], np.int64)
-    return PixelSums(
-        depth="uint8" if dtype == "uint8" else "float32",
-        histogram=histogram,
-        images=images,
-        identical=images,
-        pixels=pixels,
-    )
-
-
 def _at_least(counted: _Stage) -> dict[str, float]:
     """Return lower bounds from the lines: a mean |Δ| is no less than the distance of the means."""
-    total = float(sum(counted.same_values.values()))
+    total = float(counted.same_pixels.total())
     absolute, greatest, differing = 0.0, 0.0, 0
     for old, new in counted.pairs:
         if old.mean is None or new.mean is None:
             continue
-        pixels = _pixels(new)
+        pixels = math.prod(new.shape) // 3
         total += pixels
         differing += 1
         if old.shape == new.shape:
             shifts = [abs(b - a) for a, b in zip(old.mean, new.mean, strict=True)]
             absolute += pixels * sum(shifts) / 3
             whole = old.dtype == new.dtype == "uint8"
+            # bytes that differ at all differ by a level somewhere
             greatest = max(greatest, *shifts, 1.0 if whole else 0.0)
     if not total:
         return {}
@@ -249,11 +230,13 @@ def _cause(
 
 def changes_of_stage(old: BaselineHead, new: BaselineHead, path: str, stage: StageName) -> str:
     """Describe library and options of a stage, old → new; or say that neither changed."""
-    pairs = (
-        (_version(old, path, stage), _version(new, path, stage)),
-        *_options(old, new, path, stage),
-    )
-    changed = [f"{before} → {after}" for before, after in pairs if before != after]
+    before, after = (_flat(head.paths.get(path, {}).get(stage)) for head in (old, new))
+    pairs = [(_version(old, path, stage), _version(new, path, stage))]
+    pairs += [
+        (f"{name}: {before.get(name, 'none')}", f"{name}: {after.get(name, 'none')}")
+        for name in sorted(before.keys() | after.keys())
+    ]
+    changed = [f"{one} → {other}" for one, other in pairs if one != other]
     return "; ".join(changed) or "no version or option of this stage changed"
 
 
@@ -286,19 +269,8 @@ def _version(head: BaselineHead, path: str, stage: StageName) -> str:
     return head.versions.get(path, {}).get(stage, "")
 
 
-def _options(
-    old: BaselineHead, new: BaselineHead, path: str, stage: StageName
-) -> list[tuple[str, str]]:
-    before = _flat(old.paths.get(path, {}).get(stage))
-    after = _flat(new.paths.get(path, {}).get(stage))
-    return [
-        (f"{name}: {before.get(name, 'none')}", f"{name}: {after.get(name, 'none')}")
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
-    ]
-
-
 def _flat(options: Any, prefix: str = "") -> dict[str, str]:
+    """Name nested options by their path, as in ``resizer.antialias``."""
     if not isinstance(options, dict):
         return {prefix.rstrip("."): "none" if options is None else str(options)}
     flat: dict[str, str] = {}

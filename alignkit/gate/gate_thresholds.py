@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from alignkit.compare.compare_pixels import compare_preprocess
 from alignkit.errors import NothingCompared
@@ -19,7 +21,7 @@ from alignkit.progress import Progress
 from alignkit.record import RunRecord
 from alignkit.samples import Samples
 
-HEADROOM = 1.25
+_HEADROOM = 1.25
 """Threshold over today's difference."""
 
 
@@ -69,6 +71,7 @@ def propose(
 def _compared(
     reference: Preprocess, candidate: Preprocess, samples: Samples
 ) -> dict[StageName, _Measured]:
+    # no rule proposed here reads SSIM
     diffs = compare_preprocess(reference, candidate, samples, ssim=False)
     return {
         diff.stage: _Measured(diff.sums.mean_abs or 0.0, diff.sums.max_abs)
@@ -84,19 +87,15 @@ def _of_stage(
     repeats: int,
 ) -> Iterator[Proposal]:
     zero = _Measured(0.0, 0.0)
-    floor, today = zero, zero
-    for each in noise:
-        floor |= each.get(name, zero)
-    for each in drift:
-        today |= each.get(name, zero)
-    seen = floor | today
+    floor = reduce(or_, (each.get(name, zero) for each in noise), zero)
+    today = reduce(or_, (each.get(name, zero) for each in drift), zero)
     noise_text = f"noise of {repeats} repeats: mean {floor.mean:.4g}, max {floor.most:.4g}"
-    if seen.most == 0:
+    if (floor | today).most == 0:
         yield Proposal(f"{{metric: {name}.changed, fail: 0}}", f"{noise_text}; no difference today")
         return
     fields = (("mean_abs", today.mean, floor.mean), ("max_abs", today.most, floor.most))
     for field, now, least in fields:
-        limit = rounded_up(HEADROOM * max(now, least))
+        limit = rounded_up(_HEADROOM * max(now, least))
         because = f"{noise_text}; today {now:.4g}"
         # a limit of 255 grey levels or more could never fail
         if name == "normalise" or limit < 255:
@@ -104,10 +103,12 @@ def _of_stage(
 
 
 def _of_model(record: RunRecord) -> Iterator[Proposal]:
+    # one seed alone shows no noise
     floors = [floor for floor in record.noise_floor if len(floor.seeds) > 1]
     if not floors:
         return
     churn = rounded_up(max(floor.churn for floor in floors))
+    # a share of 1 or more could never be exceeded
     if churn < 1:
         yield Proposal(
             f"{{metric: churn, fail: {churn:g}}}", "two seeds of one path disagree on as many"
@@ -138,6 +139,7 @@ def rounded_up(value: float) -> float:
     if value <= 0:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    # rounded first: 0.14 / 0.01 is a little more than 14 in binary, and would become 0.15
     return float(f"{math.ceil(round(value / unit, 6)) * unit:.2g}")
 
 

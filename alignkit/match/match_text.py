@@ -1,10 +1,10 @@
-"""A `Match` as text: sentences, the YAML block to paste, and JSON."""
+"""A `Match` as text: sentences, the YAML block to paste, JSON, and the facts of a target."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from alignkit.decoders import DECODERS
 from alignkit.match import Match, Ranked
@@ -15,7 +15,12 @@ from alignkit.preprocess.decode import MAX_PIXELS
 from alignkit.resizers import RESIZERS
 from alignkit.text.numbers import estimated
 
-NAMES_SHOWN = 4
+if TYPE_CHECKING:
+    from alignkit.match.configurations import Geometry
+    from alignkit.match.recorded_target import RecordedTensors
+    from alignkit.match.target_guess import Colouring, Fit, Guess
+
+_NAMES_SHOWN = 4
 """Number of configurations with the same pixels that a row names; the others are counted."""
 
 
@@ -43,56 +48,49 @@ def _changed(plugin: Any) -> dict[str, Any]:
 def alternatives(ranked: Ranked, names: Mapping[Configuration, str]) -> str:
     """List the other configurations with the same pixels; empty if there is none."""
     others = [names.get(each, label(each)) for each in ranked.configurations[1:]]
-    more = len(others) - NAMES_SHOWN
-    shown = "; ".join(others[:NAMES_SHOWN])
+    more = len(others) - _NAMES_SHOWN
+    shown = "; ".join(others[:_NAMES_SHOWN])
     return f"{shown}; {more} more" if more > 0 else shown
 
 
 def stage_block(preprocess: Preprocess) -> dict[str, Any]:
     """Return the entry of ``preprocess:`` that builds it, without defaults."""
-    size = list(preprocess.resize.size)
-    resize: dict[str, Any] = {
-        "name": name_of(preprocess.resize.resizer, RESIZERS),
-        **_changed(preprocess.resize.resizer),
-        "size": size[0] if size[0] == size[1] else size,
-    }
-    given = {
-        "fit": preprocess.resize.fit,
-        "pad": preprocess.resize.pad,
-        "rounding": preprocess.resize.rounding,
-    }
-    plain = Resize(preprocess.resize.resizer, preprocess.resize.size)
-    resize |= {key: value for key, value in given.items() if value != getattr(plain, key)}
-    block: dict[str, Any] = {
+    resize, crop, normalise = preprocess.resize, preprocess.crop, preprocess.normalise
+    height, width = resize.size
+    plain = Resize(resize.resizer, resize.size)
+    block = {
         "decode": {"name": name_of(preprocess.decode, DECODERS), **_changed(preprocess.decode)},
-        "resize": resize,
+        "resize": {
+            "name": name_of(resize.resizer, RESIZERS),
+            **_changed(resize.resizer),
+            "size": height if height == width else [height, width],
+            **{
+                option: getattr(resize, option)
+                for option in ("fit", "pad", "rounding")
+                if getattr(resize, option) != getattr(plain, option)
+            },
+        },
     }
-    if preprocess.orient.policy != "none":
-        block["orient"] = preprocess.orient.policy
-    if preprocess.crop.size is not None:
-        block["crop"] = (
-            list(preprocess.crop.size)
-            if preprocess.crop.half == "even"
-            else {"size": list(preprocess.crop.size), "half": preprocess.crop.half}
-        )
-    if preprocess.quantise.rule != "none":
-        block["quantise"] = preprocess.quantise.rule
-    if preprocess.colour.space != "rgb":
-        block["colour"] = preprocess.colour.space
-    if preprocess.normalise != Normalise():
-        block["normalise"] = {
-            "mean": list(preprocess.normalise.mean),
-            "std": list(preprocess.normalise.std),
-        }
-    if preprocess.max_pixels != MAX_PIXELS:
-        block["max_pixels"] = preprocess.max_pixels
-    return block
+    size = list(crop.size or ())
+    # stage → its value in the file, and whether it is the default
+    others: dict[str, tuple[Any, bool]] = {
+        "orient": (preprocess.orient.policy, preprocess.orient.policy == "none"),
+        "crop": (size if crop.half == "even" else {"size": size, "half": crop.half}, not size),
+        "quantise": (preprocess.quantise.rule, preprocess.quantise.rule == "none"),
+        "colour": (preprocess.colour.space, preprocess.colour.space == "rgb"),
+        "normalise": (
+            {"mean": list(normalise.mean), "std": list(normalise.std)}, normalise == Normalise(),
+        ),
+        "max_pixels": (preprocess.max_pixels, preprocess.max_pixels == MAX_PIXELS),
+    }  # fmt: skip
+    return block | {stage: value for stage, (value, left_out) in others.items() if not left_out}
 
 
 def yaml_block(preprocess: Preprocess, name: str) -> str:
     """Return the lines to paste below ``preprocess:``."""
     import yaml
 
+    # wide, so that no line is folded where it is pasted
     lines: str = yaml.safe_dump(
         {name: stage_block(preprocess)}, sort_keys=False, default_flow_style=None, width=10_000
     )
@@ -167,3 +165,61 @@ def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:
             for ranked, preprocess in zip(match.ranking, match.preprocesses, strict=True)
         ],
     }
+
+
+def recorded_facts(
+    recorded: RecordedTensors, found: Guess, normalisation: str, fits: dict[Colouring, Fit]
+) -> tuple[str, ...]:
+    """Say what was found about recorded tensors, each with the evidence against the next best."""
+    count = len(recorded.rows)
+    stored = f"{recorded.dtype} {recorded.shape}, read as {found.layout}"
+    facts = [f"tensors: {count} of {count + recorded.without_tensor} images have one; {stored}"]
+    if recorded.without_image:
+        facts.append(f"other images: {recorded.without_image} tensors belong to none of ours")
+    order = "BGR" if found.geometry.colour.space == "bgr" else "RGB"
+    against = {
+        kind: f" (residual {found.residual:.2f} levels; otherwise {other:.2f})"
+        for kind, other in found.against.items()
+    }
+    facts += [
+        f"channel order: {order}{against.get('channel order', '')}",
+        f"geometry: {_geometry(found.geometry)}{against.get('geometry', '')}",
+        f"colour: {_colour(found.colouring, fits)}",
+        f"normalisation: {_normalisation(normalisation, fits[found.colouring])}",
+    ]
+    return tuple(facts)
+
+
+def _colour(mine: Colouring, fits: dict[Colouring, Fit]) -> str:
+    other = min(fit[2] for each, fit in fits.items() if each != mine)
+    proof = f"(residual {fits[mine][2]:.3f} levels; otherwise {other:.2f})"
+    if mine.misreading is not None:
+        return (
+            f"{mine.misreading.name} {proof}; no option here does that: correct it where it serves"
+        )
+    if mine.colour.space.startswith("nv12"):
+        return f"round trip through {mine.colour.space} {proof}"
+    return f"BT.601, as JPEG files are written {proof}"
+
+
+def _normalisation(name: str, fitted: Fit) -> str:
+    scale, offset, residual = fitted
+    std = [1 / (255 * each) for each in scale]
+    mean = [-shift * each for shift, each in zip(offset, std, strict=True)]
+    three = ["/".join(f"{value:.5g}" for value in values) for values in (mean, std)]
+    numbers = f"mean {three[0]}, std {three[1]}"
+    proof = f"fitted on the nearest pixels: {numbers}, residual {residual:.3f} levels"
+    return f"{name} ({proof})" if name else f"none that is known; {proof}"
+
+
+def _geometry(geometry: Geometry) -> str:
+    resize, crop = geometry.resize, geometry.crop
+    size = f"{resize.size[0]}x{resize.size[1]}"
+    if resize.fit == "letterbox":
+        return f"letterbox to {size}, border {resize.pad}"
+    if crop.size:
+        half = "" if crop.half == "even" else f", odd margins {crop.half}"
+        cut = f"{crop.size[0]}x{crop.size[1]}{half}"
+        longer = "" if resize.rounding == "down" else f", the longer rounded to {resize.rounding}"
+        return f"shorter side to {min(resize.size)}{longer}, centre crop {cut}"
+    return f"{resize.fit} to {size}"
