@@ -58,7 +58,7 @@ class TorchpipeBackend:
 
     def version(self) -> str:
         """Name the versions, as in ``torchpipe 0.2.25, omniback 0.2.24, CUDA 13.0``."""
-        from alignkit.decoders.torchpipe_cuda import TorchpipeCudaDecoder
+        from alignkit.decoders.torchpipe import TorchpipeCudaDecoder
 
         return TorchpipeCudaDecoder().version()
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import BACKENDS
-from alignkit.backends.kserve.client import Address
+from alignkit.backends.kserve import Address
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.match.recorded_target import recorded_target
 
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from alignkit.backends.kserve.client import Client
-    from alignkit.backends.kserve.model import TensorSpec
-    from alignkit.backends.kserve.request import Requester
+    from alignkit.backends.kserve_client import Client, Requester
+    from alignkit.backends.kserve_session import TensorSpec
     from alignkit.match.target import Target
     from alignkit.samples import Samples
 
@@ -110,8 +109,7 @@ def record_endpoint(
     Raises `BackendError` if the endpoint is down, has no such model, or answers for no image of a
     whole batch. ``progress`` is called with (images sent, images).
     """
-    from alignkit.backends.kserve.client import connect
-    from alignkit.backends.kserve.request import Loop, Requester, secrets_of
+    from alignkit.backends.kserve_client import Loop, Requester, connect, secrets_of
 
     headers, loop = endpoint.at.headers(), Loop()
     requester = Requester(SECONDS, RETRIES, secrets_of(headers))
@@ -131,7 +129,7 @@ def record_endpoint(
 
 
 async def _described(endpoint: EndpointModel, client: Client, requester: Requester) -> Preprocessor:
-    from alignkit.backends.kserve.model import declared_tensor
+    from alignkit.backends.kserve_session import declared_tensor
 
     await requester.send(client.server)
     found = await requester.send(lambda: client.model(endpoint.model, endpoint.version))
@@ -175,7 +173,7 @@ class Preprocessor:
         self, samples: Samples, folder: Path, progress: Callable[[int, int], None] | None
     ) -> tuple[tuple[str, str], ...]:
         """Record every image, see `record_endpoint`."""
-        from alignkit.backends.kserve.request import gather_limited
+        from alignkit.backends.kserve_client import gather_limited
 
         left_out: list[tuple[str, str]] = []
         for start in range(0, len(samples), TOGETHER):
@@ -218,7 +216,7 @@ class Preprocessor:
         """Return one file as the model's input, with an axis of images where the model has one."""
         import numpy as np
 
-        from alignkit.backends.kserve.client import files_array
+        from alignkit.backends.kserve_client import files_array
 
         if self.given.kind == "UINT8":
             levels = np.frombuffer(encoded, np.uint8)

@@ -1,11 +1,13 @@
-"""A torch module on its device, in a verified precision."""
+"""Sessions of torch: a module on its device in a verified precision, eager or compiled whole."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from alignkit.errors import BackendError
+from alignkit.torch_settings import TORCH_EXTENSIONS, quiet
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
 
     from alignkit.arrays import Batch, Logits
     from alignkit.backends import Precision
-    from alignkit.backends.torch.compile import Compiled
     from alignkit.models.checkpoint import Checkpoint
 
 NARROW = {"fp16": "float16", "bf16": "bfloat16"}
@@ -79,8 +80,6 @@ class TorchSession:
         """
         import numpy as np
 
-        from alignkit.backends.torch.compile import Compiled
-
         self.compiled = Compiled(self.model, compiler)
         self.predict(np.zeros((1, 3, height, width), np.float32))
 
@@ -99,6 +98,62 @@ class TorchSession:
         from alignkit.torch_settings import reproducible
 
         return reproducible(self.device, self.threads, self._products)
+
+
+@dataclass(slots=True, eq=False)
+class Compiled:
+    """A module compiled by inductor, with the sizes of its graphs."""
+
+    module: nn.Module
+    compiler: str
+    """Name and version of the compiler of the kernels."""
+    graphs: list[int] = field(default_factory=list)
+    """Number of operations of each graph, one for each batch size; each is the whole module."""
+    run: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        import torch
+
+        with quiet(TORCH_EXTENSIONS):
+            import torch.utils.cpp_extension  # torch.compile imports it, and it logs
+
+        # fullgraph: a graph that cannot be captured whole raises and does not run eagerly
+        self.run = torch.compile(self.module, backend=self._inductor, fullgraph=True, dynamic=False)
+
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        """Return the module's output; raise `BackendError` if torch cannot compile the module."""
+        from torch._dynamo.exc import TorchDynamoException
+
+        try:
+            output: torch.Tensor = self.run(images)
+        except TorchDynamoException as error:
+            reason = next(filter(None, map(str.strip, str(error).splitlines())), "")
+            raise BackendError(f"torch.compile: {type(error).__name__}: {reason}") from error
+        if not self.graphs:
+            raise BackendError("torch.compile ran this module without compiling it")
+        return output
+
+    def facts(self) -> dict[str, str]:
+        """Describe for a report how much was compiled, and in how many versions."""
+        return {
+            "compiled by": f"inductor, whole graph, {self.compiler}",
+            "compiled graphs": f"{len(self.graphs)}, one a batch size",
+            "compiled operations": str(self.graphs[0]) if self.graphs else "none yet",
+        }
+
+    def close(self) -> None:
+        """Free the kernels."""
+        import torch
+
+        torch.compiler.reset()  # torch keeps at most eight versions of a module's code
+        del self.run
+
+    def _inductor(self, graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+        with warnings.catch_warnings():  # inductor's own import uses what torch deprecates
+            warnings.filterwarnings("ignore", "`torch.jit", DeprecationWarning)
+            from torch._inductor.compile_fx import compile_fx
+        self.graphs.append(sum(node.op.startswith("call") for node in graph.graph.nodes))
+        return compile_fx(graph, inputs)
 
 
 def round_pools_up(model: nn.Module, checkpoint: Checkpoint) -> str:

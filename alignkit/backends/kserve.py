@@ -9,21 +9,26 @@ shape or type, or no answer after all retries, fails the cell with its reason.
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from alignkit.backends import BACKENDS
-from alignkit.backends.kserve.client import Address
-from alignkit.errors import MissingDependency
+from alignkit.errors import ConfigError, MissingDependency
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from alignkit.backends import Precision
-    from alignkit.backends.kserve.session import EndpointSession
+    from alignkit.backends.kserve_session import EndpointSession
     from alignkit.models.checkpoint import Checkpoint
+
+_SCHEMES = ("http", "https", "grpc", "grpcs")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ class KServeBackend:
         precision: Precision,
     ) -> EndpointSession:
         """Read the endpoint's description; raise `BackendError` unless the data fits it."""
-        from alignkit.backends.kserve.session import open_endpoint
+        from alignkit.backends.kserve_session import open_endpoint
 
         if reason := self.impossible(precision):
             raise MissingDependency(f"kserve {precision}: {reason}")
@@ -103,3 +108,60 @@ class KServeBackend:
     def version(self) -> str:
         """Name the client, as in ``tritonclient 2.73.0``; the session reports the server's."""
         return BACKENDS["kserve"].version()
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """URL of an endpoint and its header for access.
+
+    Raises `ConfigError` for a malformed URL or variable name.
+    """
+
+    url: str
+    """URL with scheme and host; or ``$NAME`` of an environment variable that holds one."""
+    header_env: str = ""
+    """Environment variable with the header's whole value; empty: no header is sent."""
+    header: str = "Authorization"
+    source: str = "'url'"
+    """The option that holds the address, for error messages."""
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith("$"):
+            _require(self.url, self.source)
+        elif not _VARIABLE.fullmatch(self.url[1:]):
+            raise ConfigError(
+                f"{self.source} is an address, or $ and an environment variable in capitals"
+            )
+        if self.header_env and not _VARIABLE.fullmatch(self.header_env):
+            raise ConfigError(
+                "'header_env' is the name of an environment variable in capitals, not its value"
+            )
+
+    def missing(self) -> str:
+        """Return which environment variable is not set; empty if none is missing."""
+        if self.url.startswith("$") and not os.environ.get(self.url[1:]):
+            return f"the environment variable {self.url[1:]} names no endpoint"
+        if self.header_env and not os.environ.get(self.header_env):
+            return f"the environment variable {self.header_env} holds no header for the endpoint"
+        return ""
+
+    def resolved(self) -> str:
+        """Return the URL; raise `ConfigError` if the variable holds none."""
+        if not self.url.startswith("$"):
+            return self.url
+        url = os.environ[self.url[1:]]
+        _require(url, self.url)
+        return url
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of every request. They are secret: never log them."""
+        return {self.header: os.environ[self.header_env]} if self.header_env else {}
+
+
+def _require(url: str, source: str) -> None:
+    """Raise `ConfigError` unless the URL has a scheme and a host, and no secret to be shown."""
+    parts = urlsplit(url)
+    if parts.scheme not in _SCHEMES or not parts.hostname:
+        raise ConfigError(f"{source} begins with {', '.join(f'{s}://' for s in _SCHEMES)} and host")
+    if parts.username or parts.password or parts.query:
+        raise ConfigError(f"{source} holds no user, password or query; name a variable, header_env")

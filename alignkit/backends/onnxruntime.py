@@ -22,20 +22,27 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from alignkit.backends import BACKENDS, CalibrationSet, Choice
-from alignkit.backends.onnxruntime.provider import (
-    OPTIMISATION_LEVELS,
-    PROVIDERS,
-    provider_options,
-    why_impossible,
-)
 from alignkit.errors import BackendError, MissingDependency
+from alignkit.plugins import NO_GPU, gpu_present
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from alignkit.backends import Precision
-    from alignkit.backends.onnxruntime.session import ONNXRuntimeSession
+    from alignkit.backends.onnxruntime_session import ONNXRuntimeSession
     from alignkit.models.checkpoint import Checkpoint, EngineSource
+
+PROVIDERS = {
+    "cpu": "CPUExecutionProvider",
+    "cuda": "CUDAExecutionProvider",
+    "tensorrt": "TensorrtExecutionProvider",
+}
+OPTIMISATION_LEVELS = {
+    "all": "ORT_ENABLE_ALL",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "basic": "ORT_ENABLE_BASIC",
+    "disabled": "ORT_DISABLE_ALL",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +82,12 @@ class ONNXRuntimeBackend:
         cannot run the model in this precision.
         """
         from alignkit.backends.onnx_graph import graph_of
-        from alignkit.backends.onnxruntime.quantise import fusion_facts
-        from alignkit.backends.onnxruntime.session import Start, require_no_crash, verified_session
+        from alignkit.backends.onnxruntime_int8 import fusion_facts
+        from alignkit.backends.onnxruntime_session import (
+            Start,
+            require_no_crash,
+            verified_session,
+        )
         from alignkit.models.checkpoint import read_calibration
         from alignkit.torch_settings import available_threads
 
@@ -112,7 +123,7 @@ class ONNXRuntimeBackend:
 
     def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:  # noqa: ARG002 - int8 alone is built
         """Quantise the graph; raise `BackendError` if the runtime refuses it."""
-        from alignkit.backends.onnxruntime.quantise import quantise
+        from alignkit.backends.onnxruntime_int8 import quantise
 
         assert source.calibration is not None
         quantise(source.onnx, source.calibration.images(), folder)
@@ -122,3 +133,35 @@ class ONNXRuntimeBackend:
         import onnxruntime
 
         return f"onnxruntime {onnxruntime.__version__}, {PROVIDERS[self.provider]}"
+
+
+def why_impossible(precision: Precision, provider: str, optimisation: str) -> str:
+    """Return why the provider cannot run a precision here; empty if it can be tried."""
+    if precision == "int8" and provider != "cpu":
+        return "int8 kernels are those of the CPU provider"
+    if precision == "int8" and optimisation != "all":
+        return (
+            "int8 kernels are made by fusing, at 'optimisation: all'; below it every layer "
+            "computes in float32"
+        )
+    if precision == "tf32" and provider == "cpu":
+        return "tf32 is the arithmetic of NVIDIA GPUs; a CPU has none"
+    if precision == "fp16" and provider == "tensorrt":
+        return (
+            "ONNX Runtime does not tell what its TensorRT engines compute in, so fp16 cannot be "
+            "verified; the backend tensorrt inspects its own"
+        )
+    if provider != "cpu" and not gpu_present():
+        return f"{PROVIDERS[provider]} {NO_GPU}"
+    return ""
+
+
+def provider_options(provider: str, precision: Precision) -> dict[str, str]:
+    """Return the options of a provider for a precision."""
+    if provider != "cuda":
+        return {}
+    # CUDA's defaults are TF32, and kernels that are chosen by timing them
+    return {
+        "use_tf32": "1" if precision == "tf32" else "0",
+        "cudnn_conv_algo_search": "HEURISTIC",
+    }

@@ -23,7 +23,7 @@ from alignkit.torch_settings import missing_device
 
 if TYPE_CHECKING:
     from alignkit.backends import Precision
-    from alignkit.backends.tensorrt.session import TensorRTSession
+    from alignkit.backends.tensorrt_session import TensorRTSession
     from alignkit.models.checkpoint import Checkpoint, EngineSource
 
 
@@ -80,7 +80,7 @@ class TensorRTBackend:
         Raises `BackendError` with TensorRT's message if it cannot parse or build the graph.
         """
         from alignkit.backends.onnx_graph import graph_of, products
-        from alignkit.backends.tensorrt.build import EngineOptions, build_engine
+        from alignkit.backends.tensorrt_session import EngineOptions, build_engine
 
         self._require(precision)
         size = (source.checkpoint.height, source.checkpoint.width)
@@ -103,7 +103,7 @@ class TensorRTBackend:
         self._require(precision)
         if onnx is None or not onnx.is_dir():
             raise BackendError(f"tensorrt {precision} needs the folder of a built engine")
-        from alignkit.backends.tensorrt.session import open_engine
+        from alignkit.backends.tensorrt_session import open_engine
 
         return open_engine(onnx, precision, self.batch, checkpoint.classes)
 

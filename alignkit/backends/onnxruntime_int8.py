@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from alignkit.backends.onnx_graph import refusal
-from alignkit.backends.onnxruntime.provider import OPTIMISATION_LEVELS
-from alignkit.backends.onnxruntime.session import ONNXRuntimeSession, Start, kernels_saturate
+from alignkit.backends.onnxruntime import OPTIMISATION_LEVELS
+from alignkit.backends.onnxruntime_session import ONNXRuntimeSession, Start, kernels_saturate
 from alignkit.errors import BackendError
 from alignkit.torch_settings import quiet
 

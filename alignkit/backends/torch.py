@@ -11,18 +11,23 @@ fused operations may keep their intermediate values in float32.
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from alignkit.backends.torch.compile import compiler_version, missing_compiler
 from alignkit.errors import BackendError
 from alignkit.torch_settings import missing_device
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from alignkit.backends import Precision
-    from alignkit.backends.torch.session import TorchSession
+    from alignkit.backends import Device, Precision
+    from alignkit.backends.torch_session import TorchSession
     from alignkit.models.checkpoint import Checkpoint
 
 
@@ -65,7 +70,7 @@ class TorchBackend:
         """Load the weights and verify the precision; raise `BackendError` if it differs."""
         import torch
 
-        from alignkit.backends.torch.session import NARROW, TorchSession, round_pools_up
+        from alignkit.backends.torch_session import NARROW, TorchSession, round_pools_up
         from alignkit.models.architectures import load_model
         from alignkit.torch_settings import available_threads, require_device
 
@@ -92,3 +97,32 @@ class TorchBackend:
         if self.device == "cuda" and torch.cuda.is_available():
             return f"torch {torch.__version__}, {torch.cuda.get_device_name()}"
         return f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}"
+
+
+def missing_compiler(device: Device) -> str:
+    """Return why inductor cannot generate kernels for a device; empty if it can."""
+    if device == "cuda":
+        return "" if find_spec("triton") else "compile: triton is not installed: pip install triton"
+    compiler = os.environ.get("CXX", "g++")  # the choice that inductor makes
+    if shutil.which(compiler):
+        return ""
+    return f"compile: there is no C++ compiler {compiler!r}: apt-get install g++, or set CXX"
+
+
+def compiler_version(device: Device) -> str:
+    """Name the compiler, which decides the kernels' arithmetic; empty if there is none.
+
+    It is the C++ compiler, as in ``g++ (Debian 12.2.0-14) 12.2.0``, or Triton.
+    """
+    if missing_compiler(device):
+        return ""
+    if device == "cuda":
+        return f"triton {metadata.version('triton')}"
+    return _first_line(os.environ.get("CXX", "g++"))
+
+
+@cache  # a plan asks for every cell's key
+def _first_line(compiler: str) -> str:
+    command = [compiler, "--version"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - the user's own compiler, as inductor calls it
+    return done.stdout.partition("\n")[0]
