@@ -29,6 +29,8 @@ from alignkit.plugins import Plugin
 if TYPE_CHECKING:
     from alignkit.arrays import Image
 
+START_OF_IMAGE = b"\xff\xd8"
+"""The first two bytes of a JPEG file."""
 DecodeOutcome = Literal["ok", "corrupt", "failed", "unsupported"]
 
 
@@ -115,7 +117,7 @@ DECODERS = {
         summary="FFmpeg's JPEG decoder and swscale",
     ),
     "torchvision-cuda": Plugin(
-        "alignkit.decoders.torchvision_cuda:TorchvisionCudaDecoder",
+        "alignkit.decoders.torchvision:TorchvisionCudaDecoder",
         distributions=("torchvision",),
         module="torchvision",
         gpu=True,
@@ -123,7 +125,7 @@ DECODERS = {
         summary="torchvision.io.decode_jpeg on CUDA: nvJPEG, nearest chroma",
     ),
     "torchpipe-cuda": Plugin(
-        "alignkit.decoders.torchpipe_cuda:TorchpipeCudaDecoder",
+        "alignkit.decoders.torchpipe:TorchpipeCudaDecoder",
         distributions=("torchpipe",),
         module="torchpipe",
         gpu=True,

@@ -19,12 +19,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from alignkit.decoders import Decoded, embedded_version
+from alignkit.decoders import START_OF_IMAGE, Decoded, embedded_version
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image
-
-START_OF_IMAGE = b"\xff\xd8"
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ RESIZERS = {
         summary="NVIDIA DALI's resize on the CPU; uint8, antialiased",
     ),
     "torchvision-cuda": Plugin(
-        "alignkit.resizers.torchvision_cuda:TorchvisionCudaResizer",
+        "alignkit.resizers.torchvision:TorchvisionCudaResizer",
         distributions=("torchvision",),
         module="torchvision",
         gpu=True,
@@ -80,7 +80,7 @@ RESIZERS = {
         summary="transforms.v2.functional.resize on a CUDA tensor",
     ),
     "torchpipe-cuda": Plugin(
-        "alignkit.resizers.torchpipe_cuda:TorchpipeCudaResizer",
+        "alignkit.resizers.torchpipe:TorchpipeCudaResizer",
         distributions=("torchpipe",),
         module="torchpipe",
         gpu=True,
