@@ -29,7 +29,7 @@ from prepare import bundled_photos, seconds
 
 from alignkit.isolation.shared_images import Encoded
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.isolated import run_isolated
+from alignkit.preprocess.image_taps import run_isolated
 from alignkit.studies.diff import EXTENTS
 from alignkit.studies.diff.images import DiffImages
 from alignkit.studies.diff.tally import DiffTally

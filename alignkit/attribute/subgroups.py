@@ -150,8 +150,8 @@ def kinds_of_images(
 
     Dimensions in which all images are of one kind are left out.
     """
+    from alignkit.preprocess.image_header import declared_size
     from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of
-    from alignkit.preprocess.image_size import declared_size
     from alignkit.preprocess.jpeg_header import read_jpeg_header
 
     found = [kinds_of(each, read_jpeg_header(each), declared_size(each)) for each in encoded]

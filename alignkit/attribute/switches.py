@@ -16,7 +16,7 @@ from alignkit.attribute.mixtures import mix_stages
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.outcome import Skipped
-from alignkit.preprocess.isolated import encoded_images
+from alignkit.preprocess.image_taps import encoded_images
 from alignkit.preprocess.stage_mixtures import LeftOut, make_stage_mixtures
 
 if TYPE_CHECKING:

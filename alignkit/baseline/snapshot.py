@@ -28,7 +28,7 @@ from alignkit.baseline.golden import GoldenStore, array_sha256
 from alignkit.decoders import Decoded, DecodeOutcome
 from alignkit.place import Place
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
-from alignkit.preprocess.isolated import (
+from alignkit.preprocess.image_taps import (
     Started,
     encoded_images,
     run_isolated,

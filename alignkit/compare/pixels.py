@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from alignkit.compare.image_diff import ImageDiff, diff_taps
 from alignkit.compare.pixel_diff import ImageRow, PixelDiff, StageDiffs, diffs_of, joined, row_of
 from alignkit.errors import NothingCompared
-from alignkit.preprocess.isolated import (
+from alignkit.preprocess.image_taps import (
     Started,
     encoded_images,
     result_or_reason,

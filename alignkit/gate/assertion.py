@@ -166,7 +166,7 @@ def _results(
     side: Preprocess | Function, samples: Samples, *, tensor: bool
 ) -> Iterator[npt.NDArray[Any]]:
     """Yield a stack's result for each image: (h, w, 3), or (3, h, w) of a tensor."""
-    from alignkit.preprocess.isolated import encoded_images, take_pixels
+    from alignkit.preprocess.image_taps import encoded_images, take_pixels
 
     if not isinstance(side, Preprocess):
         yield from (_called(side, samples.read(index)) for index in range(len(samples)))

@@ -67,8 +67,8 @@ def _is(name: str, value: str, index: int, samples: Samples) -> bool:
 
 
 def _kinds(encoded: bytes) -> dict[str, str]:
+    from alignkit.preprocess.image_header import declared_size
     from alignkit.preprocess.image_kinds import kinds_of
-    from alignkit.preprocess.image_size import declared_size
     from alignkit.preprocess.jpeg_header import read_jpeg_header
 
     return kinds_of(encoded, read_jpeg_header(encoded), declared_size(encoded))._asdict()

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from alignkit.isolation.shared_images import EVERYTHING
 from alignkit.match.colour_matrix import misread
-from alignkit.preprocess.decode import decode
-from alignkit.preprocess.isolated import Started, result_or_reason, taps_of, warm_up
+from alignkit.preprocess.image_header import decode
+from alignkit.preprocess.image_taps import Started, result_or_reason, taps_of, warm_up
 
 if TYPE_CHECKING:
     from alignkit.isolation.shared_images import Encoded

@@ -16,7 +16,7 @@ from alignkit.compare.metrics import predicted_classes
 from alignkit.compare.statistics import percentile_interval
 from alignkit.errors import NothingCompared
 from alignkit.match import Match
-from alignkit.preprocess.isolated import encoded_images, take_pixels
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.record import Estimate
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from alignkit.match.tensor_guess import (
     normalise_of,
 )
 from alignkit.preprocess import Colour, Normalise
-from alignkit.preprocess.isolated import encoded_images, take_pixels
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
 
 if TYPE_CHECKING:
     from alignkit.arrays import FloatArray

@@ -15,7 +15,7 @@ from alignkit.errors import NothingCompared
 from alignkit.isolation.shared_images import Encoded
 from alignkit.match.configurations import Configuration
 from alignkit.match.distances import MeasureDistances, PixelDistance
-from alignkit.preprocess.isolated import run_isolated
+from alignkit.preprocess.image_taps import run_isolated
 from alignkit.record import Estimate
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from alignkit.preprocess import (
     Resize,
 )
 from alignkit.preprocess.exif import exif_orientation
-from alignkit.preprocess.isolated import take_pixels
+from alignkit.preprocess.image_taps import take_pixels
 from alignkit.resizers import Resizer
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer

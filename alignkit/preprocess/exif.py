@@ -10,6 +10,8 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from alignkit.decoders import START_OF_IMAGE
+
 if TYPE_CHECKING:
     from alignkit.arrays import Image
 
@@ -17,8 +19,7 @@ ORIENTATION_TAG = 0x0112
 SHORT, LONG = 3, 4
 """Types of a TIFF entry's value: 16 bits and 32 bits."""
 EXIF_IDENTIFIER = b"Exif\0\0"
-START_OF_IMAGE, START_OF_SCAN, END_OF_IMAGE = b"\xff\xd8", 0xDA, 0xD9
-APP1 = 0xE1
+START_OF_SCAN, END_OF_IMAGE, APP1 = 0xDA, 0xD9, 0xE1
 _ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 """Markers of a JPEG file without a segment."""
 

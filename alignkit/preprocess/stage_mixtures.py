@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from alignkit.errors import AlignkitError, ConfigError
 from alignkit.preprocess import STAGES, Crop, Orient, Preprocess, Resize, StageName
-from alignkit.preprocess.decode import MAX_PIXELS, decode
-from alignkit.preprocess.isolated import result_or_reason
+from alignkit.preprocess.image_header import MAX_PIXELS, decode
+from alignkit.preprocess.image_taps import result_or_reason
 
 if TYPE_CHECKING:
     import numpy as np

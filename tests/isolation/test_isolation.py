@@ -222,7 +222,7 @@ FORKING = """
 import multiprocessing, time
 from alignkit.isolation.shared_images import Encoded
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.isolated import take_pixels
+from alignkit.preprocess.image_taps import take_pixels
 from tests.photos import make_jpegs
 from tests.stacks import REFERENCE
 image = Encoded("a", make_jpegs()["420"])

@@ -176,7 +176,7 @@ def test_another_experiment_over_the_same_data_and_paths_preprocesses_nothing(
     def refuse(*_: object) -> None:
         raise DataError("an image was decoded")
 
-    monkeypatch.setattr("alignkit.preprocess.decode", refuse)
+    monkeypatch.setattr("alignkit.preprocess.image_header", refuse)
     train, evaluation = plan.data.training(), plan.data.evaluation()
     sets = prepare_sets(plan.preprocesses, train, evaluation, context, trains=True)
     trained = train_models(plan, sets, context)

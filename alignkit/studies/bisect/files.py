@@ -10,7 +10,7 @@ import numpy as np
 
 from alignkit.errors import ConfigError, NothingCompared
 from alignkit.models.checkpoint import Checkpoint
-from alignkit.preprocess.isolated import encoded_images, take_pixels
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.studies.bisect.cell import BisectInputs
 from alignkit.studies.bisect.graph import inputs_of, layers_of, load_graph
 from alignkit.studies.bisect.onnx_side import ONNXSide

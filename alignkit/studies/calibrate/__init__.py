@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from alignkit.compare.pixel_sums import PixelSums, pixel_sums
 from alignkit.errors import RecordError
-from alignkit.preprocess.decode import decode
+from alignkit.preprocess.image_header import decode
 from alignkit.studies.calibrate.probe import fingerprint, kind_of
 from alignkit.studies.calibrate.surrogates import CALIBRATED_STAGES, Pair, Surrogate, surrogates
 from alignkit.text.numbers import percent

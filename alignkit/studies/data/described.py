@@ -75,7 +75,7 @@ def _measured(
 
 
 def _decoding(name: str) -> Look:
-    from alignkit.preprocess.decode import decode
+    from alignkit.preprocess.image_header import decode
 
     plugin = find_plugin("decoders", DECODERS, name)
     if missing := plugin.missing():

@@ -1,6 +1,6 @@
 """Compare preprocessing paths stage by stage, without any model: paths, images → `DiffRecord`.
 
-Every image runs in worker processes (`alignkit.preprocess.isolated`), once on every path. Workers
+Every image runs in worker processes (`alignkit.preprocess.image_taps`), once on every path. Workers
 return sums, so that memory does not depend on the number of images.
 """
 
@@ -18,7 +18,7 @@ from alignkit.isolation import Limits
 from alignkit.isolation.shared_images import EVERYTHING, Encoded
 from alignkit.isolation.worker import Begin, Work
 from alignkit.preprocess import StageName
-from alignkit.preprocess.isolated import Result, encoded_images, run_isolated
+from alignkit.preprocess.image_taps import Result, encoded_images, run_isolated
 from alignkit.preprocess.stress import Stress
 from alignkit.record import Environment, PathFacts
 from alignkit.record.pixel_diff import DiffRecord, ImageSet, PairDiff, StressDiff

@@ -12,10 +12,9 @@ from alignkit.decoders import DecodeOutcome
 from alignkit.isolation.shared_images import EVERYTHING, Encoded
 from alignkit.isolation.worker import Begin
 from alignkit.preprocess import Preprocess, StageName, Taps
-from alignkit.preprocess.decode import decode
+from alignkit.preprocess.image_header import declared_size, decode
 from alignkit.preprocess.image_kinds import ImageKinds, kinds_of
-from alignkit.preprocess.image_size import declared_size
-from alignkit.preprocess.isolated import (
+from alignkit.preprocess.image_taps import (
     Started,
     failed_taps,
     result_or_reason,

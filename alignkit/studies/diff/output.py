@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from alignkit.errors import ConfigError
 from alignkit.plugins import did_you_mean
-from alignkit.preprocess.isolated import encoded_images, take_pixels
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.record import WorstImage
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Paths in worker processes: an image on which a library crashes or hangs is one failed image.
+"""Taps of images in worker processes: one that crashes or hangs a library is one failed image.
 
 Every command decodes through here, except that latencies, `alignkit data` and `alignkit calibrate`
 decode in the caller's process, and `alignkit.loader` in its user's own workers.
@@ -12,14 +12,12 @@ from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
-from alignkit.decoders import DECODERS, Decoded, DecodeOutcome
+from alignkit.decoders import Decoded, DecodeOutcome
 from alignkit.errors import AlignkitError, BackendError, ConfigError
 from alignkit.isolation import IMAGES_A_TASK, Limits, WarmUpDied, process_wide
 from alignkit.isolation.shared_images import EVERYTHING, Encoded
 from alignkit.isolation.worker import Begin, Work
-from alignkit.plugins import Plugin, name_of
 from alignkit.preprocess import Preprocess, Taps
-from alignkit.resizers import RESIZERS
 from alignkit.torch_settings import usable_cpus
 
 if TYPE_CHECKING:
@@ -31,7 +29,7 @@ Started: TypeAlias = Callable[[int], None]
 """Function called with the number of the path that begins."""
 
 LIMITS = Limits()
-ALWAYS = ("numpy", "cv2", "PIL.Image", "alignkit.preprocess.isolated")
+ALWAYS = ("numpy", "cv2", "PIL.Image", "alignkit.preprocess.image_taps")
 """Modules that every worker needs, whatever the paths are."""
 GPU_WORKERS = 2
 """Most workers for a path on a GPU: each holds a CUDA context of half a gigabyte."""
@@ -51,7 +49,7 @@ def run_isolated(
     ``processes`` are by default the CPUs this process may use; results do not depend on them.
     Raise `BackendError` if a path crashes or hangs on a harmless image.
     """
-    plugins = [plugin for path in paths for plugin in _plugins(path)]
+    plugins = [plugin for path in paths for plugin in path.plugins()]
     gpu = any(plugin.gpu for plugin in plugins)
     processes = processes or usable_cpus()
     # a driver does not survive forking, so GPU libraries are left to the workers
@@ -174,9 +172,3 @@ def take_pixels(
     work = TakePixels(tuple(paths))
     for part in run_isolated(work, paths, images, processes=processes, limits=limits):
         yield from part
-
-
-def _plugins(path: Preprocess) -> tuple[Plugin, ...]:
-    stages = (path.decode, DECODERS), (path.resize.resizer, RESIZERS)
-    return tuple(table[name_of(stage, table)] for stage, table in stages
-                 if name_of(stage, table) in table)  # fmt: skip

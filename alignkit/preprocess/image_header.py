@@ -1,16 +1,25 @@
-"""Size in pixels that an image file declares, read before any decoder sees the file.
+"""Format and size in an image file's header, read before any decoder sees the file, and its limit.
 
-It is read here and not by a library, so that no header can crash or mislead one.
+They are read here and not by a library, so that no header can crash or mislead one. A file of some
+kilobytes can declare gigapixels. Every command decodes through `decode`, so the limit holds in all
+of them; each `Preprocess` has its own.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from typing import Literal, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from alignkit.decoders import Decoded
 from alignkit.preprocess.exif import SHORT
 from alignkit.preprocess.jpeg_header import jpeg_size
+
+if TYPE_CHECKING:
+    from alignkit.decoders import Decoder
+
+MAX_PIXELS = 180_000_000
+"""Twice the number at which Pillow warns, and about the number that it refuses."""
 
 ImageFormat = Literal["JPEG", "PNG", "GIF", "BMP", "WebP", "TIFF", "JPEG 2000", "HEIF", "other"]
 ImageSize: TypeAlias = tuple[int, int]
@@ -32,6 +41,21 @@ BEGINNINGS: tuple[tuple[ImageFormat, int, bytes], ...] = (
 TIFF_WIDTH, TIFF_HEIGHT = 256, 257
 LOOKED_AT = 1 << 16
 """Bytes searched for the boxes of a format that nests them."""
+
+
+def decode(decoder: Decoder, encoded: bytes, max_pixels: int = MAX_PIXELS) -> Decoded:
+    """Decode one image; ``failed`` if its header declares more than ``max_pixels``.
+
+    A size that cannot be read from the header is left to the decoder.
+    """
+    height, width = declared_size(encoded) or (0, 0)
+    if height * width > max_pixels:
+        reason = (
+            f"too large: {width}x{height} by its header, {height * width / 1e6:,.0f} MP; "
+            f"the limit is {max_pixels / 1e6:g} MP"
+        )
+        return Decoded("failed", reason=reason)
+    return decoder.decode(encoded)
 
 
 def image_format(encoded: bytes) -> ImageFormat:
@@ -59,19 +83,14 @@ def declared_size(encoded: bytes) -> ImageSize | None:
         return None
 
 
-def _png(encoded: bytes) -> ImageSize:
-    width, height = struct.unpack_from(">II", encoded, 16)
-    return height, width
+def _fixed(layout: str, start: int) -> Callable[[bytes], ImageSize]:
+    """Make a reader for a header in which width and height lie side by side."""
 
+    def read(encoded: bytes) -> ImageSize:
+        width, height = struct.unpack_from(layout, encoded, start)
+        return abs(height), abs(width)  # BMP: a negative height means that the top row comes first
 
-def _gif(encoded: bytes) -> ImageSize:
-    width, height = struct.unpack_from("<HH", encoded, 6)
-    return height, width
-
-
-def _bmp(encoded: bytes) -> ImageSize:
-    width, height = struct.unpack_from("<ii", encoded, 18)
-    return abs(height), abs(width)  # a negative height means that the top row comes first
+    return read
 
 
 def _webp(encoded: bytes) -> ImageSize | None:
@@ -100,19 +119,16 @@ def _tiff(encoded: bytes) -> ImageSize | None:
     while directory and directory not in seen:
         seen.add(directory)
         (entries,) = struct.unpack_from(order + "H", encoded, directory)
-        sides = dict(_tiff_sides(encoded, order, directory + 2, entries))
+        sides: dict[int, int] = {}
+        for entry in range(directory + 2, directory + 2 + 12 * entries, 12):
+            tag, kind = struct.unpack_from(order + "HH", encoded, entry)
+            if tag in (TIFF_WIDTH, TIFF_HEIGHT):
+                width = "H" if kind == SHORT else "I"
+                (sides[tag],) = struct.unpack_from(order + width, encoded, entry + 8)
         if sides.keys() == {TIFF_WIDTH, TIFF_HEIGHT}:
             sizes.append((sides[TIFF_HEIGHT], sides[TIFF_WIDTH]))
         (directory,) = struct.unpack_from(order + "I", encoded, directory + 2 + 12 * entries)
     return _largest(sizes)
-
-
-def _tiff_sides(encoded: bytes, order: str, start: int, entries: int) -> Iterator[tuple[int, int]]:
-    for entry in range(start, start + 12 * entries, 12):
-        tag, kind = struct.unpack_from(order + "HH", encoded, entry)
-        if tag in (TIFF_WIDTH, TIFF_HEIGHT):
-            width = "H" if kind == SHORT else "I"
-            yield tag, struct.unpack_from(order + width, encoded, entry + 8)[0]
 
 
 def _boxed(mark: bytes, skipped: int, *, height_first: bool) -> Callable[[bytes], ImageSize | None]:
@@ -136,9 +152,9 @@ def _largest(sizes: list[ImageSize]) -> ImageSize | None:
 
 READERS: dict[ImageFormat, Callable[[bytes], ImageSize | None]] = {
     "JPEG": jpeg_size,
-    "PNG": _png,
-    "GIF": _gif,
-    "BMP": _bmp,
+    "PNG": _fixed(">II", 16),
+    "GIF": _fixed("<HH", 6),
+    "BMP": _fixed("<ii", 18),
     "WebP": _webp,
     "TIFF": _tiff,
     "JPEG 2000": _boxed(b"ihdr", 0, height_first=True),
