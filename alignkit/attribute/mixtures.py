@@ -18,7 +18,7 @@ from alignkit.arrays import FloatArray
 from alignkit.backends import Session
 from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import NothingCompared
-from alignkit.isolation.shared_images import EVERYTHING, Encoded
+from alignkit.isolation.worker import EVERYTHING, Encoded
 from alignkit.preprocess.image_taps import encoded_images, run_isolated, warm_up
 from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, StageMixtures
 

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from alignkit.arrays import Batch, Pixels
     from alignkit.compare.pixel_sums import PixelSums
     from alignkit.experiment.experiment import Experiment
-    from alignkit.isolation.shared_images import Encoded
-    from alignkit.isolation.worker import Begin
+    from alignkit.isolation.worker import Begin, Encoded
     from alignkit.progress import Progress
     from alignkit.record import RunRecord
 

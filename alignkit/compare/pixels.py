@@ -20,8 +20,7 @@ from alignkit.preprocess.image_taps import (
 )
 
 if TYPE_CHECKING:
-    from alignkit.isolation.shared_images import Encoded
-    from alignkit.isolation.worker import Begin
+    from alignkit.isolation.worker import Begin, Encoded
     from alignkit.preprocess import Preprocess, StageName
     from alignkit.samples import Samples
 

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.errors import BackendError
-from alignkit.isolation.shared_images import Encoded, SharedMemory
-from alignkit.isolation.worker import LAYOUT, Heartbeat
+from alignkit.isolation.worker import LAYOUT, Encoded, Heartbeat, SharedMemory
 from alignkit.isolation.zygote import BORN, DIED, LONGEST
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.isolation.shared_images import EVERYTHING
+from alignkit.isolation.worker import EVERYTHING
 from alignkit.match.colour_matrix import misread
 from alignkit.preprocess.image_header import decode
 from alignkit.preprocess.image_taps import Started, result_or_reason, taps_of, warm_up
 
 if TYPE_CHECKING:
-    from alignkit.isolation.shared_images import Encoded
-    from alignkit.isolation.worker import Begin
+    from alignkit.isolation.worker import Begin, Encoded
     from alignkit.match.configurations import Configuration
     from alignkit.match.target import Target
     from alignkit.preprocess import Preprocess

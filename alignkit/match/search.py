@@ -12,7 +12,7 @@ import numpy.typing as npt
 from alignkit.compare.bootstrap import resample_weights
 from alignkit.compare.statistics import percentile_interval
 from alignkit.errors import NothingCompared
-from alignkit.isolation.shared_images import Encoded
+from alignkit.isolation.worker import Encoded
 from alignkit.match.configurations import Configuration
 from alignkit.match.distances import MeasureDistances, PixelDistance
 from alignkit.preprocess.image_taps import run_isolated

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
-from alignkit.isolation.shared_images import Encoded
+from alignkit.isolation.worker import Encoded
 from alignkit.match.colour_matrix import MISREADINGS, Misreading, misread
 from alignkit.match.configurations import RGB, Configuration, Geometry
 from alignkit.preprocess import (

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
 from alignkit.decoders import Decoded, DecodeOutcome
 from alignkit.errors import AlignkitError, BackendError, ConfigError
-from alignkit.isolation import IMAGES_A_TASK, Limits, WarmUpDied, process_wide
-from alignkit.isolation.shared_images import EVERYTHING, Encoded
-from alignkit.isolation.worker import Begin, Work
+from alignkit.isolation import IMAGES_A_TASK, Limits, process_wide
+from alignkit.isolation.worker import EVERYTHING, Begin, Encoded, WarmUpDied, Work
 from alignkit.preprocess import Preprocess, Taps
 from alignkit.torch_settings import usable_cpus
 

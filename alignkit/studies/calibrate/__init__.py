@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from alignkit.isolation.shared_images import Encoded
+    from alignkit.isolation.worker import Encoded
     from alignkit.preprocess import Preprocess
     from alignkit.progress import Progress
 

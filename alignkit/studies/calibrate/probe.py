@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
-from alignkit.isolation.shared_images import Encoded
+from alignkit.isolation.worker import Encoded
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.preprocess.stress import SUBSAMPLINGS, Stress
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from alignkit.errors import ExitCode, MissingDependency, worst
 from alignkit.experiment.path_argument import NamedPath
 from alignkit.isolation import Limits
-from alignkit.isolation.shared_images import EVERYTHING, Encoded
-from alignkit.isolation.worker import Begin, Work
+from alignkit.isolation.worker import EVERYTHING, Begin, Encoded, Work
 from alignkit.preprocess import StageName
 from alignkit.preprocess.image_taps import Result, encoded_images, run_isolated
 from alignkit.preprocess.stress import Stress

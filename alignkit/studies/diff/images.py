@@ -9,8 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from alignkit.decoders import DecodeOutcome
-from alignkit.isolation.shared_images import EVERYTHING, Encoded
-from alignkit.isolation.worker import Begin
+from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
 from alignkit.preprocess import Preprocess, StageName, Taps
 from alignkit.preprocess.image_header import declared_size, decode
 from alignkit.preprocess.image_kinds import ImageKinds, kinds_of
