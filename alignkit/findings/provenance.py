@@ -130,7 +130,7 @@ def coverage_facts(preprocesses: Sequence[Preprocess], sets: Sets) -> tuple[Cove
 def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
     """Describe a training by its log, or why there is none; writes log files into ``folder``."""
     from alignkit.train import read_log
-    from alignkit.train.logged import write_logs
+    from alignkit.train.training_log import write_logs
 
     state, reason, _ = state_of(trained.ended)
     logged: dict[str, Any] = {"key": trained.training.key, "images": trained.images}

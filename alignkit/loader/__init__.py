@@ -21,7 +21,7 @@ from alignkit.errors import ConfigError, WorkerError
 from alignkit.loader.encoded import EncodedBatch, EncodedImages, Unread, checked, collate_encoded
 from alignkit.prepare import prepare_one
 from alignkit.torch_settings import usable_cpus
-from alignkit.train.augment import words
+from alignkit.train.training_draws import words
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from alignkit.torch_settings import require_device
-from alignkit.train.images import tensor_normaliser
+from alignkit.train.training_images import tensor_normaliser
 
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from alignkit.prepare import Prepared
     from alignkit.record import Epoch
     from alignkit.train.fit import Fitted
-    from alignkit.train.images import TrainingImages
+    from alignkit.train.training_images import TrainingImages
 
 
 def train(
@@ -85,8 +85,8 @@ def _images(
     """Split the images into those for training and those held out for scoring."""
     import numpy as np
 
-    from alignkit.train.fraction import held_out, stratified
-    from alignkit.train.images import PixelSource, TrainingImages
+    from alignkit.train.training_draws import held_out, stratified
+    from alignkit.train.training_images import PixelSource, TrainingImages
 
     used = [ids[index] for index in indices]
     chosen = indices[stratified(training, [labels[index] for index in indices], used)]
@@ -112,7 +112,7 @@ def _images(
 
 def _write(fitted: Fitted, recipe: Recipe, folder: Path) -> None:
     from alignkit.record import Epoch
-    from alignkit.train.logged import log_csv
+    from alignkit.train.training_log import log_csv
 
     write_atomically(folder / "weights.pt", fitted.weights)
     if fitted.other is not None:

@@ -64,7 +64,7 @@ def _train(
     folder: Path | None,
 ) -> Outcome[Checkpoint]:
     from alignkit.train import train
-    from alignkit.train.logged import growing_log
+    from alignkit.train.training_log import growing_log
 
     if (ended := _without_training(training, sets)) is not None:
         return ended

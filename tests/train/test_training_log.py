@@ -8,7 +8,7 @@ import pytest
 
 from alignkit.record import Epoch
 from alignkit.train import read_log
-from alignkit.train.logged import growing_log, write_logs
+from alignkit.train.training_log import growing_log, write_logs
 from tests.training_case import digits_case
 
 

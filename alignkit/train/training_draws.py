@@ -1,9 +1,8 @@
-"""Random changes of training images, equal in every matched training.
+"""Random draws of a training, equal in every matched one: augmentation, order, path, share.
 
 A decision is a pure function of (seed, epoch, sample id): the preprocessing path, the batch size,
 the order of the samples and the number of workers cannot change it. It comes from a keyed hash
-(BLAKE2b) of the id, not from a generator that other draws could advance. The order of the samples
-is drawn in the same way.
+(BLAKE2b) of the id, not from a generator that other draws could advance.
 """
 
 from __future__ import annotations
@@ -13,12 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from alignkit.place import FULL
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    import torch
 
     from alignkit.experiment.recipe import Augment
+    from alignkit.plan.work import Training
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,46 @@ def chosen_path(*, seed: int, epoch: int, ids: Sequence[str], paths: int) -> npt
     return (words(f"mix:{seed}:{epoch}", ids, 1)[:, 0] % np.uint64(paths)).astype(np.int64)
 
 
+def stratified(
+    training: Training, labels: Sequence[int], ids: Sequence[str]
+) -> npt.NDArray[np.int64]:
+    """Draw the ascending positions of the samples that a training uses; all for a share of 1.
+
+    Each class has the nearest whole number of images, one or more. The draw depends on the seed
+    and the ids only: every path uses the same images, and a smaller share lies within a larger one.
+    """
+    import numpy as np
+
+    if training.fraction == FULL:
+        return np.arange(len(ids))
+    return _drawn(f"fraction:{training.seed}", training.fraction, labels, ids, least=1)
+
+
+def held_out(
+    share: float, *, seed: int, labels: Sequence[int], ids: Sequence[str]
+) -> npt.NDArray[np.int64]:
+    """Draw the ascending positions of the samples that are held out of the training.
+
+    Each class has the nearest whole number of images, but never all; every path holds out the same.
+    """
+    return _drawn(f"holdout:{seed}", share, labels, ids, left=1)
+
+
+def _drawn(
+    key: str, share: float, labels: Sequence[int], ids: Sequence[str], least: int = 0, left: int = 0
+) -> npt.NDArray[np.int64]:
+    import numpy as np
+
+    drawn = words(key, ids, 1)[:, 0]
+    classes = np.asarray(labels)
+    kept = []
+    for label in np.unique(classes):
+        members = np.flatnonzero(classes == label)
+        count = min(len(members) - left, max(least, round(share * len(members))))
+        kept.append(members[drawn[members].argsort(kind="stable")[:count]])
+    return np.sort(np.concatenate(kept))
+
+
 def words(key: str, ids: Sequence[str], count: int) -> npt.NDArray[np.uint64]:
     """Draw (ids, count) uniform 64-bit words; row i depends on the key and on ``ids[i]`` only."""
     import numpy as np
@@ -72,29 +113,3 @@ def words(key: str, ids: Sequence[str], count: int) -> npt.NDArray[np.uint64]:
         hashlib.blake2b(each.encode(), digest_size=8 * count, key=secret).digest() for each in ids
     )
     return np.frombuffer(digests, "<u8").reshape(len(ids), count)
-
-
-def apply(images: torch.Tensor, draws: Draws, *, crop: int) -> torch.Tensor:
-    """Pad by ``crop`` zeros on each side, cut out each sample's own window and mirror it.
-
-    The images are (n, 3, h, w) of any dtype, 0..255 before normalisation; the result has the same
-    shape and dtype, channels last. The padding is black, as that of torchvision's
-    ``RandomCrop(padding=…)`` before ``ToTensor``.
-    """
-    import torch
-
-    count, _, height, width = images.shape
-    device = images.device
-    pixels = images.permute(0, 2, 3, 1)
-    if crop:
-        padded = pixels.new_zeros(count, height + 2 * crop, width + 2 * crop, pixels.shape[3])
-        padded[:, crop : crop + height, crop : crop + width] = pixels
-        pixels = padded
-    flip = torch.from_numpy(draws.flip).to(device)[:, None]
-    rows = torch.from_numpy(draws.top).to(device)[:, None] + torch.arange(height, device=device)
-    steps = torch.arange(width, device=device).expand(count, width)
-    steps = torch.where(flip, width - 1 - steps, steps)
-    columns = torch.from_numpy(draws.left).to(device)[:, None] + steps
-    sample = torch.arange(count, device=device)[:, None, None]
-    # crop and flip are one gather
-    return pixels[sample, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)

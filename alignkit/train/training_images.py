@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from alignkit.train.augment import apply, chosen_path, draw, shuffle
+from alignkit.train.training_draws import Draws, chosen_path, draw, shuffle
 
 if TYPE_CHECKING:
     from alignkit.experiment.recipe import Recipe
@@ -135,6 +135,30 @@ class TrainingImages:
         parts = [load(self.sources[path], chosen[places]) for path, places in used]
         back = np.concatenate([places for _, places in used]).argsort()
         return torch.cat(parts)[torch.from_numpy(back).to(parts[0].device)]
+
+
+def apply(images: torch.Tensor, draws: Draws, *, crop: int) -> torch.Tensor:
+    """Pad by ``crop`` zeros on each side, cut out each sample's own window and mirror it.
+
+    The images are (n, 3, h, w) of any dtype, 0..255 before normalisation; the result has the same
+    shape and dtype, channels last. The padding is black, as that of torchvision's
+    ``RandomCrop(padding=…)`` before ``ToTensor``.
+    """
+    count, _, height, width = images.shape
+    device = images.device
+    pixels = images.permute(0, 2, 3, 1)
+    if crop:
+        padded = pixels.new_zeros(count, height + 2 * crop, width + 2 * crop, pixels.shape[3])
+        padded[:, crop : crop + height, crop : crop + width] = pixels
+        pixels = padded
+    flip = torch.from_numpy(draws.flip).to(device)[:, None]
+    rows = torch.from_numpy(draws.top).to(device)[:, None] + torch.arange(height, device=device)
+    steps = torch.arange(width, device=device).expand(count, width)
+    steps = torch.where(flip, width - 1 - steps, steps)
+    columns = torch.from_numpy(draws.left).to(device)[:, None] + steps
+    sample = torch.arange(count, device=device)[:, None, None]
+    # crop and flip are one gather
+    return pixels[sample, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
 
 def _laid_out(batch: torch.Tensor, recipe: Recipe) -> torch.Tensor:

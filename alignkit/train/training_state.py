@@ -23,7 +23,7 @@ from alignkit.workspace import write_atomically
 if TYPE_CHECKING:
     from alignkit.experiment.recipe import Recipe
     from alignkit.rank import Rank
-    from alignkit.train.score import Score
+    from alignkit.train.training_step import Score
 
 
 @dataclass(frozen=True, slots=True)

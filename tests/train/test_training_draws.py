@@ -4,7 +4,8 @@ import torch
 from torchvision.transforms import functional
 
 from alignkit.experiment.recipe import Augment
-from alignkit.train.augment import apply, draw, shuffle
+from alignkit.train.training_draws import draw, shuffle
+from alignkit.train.training_images import apply
 
 IDS = [f"train/{number % 7}/{number}.jpg" for number in range(2000)]
 AUGMENT = Augment(flip=0.5, crop=4)
