@@ -92,7 +92,7 @@ def _chosen(known: Sequence[Surrogate], names: Sequence[str]) -> list[Surrogate]
 
 
 def _probe(folders: Sequence[Path]) -> tuple[Encoded, ...]:
-    from alignkit.datasets.images import Images
+    from alignkit.datasets.unlabelled_images import Images
     from alignkit.isolation.worker import Encoded
     from alignkit.studies.calibrate.probe import probe_images
 

@@ -14,7 +14,7 @@ from alignkit.plugins import UNPROVEN
 from alignkit.text.columns import columns
 
 if TYPE_CHECKING:
-    from alignkit.backends.usable import Usable
+    from alignkit.backends import Usable
     from alignkit.decoders.self_test import DecoderCheck
     from alignkit.plugins import Plugin
     from alignkit.record import Environment
@@ -25,7 +25,7 @@ def doctor(as_json: Json = False) -> None:
 
     Exits with 0 if everything in the base install works here.
     """
-    from alignkit.backends.usable import usable_backends
+    from alignkit.backends import usable_backends
     from alignkit.decoders.self_test import self_test
     from alignkit.findings.environment import environment
 
@@ -87,7 +87,7 @@ def _self_test(tested: list[DecoderCheck]) -> str:
 
 def _backends() -> str:
     """Format one line per backend and device, and one per reason that something cannot run."""
-    from alignkit.backends.usable import usable_backends
+    from alignkit.backends import usable_backends
 
     groups: dict[tuple[str, str], list[Usable]] = {}
     for each in usable_backends():

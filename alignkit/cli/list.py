@@ -93,7 +93,7 @@ def _note(plugin: Plugin) -> str:
 
 def _backends() -> list[Listed]:
     """List each backend, then each of its devices and precisions."""
-    from alignkit.backends.usable import usable_backends
+    from alignkit.backends import usable_backends
 
     listed = _plugins(BACKENDS)
     for each in usable_backends():

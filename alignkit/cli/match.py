@@ -87,7 +87,7 @@ def match(
     quiet: Quiet = False,
 ) -> None:
     """Find the configurations on this machine whose pixels are nearest to a serving stack's."""
-    from alignkit.datasets.images import Images
+    from alignkit.datasets.unlabelled_images import Images
 
     files = [_json_path(each) for each in out]
     if model is not None and not model.is_file():

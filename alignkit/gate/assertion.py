@@ -108,7 +108,7 @@ def _samples(images: ImageSource) -> Samples:
 
 
 def _files(paths: list[Path]) -> Samples:
-    from alignkit.datasets.images import Images
+    from alignkit.datasets.unlabelled_images import Images
 
     return Images(tuple(paths)).evaluation()
 

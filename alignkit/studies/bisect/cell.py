@@ -19,7 +19,7 @@ from alignkit.studies.bisect.graph import Layer, layers_of, load_graph
 from alignkit.studies.bisect.onnx_side import ONNXSide
 from alignkit.studies.bisect.runtime import require_followed
 from alignkit.studies.bisect.torch_side import TorchSide
-from alignkit.train.trainings import train_models
+from alignkit.train import train_models
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch

@@ -87,7 +87,7 @@ def _path(text: str, height: int, width: int) -> Preprocess:
 
 
 def _batch(path: Preprocess, images: Sequence[Path], count: int) -> Batch:
-    from alignkit.datasets.images import Images
+    from alignkit.datasets.unlabelled_images import Images
 
     samples = Images(tuple(images)).evaluation()
     taken: list[Pixels] = []

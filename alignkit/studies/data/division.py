@@ -11,8 +11,7 @@ from errno import EXDEV
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from alignkit.datasets.folder import Folder
-from alignkit.datasets.layout import Labelled, divide, images_by_class, names_of, split_dirs
+from alignkit.datasets.folder import Folder, Labelled, divide, images_by_class, names_of, split_dirs
 from alignkit.errors import ConfigError, DataError, WorkspaceError
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ def samples_of(
     if no path is given or an id is unknown, `NothingCompared` if there is no image, and `DataError`
     if a file cannot be read.
     """
-    from alignkit.datasets.files import choose
-    from alignkit.datasets.images import Images
+    from alignkit.datasets.image_files import choose
+    from alignkit.datasets.unlabelled_images import Images
 
     if given:
         roots = tuple(path for each in given for path in _expanded(each))

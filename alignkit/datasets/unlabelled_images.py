@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
-from alignkit.datasets.cache import content_hashes
-from alignkit.datasets.files import choose, image_files, read_image
+from alignkit.datasets import Dataset
+from alignkit.datasets.image_files import choose, content_hashes, image_files, read_image
 from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.workspace import content_key
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Images:
+class Images(Dataset):
     """Every image of a folder and the folders in it, or the files named, or a list of both.
 
     A named file is taken whatever its suffix.
@@ -69,10 +69,6 @@ class Images:
     def version(self) -> str:
         """Say that the files alone decide the samples."""
         return "the files as they are"
-
-    def notes(self) -> tuple[str, ...]:
-        """Return no remarks."""
-        return ()
 
     def _found(self) -> tuple[Path, tuple[str, ...]]:
         """Return the folder that holds all images, and their paths below it."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from alignkit.datasets.images import Images
+from alignkit.datasets.unlabelled_images import Images
 from alignkit.errors import ConfigError, DataError, NothingCompared
 
 
