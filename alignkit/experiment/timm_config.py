@@ -11,7 +11,7 @@ from typing import Any
 
 from alignkit.errors import ConfigError
 from alignkit.experiment.stage_source import Stages
-from alignkit.models.user_model_files import import_timm
+from alignkit.models.torch_model_files import import_timm
 from alignkit.plugins import did_you_mean
 
 _FILTERS = ("nearest", "bilinear", "bicubic", "box", "hamming", "lanczos")

@@ -9,7 +9,7 @@ from alignkit.backends import Builder
 from alignkit.engines.build import build_engine, calibration_of
 from alignkit.engines.export import export_onnx
 from alignkit.models.checkpoint import EngineSource
-from alignkit.models.onnx_file import in_one_file
+from alignkit.models.user_model import in_one_file
 
 if TYPE_CHECKING:
     from alignkit.models.checkpoint import Checkpoint

@@ -112,8 +112,13 @@ def build_own(name: str, classes: int) -> nn.Module:
     from inspect import signature
 
     module, _, function = name.partition(":")
+    built: nn.Module
     if module == "timm":
-        return _timm(function, classes)
+        try:
+            built = import_timm().create_model(function, pretrained=False, num_classes=classes)
+        except RuntimeError as error:
+            raise ConfigError(f"timm has no model {function!r} ({error})") from error
+        return built
     if "" not in sys.path:
         sys.path.insert(0, "")  # as `python -m` does: the folder alignkit was started in
     try:
@@ -123,15 +128,7 @@ def build_own(name: str, classes: int) -> nn.Module:
             f"model {name!r}: {error}; start alignkit in the folder that holds {module}, or "
             "install it"
         ) from error
-    built: nn.Module = build(classes) if signature(build).parameters else build()
-    return built
-
-
-def _timm(name: str, classes: int) -> nn.Module:
-    try:
-        built: nn.Module = import_timm().create_model(name, pretrained=False, num_classes=classes)
-    except RuntimeError as error:
-        raise ConfigError(f"timm has no model {name!r} ({error})") from error
+    built = build(classes) if signature(build).parameters else build()
     return built
 
 
