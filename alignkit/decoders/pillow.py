@@ -19,16 +19,13 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import ClassVar
 
-from alignkit.decoders import Decoded
+from alignkit.decoders import Decoded, Decoder
 
 
 @dataclass(frozen=True, slots=True)
-class PillowDecoder:
+class PillowDecoder(Decoder):
     """Pillow to RGB; does not turn the image, does not use ``draft``."""
-
-    orients: ClassVar[bool] = False
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode the first frame of an image of any format Pillow knows."""

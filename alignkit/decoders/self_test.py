@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from alignkit.decoders import DECODERS, Decoded, DecodeOutcome
+from alignkit.decoders import DECODERS, DecodeOutcome
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image
@@ -44,7 +44,7 @@ class DecoderCheck:
 
 def self_test() -> list[DecoderCheck]:
     """Run every installed decoder on every file."""
-    images = {kind: _bytes(kind) for kind in SELF_TEST_KINDS}
+    images = {kind: small_jpeg(kind) for kind in SELF_TEST_KINDS}
     reference = DECODERS[_REFERENCE].load()()
     expected = {kind: reference.decode(encoded) for kind, encoded in images.items()}
     repeating = DECODERS["simplejpeg"].load()(chroma="nearest")
@@ -56,22 +56,17 @@ def self_test() -> list[DecoderCheck]:
         decoder = plugin.load()()
         for kind, encoded in images.items():
             decoded = decoder.decode(encoded)
-            tested.append(_tested(name, kind, decoded, expected[kind], nearest[kind]))
+            finding, digest = decoded.reason, ""
+            if decoded.image is not None:
+                finding = _finding(decoded.image, expected[kind].image, nearest[kind])
+                digest = hashlib.sha256(decoded.image.tobytes()).hexdigest()
+            tested.append(DecoderCheck(name, kind, decoded.outcome, finding, digest))
     return tested
 
 
-def _bytes(kind: str) -> bytes:
+def small_jpeg(kind: str) -> bytes:
+    """Read the package's file of a kind."""
     return resources.files("alignkit.decoders").joinpath("jpegs", f"{kind}.jpg").read_bytes()
-
-
-def _tested(
-    name: str, kind: str, decoded: Decoded, expected: Decoded, nearest: Image | None
-) -> DecoderCheck:
-    if decoded.image is None:
-        return DecoderCheck(name, kind, decoded.outcome, decoded.reason)
-    digest = hashlib.sha256(decoded.image.tobytes()).hexdigest()
-    finding = _finding(decoded.image, expected.image, nearest)
-    return DecoderCheck(name, kind, decoded.outcome, finding, digest)
 
 
 def _finding(image: Image, expected: Image | None, nearest: Image | None) -> str:

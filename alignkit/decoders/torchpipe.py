@@ -28,7 +28,7 @@ from functools import lru_cache
 from importlib import metadata
 from typing import Any, ClassVar
 
-from alignkit.decoders import Decoded, embedded_version
+from alignkit.decoders import Decoded, Decoder, embedded_version
 from alignkit.errors import MissingDependency
 from alignkit.torch_settings import TORCH_EXTENSIONS, quiet
 
@@ -36,7 +36,7 @@ _of_this_thread = threading.local()
 
 
 @dataclass(frozen=True, slots=True)
-class TorchpipeDecoder:
+class TorchpipeDecoder(Decoder):
     """torchpipe's ``S[DecodeMat,CvtColorMat,Mat2Tensor]``: decode, BGR to RGB, no copy."""
 
     orients: ClassVar[bool] = True
@@ -67,10 +67,8 @@ class TorchpipeDecoder:
 
 
 @dataclass(frozen=True, slots=True)
-class TorchpipeCudaDecoder:
+class TorchpipeCudaDecoder(Decoder):
     """Decoder on the current CUDA device; pixels are copied back."""
-
-    orients: ClassVar[bool] = False
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode one JPEG. Raise `MissingDependency` if torchpipe has no nvJPEG backend."""

@@ -26,16 +26,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
-from alignkit.decoders import START_OF_IMAGE, Decoded, embedded_version
+from alignkit.decoders import START_OF_IMAGE, Decoded, Decoder, embedded_version
 
 
 @dataclass(frozen=True, slots=True)
-class TorchvisionDecoder:
+class TorchvisionDecoder(Decoder):
     """torchvision to RGB; ``apply_exif_orientation`` stays ``False``."""
-
-    orients: ClassVar[bool] = False
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode one JPEG, PNG, GIF or WebP image."""
@@ -70,10 +67,8 @@ class TorchvisionDecoder:
 
 
 @dataclass(frozen=True, slots=True)
-class TorchvisionCudaDecoder:
+class TorchvisionCudaDecoder(Decoder):
     """Decoder on the current CUDA device; pixels are copied back."""
-
-    orients: ClassVar[bool] = False
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode one JPEG."""
