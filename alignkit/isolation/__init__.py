@@ -34,7 +34,7 @@ from alignkit.isolation.worker import (
     WorkerFailure,
     WorkFailed,
 )
-from alignkit.isolation.worker_process import AHEAD, WorkerProcess, Zygote
+from alignkit.isolation.worker_process import AHEAD, WorkerProcess, Zygote, how_died
 
 _Result = TypeVar("_Result")
 
@@ -273,7 +273,7 @@ class _Crew(Generic[_Result]):
         if worker.process.channel.poll():
             self._receive(worker)  # what it sent before it died
         position, path, _ = worker.process.beat.read()
-        reason = worker.condemned or worker.process.how_died(status)
+        reason = worker.condemned or how_died(status, worker.process.output)
         worker.process.close()
         if not worker.ready:
             raise WarmUpDied(path, reason)

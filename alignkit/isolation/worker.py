@@ -10,10 +10,13 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
+import signal
 import struct
+import sys
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
@@ -159,6 +162,7 @@ def work(channel: int, heartbeat: int, slots: Sequence[int]) -> None:
     Images arrive in one of the ``slots``, and their result returns in the same.
     """
     beat = Heartbeat(heartbeat)
+    begin = partial(_begin, beat)
     shared = [SharedMemory(slot) for slot in slots]
     with Connection(channel) as parent:
         try:
@@ -166,65 +170,44 @@ def work(channel: int, heartbeat: int, slots: Sequence[int]) -> None:
             if isinstance(task, WorkerFailure):  # it cannot be unpickled here
                 parent.send(task)
                 return
-            parent.send(_outcome(partial(_warm_up, task, beat)))
+            parent.send(_outcome(partial(_warm_up, task, begin)))
             while True:
                 beat.rest()
                 slot, stored = parent.recv()
                 images = shared[slot].read(*stored)
-                parent.send(shared[slot].write(_outcome(partial(task, images, _Beginner(beat)))))
+                parent.send(shared[slot].write(_outcome(partial(task, images, begin))))
         except (EOFError, ConnectionResetError, BrokenPipeError):
             return  # the parent needs no more results
 
 
-def _warm_up(task: Work[Any], beat: Heartbeat) -> str:
-    task.warm_up(_Beginner(beat))
-    _one_thread()
-    _die_plainly()
+def _warm_up(task: Work[Any], begin: Begin) -> str:
+    task.warm_up(begin)
+    # one thread for each library: there are as many workers as threads were asked for
+    if cv2 := sys.modules.get("cv2"):
+        cv2.setNumThreads(1)
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+    # some libraries (torchpipe's tvm-ffi) install handlers that print a backtrace, whose last line
+    # would become the reason in the record: a fatal signal ends the worker at once
+    for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
+        signal.signal(number, signal.SIG_DFL)
     return READY
 
 
-class _Beginner:
-    """A `Begin` that also drops the output of the previous stretch on the standard streams."""
-
-    def __init__(self, beat: Heartbeat) -> None:
-        self._beat = beat
-
-    def __call__(self, image: int, path: int) -> None:
-        os.ftruncate(2, 0)
-        self._beat.begin(image, path)
+def _begin(beat: Heartbeat, image: int, path: int) -> None:
+    os.ftruncate(
+        2, 0
+    )  # a reason of a death is the last line of this stretch, not of an earlier one
+    beat.begin(image, path)
 
 
 def _outcome(call: Any) -> Any:
     try:
         return call()
     except Exception as error:  # noqa: BLE001 - it is raised again in the parent
-        return WorkerFailure(_picklable(error), traceback.format_exc())
-
-
-def _picklable(error: Exception) -> Exception | None:
-    try:
-        return error if isinstance(pickle.loads(pickle.dumps(error)), Exception) else None  # noqa: S301 - our own
-    except Exception:  # noqa: BLE001 - the traceback is kept in any case
-        return None
-
-
-def _one_thread() -> None:
-    """Limit libraries to one thread: there are as many workers as threads were asked for."""
-    import sys
-
-    if cv2 := sys.modules.get("cv2"):
-        cv2.setNumThreads(1)
-    if torch := sys.modules.get("torch"):
-        torch.set_num_threads(1)
-
-
-def _die_plainly() -> None:
-    """Let a fatal signal end the worker at once.
-
-    Some libraries (torchpipe's tvm-ffi) install handlers that print a backtrace, whose last line
-    would become the reason in the record.
-    """
-    import signal
-
-    for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
-        signal.signal(number, signal.SIG_DFL)
+        text = traceback.format_exc()
+        # some exceptions can be pickled but not unpickled, which would end the parent's receiving
+        with suppress(Exception):  # the traceback is kept in any case
+            if isinstance(pickle.loads(pickle.dumps(error)), Exception):  # noqa: S301 - our own
+                return WorkerFailure(error, text)
+        return WorkerFailure(None, text)
