@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from alignkit.backends import BACKENDS
+from alignkit.backends import BACKENDS, Backend
 from alignkit.errors import ConfigError, MissingDependency
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
-class KServeBackend:
+class KServeBackend(Backend):
     """One model of one endpoint."""
 
     needs_onnx: ClassVar[bool] = False

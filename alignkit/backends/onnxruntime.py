@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from alignkit.backends import BACKENDS, CalibrationSet, Choice
+from alignkit.backends import BACKENDS, Backend, CalibrationSet, Choice
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.plugins import NO_GPU, gpu_present
 
@@ -46,13 +46,11 @@ OPTIMISATION_LEVELS = {
 
 
 @dataclass(frozen=True, slots=True)
-class ONNXRuntimeBackend:
+class ONNXRuntimeBackend(Backend):
     """One execution provider; a model of which it refuses a node is refused."""
 
     needs_onnx: ClassVar[bool] = True
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "int8")
-    live: ClassVar[bool] = False
-    own_path: ClassVar[str] = ""
     provider: Literal["cpu", "cuda", "tensorrt"] = "cpu"
     optimisation: Literal["all", "extended", "basic", "disabled"] = "all"
     """Graph optimisation: ``extended`` also fuses, ``all`` also changes layouts."""
@@ -62,11 +60,9 @@ class ONNXRuntimeBackend:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether the processor computes."""
         return self.provider == "cpu"
 
     def impossible(self, precision: Precision) -> str:
-        """Return why the precision cannot run here; empty if it can."""
         if precision not in self.precisions:
             return (
                 f"{precision} is not a precision of ONNX Runtime; {', '.join(self.precisions)} are"

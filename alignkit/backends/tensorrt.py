@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from alignkit.backends import BACKENDS, CalibrationSet
+from alignkit.backends import BACKENDS, Backend, CalibrationSet
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.torch_settings import missing_device
 
@@ -28,14 +28,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorRTBackend:
+class TensorRTBackend(Backend):
     """TensorRT on the current CUDA device, with one engine for each precision."""
 
     needs_onnx: ClassVar[bool] = True
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16")
-    live: ClassVar[bool] = False
     on_cpu: ClassVar[bool] = False
-    own_path: ClassVar[str] = ""
     batch: tuple[int, int, int] = (1, 250, 250)
     """Smallest, usual and greatest batch of the optimisation profile; the kernels are chosen for
     the usual one. ``evaluate.batch_size`` must lie within."""
@@ -51,7 +49,6 @@ class TensorRTBackend:
             raise ConfigError(f"tensorrt: there is no file {self.timing_cache}")
 
     def impossible(self, precision: Precision) -> str:
-        """Return why the precision cannot run here; empty if it can be tried."""
         if precision not in self.precisions:
             return (
                 f"{precision} is none of this backend's precisions; {', '.join(self.precisions)} "

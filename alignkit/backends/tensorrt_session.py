@@ -72,28 +72,17 @@ def build_engine(graph: bytes, options: EngineOptions) -> tuple[bytes, bytes]:
     cache = config.create_timing_cache(options.timings)
     if not config.set_timing_cache(cache, ignore_mismatch=False):
         raise BackendError("TensorRT refuses the timing cache: another GPU or version wrote it")
-    _add_profile(builder, network, config, options)
+    image = network.get_input(0)
+    if image.shape[0] == -1:  # the graph leaves the batch size open
+        shapes = [(samples, 3, *options.size) for samples in options.batch]
+        profile = builder.create_optimization_profile()
+        profile.set_shape(image.name, *shapes)
+        if config.add_optimization_profile(profile) < 0:
+            raise BackendError(f"TensorRT refuses the profile {shapes} for input {image.name!r}")
     engine = builder.build_serialized_network(network, config)
     if engine is None:
         raise BackendError(f"TensorRT cannot build the engine: {'; '.join(logger.errors)}")
     return bytes(engine), bytes(cache.serialize())
-
-
-def _add_profile(
-    builder: tensorrt.Builder,
-    network: tensorrt.INetworkDefinition,
-    config: tensorrt.IBuilderConfig,
-    options: EngineOptions,
-) -> None:
-    """Declare the batch sizes, if the graph leaves them open."""
-    image = network.get_input(0)
-    if image.shape[0] != -1:
-        return
-    shapes = [(samples, 3, *options.size) for samples in options.batch]
-    profile = builder.create_optimization_profile()
-    profile.set_shape(image.name, *shapes)
-    if config.add_optimization_profile(profile) < 0:
-        raise BackendError(f"TensorRT refuses the profile {shapes} for input {image.name!r}")
 
 
 def error_logger() -> Any:

@@ -20,6 +20,7 @@ from importlib import metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from alignkit.backends import Backend
 from alignkit.errors import BackendError
 from alignkit.torch_settings import missing_device
 
@@ -32,13 +33,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TorchBackend:
+class TorchBackend(Backend):
     """PyTorch, which runs the module as it was trained."""
 
     needs_onnx: ClassVar[bool] = False
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "bf16")
-    live: ClassVar[bool] = False
-    own_path: ClassVar[str] = ""
     device: Literal["cpu", "cuda"] = "cpu"
     channels_last: bool = True
     """Whether weights and inputs are channels-last, which decides the convolution kernels."""
@@ -50,11 +49,9 @@ class TorchBackend:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether the processor computes."""
         return self.device == "cpu"
 
     def impossible(self, precision: Precision) -> str:
-        """Return why the precision cannot run here; empty if it can."""
         if precision not in self.precisions:
             return f"{precision} is not a precision of torch; {', '.join(self.precisions)} are"
         if precision == "tf32" and self.device == "cpu":
