@@ -29,7 +29,7 @@ from alignkit.predict import open_session, predict
 from alignkit.predict.model_file import model_source
 from alignkit.prepare.sets import prepare_sets
 from alignkit.progress import NoProgress
-from alignkit.train.trainings import train_models
+from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace
 
 MODEL = "resnet18"

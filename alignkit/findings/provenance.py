@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from alignkit.outcome import Outcome
     from alignkit.plan import Plan
     from alignkit.prepare.sets import Sets
-    from alignkit.train.trainings import Trained
+    from alignkit.train import Trained
 
 _EXAMPLES = 50
 """Images named in a coverage row."""

@@ -18,7 +18,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from alignkit.errors import ConfigError, WorkerError
-from alignkit.loader.encoded import EncodedBatch, EncodedImages, Unread, checked, collate_encoded
+from alignkit.loader.loader_batch import (
+    EncodedBatch,
+    EncodedImages,
+    Unread,
+    Upload,
+    Uploaded,
+    checked,
+    collate_encoded,
+)
 from alignkit.prepare import prepare_one
 from alignkit.torch_settings import usable_cpus
 from alignkit.train.training_draws import words
@@ -28,7 +36,6 @@ if TYPE_CHECKING:
     import torch
 
     from alignkit.arrays import Pixels
-    from alignkit.loader.upload import Upload, Uploaded
     from alignkit.preprocess import Preprocess
 
 __all__ = [
@@ -145,8 +152,6 @@ class MixedLoader:
         )  # fmt: skip
 
     def __iter__(self) -> Iterator[MixedBatch]:
-        from alignkit.loader.upload import Upload
-
         sampler: Any = getattr(self.batches, "sampler", None)
         if hasattr(sampler, "set_epoch"):  # without this, a DistributedSampler repeats one order
             sampler.set_epoch(self.epoch)

@@ -27,7 +27,7 @@ from alignkit.record import RunRecord
 from alignkit.record.document import read_record
 from alignkit.run import forget, run_experiment
 from alignkit.run.pixel_comparison import compare_paths
-from alignkit.train.trainings import train_models
+from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace
 from tests.photos import encoded, photo
 
