@@ -80,7 +80,7 @@ def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts
     from alignkit.plan.rekey import keyed_plan
     from alignkit.predict import open_session
     from alignkit.prepare.sets import prepare_sets
-    from alignkit.train.trainings import train_models
+    from alignkit.train import train_models
 
     plan = keyed_plan(experiment, context.workspace)
     data = plan.data

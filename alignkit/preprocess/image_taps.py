@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
 from alignkit.decoders import Decoded, DecodeOutcome
+from alignkit.decoders.self_test import small_jpeg
 from alignkit.errors import AlignkitError, BackendError, ConfigError
 from alignkit.isolation import IMAGES_A_TASK, Limits, process_wide
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded, WarmUpDied, Work
@@ -83,7 +83,7 @@ def encoded_images(samples: Samples, indices: Iterable[int] | None = None) -> It
 
 def warm_up(paths: Sequence[Preprocess], begin: Begin) -> None:
     """Run every decoder and every resizer of the paths on a small JPEG of the package."""
-    encoded = resources.files("alignkit.decoders").joinpath("jpegs", "420.jpg").read_bytes()
+    encoded = small_jpeg("420")
     known: set[object] = set()
     for number, path in enumerate(paths):
         stages = {path.decode, path.resize.resizer}

@@ -204,13 +204,12 @@ def _subsampling(components: list[_Component]) -> str:
 def quality_of(luminance: QuantisationTable) -> Quality:
     """Estimate the setting of a luminance table; the highest if several have that table."""
     known = _scaled_tables()
-    if luminance in known:
-        return Quality(known[luminance], exact=True)
-    return Quality(min(known.values(), key=lambda value: _distance(luminance, value)), exact=False)
 
+    def distance(table: QuantisationTable) -> int:
+        return sum(abs(a - b) for a, b in zip(luminance, table, strict=True))
 
-def _distance(table: QuantisationTable, quality: int) -> int:
-    return sum(abs(a - b) for a, b in zip(table, scaled(quality), strict=True))
+    nearest = min(known, key=distance)
+    return Quality(known[nearest], exact=nearest == luminance)
 
 
 def scaled(quality: int) -> QuantisationTable:
