@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from alignkit.prepare import Prepared
     from alignkit.prepare.sets import Sets
     from alignkit.record import Epoch
+    from alignkit.samples import Samples
     from alignkit.train.fit import Fitted
     from alignkit.train.training_images import TrainingImages
 
@@ -50,18 +51,14 @@ class Trained:
 
 
 def train_models(
-    plan: Plan,
-    sets: Sets,
-    context: Context,
-    folder: Path | None = None,
+    plan: Plan, sets: Sets, context: Context, folder: Path | None = None
 ) -> tuple[Trained, ...]:
     """Run every training of the plan, on the images that every usable path decoded.
 
     Their logs grow in a run's ``folder``.
     """
-    indices = sets.trained_on
     return tuple(
-        Trained(each, _train(each, plan.recipe, sets, indices, context, folder), len(indices))
+        Trained(each, _train(each, plan.recipe, sets, context, folder), len(sets.trained_on))
         for each in plan.trainings
     )
 
@@ -77,12 +74,7 @@ def _without_training(training: Training, sets: Sets) -> Outcome[Checkpoint] | N
 
 
 def _train(
-    training: Training,
-    recipe: Recipe,
-    sets: Sets,
-    indices: npt.NDArray[np.int64],
-    context: Context,
-    folder: Path | None,
+    training: Training, recipe: Recipe, sets: Sets, context: Context, folder: Path | None
 ) -> Outcome[Checkpoint]:
     from alignkit.train.training_log import growing_log
 
@@ -106,10 +98,8 @@ def _train(
                 training,
                 recipe,
                 prepared,
-                indices=indices,
-                labels=sets.train.labels,
-                ids=sets.train.ids,
-                classes=sets.train.classes,
+                samples=sets.train,
+                indices=sets.trained_on,
                 workspace=context.workspace,
                 progress=report,
                 others=others,
@@ -123,10 +113,8 @@ def train(
     recipe: Recipe,
     prepared: Prepared,
     *,
+    samples: Samples,
     indices: npt.NDArray[np.int64],
-    labels: Sequence[int],
-    ids: Sequence[str],
-    classes: Sequence[str],
     workspace: Workspace,
     progress: Callable[[Epoch], None] | None = None,
     others: Sequence[Prepared] = (),
@@ -134,28 +122,32 @@ def train(
 ) -> Checkpoint:
     """Train one model, return the stored one, or continue the unfinished one.
 
-    ``indices`` are the samples that every path decoded, ascending; ``labels`` and ``ids`` are those
-    of all samples. ``progress`` is called with every epoch, and with the earlier ones of a resumed
-    training; ``others`` are the further paths of a mix. A share of the data is taken of
-    ``indices``. Call it on rank 0, which calls the other ranks.
+    ``indices`` are those of the ``samples`` that every path decoded, ascending. ``progress`` is
+    called with every epoch, and with the earlier ones of a resumed training; ``others`` are the
+    further paths of a mix. A share of the data is taken of ``indices``. Call it on rank 0, which
+    calls the other ranks.
     Raise `TrainingError` if the loss or a weight is not finite or there are fewer than two images,
     `MissingDependency` if the recipe's device is not here.
     """
-    parts = training_parts(training, [ids[index] for index in indices], len(ids))
+    used = [samples.ids[index] for index in indices]
+    parts = training_parts(training, used, len(samples))
     key = content_key(parts)
 
     def fill(folder: Path) -> None:
         # torch is imported only where a training is run
         from alignkit.train.fit import fit
 
-        images, held = _images(training, recipe, [prepared, *others], indices, labels, ids)
+        images, held = _images(training, recipe, [prepared, *others], samples, indices)
         state = workspace.unfinished(training.kind, key) / "state.pt"
-        fitted = fit(training, recipe, images, classes, state, progress, held_out=held, rank=rank)
+        fitted = fit(
+            training, recipe, images, samples.classes, state, progress, held_out=held, rank=rank
+        )
         _write(fitted, recipe, folder)
 
     def read(folder: Path) -> Checkpoint:
         height, width = training.preprocess.size
-        return Checkpoint(recipe.model, len(classes), height, width, folder / "weights.pt", key)
+        weights = folder / "weights.pt"
+        return Checkpoint(recipe.model, len(samples.classes), height, width, weights, key)
 
     return workspace.keep(training.kind, parts, training.label, fill, read)
 
@@ -164,9 +156,8 @@ def _images(
     training: Training,
     recipe: Recipe,
     prepared: Sequence[Prepared],
+    samples: Samples,
     indices: npt.NDArray[np.int64],
-    labels: Sequence[int],
-    ids: Sequence[str],
 ) -> tuple[TrainingImages, TrainingImages | None]:
     """Split the images into those for training and those held out for scoring."""
     import numpy as np
@@ -174,6 +165,7 @@ def _images(
     from alignkit.train.training_draws import held_out, stratified
     from alignkit.train.training_images import PixelSource, TrainingImages
 
+    ids, labels = samples.ids, samples.labels
     used = [ids[index] for index in indices]
     chosen = indices[stratified(training, [labels[index] for index in indices], used)]
     images = TrainingImages(

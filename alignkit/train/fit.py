@@ -88,15 +88,15 @@ def fit(
     """
     task = Task(training.label, training.seed, recipe, images, classes, unfinished, held_out)
     rank.call_followers(fit_along, task=task)
-    return _fit(task, rank, progress)
+    return _fit(rank, task, progress)
 
 
 def fit_along(rank: Rank, task: Task) -> None:
     """Do the part of every rank except 0 in a `fit`."""
-    _fit(task, rank, None)
+    _fit(rank, task)
 
 
-def _fit(task: Task, rank: Rank, progress: Callable[[Epoch], None] | None) -> Fitted:
+def _fit(rank: Rank, task: Task, progress: Callable[[Epoch], None] | None = None) -> Fitted:
     device = rank.run_on_all(lambda: _device(task, rank))
     stored = rank.run_on_all(lambda: read_state(task.unfinished))
     _require_same(stored, task, rank)
@@ -115,6 +115,7 @@ def _fit(task: Task, rank: Rank, progress: Callable[[Epoch], None] | None) -> Fi
         for epoch in range(state.epochs_done, task.recipe.epochs):
             line = part.run_epoch(epoch)
             state.log["epochs"].append(line.model_dump())
+            # on all: every rank waits for the file, and fails if it cannot be written
             rank.run_on_all(lambda: None if rank.number else state.save(task.unfinished))
             report(line)
         return _fitted(state, task.recipe)

@@ -99,6 +99,7 @@ def _drawn(
     kept = []
     for label in np.unique(classes):
         members = np.flatnonzero(classes == label)
+        # of each class alike, so that a small share keeps the balance
         count = min(len(members) - left, max(least, round(share * len(members))))
         kept.append(members[drawn[members].argsort(kind="stable")[:count]])
     return np.sort(np.concatenate(kept))

@@ -41,7 +41,7 @@ def growing_log(training: Training, folder: Path | None) -> Iterator[Callable[[E
             return
         epochs.append(epoch)
         write_atomically(folder / f"trainings/{name}-log.csv", log_csv(epochs))
-        if find_spec("tensorboard"):
+        if find_spec("tensorboard"):  # an extra, not in the base install
             if not events:
                 events.append(_new_events(folder / "tensorboard" / name))
             _add_event(events[0], epoch)

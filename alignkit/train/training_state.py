@@ -109,6 +109,7 @@ def read_state(file: Path) -> dict[str, Any] | None:
     if not file.exists():
         return None
     try:
+        # to the CPU: a training may continue on another device; and no code in the pickle is run
         stored: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
     except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
         raise WorkspaceError(

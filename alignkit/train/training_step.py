@@ -37,6 +37,7 @@ def take_step(
         group["lr"] = rate
     with lowered(recipe, batch.device):
         logits = state.forward(batch)
+        # in float32, whatever type the layers return: the logits are widened first
         loss = nn.functional.cross_entropy(
             logits.float(), targets, label_smoothing=recipe.label_smoothing
         )
