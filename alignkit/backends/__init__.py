@@ -98,7 +98,7 @@ class Backend(Protocol):
     @property
     def own_path(self) -> str:
         """Name of the preprocessing that it does itself; empty if it receives batches."""
-        return ""
+        ...
 
     @property
     def on_cpu(self) -> bool:
@@ -245,6 +245,7 @@ def usable_backends() -> list[Usable]:
         kind, missing, version = plugin.load(), plugin.missing(), plugin.version()
         # an option without a default, such as an endpoint's address, cannot be tried
         open_ended = any(each.default is each.default_factory is MISSING for each in fields(kind))
+        # one row for each device, as its reasons differ
         for options in _devices(kind):
             device = " ".join(f"{key}={value}" for key, value in options.items())
             backend = None if open_ended else kind(**options)

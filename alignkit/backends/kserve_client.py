@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _CONNECTIONS = 256
-"""Greatest number of connections to one endpoint."""
+"""Greatest number of connections to one endpoint: the limit of ``concurrency``."""
 TRANSIENT = ("5", "429", "UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "INTERNAL")
 """Prefixes of the HTTP and gRPC statuses after which the same request may succeed."""
 _MESSAGE_LENGTH = 300
@@ -146,7 +146,8 @@ def files_array(spec: TensorSpec, files: Sequence[bytes], client: Client) -> npt
     """Make a model's ``BYTES`` input: (files,), or (files, 1) if the model declares two axes."""
     import numpy as np
 
-    array = np.empty(len(files), object)  # JSON holds text only
+    array = np.empty(len(files), object)  # NumPy's own byte strings lose trailing zeros
+    # JSON holds text only
     array[:] = files if client.extended else [base64.b64encode(each) for each in files]
     return array.reshape(-1, 1) if len(spec.shape) == 2 else array
 
@@ -217,6 +218,7 @@ class Requester:
 
 def secrets_of(headers: dict[str, str]) -> tuple[str, ...]:
     """Return header values and their long words, longest first; ``Bearer`` itself is no secret."""
+    # a server may repeat the token without its scheme
     words = {word for value in headers.values() for word in (value, *value.split())}
     return tuple(sorted((word for word in words if len(word) > 6), key=len, reverse=True))
 
@@ -229,6 +231,7 @@ class Loop:
     thread: Thread = field(init=False)
 
     def __post_init__(self) -> None:
+        # a daemon: an interrupted process must not wait for requests
         self.thread = Thread(target=self.inner.run_forever, name="endpoint", daemon=True)
         self.thread.start()
 

@@ -146,6 +146,7 @@ def logits_of(answers: Logits, declared: str) -> Logits:
     if likely != (declared == "probabilities"):
         verb, meant = ("look like", "probabilities") if likely else ("are no", "logits")
         raise BackendError(f"the endpoint's answers {verb} probabilities: set 'answers: {meant}'")
+    # a probability of 0 would have no logarithm
     return np.log(np.maximum(answers, np.finfo(np.float32).tiny)) if likely else answers
 
 
@@ -203,7 +204,7 @@ def require_input(tensor: TensorSpec, sends: str, size: tuple[int, int]) -> None
             f"{PROTOCOL_TYPES[sends]}; set 'sends: {other}' if it takes those"
         )
     if sends == "files":
-        return
+        return  # their size is the endpoint's business
     wanted = (-1, 3, *size)
     if len(tensor.shape) == 4 and tensor.shape[3] == 3 and tensor.shape[1] != 3:
         raise BackendError(

@@ -51,6 +51,7 @@ class ONNXRuntimeBackend(Backend):
 
     needs_onnx: ClassVar[bool] = True
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "int8")
+    own_path: ClassVar[str] = ""
     provider: Literal["cpu", "cuda", "tensorrt"] = "cpu"
     optimisation: Literal["all", "extended", "basic", "disabled"] = "all"
     """Graph optimisation: ``extended`` also fuses, ``all`` also changes layouts."""
@@ -113,7 +114,6 @@ class ONNXRuntimeBackend(Backend):
         return {"quantiser": BACKENDS["onnxruntime"].version()} if precision == "int8" else None
 
     def calibration(self, precision: Precision) -> CalibrationSet | None:
-        """Return the images that give int8 its scales."""
         chosen = CalibrationSet(self.calibration_images, self.calibration_choice)
         return chosen if precision == "int8" else None
 

@@ -68,6 +68,7 @@ def quantise(onnx: Path, images: Batch, folder: Path) -> None:
                 file,
                 Reader(),
                 quant_format=quantization.QuantFormat.QDQ,
+                # one scale for a whole layer costs accuracy where channels differ in range
                 per_channel=True,
                 activation_type=quantization.QuantType.QUInt8,
                 weight_type=quantization.QuantType.QInt8,
@@ -75,7 +76,7 @@ def quantise(onnx: Path, images: Batch, folder: Path) -> None:
             )
     except Exception as error:  # the library raises bare exceptions of every kind
         raise BackendError(f"ONNX Runtime cannot quantise the graph: {refusal(error)}") from error
-    inferred.unlink()
+    inferred.unlink()  # an engine's folder holds only what opens it
     bits = "7 bits: this processor's kernels saturate with 8" if reduced else "8 bits"
     (folder / _WEIGHTS_FILE).write_text(bits)
     np.save(folder / _IMAGES_FILE, images[:_CHECKED_IMAGES])

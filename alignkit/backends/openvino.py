@@ -50,6 +50,7 @@ class OpenVINOBackend(Backend):
 
     needs_onnx: ClassVar[bool] = True
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "bf16", "fp16", "int8")
+    own_path: ClassVar[str] = ""
     on_cpu: ClassVar[bool] = True
     calibration_images: Annotated[int, Field(ge=1, le=100_000)] = 300
     calibration_choice: Choice = "balanced"
@@ -61,6 +62,7 @@ class OpenVINOBackend(Backend):
         if precision == "int8" and (missing := NNCF.missing()):
             return missing
         required = _NEEDED_FLAGS.get(precision)
+        # a system may hide its processor's flags: opening the model then decides
         if (flags := processor_flags()) and required and not flags & required:
             needed = " or ".join(sorted(required))
             return (
@@ -94,7 +96,6 @@ class OpenVINOBackend(Backend):
         return {"quantiser": NNCF.version()} if precision == "int8" else None
 
     def calibration(self, precision: Precision) -> CalibrationSet | None:
-        """Return the images that give int8 its scales."""
         chosen = CalibrationSet(self.calibration_images, self.calibration_choice)
         return chosen if precision == "int8" else None
 
@@ -141,7 +142,7 @@ def _compiled_session(file: Path, size: tuple[int, int], precision: Precision) -
     options = {
         "INFERENCE_PRECISION_HINT": _HINTS[precision],
         "INFERENCE_NUM_THREADS": threads,
-        "NUM_STREAMS": 1,
+        "NUM_STREAMS": 1,  # more would divide the threads between requests
     }
     try:
         core = openvino.Core()

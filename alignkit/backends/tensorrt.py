@@ -33,6 +33,7 @@ class TensorRTBackend(Backend):
 
     needs_onnx: ClassVar[bool] = True
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16")
+    own_path: ClassVar[str] = ""
     on_cpu: ClassVar[bool] = False
     batch: tuple[int, int, int] = (1, 250, 250)
     """Smallest, usual and greatest batch of the optimisation profile; the kernels are chosen for

@@ -38,6 +38,7 @@ class TorchBackend(Backend):
 
     needs_onnx: ClassVar[bool] = False
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "bf16")
+    own_path: ClassVar[str] = ""
     device: Literal["cpu", "cuda"] = "cpu"
     channels_last: bool = True
     """Whether weights and inputs are channels-last, which decides the convolution kernels."""
@@ -76,6 +77,7 @@ class TorchBackend(Backend):
             raise BackendError(f"torch {precision}: {reason}")
         layout = torch.channels_last if self.channels_last else torch.contiguous_format
         model = load_model(checkpoint)
+        # before the conversion: its trial runs in float32 on the CPU
         pools = round_pools_up(model, checkpoint) if self.ceil_mode else ""
         model = model.to(device, getattr(torch, NARROW.get(precision, "float32")))
         model = model.to(memory_format=layout)  # type: ignore[call-overload]

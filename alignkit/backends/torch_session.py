@@ -54,7 +54,7 @@ class TorchSession:
         from alignkit.torch_settings import observed_float32, recorded_dtypes
 
         wanted = NARROW.get(self.precision, "float32")
-        with recorded_dtypes(self.model) as seen:
+        with recorded_dtypes(self.model) as seen:  # any image shows them
             self.predict(np.zeros((1, 3, height, width), np.float32))
         if seen != {wanted}:
             raise BackendError(f"torch {self.precision}: layers return {', '.join(sorted(seen))}")
@@ -183,6 +183,7 @@ def round_pools_up(model: nn.Module, checkpoint: Checkpoint) -> str:
         if down.shape != output.shape:
             larger.append(pool)
 
+    # ceil_mode changes only sizes that the stride does not divide
     handles = [pool.register_forward_hook(note) for pool in changed]
     with torch.inference_mode():
         model(torch.zeros(1, 3, checkpoint.height, checkpoint.width))

@@ -138,6 +138,7 @@ def _make(folder: Path, *, split: Split, count: int, seed: int) -> None:
         for index in range(count):
             (folder / _file(index)).write_bytes(compose(split, index, seed))
         hashes = [file_sha256(folder / _file(index)) for index in range(count)]
+        # last: a folder without it counts as damaged
         (folder / "index.json").write_text(json.dumps(hashes))
 
 
@@ -210,6 +211,7 @@ def compose(split: Split, index: int, seed: int) -> bytes:
     file = io.BytesIO()
     quality = int(random.integers(QUALITY[0], QUALITY[1] + 1))
     image = Image.fromarray(np.rint(blended).astype(np.uint8))
+    # 4:2:0, because decoders differ most in the chroma of subsampled images
     image.save(file, "JPEG", quality=quality, subsampling="4:2:0")
     return file.getvalue()
 

@@ -257,6 +257,7 @@ def _folders(parent: Path) -> list[Path]:
         folders = [each for each in parent.iterdir() if each.is_dir()]
     except OSError as error:
         raise DataError(f"cannot list {parent}: {error.strerror}") from error
+    # hidden folders hold a program's files, not classes
     shown = [each for each in folders if not each.name.startswith(".")]
     for each in shown:
         check_name(each.name, parent)

@@ -117,6 +117,7 @@ def content_hashes(root: Path, names: Sequence[str]) -> list[str]:
     kept = cache_root() / "hashes" / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.json"
     known = _known_hashes(kept)
     stamps = {name: _stamp(root / name) for name in names}
+    # the time of change (ctime) is compared too, as programs can set the other one back
     stale = [name for name in names if known.get(name, (None, ""))[0] != stamps[name]]
     if not stale:
         return [known[name][1] for name in names]
@@ -141,7 +142,7 @@ def _hashed(root: Path, names: Sequence[str]) -> list[str]:
         with _explained_reading(root / name):
             return file_sha256(root / name)
 
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor() as pool:  # reading and hashing release the interpreter's lock
         return list(pool.map(hashed, names))
 
 

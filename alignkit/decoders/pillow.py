@@ -35,7 +35,7 @@ class PillowDecoder(Decoder):
         try:
             with Image.open(io.BytesIO(encoded)) as opened:
                 image = np.array(opened.convert("RGB"))
-        except UnidentifiedImageError:
+        except UnidentifiedImageError:  # its message is the address of the buffer
             return Decoded("failed", reason="an unknown format, or a damaged header")
         except Exception as error:  # noqa: BLE001 - Pillow's formats raise any kind on bad bytes
             return Decoded("failed", reason=f"{type(error).__name__}: {error}")

@@ -82,6 +82,7 @@ def begin_with(module: nn.Module, pretrained: str, model: str) -> dict[str, Any]
         and name in published
         and published[name].shape != own[name].shape
     ]
+    # a head for other classes has another shape: it keeps the drawn weights
     loaded = _without(fresh, published)
     if reason := misfit(_without(fresh, own), loaded):
         raise ConfigError(f"train.pretrained: {pretrained} is not for {model}: {reason}")

@@ -40,6 +40,7 @@ def read_weights(file: Path, model: str) -> Any:
         raise DataError(f"{file} holds no weights of {model} ({error})") from error
     except (RuntimeError, EOFError, ValueError, KeyError) as error:
         raise DataError(f"{file} holds no weights of {model} ({error})") from error
+    # the state of a whole training, as scripts save it
     keys = NESTED if isinstance(stored, dict) else ()
     nested = (stored[key] for key in keys if isinstance(stored.get(key), dict))
     return next(nested, stored)

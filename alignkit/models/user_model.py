@@ -32,7 +32,7 @@ class UserModel:
     classes: tuple[str, ...] = ()
     """Class names in the order of the outputs; empty if that is the data's order."""
 
-    @cached_property
+    @cached_property  # a plan asks often, and hashing a large file takes seconds
     def parts(self) -> dict[str, Any]:
         """Return all that the outputs depend on, without the location on this machine.
 

@@ -139,7 +139,7 @@ class Quantise:
 
         if self.rule == "none" or pixels.dtype == np.uint8:
             return pixels
-        clipped = np.clip(pixels, 0.0, 255.0)
+        clipped = np.clip(pixels, 0.0, 255.0)  # a cubic filter overshoots, and uint8 would wrap
         return (np.rint(clipped) if self.rule == "round" else clipped).astype(np.uint8)
 
 

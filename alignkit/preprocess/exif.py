@@ -37,6 +37,7 @@ def turn(image: Image, orientation: int) -> Image:
     """Turn (h, w, 3) pixels so that orientation 1 results; C-contiguous."""
     import numpy as np
 
+    # the standard's eight orientations: a transposition, then flips of either axis
     if orientation in (5, 6, 7, 8):
         image = image.transpose(1, 0, 2)
     flip_rows = orientation in (3, 4, 7, 8)
@@ -71,7 +72,7 @@ def jpeg_segments(encoded: bytes) -> Iterator[tuple[int, bytes]]:
         if marker in (START_OF_SCAN, END_OF_IMAGE):
             return
         length = int.from_bytes(encoded[position + 1 : position + 3])
-        if length < 2:
+        if length < 2:  # a length counts its own two bytes
             return
         yield marker, encoded[position + 3 : position + 1 + length]
         position += 1 + length

@@ -39,7 +39,7 @@ BEGINNINGS: tuple[tuple[ImageFormat, int, bytes], ...] = (
 )
 """Format, offset of its mark, and the mark."""
 TIFF_WIDTH, TIFF_HEIGHT = 256, 257
-LOOKED_AT = 1 << 16
+LOOKED_AT = 1 << 16  # headers come first; a whole file of megabytes would take too long
 """Bytes searched for the boxes of a format that nests them."""
 
 

@@ -84,6 +84,7 @@ def encoded_images(samples: Samples, indices: Iterable[int] | None = None) -> It
 def warm_up(paths: Sequence[Preprocess], begin: Begin) -> None:
     """Run every decoder and every resizer of the paths on a small JPEG of the package."""
     encoded = small_jpeg("420")
+    # trying equal stages twice would only cost time
     known: set[object] = set()
     for number, path in enumerate(paths):
         stages = {path.decode, path.resize.resizer}
@@ -97,7 +98,7 @@ def result_or_reason(call: Callable[[], Result]) -> Result | str:
     """Return the result of a library's work on one image, or the reason of its failure."""
     try:
         return call()
-    except (AlignkitError, ImportError):
+    except (AlignkitError, ImportError):  # of the set-up, not of the image
         raise
     except MemoryError as error:
         return f"out of memory: {error or 'the library says so'}"

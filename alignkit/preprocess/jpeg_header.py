@@ -107,7 +107,7 @@ def read_jpeg_header(encoded: bytes) -> JpegHeader | None:
     adobe: int | None = None
     jfif = icc = False
     for marker, segment in jpeg_segments(encoded):
-        if marker in CODINGS and frame is None:
+        if marker in CODINGS and frame is None:  # a hierarchical file has several
             frame = marker, segment
         elif marker == QUANTISATION:
             tables |= _quantisation_tables(segment)
@@ -116,7 +116,7 @@ def read_jpeg_header(encoded: bytes) -> JpegHeader | None:
         elif marker == APP2:
             icc |= segment.startswith(b"ICC_PROFILE\0")
         elif marker == APP14 and segment.startswith(b"Adobe") and len(segment) >= 12:
-            adobe = segment[11]
+            adobe = segment[11]  # the colour transform, its last byte
     if frame is None or (components := _components(frame[1])) is None:
         return None
     precision, height, width = struct.unpack_from(">BHH", frame[1])

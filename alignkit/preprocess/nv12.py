@@ -48,6 +48,7 @@ def nv12_round_trip(pixels: Pixels, matrix: str, extent: str) -> Pixels:
     import numpy as np
 
     height, width = pixels.shape[:2]
+    # chroma has one sample for 2x2 pixels
     even = np.pad(pixels, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
     luma, chroma = nv12_from_rgb(even.astype(np.float32), matrix, extent)
     tripped = rgb_from_nv12(luma, chroma, matrix, extent)[:height, :width]

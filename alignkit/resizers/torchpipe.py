@@ -36,6 +36,7 @@ class TorchpipeResizer:
         size = {"resize_h": str(height), "resize_w": str(width)}
         if self.op == "mat":
             resize = backend("S[Tensor2Mat,ResizeMat,Mat2Tensor]", device="cpu", **size)
+            # a copy, because the image may be read-only
             request: dict[str, Any] = {"data": np.array(image, order="C")}
             resize(request)
             return from_dlpack(request["result"]).numpy()
