@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from alignkit.backends import EncodedFiles
 from alignkit.backends.kserve_client import (
     Client,
@@ -91,8 +93,6 @@ class EndpointSession:
 
     def predict(self, inputs: Batch | EncodedFiles) -> Logits:
         """Return (images, classes) float32 for encoded files, or (images, 3, height, width)."""
-        import numpy as np
-
         images = inputs.files if isinstance(inputs, EncodedFiles) else inputs
         step = self.backend.images_per_request
         parts = (images[start : start + step] for start in range(0, len(images), step))
@@ -101,8 +101,6 @@ class EndpointSession:
         return logits_of(answers, self.backend.answers)
 
     async def _answer(self, images: Batch | Sequence[bytes]) -> Logits:
-        import numpy as np
-
         target = (self.backend.model, self.backend.model_version)
         array = (
             images
@@ -140,8 +138,6 @@ def logits_of(answers: Logits, declared: str) -> Logits:
     Rows without a negative value that add up to 1 count as probabilities. Raises `BackendError` if
     the answers are not of the ``declared`` kind, ``logits`` or ``probabilities``.
     """
-    import numpy as np
-
     likely = bool((answers >= 0).all() and (abs(answers.sum(1) - 1) < _SUM_TOLERANCE).all())
     if likely != (declared == "probabilities"):
         verb, meant = ("look like", "probabilities") if likely else ("are no", "logits")

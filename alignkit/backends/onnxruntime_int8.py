@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from alignkit.backends.onnx_graph import refusal
 from alignkit.backends.onnxruntime import OPTIMISATION_LEVELS
 from alignkit.backends.onnxruntime_session import ONNXRuntimeSession, Start, kernels_saturate
@@ -43,7 +45,6 @@ def quantise(onnx: Path, images: Batch, folder: Path) -> None:
     7 bits: the sum of two products with uint8 then fits into 16 bits. Raises `BackendError` if the
     graph cannot be loaded or quantised.
     """
-    import numpy as np
     from onnxruntime import quantization
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -88,8 +89,6 @@ def fusion_facts(session: ONNXRuntimeSession, start: Start, folder: Path) -> dic
     Returns facts for `ONNXRuntimeSession.effective`, with a ``warning`` if the greatest distance
     is above 0.1 of the greatest logit.
     """
-    import numpy as np
-
     images = np.load(folder / _IMAGES_FILE)
     graph = (folder / "model.onnx").read_bytes()
     unfused = replace(

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from alignkit.backends.onnx_graph import byte_products, products, refusal
 from alignkit.backends.onnxruntime import PROVIDERS
 from alignkit.errors import BackendError, MissingDependency
@@ -89,8 +91,6 @@ class Start:
 
     def profiled_session(self, graph: bytes, size: tuple[int, int]) -> tuple[Any, Kernels]:
         """Open a session, and read the kernels that one black image of (height, width) used."""
-        import numpy as np
-
         with tempfile.TemporaryDirectory() as folder:
             session = self.session(graph, Path(folder) / "kernels")
             session.run(None, {session.get_inputs()[0].name: np.zeros((1, 3, *size), np.float32)})
@@ -99,8 +99,6 @@ class Start:
 
     def arithmetic(self) -> str:
         """Measure the arithmetic of float32 products and convolutions: ieee, tf32 or bf16."""
-        import numpy as np
-
         session = self.session(products())
 
         def survives(value: float) -> bool:
@@ -118,8 +116,6 @@ def kernels_saturate() -> bool:
     read the processor's flags: not every system shows them, an emulator or a hypervisor may show
     another processor's, and another version of the runtime may choose its kernels by other flags.
     """
-    import numpy as np
-
     session = Start("CPUExecutionProvider", {}, "ORT_ENABLE_ALL", 1).session(byte_products())
     product = session.run(None, {"bytes": np.full((4, 64), 255, np.uint8)})[0]
     return bool((product != 64 * 255 * 127).any())

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from alignkit.errors import BackendError
 from alignkit.plugins import UNPROVEN
 from alignkit.torch_settings import named_arithmetic, require_device
 
 if TYPE_CHECKING:
     import tensorrt
-    import torch
 
     from alignkit.arrays import Batch, Logits
     from alignkit.backends import Precision
@@ -117,7 +118,6 @@ class Engine:
     def read(cls, file: Path) -> Engine:
         """Load an engine's file; raise `BackendError` with TensorRT's message if it refuses it."""
         import tensorrt
-        import torch
 
         device = require_device("cuda")
         logger = error_logger()
@@ -142,7 +142,6 @@ class Engine:
     def run(self, inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         """Return the outputs in the engine's order, float32 on the GPU as the contiguous inputs."""
         import tensorrt
-        import torch
 
         for name, tensor in inputs.items():
             shaped = self.context.set_input_shape(name, tuple(tensor.shape))
@@ -200,7 +199,6 @@ class TensorRTSession:
         Raises `BackendError` for a batch outside the engine's profile.
         """
         import tensorrt
-        import torch
 
         assert self.engine is not None, "the session is closed"
         smallest, _, greatest = self.batch
@@ -224,7 +222,6 @@ class TensorRTSession:
 
 def _arithmetic(engine: Engine) -> str:
     """Measure the arithmetic of the engine of `alignkit.backends.onnx_graph.products`."""
-    import torch
 
     def survives(value: float) -> bool:
         image = torch.full((1, 64, 32, 32), value, device="cuda")

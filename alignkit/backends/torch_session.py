@@ -6,14 +6,15 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+import torch
+from torch import nn
+
 from alignkit.errors import BackendError
 from alignkit.torch_settings import TORCH_EXTENSIONS, quiet
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-
-    import torch
-    from torch import nn
 
     from alignkit.arrays import Batch, Logits
     from alignkit.backends import Precision
@@ -36,8 +37,6 @@ class TorchSession:
 
     def predict(self, batch: Batch) -> Logits:
         """Return (samples, classes) float32 for (samples, 3, height, width) float32."""
-        import torch
-
         with self._arithmetic(), torch.inference_mode():
             images = torch.from_numpy(batch).to(
                 self.device, getattr(torch, NARROW.get(self.precision, "float32"))
@@ -49,8 +48,6 @@ class TorchSession:
 
     def verify(self, height: int, width: int) -> None:
         """Run one image; raise `BackendError` unless it is computed in the session's precision."""
-        import numpy as np
-
         from alignkit.torch_settings import observed_float32, recorded_dtypes
 
         wanted = NARROW.get(self.precision, "float32")
@@ -78,8 +75,6 @@ class TorchSession:
 
         Raises `BackendError` if the graph cannot be compiled whole.
         """
-        import numpy as np
-
         self.compiled = Compiled(self.model, compiler)
         self.predict(np.zeros((1, 3, height, width), np.float32))
 
@@ -112,8 +107,6 @@ class Compiled:
     run: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        import torch
-
         with quiet(TORCH_EXTENSIONS):
             import torch.utils.cpp_extension  # torch.compile imports it, and it logs
 
@@ -143,8 +136,6 @@ class Compiled:
 
     def close(self) -> None:
         """Free the kernels."""
-        import torch
-
         torch.compiler.reset()  # torch keeps at most eight versions of a module's code
         del self.run
 
@@ -162,9 +153,6 @@ def round_pools_up(model: nn.Module, checkpoint: Checkpoint) -> str:
     This is the only difference between training and serving that changes the model itself.
     Raises `BackendError` for a model without a max-pool that rounds down.
     """
-    import torch
-    from torch import nn
-
     pools = [each for each in model.modules() if isinstance(each, nn.MaxPool2d)]
     changed = [pool for pool in pools if not pool.ceil_mode]
     if not changed:

@@ -17,6 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import numpy as np
+import torch
+
 from alignkit.errors import ConfigError, WorkerError
 from alignkit.loader.loader_batch import (
     EncodedBatch,
@@ -33,7 +36,6 @@ from alignkit.train.training_draws import words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import torch
 
     from alignkit.arrays import Pixels
     from alignkit.preprocess import Preprocess
@@ -276,8 +278,5 @@ def _explained_deaths() -> Iterator[None]:
 
 def _changed(transform: Transform, pixels: Pixels, seed: int) -> Pixels:
     """Transform (h, w, 3), of any size; a float path is never converted to ``uint8``."""
-    import numpy as np
-    import torch
-
     planes = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1)
     return transform(planes, seed).permute(1, 2, 0).contiguous().numpy()

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from alignkit.place import FULL
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from alignkit.experiment.recipe import Augment
@@ -43,8 +44,6 @@ def draw(augment: Augment, *, seed: int, epoch: int, ids: Sequence[str]) -> Draw
     A flip has probability ``augment.flip`` to within 2⁻⁵³; offsets are uniform over 0..2·crop to
     within 2⁻⁴⁸.
     """
-    import numpy as np
-
     drawn = words(f"augment:{seed}:{epoch}", ids, 3)
     offsets = (drawn[:, 1:] % np.uint64(2 * augment.crop + 1)).astype(np.int64)
     # 53 bits, which a float64 holds exactly
@@ -59,8 +58,6 @@ def shuffle(*, seed: int, epoch: int, ids: Sequence[str]) -> npt.NDArray[np.int6
 
 def chosen_path(*, seed: int, epoch: int, ids: Sequence[str], paths: int) -> npt.NDArray[np.int64]:
     """Draw, (ids,), the path of each sample of a mix, in 0..paths-1; uniform to within 2⁻⁵⁰."""
-    import numpy as np
-
     return (words(f"mix:{seed}:{epoch}", ids, 1)[:, 0] % np.uint64(paths)).astype(np.int64)
 
 
@@ -72,8 +69,6 @@ def stratified(
     Each class has the nearest whole number of images, one or more. The draw depends on the seed
     and the ids only: every path uses the same images, and a smaller share lies within a larger one.
     """
-    import numpy as np
-
     if training.fraction == FULL:
         return np.arange(len(ids))
     return _drawn(f"fraction:{training.seed}", training.fraction, labels, ids, least=1)
@@ -92,8 +87,6 @@ def held_out(
 def _drawn(
     key: str, share: float, labels: Sequence[int], ids: Sequence[str], least: int = 0, left: int = 0
 ) -> npt.NDArray[np.int64]:
-    import numpy as np
-
     drawn = words(key, ids, 1)[:, 0]
     classes = np.asarray(labels)
     kept = []
@@ -107,8 +100,6 @@ def _drawn(
 
 def words(key: str, ids: Sequence[str], count: int) -> npt.NDArray[np.uint64]:
     """Draw (ids, count) uniform 64-bit words; row i depends on the key and on ``ids[i]`` only."""
-    import numpy as np
-
     secret = hashlib.blake2b(key.encode(), digest_size=32).digest()
     digests = b"".join(
         hashlib.blake2b(each.encode(), digest_size=8 * count, key=secret).digest() for each in ids
