@@ -15,7 +15,7 @@ from alignkit.text.columns import columns
 
 if TYPE_CHECKING:
     from alignkit.backends import Usable
-    from alignkit.decoders.self_test import DecoderCheck
+    from alignkit.decoders.decoder_check import DecoderCheck
     from alignkit.plugins import Plugin
     from alignkit.record import Environment
 
@@ -26,7 +26,7 @@ def doctor(as_json: Json = False) -> None:
     Exits with 0 if everything in the base install works here.
     """
     from alignkit.backends import usable_backends
-    from alignkit.decoders.self_test import self_test
+    from alignkit.decoders.decoder_check import self_test
     from alignkit.findings.environment import environment
 
     found = environment()

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
 from alignkit.decoders import Decoded, DecodeOutcome
-from alignkit.decoders.self_test import small_jpeg
+from alignkit.decoders.decoder_check import small_jpeg
 from alignkit.errors import AlignkitError, BackendError, ConfigError
 from alignkit.isolation import IMAGES_A_TASK, Limits, process_wide
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded, WarmUpDied, Work

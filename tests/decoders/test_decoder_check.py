@@ -7,7 +7,7 @@ import pytest
 from PIL import Image, JpegImagePlugin
 
 from alignkit.decoders import DECODERS
-from alignkit.decoders.self_test import SELF_TEST_KINDS, DecoderCheck, self_test
+from alignkit.decoders.decoder_check import SELF_TEST_KINDS, DecoderCheck, self_test
 from alignkit.preprocess.exif import exif_orientation
 
 
