@@ -98,7 +98,7 @@ class EndpointSession:
         parts = (images[start : start + step] for start in range(0, len(images), step))
         works = [partial(self._answer, part) for part in parts]
         answers = np.concatenate(self.loop.run(gather_limited(works, self.backend.concurrency)))
-        return logits_of(answers, self.backend.answers)
+        return _logits_of(answers, self.backend.answers)
 
     async def _answer(self, images: Batch | Sequence[bytes]) -> Logits:
         target = (self.backend.model, self.backend.model_version)
@@ -132,7 +132,7 @@ class EndpointSession:
         self.loop.close()
 
 
-def logits_of(answers: Logits, declared: str) -> Logits:
+def _logits_of(answers: Logits, declared: str) -> Logits:
     """Return logits unchanged and the logarithm of probabilities.
 
     Rows without a negative value that add up to 1 count as probabilities. Raises `BackendError` if
