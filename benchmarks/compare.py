@@ -22,7 +22,7 @@ import numpy as np
 from prepare import bundled_photos, seconds
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
-from alignkit.compare import compare_preprocess
+from alignkit.compare.compare_pixels import compare_preprocess
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder

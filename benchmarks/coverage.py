@@ -4,7 +4,7 @@
 
 Every sample draws the change of each image under each seed, with a known mean, from a seed effect,
 an image effect and their interaction, either normal or as rare flips (-1, 0 or 1). It yields three
-95 % intervals: ours (`alignkit.compare.hierarchy`), the percentile interval that draws all seeds
+95 % intervals: ours (`alignkit.compare.bootstrap`), the percentile interval that draws all seeds
 and then images (levels), and that of images alone. With 2,000 samples the error of a printed share
 is 1 point or, far from 95 %, 2 points.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.arrays import FloatArray
-from alignkit.compare.hierarchy import joined_draws, spread_of
+from alignkit.compare.bootstrap import joined_draws, spread_of
 from alignkit.compare.statistics import percentile_interval
 
 SEEDS = (2, 3, 5, 10)

@@ -31,8 +31,8 @@ from alignkit.isolation.worker import Encoded
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import run_isolated
 from alignkit.studies.diff import EXTENTS
-from alignkit.studies.diff.images import DiffImages
-from alignkit.studies.diff.tally import DiffTally
+from alignkit.studies.diff.diff_images import DiffImages
+from alignkit.studies.diff.diff_tally import DiffTally
 from alignkit.torch_settings import available_threads
 
 

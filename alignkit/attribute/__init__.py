@@ -9,32 +9,42 @@ resampled, with all their mixtures and models.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from alignkit.arrays import FloatArray
-from alignkit.attribute.mixture_metrics import ATTRIBUTED, Metric, metric_values, why_absent
-from alignkit.attribute.mixtures import MixtureResults, Sessions, labels_of, observe
-from alignkit.attribute.shapley import interaction, shares
+from alignkit.attribute.attributed_mixtures import MixtureResults, Sessions, observe
+from alignkit.attribute.shares import (
+    ATTRIBUTED,
+    Metric,
+    interaction,
+    metric_values,
+    shares,
+    why_absent,
+)
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.compare.statistics import percentile_interval
+from alignkit.preprocess import Preprocess
 from alignkit.preprocess.stage_mixtures import (
     FACTORIAL_LIMIT,
     FromCandidate,
     make_stage_mixtures,
     mixtures,
 )
-from alignkit.record import Estimate, FactorShare
-
-if TYPE_CHECKING:
-    from alignkit.preprocess import Preprocess
-    from alignkit.samples import Samples
+from alignkit.record import AttributionFacts, Estimate, FactorShare
+from alignkit.samples import Samples
+from alignkit.text.names import LABELS
+from alignkit.text.numbers import plain, points
 
 Method = Literal["shapley", "one-at-a-time"]
 NOTHING_DIFFERS = "the paths do not differ in any stage"
+_ROUNDING = 1e-9
+"""Greatest remainder of a zero after sums of floats."""
+_UNITS: dict[str, Literal["grey levels", "logits"]] = {"pixels": "grey levels", "logits": "logits"}
+"""Units of metrics that are no fractions."""
 _UNDEFINED = "no class defines it in some mixture"
 
 
@@ -69,11 +79,6 @@ class PathAttribution:
     """Why some stages were not swapped by themselves, one sentence for each."""
     metrics: dict[Metric, Attribution]
 
-    @property
-    def differs(self) -> bool:
-        """Whether the two differ in any factor."""
-        return bool(self.metrics["pixels"].shares)
-
 
 def attribute(
     reference: Preprocess,
@@ -83,41 +88,27 @@ def attribute(
     *,
     decoder_switches: bool = False,
     resamples: int = RESAMPLES,
-    seed: int = 0,
-    threads: int = 2,
-    progress: Callable[[int, int], None] | None = None,
 ) -> PathAttribution:
     """Divide the drift between two paths, and two runtimes, among the stages that differ.
 
     ``models`` holds a model per seed, each in all its runtimes, see `Sessions`; without a model
     only pixels are attributed. ``decoder_switches`` splits ``decode`` into libjpeg-turbo's switches
-    if both decoders are of that library. ``progress`` is called with images (done, total).
+    if both decoders are of that library.
 
     Raises `ConfigError` if the paths prepare different sizes, `NothingCompared` if no image can be
     prepared by every mixture.
     """
     mixed = make_stage_mixtures(reference, candidate, decoder_switches=decoder_switches)
-    factors = (*mixed.factors, *runtime_factors(models))
+    # ``backend``, ``precision``, …: what the sessions of a model differ in
+    runtime_factors = sorted({factor for model in models for taken in model for factor in taken})
+    factors = (*mixed.factors, *runtime_factors)
     if not factors:
-        return _alike(reference, candidate, len(samples))
-    observed = observe(
-        samples,
-        mixed,
-        reference.normalise,
-        mixtures(factors),
-        models,
-        threads=threads,
-        progress=progress,
-    )
-    measured = measure(observed, samples, resamples=resamples, seed=seed)
-    return PathAttribution(
-        reference.name,
-        candidate.name,
-        len(observed.rows),
-        observed.left_out,
-        mixed.notes,
-        measured.attributions(factors),
-    )
+        none = {metric: _absent(metric, (), NOTHING_DIFFERS, value=0.0) for metric in ATTRIBUTED}
+        return PathAttribution(reference.name, candidate.name, len(samples), (), (), none)
+    observed = observe(samples, mixed, reference.normalise, mixtures(factors), models)
+    metrics = measure(observed, samples, resamples).attributions(factors)
+    images, left_out = len(observed.rows), observed.left_out
+    return PathAttribution(reference.name, candidate.name, images, left_out, mixed.notes, metrics)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,27 +133,15 @@ class MixtureValues:
         return found
 
 
-def measure(
-    observed: MixtureResults, samples: Samples, *, resamples: int = RESAMPLES, seed: int = 0
-) -> MixtureValues:
+def measure(observed: MixtureResults, samples: Samples, resamples: int) -> MixtureValues:
     """Compute every metric that can be computed, in the sample and in each resample."""
-    labels = labels_of(samples, observed.rows)
+    labels = np.asarray(samples.labels, np.int64)[observed.rows] if samples.labels else None
     reasons = {metric: why_absent(metric, observed, labels) for metric in ATTRIBUTED}
     return MixtureValues(
         observed.wanted,
-        metric_values(observed, labels, len(samples.classes), resamples=resamples, seed=seed),
+        metric_values(observed, labels, len(samples.classes), resamples),
         {metric: reason for metric, reason in reasons.items() if reason},
     )
-
-
-def runtime_factors(models: Sequence[Sessions]) -> tuple[str, ...]:
-    """List the factors in which the models' sessions differ: ``backend``, ``precision``, …."""
-    return tuple(sorted({factor for model in models for taken in model for factor in taken}))
-
-
-def _alike(reference: Preprocess, candidate: Preprocess, images: int) -> PathAttribution:
-    found = {metric: _absent(metric, (), NOTHING_DIFFERS, value=0.0) for metric in ATTRIBUTED}
-    return PathAttribution(reference.name, candidate.name, images, (), (), found)
 
 
 def _absent(
@@ -204,3 +183,83 @@ def _estimate(values: FloatArray) -> Estimate:
         return Estimate(None, None, None, _UNDEFINED)
     low, high = percentile_interval(values[None, 1:])[:, 0]
     return Estimate(float(values[0]), float(low), float(high))
+
+
+def attribution_facts(
+    found: PathAttribution,
+    *,
+    backend: str = "",
+    precision: str = "",
+    inside_decode: PathAttribution | None = None,
+) -> tuple[AttributionFacts, ...]:
+    """Make a row for each metric that was measured, or whose absence has a reason.
+
+    ``inside_decode``, the result of `alignkit.attribute.attribute_decode`, adds the row
+    ``pixels.decode``.
+    """
+    rows = [_facts(found, each, backend, precision) for each in found.metrics.values()]
+    if inside_decode is not None:
+        row = _facts(inside_decode, inside_decode.metrics["pixels"], "", "")
+        rows.append(row.model_copy(update={"metric": "pixels.decode"}))
+    return tuple(rows)
+
+
+def not_attributed(reference: str, candidate: str, reason: str) -> tuple[AttributionFacts, ...]:
+    """Make the row of two paths that cannot be mixed on these images."""
+    pixels: dict[Metric, Attribution] = {"pixels": _absent("pixels", (), reason)}
+    return attribution_facts(PathAttribution(reference, candidate, 0, (), (), pixels))
+
+
+def _facts(
+    found: PathAttribution, attribution: Attribution, backend: str, precision: str
+) -> AttributionFacts:
+    return AttributionFacts(
+        reference=found.reference,
+        candidate=found.candidate,
+        backend=backend,
+        precision=precision,
+        metric=attribution.metric,
+        unit=_UNITS.get(attribution.metric, "fraction"),
+        method=attribution.method,
+        images=found.images,
+        left_out=len(found.left_out),
+        shares=attribution.shares,
+        interaction=attribution.interaction,
+        total=attribution.total,
+        sentence=sentence(attribution),
+        notes=found.notes,
+        reason=attribution.reason,
+    )
+
+
+def sentence(attribution: Attribution) -> str:
+    """Word an attribution as in ``Macro recall -2.0 pp: resize -1.9 pp, decode -0.1 pp``.
+
+    Without shares it gives the reason.
+    """
+    name = LABELS[attribution.metric]
+    if attribution.reason or attribution.total.value is None:
+        return f"{name}: {attribution.reason or attribution.total.reason}"
+    return f"{name} {amount(attribution.metric, attribution.total.value)}: {breakdown(attribution)}"
+
+
+def breakdown(attribution: Attribution) -> str:
+    """List the shares, greatest first: ``resize -1.9 pp, decode -0.1 pp, precision 0.0 pp``."""
+    known = [(share.factor, share.effect.value or 0.0) for share in attribution.shares]
+    # stable: equal shares stay in the order of the stages
+    known.sort(key=lambda each: -abs(each[1]))
+    parts = [f"{factor} {amount(attribution.metric, value)}" for factor, value in known]
+    between = attribution.interaction.value
+    if attribution.method == "one-at-a-time" and between is not None:
+        parts.append(f"interaction {amount(attribution.metric, between)}")
+    return ", ".join(parts)
+
+
+def amount(metric: Metric, value: float) -> str:
+    """Write ``-1.9 pp``, ``0.53 grey levels`` or ``<0.1 pp``; the minus is a true one."""
+    value = 0.0 if abs(value) < _ROUNDING else value  # or it would read as -0.0
+    if metric == "churn":  # a distance, unlike a difference, has no sign
+        return f"{plain(100 * value, 1)} pp"
+    if unit := _UNITS.get(metric):
+        return f"{plain(value, 2)} {unit}"
+    return f"{points(value, 1)} pp"

@@ -186,8 +186,8 @@ def _facts(
 
 def _measured(path: str, stage: StageName, counted: _Stage, now: Snapshot) -> Any:
     """Measure the distance over all images; unchanged images count as zero."""
+    from alignkit.compare.compare_pixels import pixel_stage
     from alignkit.compare.pixel_diff import PixelDiff
-    from alignkit.compare.pixel_facts import pixel_stage
 
     sums = now.golden.get((path, stage)) if counted.changed else None
     for dtype, pixels in counted.same_values.items():

@@ -14,7 +14,7 @@ from alignkit.errors import ConfigError
 from alignkit.progress import Progress, ProgressMode, advancing, progress_for
 
 if TYPE_CHECKING:
-    from alignkit.studies.bisect.cell import BisectInputs
+    from alignkit.studies.bisect.bisect_inputs import BisectInputs
 
 
 def bisect(
@@ -90,8 +90,8 @@ def bisect(
     Exit codes: 0 compared, whatever the result · 2 usage · 4 a runtime is missing · 5 nothing was
     compared.
     """
+    from alignkit.studies.bisect import as_text
     from alignkit.studies.bisect import bisect as compare
-    from alignkit.studies.bisect.text import as_text
     from alignkit.workspace import write_atomically
 
     files = [_json_path(each) for each in out]
@@ -134,8 +134,7 @@ def _of_cell(
     display: Progress,
 ) -> BisectInputs:
     from alignkit.experiment import load_experiment
-    from alignkit.studies.bisect.cell import inputs_from_cell
-    from alignkit.studies.bisect.runtime import runtime_named
+    from alignkit.studies.bisect.bisect_inputs import inputs_from_cell, runtime_named
     from alignkit.workspace import Context, Workspace
 
     return inputs_from_cell(
@@ -157,8 +156,7 @@ def _of_files(
     count: int,
     size: int | None,
 ) -> BisectInputs:
-    from alignkit.studies.bisect.files import inputs_from_files
-    from alignkit.studies.bisect.runtime import runtime_named
+    from alignkit.studies.bisect.bisect_inputs import inputs_from_files, runtime_named
 
     if not images:
         raise ConfigError("--model needs --images DIR: layers are compared on real images")

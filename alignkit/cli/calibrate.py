@@ -15,7 +15,7 @@ from alignkit.progress import progress_for
 
 if TYPE_CHECKING:
     from alignkit.isolation.worker import Encoded
-    from alignkit.studies.calibrate import Surrogate
+    from alignkit.studies.calibrate.surrogate_stages import Surrogate
 
 
 def calibrate(
@@ -56,13 +56,8 @@ def calibrate(
     Writes <PRESET>.json for every surrogate with a stage that runs here. Exit codes: 0 all
     measured · 2 usage · 4 a real stage cannot run here; the output names it and the reason.
     """
-    from alignkit.studies.calibrate import (
-        SHIPPED,
-        calibrate,
-        summary,
-        surrogates,
-        write_calibration,
-    )
+    from alignkit.studies.calibrate import SHIPPED, calibrate, summary, write_calibration
+    from alignkit.studies.calibrate.surrogate_stages import surrogates
 
     chosen = _chosen(surrogates(), names or [])
     progress = progress_for("none" if quiet else "auto")
@@ -94,7 +89,7 @@ def _chosen(known: Sequence[Surrogate], names: Sequence[str]) -> list[Surrogate]
 def _probe(folders: Sequence[Path]) -> tuple[Encoded, ...]:
     from alignkit.datasets.unlabelled_images import Images
     from alignkit.isolation.worker import Encoded
-    from alignkit.studies.calibrate.probe import probe_images
+    from alignkit.studies.calibrate import probe_images
 
     if not folders:
         return probe_images()

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alignkit.cli.arguments import Json, Overrides, Quiet
-from alignkit.studies.data.division import By
+from alignkit.studies.data import By
 from alignkit.text.columns import columns
 
 if TYPE_CHECKING:
-    from alignkit.studies.data.described import Described
-    from alignkit.studies.data.description import SetDescription, SideLengths
-    from alignkit.studies.data.division import Divided
-    from alignkit.studies.data.moments import ChannelMoments
+    from alignkit.studies.data import Divided
+    from alignkit.studies.data.data_statistics import (
+        ChannelMoments,
+        Described,
+        SetDescription,
+        SideLengths,
+    )
 
 app = typer.Typer(name="data", rich_markup_mode=None, no_args_is_help=True)
 _SHOWN = 3
@@ -57,7 +60,7 @@ def stats(
 ) -> None:
     """Print counts, classes, sizes, and mean and standard deviation, whole-set and per-image."""
     from alignkit.progress import progress_for
-    from alignkit.studies.data.described import described
+    from alignkit.studies.data.data_statistics import described
 
     display = progress_for("none" if quiet else "auto")
     found = described(source, overrides, preprocess=preprocess, decoder=decoder, progress=display)
@@ -83,7 +86,7 @@ def split(
     as_json: Json = False,
 ) -> None:
     """Split images into train/ and eval/ in a new folder, class by class; DIR is unchanged."""
-    from alignkit.studies.data.division import write_division
+    from alignkit.studies.data import write_division
 
     made = write_division(root, out, share=share, seed=seed, by=by)
     if as_json:

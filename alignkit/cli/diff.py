@@ -102,9 +102,8 @@ def diff(
     from alignkit.preprocess.stress import parse_stress
     from alignkit.studies.diff import DiffRequest, exit_code
     from alignkit.studies.diff import diff as compare
-    from alignkit.studies.diff.image_argument import samples_of
-    from alignkit.studies.diff.output import outputs_of, write_outputs
-    from alignkit.studies.diff.summary import diff_summary
+    from alignkit.studies.diff.diff_arguments import outputs_of, samples_of, write_outputs
+    from alignkit.studies.diff.diff_summary import diff_summary
 
     outputs = outputs_of(out)
     if config is None and images and [path.suffix for path in images] in YAML:

@@ -1,31 +1,34 @@
-"""Numbers from arrays: drift of predictions, metrics, statistics, sums over pixels and planes.
+"""Numbers from arrays: drift of predictions and cell pairs, metrics, statistics, bootstrap; sums,
+histograms and SSIM of pixels and planes, tables of images.
 
-Pixels are compared in `alignkit.compare.pixels`.
+Here are the drift of predictions, and its change; `alignkit.compare.compare_pixels` has pixels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
-from operator import add
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from alignkit.arrays import FloatArray, Labels
-from alignkit.compare.bootstrap import RESAMPLES, resampled_counts
-from alignkit.compare.hierarchy import Spread, joined_interval
-from alignkit.compare.metrics import METRICS, flips, logit_distance
-from alignkit.compare.pixel_diff import PixelDiff, StageDiffs
-from alignkit.compare.pixels import compare_preprocess
-from alignkit.compare.predictions import Predictions
+from alignkit.compare.bootstrap import (
+    RESAMPLES,
+    MeanOverSeeds,
+    indicators,
+    mean_over_seeds,
+    resampled_counts,
+)
+from alignkit.compare.metrics import METRICS, averages, flips, logit_distance, ratio
+from alignkit.compare.predictions import Predictions, aligned
 from alignkit.compare.statistics import change_p, detectable_effect, mcnemar
-from alignkit.compare.totals import PredictionTotals, pair_up
+from alignkit.errors import DataError
 from alignkit.record import ClassDrift, Drift, Estimate, StandardError
 
-__all__ = ["PixelDiff", "StageDiffs", "compare_preprocess", "drift"]
-
-_UNDEFINED = "no class defines it on both sides"
+ReferenceAndCandidate = tuple[Sequence[Predictions], Sequence[Predictions]]
+"""Predictions of the reference and of the candidate, one for each seed."""
 
 
 def drift(
@@ -38,63 +41,110 @@ def drift(
     """Compare predictions pair by pair: one pair per training seed, in one order on both sides.
 
     Differences are fractions; several seeds are averaged. Intervals are 95 % bootstrap intervals:
-    over images for one seed, over seeds and images for several (`alignkit.compare.hierarchy`). The
+    over images for one seed, over seeds and images for several (`alignkit.compare.bootstrap`). The
     result is deterministic in ``seed``, which seeds the resampling. Raise `DataError` if the sides
     do not pair up or the seeds have different images, `NothingCompared` if no image is shared.
     """
     pairs = pair_up(reference, candidate)
     first = pairs[0][0]
-    means, intervals, spreads = _bootstrap(pairs, resamples, seed)
-    metrics = {name: estimate_from(means[name], intervals[name]) for name in METRICS}
-    errors = _errors(spreads)
-    changed = np.any([a.predicted != b.predicted for a, b in pairs], axis=0)
+    means = {
+        name: mean_over_seeds(observed, draws, images=len(first), seed=seed)
+        for name, (observed, draws) in _differences(pairs, resamples, seed).items()
+    }
     gained = _gained(pairs)
     logits = logit_distance(
         np.concatenate([a.logits for a, _ in pairs]), np.concatenate([b.logits for _, b in pairs])
     )
     return Drift(
-        **change_fields(pairs),
-        metrics=metrics,
-        errors=errors,
-        p_values=_p_values(metrics, errors, len(first), len(pairs), int(changed.sum())),
-        classes=_classes(first, means, intervals),
-        # widened by Student's quantile, an interval may leave 0..1
-        churn=estimate_from(means["churn"], intervals["churn"].clip(0, 1)),
+        **pair_fields(pairs, means),
+        errors={
+            name: StandardError(float(means[name].spread.images), float(means[name].spread.seeds))
+            for name in (*METRICS, "churn")
+            if means[name].spread.known
+        },
+        classes=_classes(first, means),
+        # an image is one trial however many seeds flip it: seeds are not independent of each other
         mcnemar_p=mcnemar(int((gained < 0).sum()), int((gained > 0).sum())),
         logits=logits,
+        # the samples that `logit_distance` left out
         non_finite=len(first) * len(pairs) - logits.compared,
     )
 
 
-def change_fields(pairs: Sequence[tuple[Predictions, Predictions]]) -> dict[str, Any]:
-    """Compute the fields of `alignkit.record.CellPair` that need no resampling, over all seeds."""
-    flipped = reduce(add, (flips(a.labels, a.predicted, b.predicted) for a, b in pairs))
-    images = len(pairs[0][0])
-    return {
-        "n": images * len(pairs),
-        "right_to_wrong": flipped.right_to_wrong,
-        "wrong_to_right": flipped.wrong_to_right,
-        "wrong_to_wrong": flipped.wrong_to_wrong,
-        "detectable": detectable_effect(images, float(np.mean((_gained(pairs) / len(pairs)) ** 2))),
-    }
+def drift_change(
+    before: ReferenceAndCandidate,
+    after: ReferenceAndCandidate,
+    metrics: Sequence[str],
+    *,
+    resamples: int = RESAMPLES,
+) -> dict[str, Estimate]:
+    """Subtract the drift of ``before`` from that of ``after``, for metrics or ``churn``; fractions.
+
+    The two are paired twice: both are drawn with the same images, and the spread over seeds is that
+    of each seed's own change (`alignkit.compare.bootstrap`), so common noise cancels. Raise
+    `DataError` if seeds or images differ, `NothingCompared` if there is no image.
+    """
+    earlier, later = pair_up(*before), pair_up(*after)
+    first = earlier[0][0]
+    if len(earlier) != len(later) or first.ids != later[0][0].ids:
+        raise DataError("two drifts are compared on the same images and seeds; evaluate both so")
+    was, now = (_differences(pairs, resamples) for pairs in (earlier, later))
+    changes = {}
+    for metric in metrics:
+        observed, draws = (b - a for a, b in zip(was[metric], now[metric], strict=True))
+        mean = mean_over_seeds(observed, draws, images=len(first))
+        changes[metric] = _estimate(mean, "no class defines it on every side")
+    return changes
 
 
-def _bootstrap(
-    pairs: Sequence[tuple[Predictions, Predictions]], resamples: int, seed: int
-) -> tuple[dict[str, FloatArray], dict[str, FloatArray], dict[str, Spread]]:
-    """Return by metric: mean over seeds (…,), interval (2, …) and both standard errors (…,)."""
-    totals = PredictionTotals(pairs)
-    drawn = resampled_counts(totals.members, resamples=resamples, seed=seed)
-    counted = np.asarray(totals.members.sum(axis=1), np.float64)
-    observed = {name: values[..., 0] for name, values in totals.differences(counted).items()}
-    spreads: dict[str, Spread] = {}
-    intervals: dict[str, FloatArray] = {}
-    for name, draws in totals.differences(drawn).items():
-        intervals[name], spreads[name] = joined_interval(
-            draws, observed[name], images=totals.n, seed=seed
+def pair_up(
+    reference: Sequence[Predictions], candidate: Sequence[Predictions]
+) -> list[tuple[Predictions, Predictions]]:
+    """Pair the predictions by seed, restricted to the images that both sides predicted.
+
+    Raise `DataError` if the sides do not pair up or the seeds have different images,
+    `NothingCompared` if no image is shared.
+    """
+    if not reference or len(reference) != len(candidate):
+        raise DataError(
+            f"{len(reference)} reference and {len(candidate)} candidate predictions do not pair "
+            "up; give one of each a seed"
         )
-    means = {name: values.mean(axis=0) for name, values in observed.items()}
-    return means, intervals, spreads
+    pairs = [aligned(*both) for both in zip(reference, candidate, strict=True)]
+    if any(pair[0].ids != pairs[0][0].ids for pair in pairs):
+        raise DataError("the seeds have predictions of different images; evaluate all on the same")
+    return pairs
+
+
+def pair_fields(
+    pairs: Sequence[tuple[Predictions, Predictions]], means: Mapping[str, MeanOverSeeds]
+) -> dict[str, Any]:
+    """Compute the fields of `alignkit.record.CellPair`; ``means`` has metrics, and ``churn``."""
+    images, seeds = len(pairs[0][0]), len(pairs)
+    sides = ((a.labels, a.predicted, b.predicted) for a, b in pairs)
+    changed = np.any([a.predicted != b.predicted for a, b in pairs], axis=0)
+    metrics = {name: _estimate(mean) for name, mean in means.items() if name in METRICS}
+    churn = means["churn"]
+    return {
+        "n": images * seeds,
+        **flips(*(np.concatenate(arrays) for arrays in zip(*sides, strict=True))),
+        "detectable": detectable_effect(images, float(np.mean((_gained(pairs) / seeds) ** 2))),
+        "metrics": metrics,
+        "p_values": {
+            name: change_p(
+                metric.value,
+                images_error=float(means[name].spread.images),
+                seeds_error=float(means[name].spread.seeds),
+                images=images,
+                seeds=seeds,
+                flipped=int(changed.sum()),
+            )
+            for name, metric in metrics.items()
+            if metric.value is not None and means[name].spread.known
+        },
+        # widened by Student's quantile, an interval may leave 0..1
+        "churn": _estimate(replace(churn, interval=churn.interval.clip(0, 1))),
+    }
 
 
 def _gained(pairs: Sequence[tuple[Predictions, Predictions]]) -> Labels:
@@ -104,45 +154,14 @@ def _gained(pairs: Sequence[tuple[Predictions, Predictions]]) -> Labels:
     return seeds
 
 
-def estimate_from(value: FloatArray, interval: FloatArray, reason: str = _UNDEFINED) -> Estimate:
-    """Build an estimate of a value and its (2,) interval; NaN becomes ``None`` with ``reason``."""
-    if np.isnan(value):
+def _estimate(mean: MeanOverSeeds, reason: str = "no class defines it on both sides") -> Estimate:
+    """Build the estimate of one value; NaN becomes ``None`` with ``reason``."""
+    if np.isnan(mean.value):
         return Estimate(None, None, None, reason)
-    return Estimate(float(value), float(interval[0]), float(interval[1]))
+    return Estimate(float(mean.value), float(mean.interval[0]), float(mean.interval[1]))
 
 
-def _errors(spreads: dict[str, Spread]) -> dict[str, StandardError]:
-    return {
-        name: StandardError(float(spreads[name].images), float(spreads[name].seeds))
-        for name in (*METRICS, "churn")
-        if np.isfinite(spreads[name].images) and np.isfinite(spreads[name].seeds)
-    }
-
-
-def _p_values(
-    metrics: dict[str, Estimate],
-    errors: dict[str, StandardError],
-    images: int,
-    seeds: int,
-    flipped: int,
-) -> dict[str, float]:
-    return {
-        name: change_p(
-            each.value,
-            images_error=errors[name].images,
-            seeds_error=errors[name].seeds,
-            images=images,
-            seeds=seeds,
-            flipped=flipped,
-        )
-        for name, each in metrics.items()
-        if each.value is not None and name in errors
-    }
-
-
-def _classes(
-    first: Predictions, means: dict[str, FloatArray], intervals: dict[str, FloatArray]
-) -> tuple[ClassDrift, ...]:
+def _classes(first: Predictions, means: Mapping[str, MeanOverSeeds]) -> tuple[ClassDrift, ...]:
     support = np.bincount(first.labels, minlength=len(first.classes))
     reasons = {
         "recall": "no image is of this class",
@@ -150,7 +169,9 @@ def _classes(
     }
 
     def estimate(name: str, index: int) -> Estimate:
-        return estimate_from(means[name][index], intervals[name][:, index], reasons[name])
+        mean = means[name]
+        of_class = replace(mean, value=mean.value[index], interval=mean.interval[:, index])
+        return _estimate(of_class, reasons[name])
 
     return tuple(
         ClassDrift(
@@ -158,3 +179,49 @@ def _classes(
         )
         for index, name in enumerate(first.classes)
     )
+
+
+def _differences(
+    pairs: Sequence[tuple[Predictions, Predictions]], resamples: int, seed: int = 0
+) -> dict[str, tuple[FloatArray, FloatArray]]:
+    """Return each seed's difference (seeds, …) and its draws (seeds, …, resamples) by name.
+
+    Names are every metric and ``churn``, and by class, (seeds, classes), ``recall`` and
+    ``precision``. All are ratios of counts of groups of images, so that all resamples of all pairs
+    are one matrix product.
+    """
+    first, seeds = pairs[0][0], len(pairs)
+    n, size = len(first), len(first.classes)
+    groups = [indicators(first.labels, size, np.ones(n, np.bool_))]
+    for side in (side for pair in pairs for side in pair):
+        groups.append(indicators(side.labels, size, side.predicted == side.labels))
+        # NO_PREDICTION (-1) is a prediction of no class
+        groups.append(indicators(side.predicted, size, side.predicted >= 0))
+    one = np.zeros(n, np.int64)
+    groups += [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]
+    members = sparse.vstack(groups, format="csr")
+
+    def differences(counts: FloatArray) -> dict[str, FloatArray]:
+        """Compute all differences, (seeds, …, draws), from counts (groups, draws)."""
+        support, split = counts[:size], size * (1 + 4 * seeds)
+        sides = counts[size:split].reshape(seeds, 2, 2, size, -1)
+        by_seed: dict[str, list[FloatArray]] = {}
+        for before, after in sides:
+            old = _ratios(before[0], before[1], support)
+            for name, value in _ratios(after[0], after[1], support).items():
+                by_seed.setdefault(name, []).append(value - old[name])
+        stacked = {name: np.stack(values) for name, values in by_seed.items()}
+        return stacked | {"churn": counts[split:] / n}
+
+    observed = differences(np.asarray(members.sum(axis=1), np.float64))
+    drawn = differences(resampled_counts(members, resamples=resamples, seed=seed))
+    return {name: (observed[name][..., 0], draws) for name, draws in drawn.items()}
+
+
+def _ratios(
+    true_positive: FloatArray, predicted: FloatArray, support: FloatArray
+) -> dict[str, FloatArray]:
+    return averages(true_positive, predicted, support) | {
+        "recall": ratio(true_positive, support),
+        "precision": ratio(true_positive, predicted),
+    }

@@ -1,13 +1,31 @@
-"""Paired bootstrap: images drawn with replacement, with the same draws for every side and seed.
+"""Paired bootstrap of images and seeds: intervals of a mean over seeds, from draws shared by all.
 
-The image is the cluster: a draw takes it with the predictions of all seeds, and the estimate is the
-mean over seeds. A resample is a weight for each image, the number of its draws: Multinomial(n,
-1/n). All comparisons of n images share one matrix of weights, made from the seed alone.
+The image is the cluster: a draw takes it with the predictions of all seeds and sides, and the
+estimate is the mean over seeds. A resample is a weight for each image, the number of its draws:
+Multinomial(n, 1/n). All comparisons of n images share one matrix of weights, made from the seed
+alone.
+
+At the upper level seeds are drawn too, so that an interval is one over trainings. All seeds are
+evaluated on the same images, so the two levels cross: a resample draws images once, for every seed
+(Owen, Ann. Appl. Stat. 1(2), 2007). Drawing both at once would count the noise that belongs to
+neither alone, the flips that differ from seed to seed, three times (ibid., theorem 3). Here the
+draws of images hold it once, and the draws of seeds have the rest of their variance.
+
+There are few seeds. So S - 1 of S are drawn, whose mean has the unbiased variance (Rao and Wu,
+JASA 83, 1988), and the draws are widened by the ratio of Student's quantile to the normal one, at
+Welch and Satterthwaite's degrees of freedom.
+
+In a simulation (benchmarks/coverage.py, 240 images), a 95 % interval of three seeds or more holds
+the truth in 93 to 97 % of samples, one of two seeds in 91 to 97 %. Where seeds differ most, the
+plain percentile of both levels holds it in 75 % for three seeds and in 54 % for two, that of images
+alone in 6 %. The worst case tried is seeds that each lean one way in their own flips: 77 % for two,
+82 % for three and 92 % for five. Two seeds that lean alike look as if seeds did not matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -15,8 +33,9 @@ import numpy.typing as npt
 from scipy import sparse
 
 from alignkit.arrays import FloatArray, Labels
+from alignkit.compare.statistics import percentile_interval, t_over_normal, welch_satterthwaite_df
 
-RESAMPLES = 2_000
+RESAMPLES = 2_000  # each end of a 95 % interval then has 50 draws beyond it
 BLOCK_BYTES = 32 << 20  # float32 weights multiplied at a time
 KEPT_BYTES = 112 << 20  # one-byte weights kept for the next comparison; more are drawn again
 
@@ -68,3 +87,91 @@ def _draw(generator: np.random.Generator, n: int, resamples: int) -> npt.NDArray
         # same distribution as Generator.multinomial(n, [1/n] * n), ten times as fast at n = 50,000
         row[:] = np.bincount(generator.integers(0, n, n), minlength=n)
     return drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Standard errors of a mean over seeds, (…,) each."""
+
+    images: FloatArray
+    """Error over other images."""
+    seeds: FloatArray
+    """Error over other seeds; 0 for one seed, from which it cannot be estimated."""
+
+    @property
+    def known(self) -> bool:
+        """Tell whether both errors are finite: some resample defines the value."""
+        return bool(np.isfinite(self.images).all() and np.isfinite(self.seeds).all())
+
+
+def spread_of(draws: FloatArray, observed: FloatArray) -> Spread:
+    """Compute both standard errors from draws (seeds, …, resamples) and observed (seeds, …).
+
+    The variance between seeds is that of the observed values minus the part that the draws of
+    images alone cause. Undefined draws (NaN) are left out; the errors are NaN if all are.
+    """
+    seeds = len(draws)
+    images = _variance(draws.mean(axis=0))
+    if seeds == 1:
+        return Spread(np.sqrt(images), np.zeros_like(images))
+    between = observed.var(axis=0, ddof=1)
+    noise = _mean((draws - observed[..., None]).var(axis=0, ddof=1))
+    # a difference of two estimated variances may come out negative
+    return Spread(np.sqrt(images), np.sqrt(np.maximum(between - noise, 0.0) / seeds))
+
+
+def joined_draws(
+    draws: FloatArray, observed: FloatArray, spread: Spread, *, images: int, seed: int = 0
+) -> FloatArray:
+    """Draw seeds too: (seeds, …, resamples) → (…, resamples) of the mean over seeds."""
+    seeds = len(draws)
+    mean: FloatArray = draws.mean(axis=0)
+    if seeds == 1:
+        return mean
+    centre = observed.mean(axis=0)[..., None]
+    # a stream of its own: the images' draws come from ``seed`` alone, whatever the seeds are
+    chosen = np.random.default_rng([seed, seeds]).multinomial(
+        seeds - 1, [1 / seeds] * seeds, size=draws.shape[-1]
+    )  # (resamples, seeds)
+    shift = np.tensordot(observed - centre[..., 0], chosen / (seeds - 1), axes=(0, 1))
+    whole = observed.std(axis=0, ddof=1) / np.sqrt(seeds)
+    # the part of the observed spread that images do not explain
+    part = np.divide(spread.seeds, whole, out=np.zeros_like(whole), where=whole > 0)
+    freedom = welch_satterthwaite_df(spread.images, spread.seeds, images=images, seeds=seeds)
+    joined: FloatArray = centre + t_over_normal(freedom)[..., None] * (
+        mean - centre + part[..., None] * shift
+    )
+    return joined
+
+
+@dataclass(frozen=True, slots=True)
+class MeanOverSeeds:
+    """A mean over seeds, (…,), and how sure it is."""
+
+    value: FloatArray
+    interval: FloatArray
+    """(2, …): the ends of its 95 % interval."""
+    spread: Spread
+
+
+def mean_over_seeds(
+    observed: FloatArray, draws: FloatArray, *, images: int, seed: int = 0
+) -> MeanOverSeeds:
+    """Average observed values (seeds, …), whose draws are (seeds, …, resamples)."""
+    spread = spread_of(draws, observed)
+    joined = joined_draws(draws, observed, spread, images=images, seed=seed)
+    return MeanOverSeeds(observed.mean(axis=0), percentile_interval(joined), spread)
+
+
+def _mean(draws: FloatArray) -> FloatArray:
+    """Average over the last axis without NaN; NaN if all values are."""
+    known = ~np.isnan(draws)
+    count = known.sum(axis=-1).astype(np.float64)
+    total = np.where(known, draws, 0.0).sum(axis=-1)
+    mean: FloatArray = np.full_like(total, np.nan)
+    np.divide(total, count, out=mean, where=count > 0)
+    return mean
+
+
+def _variance(draws: FloatArray) -> FloatArray:
+    return _mean((draws - _mean(draws)[..., None]) ** 2)

@@ -13,13 +13,10 @@ import numpy as np
 from scipy import sparse
 
 from alignkit.arrays import FloatArray
-from alignkit.compare import change_fields, estimate_from
-from alignkit.compare.bootstrap import RESAMPLES, indicators, resampled_counts
-from alignkit.compare.hierarchy import Spread, joined_interval
+from alignkit.compare import pair_fields, pair_up
+from alignkit.compare.bootstrap import RESAMPLES, indicators, mean_over_seeds, resampled_counts
 from alignkit.compare.metrics import METRICS, averages
 from alignkit.compare.predictions import Predictions
-from alignkit.compare.statistics import change_p
-from alignkit.compare.totals import pair_up
 from alignkit.errors import NothingCompared
 from alignkit.record import CellPair
 
@@ -32,7 +29,6 @@ def cell_pairs(
     *,
     metrics: Sequence[str] = METRICS,
     resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> dict[tuple[int, int], CellPair]:
     """Compare (cells, training seeds) of one row; return each pair by its indices, lower first.
 
@@ -47,23 +43,23 @@ def cell_pairs(
         ran = [(k, a, b) for k, (a, b) in enumerate(both) if a is not None and b is not None]
         try:
             pairs = pair_up([a for _, a, _ in ran], [b for _, _, b in ran]) if ran else []
-        except NothingCompared:
+        except NothingCompared:  # the matrix has the cells; a pair is left out
             continue
         drawn: list[tuple[_CellDraws, _CellDraws]] = []
         for (k, _, _), pair in zip(ran, pairs, strict=True):
             for place, cell in zip(places, pair, strict=True):
                 # by ids too: the images that a cell shares depend on its partner
                 if (place, k, cell.ids) not in sides:
-                    sides[place, k, cell.ids] = _side(cell, resamples, seed)
+                    sides[place, k, cell.ids] = _side(cell, resamples)
             first, second = (sides[place, k, pair[0].ids] for place in places)
             drawn.append((first, second))
         if pairs:
             changes = {name: np.stack([b[name] - a[name] for a, b in drawn]) for name in metrics}
-            compared[places] = _pair(pairs, changes, resamples, seed)
+            compared[places] = _pair(pairs, changes, resamples)
     return compared
 
 
-def _side(cell: Predictions, resamples: int, seed: int) -> _CellDraws:
+def _side(cell: Predictions, resamples: int) -> _CellDraws:
     size = len(cell.classes)
     everyone = np.ones(len(cell), np.bool_)
     members = sparse.vstack(
@@ -74,13 +70,13 @@ def _side(cell: Predictions, resamples: int, seed: int) -> _CellDraws:
         ],
         format="csr",
     )
-    return averages(*_counts(members, resamples, seed).reshape(3, size, -1))
+    return averages(*_counts(members, resamples).reshape(3, size, -1))
 
 
-def _counts(members: sparse.csr_matrix, resamples: int, seed: int) -> FloatArray:
+def _counts(members: sparse.csr_matrix, resamples: int) -> FloatArray:
     """Count, (groups, 1 + resamples), all members, then those that each resample drew."""
     observed = np.asarray(members.sum(axis=1), np.float64)
-    drawn = resampled_counts(members, resamples=resamples, seed=seed)
+    drawn = resampled_counts(members, resamples=resamples)
     return np.concatenate([observed, drawn], axis=1)
 
 
@@ -88,35 +84,13 @@ def _pair(
     pairs: Sequence[tuple[Predictions, Predictions]],
     changes: dict[str, FloatArray],
     resamples: int,
-    seed: int,
 ) -> CellPair:
-    n, seeds = len(pairs[0][0]), len(pairs)
+    n = len(pairs[0][0])
     one = np.zeros(n, np.int64)
-    changed = np.array([a.predicted != b.predicted for a, b in pairs])
-    members = sparse.vstack([indicators(one, 1, each) for each in changed], format="csr")
-    churn, interval, _ = _joined(_counts(members, resamples, seed) / n, n, seed)
-    flipped = int(changed.any(axis=0).sum())
-    metrics, p_values = {}, {}
-    for name, change in changes.items():
-        mean, ends, spread = _joined(change, n, seed)
-        metrics[name] = estimate_from(mean, ends)
-        value = metrics[name].value
-        if value is not None and np.isfinite([spread.images, spread.seeds]).all():
-            p_values[name] = change_p(
-                value, images_error=float(spread.images), seeds_error=float(spread.seeds),
-                images=n, seeds=seeds, flipped=flipped,
-            )  # fmt: skip
-    return CellPair(
-        **change_fields(pairs),
-        metrics=metrics,
-        p_values=p_values,
-        # widened by Student's quantile, an interval may leave 0..1
-        churn=estimate_from(churn, interval.clip(0, 1)),
-    )
-
-
-def _joined(values: FloatArray, images: int, seed: int) -> tuple[FloatArray, FloatArray, Spread]:
-    """Join (training seeds, 1 + resamples) to the mean over seeds, its interval (2,) and errors."""
-    observed = values[:, 0]
-    interval, spread = joined_interval(values[:, 1:], observed, images=images, seed=seed)
-    return np.asarray(observed.mean()), interval, spread
+    changed = [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]
+    churn = _counts(sparse.vstack(changed, format="csr"), resamples) / n
+    means = {
+        name: mean_over_seeds(values[:, 0], values[:, 1:], images=n)
+        for name, values in {**changes, "churn": churn}.items()
+    }
+    return CellPair(**pair_fields(pairs, means))

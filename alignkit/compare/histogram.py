@@ -56,7 +56,7 @@ def _histogram_of_floats(values: Differences) -> Histogram:
 def added(left: Histogram, right: Histogram) -> Histogram:
     """Add the histograms of two sets of differences."""
     shorter, longer = sorted((left, right), key=len)
-    total = longer.copy()
+    total = longer.copy()  # the operands stay as they are
     total[: len(shorter)] += shorter
     return total
 

@@ -6,22 +6,28 @@ tap is the result; if both paths have the same stage with the same options, the 
 
 The turn of an image belongs to ``orient``, even where a decoder turns by itself: that turn is
 undone, which is exact, to get the tap of ``decode``.
+
+`Normalise` maps a pixel p to (p / 255 - mean) / std, so two tensors of one stage differ by the
+difference of their pixels over 255 std. A histogram of the pixels' differences by channel therefore
+gives all sums over the tensors' differences, up to float32 rounding of about 1e-7.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
 
-from alignkit.compare.normalised_sums import normalised_sums
-from alignkit.compare.pixel_sums import PixelSums, identical_sums, pixel_sums, with_ssim
-from alignkit.preprocess import STAGES, Orient, Preprocess, StageName, Taps
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.arrays import Batch, Pixels
+from alignkit.compare.histogram import Histogram, bins_of
+from alignkit.compare.pixel_sums import SCRATCH, PixelSums, identical_sums, pixel_sums, with_ssim
+from alignkit.decoders import DecodeOutcome
+from alignkit.preprocess import STAGES, Normalise, Orient, Preprocess, StageName, Taps
 from alignkit.preprocess.exif import exif_orientation, turn
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Batch, Pixels
-    from alignkit.decoders import DecodeOutcome
 
 ComparisonMode = Literal["isolated", "cumulative"]
 StageAndMode: TypeAlias = tuple[StageName, ComparisonMode]
@@ -41,11 +47,6 @@ class ImageDiff:
     candidate: DecodeOutcome
     sums: dict[StageAndMode, MaybeSums] = field(default_factory=dict)
     """Empty unless both paths decoded the image."""
-
-    @property
-    def compared(self) -> bool:
-        """Tell whether both paths decoded the image."""
-        return bool(self.sums)
 
 
 def diff_taps(
@@ -133,7 +134,7 @@ class _Both:
 
     def _cumulative(self, stage: StageName) -> MaybeSums:
         left, right = self.reference.tap(stage), self.candidate.tap(stage)
-        key = id(left), id(right)
+        key = id(left), id(right)  # a stage that does nothing returns its input
         if key not in self.seen:
             self.seen[key] = _sums(stage, left, right)
         return self.seen[key]
@@ -158,7 +159,8 @@ class _Both:
         if sums is None or not sums.identical:
             return False
         if stage == "normalise":
-            return True
+            return True  # no stage follows
+        # a stage may treat uint8 and float32 of the same value differently
         return self.reference.taps[stage].dtype == self.candidate.taps[stage].dtype
 
 
@@ -175,3 +177,49 @@ def with_decode(taps: Taps, encoded: bytes) -> dict[StageName, Pixels | Batch]:
         orientation = exif_orientation(encoded)
         arrays["decode"] = turn(taps.decoded.image, UNTURNED.get(orientation, orientation))
     return arrays
+
+
+def normalised_sums(
+    pixels: PixelSums, reference: Pixels, candidate: Pixels, normalise: Normalise
+) -> PixelSums:
+    """Convert the sums of two ``uint8`` images (h, w, 3) that differ to the tensors' units."""
+    scales, units, bins = _tables(normalise)
+    counts = _counts_by_channel(reference, candidate)
+    occurring = counts > 0
+    histogram = np.bincount(bins[occurring], counts[occurring]).astype(np.int64)
+    red, green, blue = (total * scale for total, scale in zip(pixels.sums, scales, strict=True))
+    return PixelSums(
+        depth="float32",
+        histogram=histogram,
+        images=1,
+        pixels=pixels.pixels,
+        differing_pixels=pixels.differing_pixels,
+        sum_abs=float((counts * units).sum()),
+        sum_squares=float((counts * units**2).sum()),
+        sums=(red, green, blue),
+        max_abs=float(units[occurring].max()),
+    )
+
+
+@lru_cache(maxsize=16)
+def _tables(
+    normalise: Normalise,
+) -> tuple[list[float], npt.NDArray[np.float64], npt.NDArray[np.uint16]]:
+    """Return the units per level of each channel, and (3, 256) differences in units with bins."""
+    scales = [1 / (255 * std) for std in normalise.std]
+    units = np.outer(scales, np.arange(256))
+    return scales, units, bins_of(units.astype(np.float32))
+
+
+def _counts_by_channel(reference: Pixels, candidate: Pixels) -> Histogram:
+    """Count absolute differences by channel and level, (3, 256)."""
+    import cv2
+    from PIL import Image as PillowImage
+
+    height, width, _ = reference.shape
+    padded = SCRATCH.array("padded", (height, width, 4), np.uint8)
+    cv2.cvtColor(cv2.absdiff(reference, candidate), cv2.COLOR_RGB2RGBA, padded)
+    # viewed as RGBA, not copied, and counted channel by channel
+    image = PillowImage.frombuffer("RGBA", (width, height), padded, "raw", "RGBA", 0, 1)
+    counts: Histogram = np.array(image.histogram(), np.int64).reshape(4, 256)[:3]
+    return counts

@@ -48,15 +48,9 @@ def write_image_table(rows: Sequence[ImageRow], path: Path) -> None:
         "ssim": pa.array([row.ssim for row in rows], pa.float32()),
     }
     for index, stage in enumerate(STAGES):
-        largest = [_at(row.max_abs, index) for row in rows]
-        means = [_at(row.mean_abs, index) for row in rows]
-        columns[f"max_{stage}"] = pa.array(largest, pa.float32())
-        columns[f"mean_{stage}"] = pa.array(means, pa.float32())
+        columns[f"max_{stage}"] = pa.array([row.max_abs[index] for row in rows], pa.float32())
+        columns[f"mean_{stage}"] = pa.array([row.mean_abs[index] for row in rows], pa.float32())
     parquet.write_table(pa.table(columns), path)
-
-
-def _at(values: tuple[float | None, ...], index: int) -> float | None:
-    return values[index] if index < len(values) else None
 
 
 def read_image_table(path: Path) -> ImageTable:

@@ -28,6 +28,10 @@ METRICS = (
 )
 """The names of `averages`: ``top1``, ``recall.macro``, ``recall.micro``, …"""
 
+_TOLERANCES = (1e-5, 1e-3, 1e-2)
+"""Limits of |Δ logit| for which samples inside are counted."""
+_TOP = (1, 5)
+_QUANTILES = (0.5, 0.99, 0.999)
 _ROWS = 4096  # of logits at a time: bounds the float64 copies at 1,000 classes to some 100 MB
 
 
@@ -41,26 +45,11 @@ class ClassCountArrays:
     support: tuple[int, ...]
     """Samples of the class: true positives and false negatives."""
 
-    @property
-    def recall(self) -> tuple[float | None, ...]:
-        """Compute the recall per class; ``None`` for a class without a sample."""
-        return _optional(ratio(_floats(self.true_positive), _floats(self.support)))
-
-    @property
-    def precision(self) -> tuple[float | None, ...]:
-        """Compute the precision per class; ``None`` for a class that is never predicted."""
-        return _optional(ratio(_floats(self.true_positive), _floats(self.predicted)))
-
-    @property
-    def f1(self) -> tuple[float | None, ...]:
-        """Compute the F1 per class; ``None`` for a class without samples and predictions."""
-        total = _floats(self.predicted) + _floats(self.support)
-        return _optional(ratio(2 * _floats(self.true_positive), total))
-
     def metrics(self) -> dict[str, float | None]:
         """Compute each of `METRICS`; ``None`` where no class defines it."""
-        counts = (_floats(each) for each in (self.true_positive, self.predicted, self.support))
-        return {name: _optional(value)[0] for name, value in averages(*counts).items()}
+        counts = (self.true_positive, self.predicted, self.support)
+        found = averages(*(np.asarray(each, np.float64) for each in counts))
+        return {name: None if np.isnan(value) else float(value) for name, value in found.items()}
 
 
 def predicted_classes(logits: Logits) -> Labels:
@@ -69,6 +58,7 @@ def predicted_classes(logits: Logits) -> Labels:
     A row with NaN is ``NO_PREDICTION``; an infinite logit competes like any other.
     """
     predicted: Labels = np.argmax(logits, axis=1).astype(np.int64)
+    # argmax would name the first NaN
     predicted[np.isnan(logits).any(axis=1)] = NO_PREDICTION
     return predicted
 
@@ -117,36 +107,18 @@ def averages(
     return out
 
 
-@dataclass(frozen=True, slots=True)
-class Flips:
-    """Changes of predicted classes from the reference to the candidate, in samples."""
+def flips(labels: Labels, reference: Labels, candidate: Labels) -> dict[str, int]:
+    """Count the samples, (samples,) each, whose predicted class changed, as a `CellPair` does.
 
-    right_to_wrong: int
-    wrong_to_right: int
-    wrong_to_wrong: int
-    """Wrong before and after, with another class."""
-
-    def __add__(self, other: Flips) -> Flips:
-        return Flips(
-            self.right_to_wrong + other.right_to_wrong,
-            self.wrong_to_right + other.wrong_to_right,
-            self.wrong_to_wrong + other.wrong_to_wrong,
-        )
-
-
-def flips(labels: Labels, reference: Labels, candidate: Labels) -> Flips:
-    """Count the samples whose predicted class changed; all three are (samples,)."""
+    ``wrong_to_wrong`` are wrong before and after, with another class.
+    """
     before, after = reference == labels, candidate == labels
-    return Flips(
-        right_to_wrong=int(np.count_nonzero(before & ~after)),
-        wrong_to_right=int(np.count_nonzero(~before & after)),
-        wrong_to_wrong=int(np.count_nonzero(~before & ~after & (reference != candidate))),
-    )
-
-
-_TOLERANCES = (1e-5, 1e-3, 1e-2)
-_TOP = (1, 5)
-_QUANTILES = (0.5, 0.99, 0.999)
+    changes = {
+        "right_to_wrong": before & ~after,
+        "wrong_to_right": ~before & after,
+        "wrong_to_wrong": ~before & ~after & (reference != candidate),
+    }
+    return {name: int(np.count_nonzero(changed)) for name, changed in changes.items()}
 
 
 def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
@@ -155,6 +127,7 @@ def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
     Samples with a NaN or infinite logit on either side are left out.
     """
     classes = reference.shape[1]
+    # all are kept for the quantiles, in half the memory of float64
     distances = np.empty(reference.shape, np.float32)
     similar, directed, absolute, compared = 0.0, 0, 0.0, 0
     inside = dict.fromkeys(_TOLERANCES, 0)
@@ -193,6 +166,7 @@ def logit_distance(reference: Logits, candidate: Logits) -> LogitDistance:
 def top_classes(logits: FloatArray, k: int) -> npt.NDArray[np.bool_]:
     """Mark the k greatest of (samples, classes > k), the first if tied; same shape."""
     place = logits.shape[1] - k
+    # a full sort of 1,000 classes is not needed
     least = np.partition(logits, place, axis=1)[:, place : place + 1]
     above, equal = logits > least, logits == least
     wanted = k - above.sum(axis=1, keepdims=True)
@@ -202,8 +176,8 @@ def top_classes(logits: FloatArray, k: int) -> npt.NDArray[np.bool_]:
 
 def softmax_margin(logits: Logits) -> FloatArray:
     """Subtract the second-best class's probability from the best: (samples, ≥ 2) → (samples,)."""
-    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
-    exponentials = np.exp(shifted)
+    # the greatest exponent is 0, so that none overflows
+    exponentials = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
     probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
     two = np.partition(probabilities, -2, axis=1)[:, -2:]
     margin: FloatArray = two[:, 1] - two[:, 0]
@@ -223,11 +197,3 @@ def _cosines(left: FloatArray, right: FloatArray) -> FloatArray:
     norms = np.sqrt(np.einsum("ij,ij->i", left, left) * np.einsum("ij,ij->i", right, right))
     cosines: FloatArray = products[norms > 0] / norms[norms > 0]
     return cosines
-
-
-def _floats(counts: tuple[int, ...]) -> FloatArray:
-    return np.asarray(counts, np.float64)
-
-
-def _optional(values: FloatArray) -> tuple[float | None, ...]:
-    return tuple(None if np.isnan(value) else float(value) for value in np.atleast_1d(values))

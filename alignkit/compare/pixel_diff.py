@@ -7,20 +7,16 @@ stage to blame. The input of ``decode`` is the same bytes, so its two modes are 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from operator import add
-from typing import TYPE_CHECKING
 
 from alignkit.compare.image_diff import DECODED, ComparisonMode, ImageDiff
 from alignkit.compare.pixel_sums import PixelSums
+from alignkit.decoders import DecodeOutcome
 from alignkit.preprocess import STAGES, StageName
-
-if TYPE_CHECKING:
-    from alignkit.decoders import DecodeOutcome
 
 COMPARISON_MODES: tuple[ComparisonMode, ...] = ("isolated", "cumulative")
 
@@ -105,15 +101,10 @@ class StageDiffs:
         return sum(row.compared for row in self.rows)
 
     @property
-    def outcomes(self) -> Counter[tuple[DecodeOutcome, DecodeOutcome]]:
-        """Count images by (reference's, candidate's) decode outcome: the coverage of both."""
-        return Counter((row.reference, row.candidate) for row in self.rows)
-
-    @property
     def first_divergence(self) -> StageName | None:
         """Find the first stage whose isolated diff is not zero; ``None`` if there is none.
 
-        Coverage does not count: images that only one path decoded are in ``outcomes``.
+        Coverage does not count: ``rows`` has the images that only one path decoded.
         """
         return next((diff.stage for diff in self._isolated if diff.differs), None)
 
@@ -124,13 +115,16 @@ class StageDiffs:
         Only compared images count; ``first_divergence`` and ``shape_mismatches`` find a stage that
         changes the shape.
         """
-        means = {diff.stage: self._mean_in_levels(diff) for diff in self._isolated}
+        means = {}
+        for diff in self._isolated:
+            mean = (diff.sums.mean_abs if diff.sums else None) or 0.0
+            means[diff.stage] = mean * self.levels_per_unit if diff.stage == "normalise" else mean
         stage = max(means, key=means.__getitem__)
         return stage if means[stage] > 0 else None
 
-    def worst(self, count: int, stage: StageName = "colour") -> tuple[ImageRow, ...]:
-        """List the images with the greatest cumulative mean difference of a stage, worst first."""
-        index = STAGES.index(stage)
+    def worst(self, count: int) -> tuple[ImageRow, ...]:
+        """List the images whose pixels differ most on average after ``colour``, worst first."""
+        index = STAGES.index("colour")
         compared = [row for row in self.rows if row.mean_abs[index] is not None]
         compared.sort(key=lambda row: row.mean_abs[index] or 0.0, reverse=True)
         return tuple(compared[:count])
@@ -138,10 +132,6 @@ class StageDiffs:
     @property
     def _isolated(self) -> tuple[PixelDiff, ...]:
         return tuple(diff for diff in self.diffs if diff.mode == "isolated")
-
-    def _mean_in_levels(self, diff: PixelDiff) -> float:
-        mean = (diff.sums.mean_abs if diff.sums else None) or 0.0
-        return mean * self.levels_per_unit if diff.stage == "normalise" else mean
 
 
 def row_of(name: str, image: ImageDiff) -> ImageRow:

@@ -11,11 +11,13 @@ import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
+from alignkit.arrays import Batch, Pixels
 from alignkit.compare.histogram import (
     INFINITE,
     Depth,
@@ -28,9 +30,6 @@ from alignkit.compare.histogram import (
 )
 from alignkit.compare.ssim import WINDOW
 from alignkit.compare.ssim import ssim as ssim_of
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Batch, Pixels
 
 Rows: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 EQUAL = np.array([0, 0, 0, 255], np.uint8).view(np.uint32)
@@ -208,18 +207,15 @@ def _rows(image: Pixels | Batch, depth: Depth) -> Rows:
 
 
 def _equal(left: Rows, right: Rows) -> bool:
-    import cv2
-
     if not np.array_equal(left[0], right[0]):  # most pairs that differ do so in the first row
         return False
     if left.dtype == np.uint8:
         return cv2.norm(left, right, cv2.NORM_INF) == 0
+    # the maximum of OpenCV passes over a NaN, which is a difference
     return np.array_equal(left, right)
 
 
 def _differing(left: Rows, right: Rows, channels: ChannelAxis) -> PixelSums:
-    import cv2
-
     difference = _difference(left, right)
     counts = histogram_of(difference)
     lost = 0
@@ -249,8 +245,6 @@ def _differing(left: Rows, right: Rows, channels: ChannelAxis) -> PixelSums:
 
 
 def _difference(left: Rows, right: Rows) -> Rows:
-    import cv2
-
     difference = SCRATCH.array("difference", left.shape, left.dtype)
     cv2.absdiff(left, right, difference)
     return difference
@@ -258,8 +252,6 @@ def _difference(left: Rows, right: Rows) -> Rows:
 
 def _magnitude(difference: Rows, counts: Histogram) -> tuple[float, float]:
     """Sum the differences and their squares: whole numbers from an exact histogram."""
-    import cv2
-
     if difference.dtype != np.uint8:
         return cv2.norm(difference, cv2.NORM_L1), cv2.norm(difference, cv2.NORM_L2SQR)
     levels = np.arange(len(counts))
@@ -267,8 +259,6 @@ def _magnitude(difference: Rows, counts: Histogram) -> tuple[float, float]:
 
 
 def _planes(rows: Rows, channels: ChannelAxis) -> Sequence[Rows]:
-    import cv2
-
     if channels == "first":
         third = len(rows) // 3
         return rows[:third], rows[third : 2 * third], rows[2 * third :]
@@ -277,16 +267,12 @@ def _planes(rows: Rows, channels: ChannelAxis) -> Sequence[Rows]:
 
 
 def _channel_sums(rows: Rows, channels: ChannelAxis) -> Sequence[float]:
-    import cv2
-
     if channels == "first":
         return [cv2.sumElems(plane)[0] for plane in _planes(rows, channels)]
     return cv2.sumElems(rows.reshape(len(rows), -1, 3))[:3]
 
 
 def _differing_pixels(difference: Rows, channels: ChannelAxis) -> int:
-    import cv2
-
     if difference.dtype == np.uint8 and channels == "last":
         pixels = difference.reshape(len(difference), -1, 3)
         padded = SCRATCH.array("padded", (*pixels.shape[:2], 4), np.uint8)

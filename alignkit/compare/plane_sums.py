@@ -1,23 +1,26 @@
 """`PlaneSums`: differences in Y'CbCr, plane by plane; chroma upsampling changes Cb and Cr alone.
 
-JPEG's own Y'CbCr (JFIF; BT.601, full range) is linear in RGB, so the difference of two images is
-transformed, and nothing is rounded. Sums are additive, in constant memory;
-`alignkit.compare.histogram` says which shares and percentiles are exact.
+Decode drift is mostly chroma, and means over R, G and B mix it with luma. JPEG's own Y'CbCr (JFIF;
+BT.601, full range) is linear in RGB, so the difference of two images is transformed, and nothing is
+rounded. Sums are additive, in constant memory; `alignkit.compare.histogram` says which shares and
+percentiles are exact.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeAlias
 
+import cv2
 import numpy as np
 
+from alignkit.arrays import FloatArray, Pixels
 from alignkit.compare.histogram import Histogram, added, histogram_of, percentile_of
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Pixels
+from alignkit.compare.image_diff import ImageDiff, with_decode
+from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
+from alignkit.record import PlaneStage
 
 PLANES = ("Y'", "Cb", "Cr")
 FROM_RGB = np.array(
@@ -28,61 +31,62 @@ FROM_RGB = np.array(
     ]
 )
 """ITU-T T.871 (JFIF), 7: rows Y', Cb, Cr; offsets cancel in a difference."""
-_Value = TypeVar("_Value")
-_Three: TypeAlias = tuple[float, float, float]
+Planes: TypeAlias = "dict[StageName, PlaneSums]"
+"""Sums by stage; without stages where no pair of images had equal shapes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlaneSums:
     """Sums over pairs of images by plane; candidate minus reference, in grey levels."""
 
-    histograms: tuple[Histogram, Histogram, Histogram]
+    histograms: tuple[Histogram, ...]
     """Absolute differences."""
-    images: int = 0
-    pixels: int = 0
+    images: int
+    pixels: int
     """Without those with a value that is not finite; no number has them."""
-    sums: _Three = (0.0, 0.0, 0.0)
-    """Signed."""
-    sum_abs: _Three = (0.0, 0.0, 0.0)
-    sum_squares: _Three = (0.0, 0.0, 0.0)
-    max_abs: _Three = (0.0, 0.0, 0.0)
+    sums: FloatArray
+    """Signed; (3,) as the next three."""
+    sum_abs: FloatArray
+    sum_squares: FloatArray
+    max_abs: FloatArray
 
     def __add__(self, other: PlaneSums) -> PlaneSums:
         """Join the sums of two sets of images."""
+        both = zip(self.histograms, other.histograms, strict=True)
         return PlaneSums(
-            _three(added(*both) for both in zip(self.histograms, other.histograms, strict=True)),
-            self.images + other.images,
-            self.pixels + other.pixels,
-            _three(map(sum, zip(self.sums, other.sums, strict=True))),
-            _three(map(sum, zip(self.sum_abs, other.sum_abs, strict=True))),
-            _three(map(sum, zip(self.sum_squares, other.sum_squares, strict=True))),
-            _three(map(max, zip(self.max_abs, other.max_abs, strict=True))),
+            histograms=tuple(added(*histograms) for histograms in both),
+            images=self.images + other.images,
+            pixels=self.pixels + other.pixels,
+            sums=self.sums + other.sums,
+            sum_abs=self.sum_abs + other.sum_abs,
+            sum_squares=self.sum_squares + other.sum_squares,
+            max_abs=np.maximum(self.max_abs, other.max_abs),
         )
 
     def mean_abs(self, plane: int) -> float | None:
         """Compute the mean absolute difference; ``None`` where no pixel was compared."""
-        return self.sum_abs[plane] / self.pixels if self.pixels else None
+        return float(self.sum_abs[plane]) / self.pixels if self.pixels else None
 
     def bias(self, plane: int) -> float | None:
         """Compute the mean signed difference; ``None`` where no pixel was compared."""
-        return self.sums[plane] / self.pixels if self.pixels else None
+        return float(self.sums[plane]) / self.pixels if self.pixels else None
 
     def percentile(self, plane: int, percent: float) -> float | None:
         """Find the difference that ``percent`` % of a plane do not exceed, within 0.8 %."""
         if not self.pixels:
             return None
-        return min(percentile_of(self.histograms[plane], percent, "float32"), self.max_abs[plane])
+        reached = percentile_of(self.histograms[plane], percent, "float32")
+        # a bin's edge may lie above the greatest difference
+        return min(reached, float(self.max_abs[plane]))
 
     def psnr(self, plane: int) -> float | None:
         """Compute the PSNR in dB of 255; ``None`` also if nothing differs."""
-        squares = self.sum_squares[plane]
+        squares = float(self.sum_squares[plane])
         return 10 * math.log10(255**2 * self.pixels / squares) if squares else None
 
 
 def plane_sums(reference: Pixels, candidate: Pixels) -> PlaneSums:
     """Compare two RGB images (h, w, 3) in 0..255; raise `ValueError` if the shapes differ."""
-    import cv2
-
     if reference.shape != candidate.shape:
         raise ValueError(f"shapes differ: {reference.shape} and {candidate.shape}")
     gap = np.subtract(candidate, reference, dtype=np.float32)
@@ -93,22 +97,70 @@ def plane_sums(reference: Pixels, candidate: Pixels) -> PlaneSums:
         return same_planes(0)
     planes = cv2.split(cv2.transform(gap, FROM_RGB))
     return PlaneSums(
-        histograms=_three(histogram_of(np.abs(plane)) for plane in planes),
+        histograms=tuple(histogram_of(np.abs(plane)) for plane in planes),
         images=1,
         pixels=gap.shape[0] * gap.shape[1],
-        sums=_three(cv2.sumElems(plane)[0] for plane in planes),
-        sum_abs=_three(cv2.norm(plane, cv2.NORM_L1) for plane in planes),
-        sum_squares=_three(cv2.norm(plane, cv2.NORM_L2SQR) for plane in planes),
-        max_abs=_three(cv2.norm(plane, cv2.NORM_INF) for plane in planes),
+        sums=np.array([cv2.sumElems(plane)[0] for plane in planes]),
+        sum_abs=np.array([cv2.norm(plane, cv2.NORM_L1) for plane in planes]),
+        sum_squares=np.array([cv2.norm(plane, cv2.NORM_L2SQR) for plane in planes]),
+        max_abs=np.array([cv2.norm(plane, cv2.NORM_INF) for plane in planes]),
     )
 
 
 def same_planes(pixels: int) -> PlaneSums:
     """Return the sums of two equal images of ``pixels`` pixels."""
-    counts = np.array([pixels])
-    return PlaneSums((counts, counts, counts), images=1, pixels=pixels)
+    counts, zeros = np.array([pixels]), np.zeros(3)
+    return PlaneSums((counts, counts, counts), 1, pixels, zeros, zeros, zeros, zeros)
 
 
-def _three(values: Iterable[_Value]) -> tuple[_Value, _Value, _Value]:
-    first, second, third = values
-    return first, second, third
+def planes_of(
+    diff: ImageDiff,
+    paths: tuple[Preprocess, Preprocess],
+    encoded: bytes,
+    taps: tuple[Taps, Taps],
+    stages: Sequence[StageName],
+) -> Planes:
+    """Compare one image's planes; stages that ``diff`` found equal are not computed again."""
+    found: Planes = {}
+    for stage in stages:
+        counted = diff.sums[stage, "cumulative"]
+        if counted is None:
+            continue
+        if counted.identical:
+            found[stage] = same_planes(counted.pixels)
+            continue
+        left, right = (with_decode(each, encoded)[stage] for each in taps)
+        # Y'CbCr is that of R, G, B, in this order
+        if stage == "colour" and paths[0].colour.space == "bgr":
+            left, right = left[..., ::-1], right[..., ::-1]
+        found[stage] = plane_sums(left, right)
+    return found
+
+
+def added_planes(one: Planes, other: Planes) -> Planes:
+    """Add the planes of two sets of images."""
+    both = {stage: one[stage] + other[stage] for stage in one.keys() & other.keys()}
+    return {**one, **other, **both}
+
+
+def plane_stages(reference: str, candidate: str, planes: Planes) -> tuple[PlaneStage, ...]:
+    """Return the record's entries, stage by stage and plane by plane."""
+    return tuple(
+        PlaneStage.model_validate(
+            {
+                "reference": reference,
+                "candidate": candidate,
+                "stage": stage,
+                "plane": plane,
+                "images": sums.images,
+                "mean_abs": sums.mean_abs(number),
+                "max_abs": float(sums.max_abs[number]) if sums.pixels else None,
+                "bias": sums.bias(number),
+                "p99": sums.percentile(number, 99),
+                "p99_9": sums.percentile(number, 99.9),
+                "psnr": sums.psnr(number),
+            }
+        )
+        for stage, sums in sorted(planes.items(), key=lambda each: STAGES.index(each[0]))
+        for number, plane in enumerate(PLANES)
+    )

@@ -1,12 +1,13 @@
-"""`Predictions`: one model's logits of labelled images, in a fixed order."""
+"""`Predictions`: one model's logits of labelled images, in a fixed order; its spread over seeds."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from alignkit.compare.metrics import (
     predicted_classes,
 )
 from alignkit.errors import DataError, NothingCompared
+from alignkit.record import NoiseFloor
 
 _CLASSES_KEY = b"classes"  # the metadata key of the Parquet file
 
@@ -43,7 +45,7 @@ class Predictions:
                 f"{n} images of {classes} classes need labels ({n},) and logits ({n}, {classes}), "
                 f"not {self.labels.shape} and {self.logits.shape}"
             )
-        if len(set(self.ids)) != n:
+        if len(set(self.ids)) != n:  # pairs of models are matched by id
             raise DataError("the ids of predictions must be unique")
         if n and not (self.labels.min() >= 0 and self.labels.max() < classes):
             raise DataError(f"a label is not in 0..{classes - 1}")
@@ -83,6 +85,7 @@ class Predictions:
         for index in range(len(self.classes)):
             columns[f"logit_{index}"] = self.logits[:, index]
         for name, values in besides.items():
+            # null: a reader's mean leaves it out
             columns[name] = pa.array(values, mask=~np.isfinite(values))
         table = pa.table(columns).replace_schema_metadata({_CLASSES_KEY: json.dumps(self.classes)})
         parquet.write_table(table, path)
@@ -126,7 +129,10 @@ def aligned(reference: Predictions, candidate: Predictions) -> tuple[Predictions
         raise DataError("predictions of different classes cannot be compared; evaluate both models "
                         "on the same data set")  # fmt: skip
     if reference.ids != candidate.ids:
-        reference, candidate = _restricted(reference, candidate)
+        place = {name: index for index, name in enumerate(candidate.ids)}
+        shared = np.array([name in place for name in reference.ids], np.bool_)
+        reference = reference.rows(np.flatnonzero(shared))
+        candidate = candidate.rows(np.array([place[name] for name in reference.ids], np.int64))
     if not len(reference):
         raise NothingCompared("the two predictions share no image")
     disagreeing = np.flatnonzero(reference.labels != candidate.labels)
@@ -143,18 +149,47 @@ def mean_metrics(seeds: Sequence[Predictions]) -> dict[str, float | None]:
 
     A metric that a seed does not define is ``None``. Without a seed the result is empty.
     """
+    return {
+        name: math.fsum(values) / len(values) if values else None
+        for name, values in _metrics_of_all(seeds).items()
+    }
+
+
+def _metrics_of_all(seeds: Sequence[Predictions]) -> dict[str, list[float]]:
+    """Map each metric to its values, one for each seed; to none at all if a seed has no value."""
     metrics = [each.counts().metrics() for each in seeds]
-    names = metrics[0] if metrics else ()
-    return {name: _mean([each[name] for each in metrics]) for name in names}
+    found = {}
+    for name in metrics[0] if metrics else ():
+        values = [value for each in metrics if (value := each[name]) is not None]
+        # a mean or a range over fewer seeds would be that of another set of models
+        found[name] = values if len(values) == len(seeds) else []
+    return found
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if len(known) == len(values) else None
+def noise_floor(preprocess: str, trainings: Mapping[int, Predictions]) -> NoiseFloor:
+    """Compare the models of several seeds, seed → predictions, on the same images.
 
-
-def _restricted(reference: Predictions, candidate: Predictions) -> tuple[Predictions, Predictions]:
-    place = {name: index for index, name in enumerate(candidate.ids)}
-    kept = [index for index, name in enumerate(reference.ids) if name in place]
-    theirs = [place[reference.ids[index]] for index in kept]
-    return reference.rows(np.asarray(kept, np.int64)), candidate.rows(np.asarray(theirs, np.int64))
+    Their differences come from the seeds alone; differences of rows must exceed them.
+    Raise `NothingCompared` for one seed or no image, `DataError` if the images are not the same in
+    the same order.
+    """
+    models = list(trainings.values())
+    if len(models) < 2:
+        raise NothingCompared("one seed only: train with two seeds or more to see what a seed does")
+    if any(each.ids != models[0].ids for each in models):
+        raise DataError("a noise floor needs every seed's predictions of the same images")
+    if not len(models[0]):
+        raise NothingCompared("no image was predicted")
+    churns = [
+        float(np.mean(one.predicted != other.predicted)) for one, other in combinations(models, 2)
+    ]
+    return NoiseFloor(
+        preprocess=preprocess,
+        seeds=tuple(trainings),
+        metrics={
+            name: max(values) - min(values)
+            for name, values in _metrics_of_all(models).items()
+            if values
+        },
+        churn=sum(churns) / len(churns),
+    )

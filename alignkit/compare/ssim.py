@@ -7,13 +7,13 @@ within 1e-6.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from alignkit.arrays import Pixels
+from alignkit.arrays import Pixels
 
 Plane: TypeAlias = npt.NDArray[np.float32]
 
@@ -48,8 +48,6 @@ def _similarity(reference: Pixels, candidate: Pixels) -> float:
     It works in place on whole strips: arrays without gaps are four times as fast as their inner
     part, so the margin is computed too and left out at the end.
     """
-    import cv2
-
     a = reference.astype(np.float32)
     b = candidate.astype(np.float32)
     a -= MIDDLE
@@ -82,7 +80,5 @@ def _similarity(reference: Pixels, candidate: Pixels) -> float:
 
 
 def _local_mean(values: Plane) -> Plane:
-    import cv2
-
     filtered: Plane = cv2.boxFilter(values, cv2.CV_32F, (WINDOW, WINDOW))  # type: ignore[assignment]
     return filtered

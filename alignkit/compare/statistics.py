@@ -14,7 +14,7 @@ import numpy as np
 from alignkit.arrays import FloatArray
 from alignkit.record.cell import ALPHA
 
-POWER = 0.80
+_POWER = 0.80  # the usual convention, see Cohen, Statistical Power Analysis (1988)
 _LEVEL = 0.95
 NORMAL = 1.959963984540054  # the 97.5 % quantile of the normal distribution
 _MOST = 10**9  # images or seeds: nobody can act on advice to take more
@@ -104,6 +104,7 @@ def change_p(
     freedom = welch_satterthwaite_df(
         np.array(images_error), np.array(seeds_error), images=images, seeds=seeds
     )
+    # without any spread the floor below decides
     student = 2 * float(stdtr(float(freedom), -abs(change) / error)) if error else 0.0
     return min(1.0, max(student, 2 * 0.5**flipped))
 
@@ -185,10 +186,8 @@ def discordance_bound(n: int, discordance: float) -> float:
     return discordance if discordance > 0 else min(1.0, 3 / n)
 
 
-def detectable_effect(
-    n: int, discordance: float, *, power: float = POWER, alpha: float = ALPHA
-) -> float:
-    """Compute the smallest paired difference of two shares that n images show with this power.
+def detectable_effect(n: int, discordance: float) -> float:
+    """Compute the smallest paired difference of two shares that n images show in 80 % of cases.
 
     By the normal approximation a paired difference d has variance (p - d²) / n. Here p is the
     discordance, the share of images right on one side only (Agresti, Categorical Data Analysis,
@@ -202,12 +201,8 @@ def detectable_effect(
     >>> round(detectable_effect(6271, 0.02), 4)
     0.005
     """
-    squared = _quantiles(power, alpha) ** 2
-    bound = max(discordance_bound(n, discordance), squared / (squared + n))
-    return math.sqrt(squared * bound / (squared + n))
-
-
-def _quantiles(power: float, alpha: float) -> float:
     from scipy.special import ndtri
 
-    return float(ndtri(1 - alpha / 2) + ndtri(power))
+    squared = float(ndtri(1 - ALPHA / 2) + ndtri(_POWER)) ** 2
+    bound = max(discordance_bound(n, discordance), squared / (squared + n))
+    return math.sqrt(squared * bound / (squared + n))

@@ -1,4 +1,4 @@
-"""Controls: checks of the measurement itself, made with every run.
+"""Controls of the measurement itself, made with every run: A/A, planted faults, learning.
 
 A/A evaluates one model twice along the same path, with no stored work, and must find exactly zero.
 Planted faults (channels swapped, the image shifted by half an output pixel) must be found at the
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.controls.pixels import attempted, check_pixels
+from alignkit.controls.planted_faults import attempted, check_pixels
 from alignkit.outcome import Measured
 from alignkit.predict import open_session, predict
 from alignkit.predict.inputs import FILES
@@ -114,6 +114,7 @@ def check_learned(models: Mapping[str, Predictions]) -> Control:
     from scipy.stats import binomtest
 
     right = {name: int((each.predicted == each.labels).sum()) for name, each in models.items()}
+    # one model that did not learn is enough to doubt the row
     name = min(right, key=lambda each: right[each])
     labels = models[name].labels
     commonest = int(np.bincount(labels).max())
@@ -164,7 +165,7 @@ def predict_again(
     """
     places = {sample: index for index, sample in enumerate(samples.ids)}
     chosen = samples.take([places[sample] for sample in ids])
-    with TemporaryDirectory(prefix="alignkit-") as folder:
+    with TemporaryDirectory(prefix="alignkit-") as folder:  # a workspace without stored work
         workspace = Workspace(Path(folder))
         prepared = prepare(chosen, evaluation.preprocess, workspace, split="eval")
         with open_session(evaluation.runtime, checkpoint, file) as session:
@@ -184,6 +185,7 @@ def check_identity(first: Predictions, second: Predictions) -> Control:
     """Compare two evaluations of one model on one path bit by bit: the A/A control."""
     same_images = first.ids == second.ids
     differing = (
+        # bits: a NaN equals itself, and -0.0 is not 0.0
         int((first.logits.view(np.uint32) != second.logits.view(np.uint32)).sum())
         if same_images
         else first.logits.size

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from alignkit.compare.drift_change import ReferenceAndCandidate, drift_change
+from alignkit.compare import ReferenceAndCandidate, drift_change
 from alignkit.outcome import Measured
 from alignkit.place import Place, Row
 from alignkit.record import Estimate, MatrixEntry, MixFacts, TrainingFacts

@@ -12,8 +12,7 @@ import numpy as np
 
 from alignkit.compare import drift
 from alignkit.compare.metrics import METRICS, logit_distance, predicted_classes
-from alignkit.compare.noise_floor import noise_floor
-from alignkit.compare.predictions import Predictions, mean_metrics
+from alignkit.compare.predictions import Predictions, mean_metrics, noise_floor
 from alignkit.compare.statistics import holm
 from alignkit.findings.provenance import state_of
 from alignkit.outcome import Measured

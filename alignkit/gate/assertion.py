@@ -114,8 +114,7 @@ def _files(paths: list[Path]) -> Samples:
 
 
 def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Verdict:
-    from alignkit.compare.pixel_facts import coverage_diff, pixel_stages
-    from alignkit.compare.pixels import compare_preprocess
+    from alignkit.compare.compare_pixels import compare_preprocess, coverage_diff, pixel_stages
     from alignkit.findings.provenance import path_facts
     from alignkit.gate.pixel_check import self_test_controls
 
@@ -140,8 +139,8 @@ def _of_results(
     samples: Samples,
     rules: Sequence[str | Mapping[str, Any] | Rule],
 ) -> Verdict:
+    from alignkit.compare.compare_pixels import pixel_stage
     from alignkit.compare.pixel_diff import PixelDiff
-    from alignkit.compare.pixel_facts import pixel_stage
     from alignkit.compare.pixel_sums import pixel_sums
 
     tensors = any(_called(side, samples.read(0)).shape[0] == 3

@@ -46,8 +46,7 @@ def compare_sums(
     preprocesses: Sequence[Preprocess], samples: Samples, progress: Progress
 ) -> tuple[PairSums, ...]:
     """Compare as `compare_pixels`, into sums that can be added to those of other images."""
-    from alignkit.compare.pixel_facts import coverage_diff
-    from alignkit.compare.pixels import compare_preprocess
+    from alignkit.compare.compare_pixels import compare_preprocess, coverage_diff
     from alignkit.gate.shard import PairSums
 
     reference, *others = preprocesses
@@ -65,7 +64,7 @@ def compare_sums(
 
 def stages_of(pairs: Sequence[PairSums]) -> tuple[PixelStage, ...]:
     """Compute the stage tables of all pairs."""
-    from alignkit.compare.pixel_facts import pixel_stage
+    from alignkit.compare.compare_pixels import pixel_stage
 
     return tuple(
         pixel_stage(diff, reference=pair.reference, candidate=pair.candidate)
@@ -76,7 +75,7 @@ def stages_of(pairs: Sequence[PairSums]) -> tuple[PixelStage, ...]:
 
 def self_test_controls(reference: Preprocess, samples: Samples) -> tuple[Control, ...]:
     """Check that A/A gives zero, and that swapped channels and a half-pixel shift are found."""
-    from alignkit.controls.pixels import check_pixels
+    from alignkit.controls.planted_faults import check_pixels
 
     return check_pixels(reference, samples)
 

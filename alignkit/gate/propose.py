@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from alignkit.compare.pixels import compare_preprocess
+from alignkit.compare.compare_pixels import compare_preprocess
 from alignkit.errors import NothingCompared
 from alignkit.experiment.experiment import Experiment
 from alignkit.preprocess import STAGES, Preprocess, StageName

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from alignkit.attribute.flipped import flipped_kinds
-from alignkit.attribute.plan import attribute_paths
+from alignkit.attribute.attribute_paths import attribute_paths
+from alignkit.attribute.flipped_kinds import flipped_kinds
 from alignkit.controls import verify
 from alignkit.experiment.experiment import Experiment
 from alignkit.outcome import Measured

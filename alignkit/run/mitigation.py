@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from alignkit.attribute.mixture_metrics import MODEL_METRICS
+from alignkit.attribute.shares import MODEL_METRICS
 from alignkit.compare import drift
 from alignkit.findings.matrix import predictions_of
 from alignkit.place import Column

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from alignkit.compare import StageDiffs, compare_preprocess
+from alignkit.compare.compare_pixels import compare_preprocess, coverage_diff, pixel_stages
 from alignkit.compare.image_table import write_image_table
-from alignkit.compare.pixel_facts import coverage_diff, pixel_stages
+from alignkit.compare.pixel_diff import StageDiffs
 from alignkit.plan.work import PixelComparison
 from alignkit.prepare.sets import Sets
 from alignkit.preprocess import Preprocess

@@ -8,7 +8,7 @@ import onnx
 import pytest
 import torch
 
-from alignkit.studies.bisect.graph import cut, layers_of, load_graph
+from alignkit.studies.bisect.layer_graph import cut, layers_of, load_graph
 from tests.backends.model import trained_model
 from tests.photos import encoded, photo
 

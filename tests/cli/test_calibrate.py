@@ -8,7 +8,7 @@ import pytest
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.plugins import gpu_present
 from alignkit.resizers.torch import TorchResizer
-from alignkit.studies.calibrate import Pair, Surrogate, surrogates
+from alignkit.studies.calibrate.surrogate_stages import Pair, Surrogate, surrogates
 
 
 @pytest.mark.skipif(gpu_present(), reason="here the real stacks can run")
@@ -27,9 +27,10 @@ def test_what_can_run_is_measured_and_written(alignkit, tmp_path, monkeypatch):
         Pair("decode", decoder, decoder, "", False),
         Pair("resize", resizer, resizer, "", False),
     )
-    monkeypatch.setattr("alignkit.studies.calibrate.probe.SIZES", ((96, 127), (61, 90)))
+    monkeypatch.setattr("alignkit.studies.calibrate.SIZES", ((96, 127), (61, 90)))
     monkeypatch.setattr(
-        "alignkit.studies.calibrate.surrogates", lambda: (Surrogate("same", path, pairs),)
+        "alignkit.studies.calibrate.surrogate_stages.surrogates",
+        lambda: (Surrogate("same", path, pairs),),
     )
     told = alignkit("calibrate", "--out", tmp_path, "--residuals", tmp_path, "--quiet")
     assert told.code == 0, told.err

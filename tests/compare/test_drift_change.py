@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from alignkit.compare import drift
-from alignkit.compare.drift_change import drift_change
+from alignkit.compare import drift, drift_change
 from alignkit.errors import DataError
-from tests.compare.test_hierarchy import models
+from tests.compare.test_bootstrap_of_seeds import models
 
 METRICS = ("churn", "recall.macro", "precision.macro")
 

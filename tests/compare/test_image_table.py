@@ -9,7 +9,7 @@ from alignkit.preprocess import STAGES
 ROWS = (
     ImageRow("a.jpg", "ok", "ok", (1.0,) * 7, tuple(map(float, range(7))), 0.5),
     ImageRow("b.jpg", "ok", "failed", (None,) * 7, (None,) * 7, None),
-    ImageRow("c.jpg", "failed", "failed", (), (), None),
+    ImageRow("c.jpg", "failed", "failed", (None,) * 7, (None,) * 7, None),
 )
 
 

@@ -74,7 +74,7 @@ def test_opencv_has_the_same_matrix():
 def test_equal_images_give_zero_and_no_psnr():
     left, _ = pair(np.uint8)
     for found in (plane_sums(left, left), same_planes(61 * 47)):
-        assert found.max_abs == (0, 0, 0)
+        assert tuple(found.max_abs) == (0, 0, 0)
         assert [found.mean_abs(0), found.percentile(0, 99), found.psnr(0)] == [0, 0, None]
 
 

@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from alignkit.compare.hierarchy import joined_draws, spread_of
+from alignkit.compare.bootstrap import joined_draws, spread_of
 from alignkit.compare.statistics import (
     change_p,
     holm,

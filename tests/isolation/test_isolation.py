@@ -25,7 +25,7 @@ from alignkit.isolation.worker import Encoded
 from alignkit.isolation.worker_process import WorkerProcess
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
-from alignkit.studies.diff.images import DiffImages
+from alignkit.studies.diff.diff_images import DiffImages
 from tests.fatal_decoders import (
     MARK,
     BrokenDecoder,
@@ -39,7 +39,7 @@ from tests.photos import encoded, photo
 
 TRAINED = Preprocess("train", OpenCVDecoder(), Resize(OpenCVResizer(), (16, 16)))
 GOOD = encoded(photo(height=24, width=32))
-MODULES = ("cv2", "alignkit.studies.diff.images", "tests.fatal_decoders")
+MODULES = ("cv2", "alignkit.studies.diff.diff_images", "tests.fatal_decoders")
 
 
 def images(count, *marked):

@@ -196,7 +196,7 @@ def test_another_opset_makes_new_what_was_exported(keys, monkeypatch):
         ("predict/share.py", RUN),
         ("compare/image_table.py", RUN | {"comparison", "advice"}),
         ("compare/statistics.py", RUN | {"comparison", "advice"}),
-        ("attribute/shapley.py", {"attribution"}),
+        ("attribute/shares.py", {"attribution"}),
         ("match/search.py", {"advice"}),
         ("run/pixel_comparison.py", {"comparison"}),
         ("run/advise.py", {"advice"}),

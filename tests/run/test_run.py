@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from alignkit.attribute.flipped import ALL_FLIPPED, NONE_FLIPPED
+from alignkit.attribute.flipped_kinds import ALL_FLIPPED, NONE_FLIPPED
 from alignkit.errors import DataError, NothingCompared
 from alignkit.experiment import load_experiment
 from alignkit.outcome import Measured
@@ -193,13 +193,13 @@ def test_what_a_run_attributed_is_cached_for_the_plan(finished, tmp_path):
 
 
 def test_paths_that_cannot_be_mixed_leave_a_reason_and_the_rest_goes_on(tmp_path, monkeypatch):
-    from alignkit.attribute import plan
+    from alignkit.attribute import attribute_paths
     from alignkit.report import render
 
     def refuse(*_, **__):
         raise NothingCompared("no image could be prepared by every mixture of the paths")
 
-    monkeypatch.setattr(plan, "attribute_stored", refuse)
+    monkeypatch.setattr(attribute_paths, "attribute_stored", refuse)
     record, folder = run(write_small(tmp_path), tmp_path / "reports")
     (row,) = record.attributions
     assert row.total.value is None

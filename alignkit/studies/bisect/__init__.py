@@ -4,60 +4,33 @@ A layer's output is read from the graph cut off behind it, so that everything be
 placed as in the whole graph; tapping all layers of one graph at once would prevent the very fusions
 that may cause a difference. A difference there was either made by the layer or came in with its
 inputs, so the candidate also runs the isolated layer on the reference's activations. One cut runs
-at a time, on one side at a time; the reference's activations are kept on disk.
+at a time, on one side at a time; the reference's activations are kept on disk. `as_text` is the
+result as a terminal shows it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
 
 from alignkit.errors import BackendError, NothingCompared
 from alignkit.record.bisection import Bisection, LayerDrift
-from alignkit.studies.bisect.differences import drift_of, isolated_error
+from alignkit.studies.bisect.layer_graph import Activations, Layer, Values
+from alignkit.studies.bisect.layer_sides import ONNXSide, TorchSide
+from alignkit.text.columns import columns
+from alignkit.text.numbers import count, significant
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from alignkit.studies.bisect.graph import Layer
-    from alignkit.studies.bisect.isolated_layer import Activations
-
-    Values = npt.NDArray[np.floating]
-
-__all__ = ["Candidate", "Side", "bisect"]
-
-
-class BisectSide(Protocol):
-    """One model in one runtime, on a fixed batch."""
-
-    @property
-    def name(self) -> str:
-        """The runtime and its precision, e.g. ``onnxruntime fp16``."""
-        ...
-
-    def values(self, layer: Layer) -> Values | None:
-        """Return the layer's output for the batch; ``None`` if this side has no such layer.
-
-        Raises `BackendError` if the runtime cannot run the graph up to that layer.
-        """
-        ...
-
-
-class Candidate(BisectSide, Protocol):
-    """The side whose layers are also run in isolation."""
-
-    def isolated(self, layer: Layer, held: Activations) -> Values:
-        """Return the layer's output for the reference's activations ``held``.
-
-        Raises `BackendError` if the runtime cannot run the layer by itself.
-        """
-        ...
+_HEAD = ("", "layer", "operator", "shape", "max |Δ|", "mean |Δ|", "relative", "alone", "non-finite")
+_ZERO = "the reference is zero everywhere: nothing to relate to"
 
 
 def bisect(
-    reference: BisectSide,
-    candidate: Candidate,
+    reference: TorchSide | ONNXSide,
+    candidate: ONNXSide,
     layers: Sequence[Layer],
     *,
     model: str,
@@ -71,8 +44,6 @@ def bisect(
     ``tolerance`` limits the relative difference. ``progress`` is called with (layers compared,
     layers). Raises `NothingCompared` if the sides have no layer in common.
     """
-    from alignkit.studies.bisect.isolated_layer import Activations
-
     compared, unmatched, held = [], [], Activations()
     for number, layer in enumerate(layers, 1):
         drift = _compared(reference, candidate, layer, held, tolerance)
@@ -82,6 +53,7 @@ def bisect(
             compared.append(drift)
         if progress:
             progress(number, len(layers))
+    # outputs of two shapes have a reason too, but they are a finding
     if all(each.reason and not each.exceeds_tolerance for each in compared):
         why = f": {compared[0].reason}" if compared else ""
         raise NothingCompared(
@@ -101,12 +73,16 @@ def bisect(
 
 
 def _compared(
-    reference: BisectSide, candidate: Candidate, layer: Layer, held: Activations, tolerance: float
+    reference: TorchSide | ONNXSide,
+    candidate: ONNXSide,
+    layer: Layer,
+    held: Activations,
+    tolerance: float,
 ) -> LayerDrift | None:
     try:
         left, right = reference.values(layer), candidate.values(layer)
     except BackendError as error:
-        return LayerDrift(**layer.facts(), reason=str(error))
+        return LayerDrift(**asdict(layer), reason=str(error))
     if left is None or right is None:
         return None
     drift = drift_of(layer, left, right, tolerance)
@@ -118,3 +94,126 @@ def _compared(
         # later layers are fed it, also where this one cannot run in isolation
         held.keep(layer.tensor, left)
     return drift.model_copy(update=isolated_error(left, isolated))
+
+
+def drift_of(layer: Layer, left: Values, right: Values, tolerance: float) -> LayerDrift:
+    """Compare reference and candidate; values that are not finite are counted and left out.
+
+    Values that are finite on one side only, and outputs of two shapes, exceed any tolerance.
+    """
+    if left.shape != right.shape:
+        shapes = " against ".join("x".join(map(str, each.shape)) for each in (left, right))
+        return LayerDrift(
+            **asdict(layer), shape=left.shape, exceeds_tolerance=True, reason=f"shapes {shapes}"
+        )
+    finite = np.isfinite(left) & np.isfinite(right)
+    lost = int(finite.size - finite.sum())
+    differ = not np.array_equal(left[~finite], right[~finite], equal_nan=True)
+    facts = {**asdict(layer), "shape": left.shape, "non_finite": lost}
+    if not finite.any():
+        reason = "no value is finite on both sides" if finite.size else "the layer gives no values"
+        return LayerDrift(**facts, exceeds_tolerance=differ, reason=reason)
+    change, scale = _change(left, right, finite)
+    greatest = float(change.max())
+    relative = greatest / scale if scale else None
+    return LayerDrift(
+        **facts,
+        max_abs=greatest,
+        mean_abs=float(change.mean()),
+        relative=relative,
+        exceeds_tolerance=differ or (greatest > 0 if relative is None else relative > tolerance),
+        reason="" if scale else _ZERO,
+    )
+
+
+def isolated_error(left: Values, isolated: Values) -> dict[str, Any]:
+    """Compare the isolated layer with the reference; return fields of a `LayerDrift`."""
+    if left.shape != isolated.shape:
+        return {"isolated_reason": f"alone it gives {'x'.join(map(str, isolated.shape))}"}
+    finite = np.isfinite(left) & np.isfinite(isolated)
+    if not np.array_equal(left[~finite], isolated[~finite], equal_nan=True):
+        return {"isolated_reason": "alone it gives values that are not finite"}
+    if not finite.any():
+        return {"isolated_reason": "no value is finite on both sides"}
+    change, scale = _change(left, isolated, finite)
+    greatest = float(change.max())
+    return {
+        "isolated_max_abs": greatest,
+        "isolated_relative": greatest / scale if scale else None,
+        "isolated_reason": "" if scale else _ZERO,
+    }
+
+
+def _change(left: Values, right: Values, finite: Any) -> tuple[Any, float]:
+    """Return |Δ| of the finite values, and the reference's greatest absolute value."""
+    # in float64, so that the subtraction adds no error of its own
+    before = left[finite].astype(np.float64)
+    return np.abs(right[finite].astype(np.float64) - before), float(np.abs(before).max())
+
+
+def as_text(found: Bisection) -> str:
+    """Return the table of layers, and a sentence on the first that exceeds the tolerance."""
+    rows = [_HEAD, *map(_row, found.layers)]
+    reasons = [f"{each.name}: {each.reason}" for each in found.layers if each.reason]
+    # many layers fail for one reason: each is said once
+    alone = Counter(each.isolated_reason for each in found.layers if each.isolated_reason)
+    reasons += [f"alone, {count(number, 'layer')}: {why}" for why, number in alone.items()]
+    if found.unmatched:
+        some = ", ".join(found.unmatched[:3]) + (", …" if len(found.unmatched) > 3 else "")
+        reasons.append(f"{count(len(found.unmatched), 'layer')} only one side has: {some}")
+    sides = f"{found.reference} against {found.candidate}"
+    head = f"{found.model}, {count(found.images, 'image')}: {sides}"
+    lines = [head, "", columns(rows), "", *reasons, _sentence(found)]
+    return "\n".join(lines)
+
+
+def _row(each: LayerDrift) -> tuple[str, ...]:
+    def number(value: float | None) -> str:
+        return "–" if value is None else significant(value)
+
+    return (
+        ">" if each.exceeds_tolerance else "",
+        each.name,
+        each.operator,
+        "x".join(map(str, each.shape)),
+        number(each.max_abs),
+        number(each.mean_abs),
+        number(each.relative),
+        number(each.isolated_relative),
+        str(each.non_finite or ""),
+    )
+
+
+def _sentence(found: Bisection) -> str:
+    if found.first is None:
+        return f"no layer differs by more than {found.tolerance:g} of its greatest value"
+    first = next(each for each in found.layers if each.name == found.first)
+    start = f"it starts at {first.name} ({first.operator}): {_difference(first)}"
+    return f"{start} (tolerance {found.tolerance:g})\n{_blamed(first, found)}"
+
+
+def _difference(first: LayerDrift) -> str:
+    if first.max_abs is None or (first.non_finite and not first.relative):
+        return first.reason or "values that are not finite"
+    share = (
+        "" if first.relative is None else f", {significant(first.relative)} of its greatest value"
+    )
+    lost = f", {count(first.non_finite, 'value')} not finite" if first.non_finite else ""
+    return f"max |Δ| {significant(first.max_abs)}{share}{lost}"
+
+
+def _blamed(first: LayerDrift, found: Bisection) -> str:
+    """Say whether the layer or its inputs cause the difference."""
+    if first.isolated_relative is None:
+        return f"alone: {first.isolated_reason}" if first.isolated_reason else "alone: not measured"
+    error = significant(first.isolated_relative)
+    isolated = f"fed the reference's values, this layer alone differs by {error}"
+    if first.isolated_relative > found.tolerance:
+        return f"{isolated}: the layer itself is to blame"
+    # the reader's next suspect where this layer is not to blame
+    worst = max(found.layers, key=lambda each: each.isolated_relative or 0)
+    most = f"; most alone: {worst.name}, {significant(worst.isolated_relative or 0)}"
+    return (
+        f"{isolated}: what came in, summed up over the layers before, or what the runtime fuses "
+        f"with it is to blame{most}"
+    )

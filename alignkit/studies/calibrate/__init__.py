@@ -1,39 +1,49 @@
-"""Distance of each surrogate's stages from the real ones, measured where the real ones run.
+"""Distance of each surrogate's stages from the real ones, on probe images where these can run.
 
 Decode is compared on the same files, by kind of JPEG; resize on the same pixels, decoded by the
 surrogate. The result is kept as ``<preset>.json``: the package ships it, and
 `alignkit.preprocess.presets.calibration` shows it beside the surrogate. A stage that cannot run
 here keeps the result of another machine.
+
+The probe images are JPEG files of every kind, encoded here from two photographs of scikit-learn, at
+odd sizes, so that chroma samples are cut at the edges. Equal encoders give equal bytes on every
+machine; the fingerprint shows it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.arrays import Pixels
 from alignkit.compare.pixel_sums import PixelSums, pixel_sums
 from alignkit.errors import RecordError
+from alignkit.isolation.worker import Encoded
+from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_header import decode
-from alignkit.studies.calibrate.probe import fingerprint, kind_of
-from alignkit.studies.calibrate.surrogates import CALIBRATED_STAGES, Pair, Surrogate, surrogates
+from alignkit.preprocess.jpeg_header import read_jpeg_header
+from alignkit.preprocess.stress import SUBSAMPLINGS, Stress
+from alignkit.progress import Progress, ProgressStage
+from alignkit.studies.calibrate.surrogate_stages import CALIBRATED_STAGES, Pair, Surrogate
 from alignkit.text.numbers import percent
 from alignkit.workspace import write_atomically
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from alignkit.isolation.worker import Encoded
-    from alignkit.preprocess import Preprocess
-    from alignkit.progress import Progress
-
-__all__ = ["CALIBRATED_STAGES", "Pair", "Surrogate", "calibrate", "surrogates", "write_calibration"]
-
-_FORMAT = 1
-# 1: 2026-11, first format.
+_FORMAT = 1  # 1: 2026-11, first format.
+PHOTOS = ("china.jpg", "flower.jpg")
+SIZES = ((427, 640), (191, 253))
+"""(height, width) of the crops from the photographs' middle."""
+_QUALITIES = (50, 75, 90, 95)
+PROGRESSIVE = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
+"""Pillow's number of each chroma subsampling it can write."""
 SHIPPED = Path(__file__).resolve().parents[2] / "preprocess" / "calibration"
 
 _PairResult: TypeAlias = tuple[str, "PixelSums | None", str]
@@ -51,8 +61,7 @@ def calibrate(
         if pair.missing:
             continue
         with progress.stage("calibrate", len(images), f"{pair.stage} of {surrogate.name}") as stage:
-            measured = _decoded if pair.stage == "decode" else _resized
-            kinds = _summed(measured(pair, surrogate.path, images), stage.advance)
+            kinds = _summed((_compared(pair, surrogate.path, each) for each in images), stage)
         results[pair.stage] = {
             "real": pair.real.version(),
             "surrogate": pair.surrogate.version(),
@@ -65,8 +74,6 @@ def calibrate(
 
 def residuals(pair: Pair, images: Sequence[Encoded]) -> dict[str, npt.NDArray[np.int16]]:
     """Return image → real minus surrogate decode, (h, w, 3) in levels, to derive rules from."""
-    import numpy as np
-
     found = {}
     for image in images:
         real, ours = (decode(each, image.data).image for each in (pair.real, pair.surrogate))
@@ -85,6 +92,7 @@ def write_calibration(name: str, measured: dict[str, dict[str, Any]], folder: Pa
     stages = {**_stored(path), **measured}
     of_stages = {str(stage): stages.get(stage) for stage in CALIBRATED_STAGES}
     content = {"format": _FORMAT, "summary": summary(stages), **of_stages}
+    # NaN is no JSON
     write_atomically(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
     return path
 
@@ -103,6 +111,7 @@ def _in_words(stage: str, measured: dict[str, Any] | None) -> tuple[str, str]:
     results = list((measured or {}).get("kinds", {}).values())
     left_out = sum(each["not_compared"] for each in results)
     images = left_out + sum(each["images"] for each in results)
+    # an image that only one of the two decodes is no equal one
     rest = f", {left_out} of {images} images not compared" if left_out else ""
     kinds = [each for each in results if each["images"]]
     if measured is None or not kinds:
@@ -136,36 +145,32 @@ def _stored(path: Path) -> dict[str, dict[str, Any]]:
     return {stage: content[stage] for stage in CALIBRATED_STAGES if content.get(stage)}
 
 
-def _decoded(pair: Pair, path: Preprocess, images: Iterable[Encoded]) -> Iterator[_PairResult]:
-    for image in images:
-        real = decode(pair.real, image.data, path.max_pixels)
-        ours = decode(pair.surrogate, image.data, path.max_pixels)
+def _compared(pair: Pair, path: Preprocess, image: Encoded) -> _PairResult:
+    """Run both stages on one image: on the file, or on the pixels that the surrogate decodes."""
+    real: Pixels | None
+    ours: Pixels | None
+    if pair.stage == "decode":
         kind = kind_of(image)
-        if real.image is None or ours.image is None:
-            yield kind, None, real.reason or ours.reason
-        elif real.image.shape != ours.image.shape:
-            yield kind, None, "another shape"
-        else:
-            yield kind, pixel_sums(real.image, ours.image), ""
-
-
-def _resized(pair: Pair, path: Preprocess, images: Iterable[Encoded]) -> Iterator[_PairResult]:
-    for image in images:
+        decoded = [
+            decode(each, image.data, path.max_pixels) for each in (pair.real, pair.surrogate)
+        ]
+        real, ours = (each.image for each in decoded)
+        if real is None or ours is None:
+            return kind, None, decoded[0].reason or decoded[1].reason
+    else:
         given = decode(path.decode, image.data, path.max_pixels).image
         if given is None:
-            yield "not decoded", None, "the surrogate does not decode it"
-            continue
+            return "not decoded", None, "the surrogate does not decode it"
         kind = f"to {path.resize.size[1]} px"
         real, ours = (
             replace(path.resize, resizer=each)(given) for each in (pair.real, pair.surrogate)
         )
-        if real.shape != ours.shape:
-            yield kind, None, "another shape"
-        else:
-            yield kind, pixel_sums(real, ours), ""
+    if real.shape != ours.shape:
+        return kind, None, "another shape"
+    return kind, pixel_sums(real, ours), ""
 
 
-def _summed(measured: Iterator[_PairResult], advance: Any) -> dict[str, dict[str, Any]]:
+def _summed(measured: Iterable[_PairResult], progress: ProgressStage) -> dict[str, dict[str, Any]]:
     sums: dict[str, PixelSums] = {}
     refused: dict[str, list[str]] = {}
     for kind, one, reason in measured:
@@ -173,7 +178,7 @@ def _summed(measured: Iterator[_PairResult], advance: Any) -> dict[str, dict[str
             refused.setdefault(kind, []).append(reason)
         else:
             sums[kind] = sums[kind] + one if kind in sums else one
-        advance()
+        progress.advance()
     return {
         kind: {
             **_facts(sums.get(kind)),
@@ -203,3 +208,46 @@ def _facts(found: PixelSums | None) -> dict[str, Any]:
         "mean_levels": found.mean_abs,
         "max_levels": float(found.max_abs),
     }
+
+
+def probe_images() -> tuple[Encoded, ...]:
+    """Encode baseline files of every subsampling, progressive ones of the usual, and grey ones."""
+    return tuple(Encoded(name, data) for name, data in _files())
+
+
+def kind_of(image: Encoded) -> str:
+    """Return subsampling and coding, which decoders treat differently: ``4:2:0 progressive``."""
+    header = read_jpeg_header(image.data)
+    return f"{header.subsampling} {header.coding}" if header else "not a readable JPEG"
+
+
+def fingerprint(images: Sequence[Encoded]) -> str:
+    """Compute SHA-256 hex over names and contents."""
+    digest = hashlib.sha256()
+    for image in images:
+        digest.update(image.id.encode() + b"\0" + hashlib.sha256(image.data).digest())
+    return digest.hexdigest()
+
+
+def _files() -> Iterator[tuple[str, bytes]]:
+    from PIL import Image
+    from sklearn.datasets import load_sample_image
+
+    def jpeg(image: Image.Image, **options: object) -> bytes:
+        file = io.BytesIO()
+        image.save(file, "JPEG", **options)
+        return file.getvalue()
+
+    for photo, (height, width) in product(PHOTOS, SIZES):
+        whole = load_sample_image(photo)
+        top, left = (whole.shape[0] - height) // 2, (whole.shape[1] - width) // 2
+        pixels = whole[top : top + height, left : left + width].copy()  # encoders take no view
+        name = f"{photo.removesuffix('.jpg')}-{width}x{height}"
+        for subsampling, quality in product(SUBSAMPLINGS, _QUALITIES):
+            stress = Stress(subsampling, quality)
+            yield f"{name} {stress.name}", stress.encode(pixels)
+        image = Image.fromarray(pixels)
+        for (subsampling, code), quality in product(PROGRESSIVE.items(), _QUALITIES):
+            options = {"quality": quality, "subsampling": code, "progressive": True}
+            yield f"{name} {subsampling} q{quality} progressive", jpeg(image, **options)
+        yield f"{name} grey q90", jpeg(image.convert("L"), quality=90)

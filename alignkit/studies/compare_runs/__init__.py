@@ -1,17 +1,24 @@
-"""Two runs' folders → `RunComparison`: the cells, stages and images that changed."""
+"""Comparison of two runs' folders → `RunComparison`: the cells, stages and images that changed.
+
+Two runs that may not be compared are refused here, and their other differences are listed.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
-from alignkit.errors import NothingCompared
-from alignkit.record import RunRecord
-from alignkit.record.run_comparison import ComparedRun, RunComparison
-from alignkit.studies.compare_runs.comparable import check_comparable, differences
-from alignkit.studies.compare_runs.entries import entry_changes
-from alignkit.studies.compare_runs.seeds import stored_run
-from alignkit.studies.compare_runs.stages import pixel_changes, stage_changes
+from alignkit.errors import NotComparable, NothingCompared
+from alignkit.record import PathFacts, RunRecord
+from alignkit.record.run_comparison import ComparedRun, Difference, RunComparison
+from alignkit.studies.compare_runs.run_changes import entry_changes, pixel_changes, stage_changes
+from alignkit.studies.compare_runs.stored_runs import stored_run
 from alignkit.version import __version__
+
+MACHINE = re.compile(r"x86_64|amd64|aarch64|arm64", re.IGNORECASE)
+HARMLESS = ("threads", "_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
+"""Ends of the names of settings that change times rather than values."""
 
 
 def compare_runs(before: Path, after: Path, *, force: bool, command: str) -> RunComparison:
@@ -25,6 +32,7 @@ def compare_runs(before: Path, after: Path, *, force: bool, command: str) -> Run
     forced = check_comparable(a, b, force=force)
     entries, stages, pixels = entry_changes(*runs), stage_changes(a, b), pixel_changes(*runs)
     changes = {each.change for each in entries} | {each.change for each in stages}
+    # an empty page would look like two equal runs
     if not changes - {"not compared"} and not pixels:
         raise NothingCompared(
             f"{a.name} and {b.name} have no cell and no pair of paths in common; compare two runs "
@@ -52,3 +60,99 @@ def _side(folder: Path, record: RunRecord) -> ComparedRun:
         verdict=record.verdict.state,
         sentence=record.verdict.sentence,
     )
+
+
+def check_comparable(before: RunRecord, after: RunRecord, *, force: bool) -> tuple[str, ...]:
+    """Return the obstacles that ``force`` overrules; empty if there are none.
+
+    Raises `NotComparable` with the reasons: always if the classes differ; without ``force`` if
+    images, GPU, system, or settings that change numbers differ.
+    """
+    # not a matter of --force: no number would mean anything
+    if before.data.classes != after.data.classes:
+        raise NotComparable(
+            f"the runs know different classes ({_few(before.data.classes)} and "
+            f"{_few(after.data.classes)}): a prediction of one means nothing in the other; compare "
+            "two runs of one data set"
+        )
+    found = tuple(obstacles(before, after))
+    if found and not force:
+        raise NotComparable(
+            "the runs may not be compared: " + "; ".join(found) + ". What changed could be due to "
+            "that alone; run both on one machine and one data set, or compare all the same with "
+            "--force, and the report will say so"
+        )
+    return found
+
+
+def _few(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:3]) + (f" … of {len(names)}" if len(names) > 3 else "") or "none"
+
+
+def obstacles(before: RunRecord, after: RunRecord) -> Iterator[str]:
+    """Yield each difference, in words, that could itself be the cause of a change."""
+    if before.data.fingerprint != after.data.fingerprint:
+        yield (
+            f"the images are not the same ({before.data.name} {before.data.fingerprint[:12]} with "
+            f"{before.data.eval} and {after.data.name} {after.data.fingerprint[:12]} with "
+            f"{after.data.eval} evaluation images)"
+        )
+    there, here = before.environment, after.environment
+    for name, a, b in (
+        ("system", _system(there.platform), _system(here.platform)),
+        ("GPU", there.gpu, here.gpu),
+    ):
+        if a != b:
+            yield f"another {name} ({a} and {b})"
+    for name in sorted(there.flags.keys() | here.flags.keys()):
+        a, b = (each.flags.get(name, "not set") for each in (there, here))
+        if a != b and not name.endswith(HARMLESS):
+            yield f"{name} is {a} in one and {b} in the other"
+
+
+def _system(platform: str) -> str:
+    machine = MACHINE.search(platform)
+    return f"{platform.split('-', maxsplit=1)[0]} {machine[0] if machine else ''}".strip()
+
+
+def differences(before: RunRecord, after: RunRecord) -> tuple[Difference, ...]:
+    """Return the versions, settings, paths and trainings that differ."""
+    return tuple(
+        Difference(what=name, before=old.get(name) or "none", after=new.get(name) or "none")
+        for old, new in zip(_facts(before), _facts(after), strict=True)
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
+    )
+
+
+def _facts(record: RunRecord) -> Iterator[dict[str, str]]:
+    """Yield groups of name → value, in the order of the page."""
+    environment = record.environment
+    yield {
+        "alignkit": record.alignkit,
+        "Python": environment.python,
+        "CPU": environment.cpu,
+        "vector extensions": environment.extensions,
+        "GPU": environment.gpu,
+        "platform": environment.platform,
+        "git revision": environment.git,
+    }
+    yield {name: value for name, value in environment.versions.items() if name != "alignkit"}
+    yield {f"codec of {name}": value for name, value in environment.codecs.items()}
+    yield environment.flags
+    yield _stages(record.paths)
+    yield {"data": record.data.fingerprint[:12]}
+    yield {
+        f"model trained with {each.preprocess}, seed {each.seed}": f"{each.state} {each.key[:12]}"
+        for each in record.trainings
+    }
+
+
+def _stages(paths: tuple[PathFacts, ...]) -> dict[str, str]:
+    found = {f"{path.name}, skipped": path.skipped for path in paths if path.skipped}
+    for path in paths:
+        for stage in path.stages:
+            options = ", ".join(f"{name} {value}" for name, value in stage.options.items())
+            parts = (stage.label, options, stage.version)
+            found[f"{path.name}, {stage.stage}"] = "; ".join(part for part in parts if part)
+    return found

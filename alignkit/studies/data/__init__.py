@@ -1,1 +1,98 @@
-"""Statistics of a data set, and its division into train and eval: `alignkit data`."""
+"""`alignkit data`: statistics of a data set, and its division into train and eval.
+
+Here is the division: a folder of classes → a new folder with ``train/`` and ``eval/``; the source
+never changes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from errno import EXDEV
+from pathlib import Path
+from typing import Literal
+
+from alignkit.datasets.folder import Folder, Labelled, divide, images_by_class, names_of, split_dirs
+from alignkit.errors import ConfigError, DataError, WorkspaceError
+from alignkit.samples import Split
+
+By = Literal["copy", "hardlink", "symlink"]
+PutFile = Callable[[Path, Path], object]
+_PLACING: dict[By, PutFile] = {
+    "copy": shutil.copy2,
+    "hardlink": lambda source, target: target.hardlink_to(source.resolve()),
+    # resolved: a relative link would point elsewhere from the new folder
+    "symlink": lambda source, target: target.symlink_to(source.resolve()),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """The folder that was written."""
+
+    folder: Path
+    train: dict[str, int]
+    """Class → images."""
+    eval: dict[str, int]
+    notes: tuple[str, ...]
+    """Content in both splits, images of no class."""
+
+
+def write_division(root: Path, out: Path, *, share: float, seed: int, by: By) -> Divided:
+    """Write ``share`` of every class below ``out/eval``, the rest below ``out/train``.
+
+    The division is the one that ``data: {name: folder, root: ROOT, eval_share:, seed:}`` makes.
+    ``out`` appears whole or not at all. Raises `ConfigError` for an impossible option,
+    `DataError` if ``root`` cannot be divided or read, `WorkspaceError` if ``out`` cannot be
+    written.
+    """
+    _check(root, out, share)
+    divided = divide(images_by_class(root), share, seed)
+    notes = tuple(Folder(root, eval_share=share, seed=seed).notes())  # reads every image once
+    try:
+        _write(root, out, divided, _PLACING[by])
+    except OSError as error:
+        advice = (
+            "hard links need one file system; use --by copy"
+            if error.errno == EXDEV
+            else "see to it and run the same command again"
+        )
+        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        raise WorkspaceError(f"{out} was not written: {what}; {advice}") from error
+    train, evaluation = (
+        {name: len(files) for name, files in divided[split].items()} for split in ("train", "eval")
+    )
+    return Divided(out, train, evaluation, notes)
+
+
+def _write(root: Path, out: Path, divided: dict[Split, Labelled], place: PutFile) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # beside ``out``, as a rename does not cross file systems
+    part = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+    try:
+        for split, labelled in divided.items():
+            for name in names_of(labelled):
+                target = part / split / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                place(root / name, target)
+        part.chmod(0o755)  # a temporary folder is the owner's alone
+        part.rename(out)
+    except BaseException:  # Ctrl-C too leaves nothing behind
+        shutil.rmtree(part)
+        raise
+
+
+def _check(root: Path, out: Path, share: float) -> None:
+    if not 0 < share < 1:
+        raise ConfigError(f"--eval {share}: a share of every class, between 0 and 1, e.g. 0.25")
+    if os.path.lexists(out):
+        raise ConfigError(f"{out} exists, and nothing is overwritten; name a folder that does not")
+    if out.resolve().is_relative_to(root.resolve()):
+        raise ConfigError(f"{out} lies in {root}, where it would be a class; name one outside")
+    if dirs := split_dirs(root, "train", ""):
+        raise DataError(
+            f"{root} is divided already, into {dirs['train']}/ and {dirs['eval']}/; use it as it is"
+        )

@@ -7,28 +7,32 @@ return sums, so that memory does not depend on the number of images.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from alignkit.errors import ExitCode, MissingDependency, worst
 from alignkit.experiment.path_argument import NamedPath
 from alignkit.isolation import Limits
-from alignkit.isolation.worker import EVERYTHING, Begin, Encoded, Work
+from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
 from alignkit.preprocess import StageName
-from alignkit.preprocess.image_taps import Result, encoded_images, run_isolated
+from alignkit.preprocess.image_taps import encoded_images, run_isolated
 from alignkit.preprocess.stress import Stress
+from alignkit.progress import Progress
 from alignkit.record import Environment, PathFacts
 from alignkit.record.pixel_diff import DiffRecord, ImageSet, PairDiff, StressDiff
-from alignkit.studies.diff.images import DiffImages
+from alignkit.samples import Samples
+from alignkit.studies.diff.diff_images import DiffImages
+from alignkit.studies.diff.diff_tally import (
+    DiffTally,
+    census,
+    coverage,
+    coverage_diffs,
+    pair_diffs,
+)
 from alignkit.torch_settings import available_threads
 from alignkit.version import __version__
-
-if TYPE_CHECKING:
-    from alignkit.progress import Progress
-    from alignkit.samples import Samples
-    from alignkit.studies.diff.tally import DiffTally
 
 StageExtent = Literal["none", "size", "full"]
 """Stages that a measure covers: none, the input of ``normalise``, or that and the decoded image."""
@@ -73,16 +77,6 @@ class DiffRequest:
             raise MissingDependency(f"{first.name}: {first.missing()}")
         return reference, *usable
 
-    def run(self, work: Work[Result]) -> Iterator[Result]:
-        """Yield results of ``work`` on the images, a few at a time, in worker processes."""
-        return run_isolated(
-            work,
-            [each.preprocess for each in self.usable],
-            encoded_images(self.samples),
-            processes=self.threads or available_threads(),
-            limits=self.limits,
-        )
-
 
 def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
     """Compare every candidate with the reference, on the images as they are and under each stress.
@@ -90,29 +84,32 @@ def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
     Raises `MissingDependency` if the reference or every candidate cannot run here, `BackendError`
     if a path crashes on a harmless image, `DataError` if a file cannot be read.
     """
-    from alignkit.studies.diff.facts import census, coverage, coverage_diffs
-
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
     tally = _tally(request, progress, None)
     stressed = [(each, _tally(request, progress, each)) for each in request.stress]
-    described = _described(request)
+    usable = [each.preprocess for each in request.usable]
+    # one empty image: `Describe` looks at none
+    ((paths, environment),) = run_isolated(
+        Describe(request.paths), usable, [Encoded("", b"")], processes=1, limits=request.limits
+    )
     return DiffRecord(
         alignkit=__version__,
         command=request.command,
         started=started,
-        seconds=round(time.monotonic() - began, 1),
-        environment=described.environment,
+        seconds=round(time.monotonic() - began, 1),  # not datetime: the clock may be set
+        environment=environment,
         data=ImageSet(
             source=request.source,
             images=len(request.samples),
             fingerprint=request.samples.fingerprint,
         ),
         limits={
+            # the lowest decides
             "max_pixels": min(each.preprocess.max_pixels for each in request.paths),
             "seconds": request.limits.seconds,
             "memory": request.limits.memory,
         },
-        paths=described.paths,
+        paths=paths,
         coverage=coverage(tally),
         coverage_diffs=coverage_diffs(tally),
         census=census(tally),
@@ -137,30 +134,24 @@ def exit_code(record: DiffRecord, *, fail_on_coverage: bool = False) -> ExitCode
 
 
 def _tally(request: DiffRequest, progress: Progress, stress: Stress | None) -> DiffTally:
-    from alignkit.studies.diff.tally import DiffTally
-
     paths = tuple(each.preprocess for each in request.usable)
     work = DiffImages(paths, EXTENTS[request.ssim], EXTENTS[request.planes], stress)
     tally = DiffTally(paths)
     with progress.stage("compare", len(request.samples), stress.name if stress else "") as stage:
-        for part in request.run(work):
+        for part in run_isolated(
+            work,
+            paths,
+            encoded_images(request.samples),
+            processes=request.threads or available_threads(),
+            limits=request.limits,
+        ):
             tally.add(part)
             stage.advance(len(part.facts))
     return tally
 
 
-def _described(request: DiffRequest) -> Description:
-    paths = [each.preprocess for each in request.usable]
-    (description,) = run_isolated(
-        Describe(request.paths), paths, [Encoded("", b"")], processes=1, limits=request.limits
-    )
-    return description
-
-
 def _pairs(request: DiffRequest, tally: DiffTally) -> tuple[PairDiff, ...]:
     """Return the measured and the skipped pairs, in the order of the request."""
-    from alignkit.studies.diff.facts import pair_diffs
-
     measured = {pair.candidate: pair for pair in pair_diffs(tally)}
     reference, *candidates = (each.preprocess for each in request.paths)
     return tuple(
@@ -170,14 +161,6 @@ def _pairs(request: DiffRequest, tally: DiffTally) -> tuple[PairDiff, ...]:
         )
         for each in candidates
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """The paths' stages and the environment, as a worker process sees them."""
-
-    paths: tuple[PathFacts, ...]
-    environment: Environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +175,11 @@ class Describe:
     def warm_up(self, begin: Begin) -> None:
         """Do nothing: no path runs."""
 
-    def __call__(self, images: Sequence[Encoded], begin: Begin) -> Description:  # noqa: ARG002
+    def __call__(
+        self,
+        images: Sequence[Encoded],  # noqa: ARG002 - the contract of `Work`
+        begin: Begin,
+    ) -> tuple[tuple[PathFacts, ...], Environment]:
         """Describe the paths' stages, and the environment."""
         from alignkit.decoders import DECODERS
         from alignkit.findings.environment import environment
@@ -201,7 +188,6 @@ class Describe:
 
         begin(0, EVERYTHING)
         usable = [each.preprocess for each in self.paths if not each.preprocess.missing()]
-        return Description(
-            paths=tuple(path_facts(each.preprocess, each.preset) for each in self.paths),
-            environment=environment({name_of(path.decode, DECODERS) for path in usable}),
-        )
+        decoders = {name_of(path.decode, DECODERS) for path in usable}
+        paths = tuple(path_facts(each.preprocess, each.preset) for each in self.paths)
+        return paths, environment(decoders)

@@ -13,14 +13,18 @@ from alignkit.engines.export import export_onnx
 from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.models.architectures import build_model
 from alignkit.models.checkpoint import Calibration, Checkpoint
-from alignkit.studies.bisect import bisect
-from alignkit.studies.bisect.differences import drift_of, isolated_error
-from alignkit.studies.bisect.graph import Layer, cut, layers_of, load_graph
-from alignkit.studies.bisect.isolated_layer import Activations, isolated_graph, packed
-from alignkit.studies.bisect.onnx_side import ONNXSide
-from alignkit.studies.bisect.runtime import runtime_named
-from alignkit.studies.bisect.text import as_text
-from alignkit.studies.bisect.torch_side import TorchSide, torch_layers
+from alignkit.studies.bisect import as_text, bisect, drift_of, isolated_error
+from alignkit.studies.bisect.bisect_inputs import runtime_named
+from alignkit.studies.bisect.layer_graph import (
+    Activations,
+    Layer,
+    cut,
+    isolated_graph,
+    layers_of,
+    load_graph,
+    packed,
+)
+from alignkit.studies.bisect.layer_sides import ONNXSide, TorchSide, torch_layers
 from alignkit.workspace import Workspace
 from tests.backends.model import trained_model
 
@@ -168,7 +172,7 @@ def test_what_is_kept_goes_with_its_holder():
 
 
 def test_weights_past_the_limit_of_a_file_are_refused(model, monkeypatch):
-    monkeypatch.setattr("alignkit.studies.bisect.graph._MAX_WEIGHTS", 1000)
+    monkeypatch.setattr("alignkit.studies.bisect.layer_graph._MAX_WEIGHTS", 1000)
     with pytest.raises(DataError, match="GiB of weights; a graph is taken apart up to"):
         load_graph(model.onnx)
 

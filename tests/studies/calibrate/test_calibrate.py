@@ -16,14 +16,15 @@ from alignkit.progress import NoProgress
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.torch import TorchResizer
 from alignkit.studies.calibrate import (
-    Pair,
     calibrate,
+    fingerprint,
+    kind_of,
+    probe_images,
     residuals,
     summary,
-    surrogates,
     write_calibration,
 )
-from alignkit.studies.calibrate.probe import fingerprint, kind_of, probe_images
+from alignkit.studies.calibrate.surrogate_stages import Pair, surrogates
 
 SMOOTH, NEAREST = SimpleJPEGDecoder(), SimpleJPEGDecoder(chroma="nearest")
 

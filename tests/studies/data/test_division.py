@@ -7,8 +7,8 @@ import pytest
 
 from alignkit.datasets.folder import Folder
 from alignkit.errors import ConfigError, DataError, WorkspaceError
-from alignkit.studies.data import division
-from alignkit.studies.data.division import write_division
+from alignkit.studies import data
+from alignkit.studies.data import write_division
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_a_failure_half_way_leaves_nothing_behind(root, monkeypatch, number, adv
         done.append(target)
         target.write_bytes(source.read_bytes())
 
-    monkeypatch.setitem(division._PLACING, "copy", place)
+    monkeypatch.setitem(data._PLACING, "copy", place)
     with pytest.raises(WorkspaceError, match=advice):
         divide(root)
     assert not [*root.parent.glob("*new*")]

@@ -1,0 +1,263 @@
+"""Kinds of images that flip, for each path that serves the first row's models.
+
+A kind is a value of a dimension: of the file (subsampling, quality, size, …, see
+`alignkit.preprocess.image_kinds`), the class, the *margin* (softmax margin of the reference's
+prediction) or the *edge energy*, the last two in thirds of the images. Each kind is compared with
+all other images; p-values are Fisher's exact ones for "flipped in at least one seed", adjusted by
+Holm over all comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.arrays import FloatArray
+from alignkit.compare.bootstrap import RESAMPLES
+from alignkit.compare.metrics import softmax_margin
+from alignkit.compare.predictions import aligned
+from alignkit.compare.statistics import holm, percentile_interval
+from alignkit.outcome import Measured
+from alignkit.preprocess.image_header import declared_size
+from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of
+from alignkit.preprocess.jpeg_header import read_jpeg_header
+from alignkit.record import Estimate, FlippedFacts, Subgroup
+from alignkit.record.cell import ALPHA
+from alignkit.text.numbers import interval, p_value, plain
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Pixels
+    from alignkit.compare.predictions import Predictions
+    from alignkit.place import Column
+    from alignkit.plan import Plan
+    from alignkit.predict.cells import Predicted
+    from alignkit.prepare import Prepared
+    from alignkit.prepare.sets import Sets
+    from alignkit.progress import Progress
+    from alignkit.samples import Samples
+
+NONE_FLIPPED = "no prediction changed"
+ALL_FLIPPED = "every prediction changed"
+TOO_FEW = "no kind, or the images outside it, has enough images to be compared"
+_FEWEST = 5
+"""Least number of images of a kind, and of its complement, for a comparison."""
+_THIRDS = ("lowest third", "middle third", "highest third")
+_Both = list[tuple["Predictions", "Predictions"]]
+"""Predictions of a model on its own path and on another; one pair for each seed."""
+
+
+def flipped_kinds(
+    plan: Plan, predicted: Sequence[Predicted], sets: Sets, progress: Progress
+) -> tuple[FlippedFacts, ...]:
+    """Compare the first row's models, in their reference runtime, with every other path.
+
+    Empty if none of those cells ran.
+    """
+    names = {each.name for each in plan.preprocesses}
+    pairs = _pairs([each for each in predicted if each.evaluation.preprocess.name in names])
+    if not pairs:
+        return ()
+    with progress.stage("flipped images", len(pairs), "their kinds") as stage:
+        own = next(iter(pairs))[0]
+        kinds = _kinds(sets.evaluated(own), sets.evaluation)
+        found = []
+        for (reference, column), both in pairs.items():
+            found.append(_facts(reference, column, both, kinds, plan.resamples))
+            stage.advance()
+    return tuple(found)
+
+
+def _pairs(predicted: Sequence[Predicted]) -> dict[tuple[str, Column], _Both]:
+    """Map the models' own path and another column to both predictions of each seed."""
+    own = [each for each in predicted if each.evaluation.aligned]
+    row = own[0].evaluation.training.row
+    first = {each.evaluation.training.key: each for each in own}
+    pairs: dict[tuple[str, Column], _Both] = {}
+    for each in (each for each in predicted if each.evaluation.training.row == row):
+        evaluation = each.evaluation
+        before = first[evaluation.training.key]
+        if (
+            # another runtime would add flips that no kind of image causes
+            evaluation.runtime == before.evaluation.runtime
+            and not evaluation.aligned
+            and isinstance(before.ended, Measured)
+            and isinstance(each.ended, Measured)
+        ):
+            both = aligned(before.ended.value.predictions, each.ended.value.predictions)
+            entry = before.evaluation.preprocess.name, evaluation.place.column
+            pairs.setdefault(entry, []).append(both)
+    return pairs
+
+
+def _kinds(prepared: Prepared, samples: Samples) -> Mapping[str, Mapping[str, str]]:
+    """Map dimension to sample id → kind, for the images that the models' own path decodes."""
+    places: list[int] = prepared.decoded.tolist()
+    kinds = kinds_of_images(
+        (samples.read(place) for place in places),
+        (prepared.pixels[prepared.rows[place]] for place in places),
+    )
+    ids = [samples.ids[place] for place in places]
+    return {name: dict(zip(ids, values, strict=True)) for name, values in kinds.items()}
+
+
+def _facts(
+    reference: str,
+    column: Column,
+    both: _Both,
+    kinds: Mapping[str, Mapping[str, str]],
+    resamples: int,
+) -> FlippedFacts:
+    before, after = [a for a, _ in both], [b for _, b in both]
+    flips = np.stack([a.predicted != b.predicted for a, b in both], axis=1)
+    images, flipped = len(flips), int(flips.any(axis=1).sum())
+    listed = {name: [values[each] for each in before[0].ids] for name, values in kinds.items()}
+    found = subgroups(before, after, listed, resamples=resamples)
+    return FlippedFacts(
+        reference=reference,
+        candidate=column.preprocess,
+        backend=column.backend,
+        precision=column.precision,
+        images=images,
+        seeds=len(both),
+        flipped=flipped,
+        subgroups=found,
+        reason="" if found else {images: ALL_FLIPPED, 0: NONE_FLIPPED}.get(flipped, TOO_FEW),
+    )
+
+
+def subgroups(
+    reference: Sequence[Predictions],
+    candidate: Sequence[Predictions],
+    kinds: Mapping[str, Sequence[str]],
+    *,
+    resamples: int = RESAMPLES,
+) -> tuple[Subgroup, ...]:
+    """Compare every kind of every dimension, least p first, with a sentence if it is significant.
+
+    The predictions, a pair for each seed, are of the same images in the same order; ``kinds`` gives
+    each dimension's kind of each image, and this function adds class and margin. Kinds with too few
+    images are not compared. If no image or every image flipped, the result is empty.
+    """
+    pairs = list(zip(reference, candidate, strict=True))
+    flips = np.stack([a.predicted != b.predicted for a, b in pairs], axis=1)
+    first = reference[0]
+    margins = np.mean([softmax_margin(each.logits) for each in reference], axis=0)
+    own = {
+        "class": [first.classes[label] for label in first.labels],
+        "margin of the reference": thirds(margins),
+    }
+    chosen = _comparable({**own, **kinds}, len(flips))
+    flipped = np.atleast_1d(flips.any(axis=1))
+    if not chosen or flipped.all() or not flipped.any():
+        return ()
+    p_values = [_fisher(flipped, inside) for _, _, inside in chosen]
+    rng = np.random.default_rng(0)  # the same intervals every time
+    found = [
+        Subgroup(
+            dimension, kind, int(inside.sum()), *_rates(flips, inside, resamples, rng), p, adjusted
+        )
+        for (dimension, kind, inside), p, adjusted in zip(
+            chosen, p_values, holm(p_values), strict=True
+        )
+    ]
+    found.sort(key=lambda each: (each.p_adjusted, each.p))
+    return tuple(
+        replace(each, sentence=_sentence(each)) if each.p_adjusted < ALPHA else each
+        for each in found
+    )
+
+
+def _comparable(
+    kinds: Mapping[str, Sequence[str]], images: int
+) -> list[tuple[str, str, npt.NDArray[np.bool_]]]:
+    """List (dimension, kind, mask of its images) with enough images inside and outside."""
+    found = [
+        (dimension, kind, np.array([each == kind for each in values]))
+        for dimension, values in kinds.items()
+        for kind in dict.fromkeys(values)
+    ]
+    return [each for each in found if _FEWEST <= each[2].sum() <= images - _FEWEST]
+
+
+def _rates(
+    flips: npt.NDArray[np.bool_],
+    inside: npt.NDArray[np.bool_],
+    resamples: int,
+    rng: np.random.Generator,
+) -> tuple[float, float, Estimate]:
+    """Compute churn inside, outside and their difference with interval; flips: (images, seeds)."""
+    here, there = flips[inside], flips[~inside]
+    drawn = _resampled(here, resamples, rng) - _resampled(there, resamples, rng)
+    low, high = percentile_interval(drawn[None])[:, 0]
+    before, after = float(here.mean()), float(there.mean())
+    return before, after, Estimate(before - after, float(low), float(high))
+
+
+def _resampled(
+    flips: npt.NDArray[np.bool_], resamples: int, rng: np.random.Generator
+) -> FloatArray:
+    """Resample (images, seeds) with replacement to churn (resamples,).
+
+    An image counts by the number of seeds with which it flipped. The draws of each number are
+    multinomial, so that the cost does not grow with the images.
+    """
+    images, seeds = flips.shape
+    counts = np.bincount(flips.sum(axis=1), minlength=seeds + 1)
+    drawn = rng.multinomial(images, counts / images, resamples)
+    churn: FloatArray = drawn @ np.arange(seeds + 1) / (seeds * images)
+    return churn
+
+
+def _fisher(flipped: npt.NDArray[np.bool_], inside: npt.NDArray[np.bool_]) -> float:
+    from scipy.stats import fisher_exact
+
+    table = [
+        [int((flipped & group).sum()), int((~flipped & group).sum())] for group in (inside, ~inside)
+    ]
+    return float(fisher_exact(table).pvalue)
+
+
+def thirds(values: npt.ArrayLike) -> list[str]:
+    """Name each value's third of all values; equal values are in the same third."""
+    array = np.asarray(values, np.float64)
+    cuts = np.quantile(array, (1 / 3, 2 / 3))
+    return [_THIRDS[place] for place in np.searchsorted(cuts, array, side="left")]
+
+
+def edge_energy(pixels: Pixels) -> float:
+    """Compute the mean |Δ| of neighbouring pixels of one (height, width, 3), in grey levels."""
+    levels = pixels.astype(np.float32).mean(axis=2)
+    across, down = np.abs(np.diff(levels, axis=1)), np.abs(np.diff(levels, axis=0))
+    return float((across.mean() + down.mean()) / 2)
+
+
+def kinds_of_images(
+    encoded: Iterable[bytes], pixels: Iterable[Pixels] | None = None
+) -> dict[str, list[str]]:
+    """Map each dimension to the kind of each image, by its file and, for edge energy, its pixels.
+
+    Dimensions in which all images are of one kind are left out.
+    """
+    found = [kinds_of(each, read_jpeg_header(each), declared_size(each)) for each in encoded]
+    kinds: dict[str, list[str]] = {
+        dimension: [getattr(each, dimension) for each in found] for dimension in DIMENSIONS
+    }
+    if pixels is not None:
+        kinds["edge energy"] = thirds([edge_energy(each) for each in pixels])
+    return {dimension: values for dimension, values in kinds.items() if len({*values}) > 1}
+
+
+def _sentence(each: Subgroup) -> str:
+    ends = interval(each.difference, 1)
+    difference = f" {ends} pp" if ends else ""
+    more = "more" if each.churn > each.elsewhere else "less"
+    return (
+        f"{each.dimension} ({each.kind}): {plain(100 * each.churn, 1)} % of predictions change, "
+        f"{more} than the {plain(100 * each.elsewhere, 1)} % elsewhere "
+        f"({each.images} images; difference{difference}, "
+        f"p {p_value(each.p_adjusted, '= ')} after Holm)"
+    )

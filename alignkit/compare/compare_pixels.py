@@ -1,0 +1,145 @@
+"""Comparison of the pixels of two paths: `Samples` → `StageDiffs` → the types of the record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+from alignkit.compare.image_diff import DECODED, ImageDiff, diff_taps
+from alignkit.compare.pixel_diff import ImageRow, PixelDiff, StageDiffs, diffs_of, joined, row_of
+from alignkit.errors import NothingCompared
+from alignkit.isolation.worker import Begin, Encoded
+from alignkit.preprocess import Preprocess, StageName
+from alignkit.preprocess.image_taps import (
+    Started,
+    encoded_images,
+    result_or_reason,
+    run_isolated,
+    taps_of,
+    warm_up,
+)
+from alignkit.record import CoverageDiff, PixelStage
+from alignkit.samples import Samples
+
+_LEVELS = (1, 2, 4, 8)
+"""Grey levels of which the record keeps the share of greater differences."""
+COVERAGE_EXAMPLES = 20
+"""Images named for a pair of paths that do not decode the same ones."""
+
+_Part: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow]]
+
+
+@dataclass(frozen=True, slots=True)
+class CompareStages:
+    """`Work` of `alignkit.isolation` that compares two paths on each image."""
+
+    paths: tuple[Preprocess, Preprocess]
+    ssim: tuple[StageName, ...]
+
+    def warm_up(self, begin: Begin) -> None:
+        """Run both paths once."""
+        warm_up(self.paths, begin)
+
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> _Part:
+        """Add up the differences of some images, with a row for each."""
+        diffs = [self._image(image, partial(begin, place)) for place, image in enumerate(images)]
+        rows = [row_of(image.id, diff) for image, diff in zip(images, diffs, strict=True)]
+        return joined(map(diffs_of, diffs)), rows
+
+    def _image(self, image: Encoded, begin: Started) -> ImageDiff:
+        left, right = (taps_of(path, image, n, begin) for n, path in enumerate(self.paths))
+        diff = result_or_reason(
+            lambda: diff_taps(*self.paths, image.data, left, right, ssim=self.ssim)
+        )
+        return ImageDiff(left.decoded.outcome, "failed") if isinstance(diff, str) else diff
+
+
+def compare_preprocess(
+    reference: Preprocess,
+    candidate: Preprocess,
+    samples: Samples,
+    *,
+    ssim: bool = True,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> StageDiffs:
+    """Compare every stage of two paths over all samples; results do not depend on ``threads``.
+
+    ``threads`` are worker processes, by default one for each CPU this process may use. ``ssim`` is
+    measured on the pixels that the normalise stage receives. ``progress`` is called with (images
+    done, images). Memory is constant except for one `ImageRow` per image. Raise `NothingCompared`
+    if there is no image that both paths decode.
+    """
+    work = CompareStages((reference, candidate), ("colour",) if ssim else ())
+    diffs, rows = joined(()), list[ImageRow]()
+    parts = run_isolated(work, work.paths, encoded_images(samples), processes=threads)
+    for part, some in parts:
+        diffs = joined((diffs, part))  # as they arrive: all parts would not fit into memory
+        rows += some
+        if progress:
+            progress(len(rows), len(samples))
+    levels = 255 * sum(reference.normalise.std) / 3
+    compared = StageDiffs(reference.name, candidate.name, diffs, tuple(rows), levels)
+    if not compared.compared:  # zeros over no image would look like equal paths
+        raise NothingCompared(
+            f"none of {len(samples)} images was decoded by both {reference.name!r} and "
+            f"{candidate.name!r}; check that the folder holds images that both decoders support"
+        )
+    return compared
+
+
+def pixel_stages(diffs: StageDiffs) -> tuple[PixelStage, ...]:
+    """Convert every stage in both modes."""
+    return tuple(
+        pixel_stage(diff, reference=diffs.reference, candidate=diffs.candidate)
+        for diff in diffs.diffs
+    )
+
+
+def pixel_stage(diff: PixelDiff, *, reference: str, candidate: str) -> PixelStage:
+    """Convert one stage; a quantity that is not finite or not defined is ``None``."""
+    facts = {
+        "reference": reference,
+        "candidate": candidate,
+        "stage": diff.stage,
+        "mode": diff.mode,
+        "shape_mismatches": diff.shape_mismatches,
+    }
+    sums = diff.sums
+    if sums is None or not sums.images:
+        mismatch = "every image has another shape"
+        reason = mismatch if diff.shape_mismatches else "no image compared"
+        return PixelStage(**facts, images=0, identical=0, reason=reason)
+    facts |= {"images": sums.images, "identical": sums.identical, "non_finite": sums.non_finite}
+    broken = f"{sums.non_finite} values are NaN or infinite" if sums.non_finite else ""
+    if not sums.values:
+        return PixelStage(**facts, reason=broken)
+    return PixelStage(
+        **facts,
+        max_abs=sums.max_abs,
+        mean_abs=sums.mean_abs,
+        bias=sums.bias,
+        share_differing=sums.share_differing,
+        share_above={str(level): sums.share_above(level) or 0.0 for level in _LEVELS},
+        p99=sums.percentile(99),
+        p99_9=sums.percentile(99.9),
+        psnr=diff.psnr,
+        ssim=sums.ssim,
+        reason=broken,
+    )
+
+
+def coverage_diff(diffs: StageDiffs) -> CoverageDiff:
+    """Count the images that only one of the two paths decodes."""
+    split = [(row.id, row.reference in DECODED, row.candidate in DECODED) for row in diffs.rows]
+    examples = [name for name, reference, candidate in split if reference != candidate]
+    return CoverageDiff(
+        reference=diffs.reference,
+        candidate=diffs.candidate,
+        images=len(split),
+        only_reference=sum(reference and not candidate for _, reference, candidate in split),
+        only_candidate=sum(candidate and not reference for _, reference, candidate in split),
+        examples=tuple(examples[:COVERAGE_EXAMPLES]),
+    )

@@ -1,0 +1,155 @@
+"""Arguments of `alignkit diff`: IMAGES → `Samples`, ``--out KIND=PATH`` → files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from alignkit.arrays import Pixels
+from alignkit.errors import ConfigError, DataError
+from alignkit.experiment.experiment import Experiment
+from alignkit.plugins import did_you_mean
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
+from alignkit.record.pixel_diff import DiffRecord, write_diff_record
+from alignkit.samples import Samples
+from alignkit.studies.diff import DiffRequest
+
+_LISTS = (".txt", ".lst")
+"""Files that hold the name of an image, or of a folder, in each line."""
+_NAMED = 3
+"""Paths in the description of the images; more are counted."""
+OUTPUT_KINDS = ("json", "html")
+_PICTURED = 8
+"""Images with pictures for each candidate."""
+
+
+def samples_of(
+    given: Sequence[Path],
+    experiment: Experiment | None,
+    limit: int | None = None,
+    only: Sequence[str] = (),
+) -> tuple[Samples, str]:
+    """Return the images and their description; without a path an experiment's evaluation data.
+
+    Names in a list are relative to its folder; ``only`` names the ids to keep. Raises `ConfigError`
+    if no path is given or an id is unknown, `NothingCompared` if there is no image, and `DataError`
+    if a file cannot be read.
+    """
+    from alignkit.datasets.image_files import choose
+    from alignkit.datasets.unlabelled_images import Images
+
+    if given:
+        roots = tuple(path for each in given for path in _expanded(each))
+        images = Images(roots[0] if len(roots) == 1 else roots, limit=limit)
+        words = ", ".join(map(os.fspath, given[:_NAMED]))
+        if len(given) > _NAMED:
+            words += f" and {len(given) - _NAMED} more"
+        return _only(images.evaluation(), only), words
+    if experiment is None:
+        raise ConfigError("name a folder of images, or a --config file with data")
+    samples = experiment.data.evaluation()
+    if limit is not None and limit < len(samples):
+        chosen = choose(samples.ids, limit, seed=0)  # the same images every time
+        samples = samples.take([n for n, name in enumerate(samples.ids) if name in chosen])
+    return _only(samples, only), f"the data of {experiment.file}"
+
+
+def _only(samples: Samples, names: Sequence[str]) -> Samples:
+    if not names:
+        return samples
+    places = {name: place for place, name in enumerate(samples.ids)}
+    for name in names:
+        if name not in places:
+            near = get_close_matches(name, places, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"--only {name}: none of the {len(samples)} images{hint}")
+    # a name given twice counts once
+    return samples.take([places[name] for name in dict.fromkeys(names)])
+
+
+def _expanded(given: Path) -> list[Path]:
+    if given.suffix.lower() not in _LISTS:
+        return [given]
+    try:
+        # editors on Windows begin a file with a byte order mark
+        lines = given.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"the list {given} cannot be read: {error}") from None
+    return [given.parent / line.strip() for line in lines if line.strip()]
+
+
+@dataclass(frozen=True, slots=True)
+class DiffOutput:
+    """One file or folder to write."""
+
+    kind: str
+    """One of `OUTPUT_KINDS`."""
+    path: Path
+    """A file for ``json``, a folder for ``html``."""
+
+
+def outputs_of(texts: Sequence[str]) -> tuple[DiffOutput, ...]:
+    """Parse ``json=drift.json`` and the like; raises `ConfigError` for any other text."""
+    found = []
+    for text in texts:
+        kind, equals, path = text.partition("=")
+        if kind not in OUTPUT_KINDS:
+            raise ConfigError(f"--out {text}: no kind {kind!r}{did_you_mean(kind, OUTPUT_KINDS)}")
+        if not equals or not path:
+            raise ConfigError(f"--out {text}: write it as {kind}=PATH")
+        found.append(DiffOutput(kind, Path(path)))
+    return tuple(found)
+
+
+def write_outputs(
+    outputs: Sequence[DiffOutput], record: DiffRecord, request: DiffRequest
+) -> list[Path]:
+    """Write each and return the files. Raises `WorkspaceError` if one cannot be written."""
+    from alignkit.report.diff_page import render_diff
+
+    written = []
+    for output in outputs:
+        if output.kind == "json":
+            write_diff_record(record, output.path)
+            written.append(output.path)
+        else:
+            shown = with_pictures(record, request, output.path)
+            write_diff_record(shown, output.path / "record.json")
+            written.append(render_diff(output.path))
+    return written
+
+
+def with_pictures(record: DiffRecord, request: DiffRequest, folder: Path) -> DiffRecord:
+    """Write the pictures below ``folder``; return the record with their `WorstImage` entries."""
+    from alignkit.record.pictures import write_worst
+
+    pairs = [pair for pair in record.pairs if pair.state == "measured"]
+    wanted = {image.id for pair in pairs for image in pair.worst[:_PICTURED]}
+    places = [index for index, name in enumerate(request.samples.ids) if name in wanted]
+    paths = [each.preprocess for each in request.usable]
+    images = encoded_images(request.samples, places)
+    # by image and index of the path: the input of the normalise stage
+    taken: dict[tuple[str, int], Pixels] = {}
+    for place, found in zip(places, take_pixels(paths, images, limits=request.limits), strict=True):
+        for number, each in enumerate(found):
+            if each.pixels is not None:
+                taken[request.samples.ids[place], number] = each.pixels
+    shown = [
+        write_worst(
+            folder,
+            taken[image.id, 0],
+            taken[image.id, number],
+            reference=pair.reference,
+            candidate=pair.candidate,
+            id=image.id,
+            label="",
+            stage="colour",
+        )
+        for number, pair in enumerate(pairs, 1)
+        for image in pair.worst[:_PICTURED]
+        if (image.id, 0) in taken and (image.id, number) in taken
+    ]
+    return record.model_copy(update={"worst": tuple(shown)})

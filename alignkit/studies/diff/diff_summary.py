@@ -1,0 +1,179 @@
+"""`DiffRecord` → text for a terminal: coverage, stages of each pair, kinds of images, the worst.
+
+At most 40 lines: with many candidates, each gets fewer details.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from alignkit.record import PixelStage, PlaneStage
+from alignkit.record.pixel_diff import DiffRecord, DistanceFacts, ImageDrift, PairDiff
+from alignkit.text.columns import columns
+from alignkit.text.names import surrogate_note
+from alignkit.text.numbers import DASH, count, percent, plain, shorten
+
+LINES = 40
+_PLANES = ("Y'", "Cb", "Cr")
+CHROMA, TURNED = "subsampling", "orientation"
+"""Dimensions shown, the second where orientation differs; the record has more."""
+HEADS = {CHROMA: "chroma", TURNED: "EXIF"}
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Number of lines for each candidate."""
+
+    kinds: int
+    worst: int
+    stages: Literal["all", "differing", "none"]
+    """Stages that have a line: ``differing`` leaves out those that differ in neither mode."""
+    planes: bool = True
+
+
+DETAILS = (
+    Detail(7, 3, "all"),
+    Detail(5, 2, "differing"),
+    Detail(3, 1, "differing"),
+    Detail(0, 0, "differing"),
+    Detail(0, 0, "none", planes=False),
+)
+
+
+def diff_summary(record: DiffRecord) -> str:
+    """Return text without colour, in lines as wide as their content."""
+    for detail in DETAILS:  # the first that fits is the most detailed
+        lines = _lines(record, detail)
+        if len(lines) <= LINES:
+            return "\n".join(lines)
+    return "\n".join([*lines[: LINES - 1], "… see --out html=DIR for the rest"])
+
+
+def _lines(record: DiffRecord, detail: Detail) -> list[str]:
+    lines = [f"{count(record.data.images, 'image')} of {record.data.source}", *_coverage(record)]
+    lines += [f"{path.name}: {note}" for path in record.paths if (note := surrogate_note(path))]
+    for pair in record.pairs:
+        lines += ["", *_pair(pair, detail)]
+        stressed = [(each.name, other) for each in record.stress for other in each.pairs]
+        lines += [
+            f"{name}: {other.sentence}"
+            for name, other in stressed
+            if other.candidate == pair.candidate and other.sentence
+        ]
+    return lines
+
+
+def _coverage(record: DiffRecord) -> list[str]:
+    head = ("coverage", "ok", "corrupt", "failed", "unsupported")
+    rows = [
+        (each.preprocess, *map(str, (each.ok, each.corrupt, each.failed, each.unsupported)))
+        for each in record.coverage
+    ]
+    lines = columns([head, *rows]).splitlines()
+    for each in record.coverage_diffs:
+        names = shorten(", ".join(each.examples), 60)
+        lines += [
+            f"decoded by {one}, not by {other}: {count(number, 'image')}, among {names}"
+            for number, one, other in (
+                (each.only_reference, each.reference, each.candidate),
+                (each.only_candidate, each.candidate, each.reference),
+            )
+            if number
+        ]
+    return lines
+
+
+def _pair(pair: PairDiff, detail: Detail) -> list[str]:
+    if pair.state == "skipped":
+        return [f"{pair.candidate}: skipped, {pair.reason}"]
+    lines = [f"{pair.candidate} against {pair.reference}: {pair.sentence}"]
+    if pair.compared:
+        if detail.stages != "none":
+            lines += _stages(pair, equal_too=detail.stages == "all")
+        if detail.planes:
+            lines += _planes(pair)
+        lines += _kinds(pair, CHROMA, detail.kinds)
+        if "orient" in (pair.first, pair.largest):
+            lines += _kinds(pair, TURNED, detail.kinds)
+        lines += [_worst(image) for image in pair.worst[: detail.worst]]
+    return lines
+
+
+def _stages(pair: PairDiff, *, equal_too: bool) -> list[str]:
+    head = (
+        "stage", "isolated mean", "max", "px differing",
+        "cumulative mean", "max", "px differing", "p99.9", "SSIM",
+    )  # fmt: skip
+    found: dict[str, dict[str, PixelStage]] = {}
+    for stage in pair.stages:
+        found.setdefault(stage.stage, {})[stage.mode] = stage
+    rows = [
+        (name, *_distance(modes["isolated"]), *_distance(modes["cumulative"]),
+         *_tail(modes["cumulative"]))
+        for name, modes in found.items()
+        if equal_too
+        or any(each.shape_mismatches or each.identical < each.images for each in modes.values())
+    ]  # fmt: skip
+    return columns([head, *rows], indent="  ").splitlines() if rows else []
+
+
+def _planes(pair: PairDiff) -> list[str]:
+    """Return a line for each stage, with mean and greatest difference of each plane."""
+    found: dict[str, list[PlaneStage]] = {}
+    for each in pair.planes:
+        found.setdefault(each.stage, []).append(each)
+    head = ("luma, chroma", *(f"{plane} {what}" for plane in _PLANES for what in ("mean", "max")))
+    rows = [
+        (stage, *(text for each in planes for text in _plane(each)))
+        for stage, planes in found.items()
+    ]
+    return columns([head, *rows], indent="  ").splitlines() if rows else []
+
+
+def _plane(found: PlaneStage) -> tuple[str, str]:
+    if found.mean_abs is None or found.max_abs is None:
+        return DASH, DASH
+    return (plain(found.mean_abs, 3), plain(found.max_abs, 1)) if found.max_abs else ("0", "0")
+
+
+def _distance(found: PixelStage | DistanceFacts) -> tuple[str, str, str]:
+    """Format mean, maximum and share of differing pixels; zero only where it is exactly zero."""
+    # no number where nothing was compared: a zero would say that the two are equal
+    if found.mean_abs is None or found.max_abs is None or found.share_differing is None:
+        return ("other shape" if found.shape_mismatches else DASH, DASH, DASH)
+    if not found.max_abs:
+        return "0", "0", "0"
+    digits = 0 if found.max_abs >= 10 or float(found.max_abs).is_integer() else 2
+    return plain(found.mean_abs, 3), plain(found.max_abs, digits), percent(found.share_differing)
+
+
+def _tail(stage: PixelStage) -> tuple[str, str]:
+    return (
+        DASH if stage.p99_9 is None else f"{stage.p99_9:.3g}",
+        DASH if stage.ssim is None else f"{stage.ssim:.4f}",
+    )
+
+
+def _kinds(pair: PairDiff, dimension: str, most: int) -> list[str]:
+    kinds = [each for each in pair.kinds if each.dimension == dimension]
+    if not most or not kinds:
+        return []
+    head = (HEADS[dimension], "images", "decode mean", "max", "px differing", "input mean", "max")
+    rows = [
+        (each.kind, str(each.images), *_distance(each.decode), *_distance(each.last)[:2])
+        for each in kinds[:most]
+    ]
+    lines = columns([head, *rows], indent="  ").splitlines()
+    left = len(kinds) - most
+    return [*lines, f"  … and {count(left, 'kind')} more"] if left > 0 else lines
+
+
+def _worst(image: ImageDrift) -> str:
+    parts = [f"mean {plain(image.mean_abs, 2)}, max {plain(image.max_abs, 0)}"]
+    if image.decode_mean_abs is not None:
+        alone = plain(image.decode_mean_abs, 2) if image.decode_mean_abs else "0"
+        parts.append(f"decode alone {alone}")
+    if image.ssim is not None:
+        parts.append(f"SSIM {image.ssim:.3f}")
+    return f"  worst: {image.id} ({image.kinds[CHROMA]}): {', '.join(parts)}"

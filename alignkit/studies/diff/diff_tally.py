@@ -1,0 +1,267 @@
+"""`DiffTally`: the sums of all parts that workers send, in constant memory → a `DiffRecord`."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias, get_args
+
+from alignkit.compare.compare_pixels import COVERAGE_EXAMPLES, pixel_stages
+from alignkit.compare.image_diff import DECODED
+from alignkit.compare.pixel_diff import PixelDiff, StageDiffs, joined
+from alignkit.compare.plane_sums import Planes, added_planes, plane_stages
+from alignkit.decoders import DecodeOutcome
+from alignkit.preprocess import Preprocess
+from alignkit.preprocess.image_kinds import DIMENSIONS, ImageKinds
+from alignkit.record import Coverage, CoverageDiff, NotDecoded
+from alignkit.record.pixel_diff import DistanceFacts, ImageDrift, KindCount, KindDrift, PairDiff
+from alignkit.studies.diff.diff_images import DiffPart, ImageDistance, ImageFacts, PixelTotals
+from alignkit.text.numbers import count, percent, plain
+
+_EXAMPLES = 50
+"""Images named for one path's coverage."""
+_RANKED = 20
+"""Worst images kept for each candidate."""
+
+KindKey: TypeAlias = tuple[str, str]
+"""Dimension and kind."""
+
+
+@dataclass(slots=True)
+class PathTally:
+    """Outcomes of one path's decodes."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    examples: list[NotDecoded] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PairTally:
+    """Sums of one candidate against the reference."""
+
+    diffs: tuple[PixelDiff, ...] = field(default_factory=lambda: joined(()))
+    planes: Planes = field(default_factory=dict)
+    compared: int = 0
+    only_reference: int = 0
+    only_candidate: int = 0
+    examples: list[str] = field(default_factory=list)
+    """Ids of images that only one of the two decodes."""
+    # by all dimensions at once: one addition an image, whatever the number of dimensions
+    kinds: dict[ImageKinds, tuple[PixelTotals, PixelTotals]] = field(
+        default_factory=lambda: defaultdict(lambda: (PixelTotals(), PixelTotals()))
+    )
+    """Sums at decode, and at the input of ``normalise``."""
+    ranked: list[tuple[float, int, ImageFacts, ImageDistance]] = field(default_factory=list)
+    """A heap: (mean difference, minus the image's place, …)."""
+
+    def totals(self) -> dict[KindKey, tuple[PixelTotals, PixelTotals]]:
+        """Return the sums of ``kinds`` by dimension and kind."""
+        found: dict[KindKey, tuple[PixelTotals, PixelTotals]] = {}
+        for kinds, (decode, last) in self.kinds.items():
+            for key in zip(DIMENSIONS, kinds, strict=True):
+                before = found.get(key, (PixelTotals(), PixelTotals()))
+                found[key] = before[0].plus(decode), before[1].plus(last)
+        return found
+
+    def worst(self) -> list[tuple[ImageFacts, ImageDistance]]:
+        """Return the worst images, greatest mean difference first; ties in the images' order."""
+        return [(facts, distance) for *_, facts, distance in sorted(self.ranked, reverse=True)]
+
+
+@dataclass(slots=True)
+class DiffTally:
+    """Sums and counts of some paths on some images."""
+
+    paths: tuple[Preprocess, ...]
+    """Reference first."""
+    images: int = 0
+    kinds: Counter[ImageKinds] = field(default_factory=Counter)
+    of_path: list[PathTally] = field(init=False)
+    of_pair: list[PairTally] = field(init=False)
+    """In the order of the candidates."""
+
+    def __post_init__(self) -> None:
+        self.of_path = [PathTally() for _ in self.paths]
+        self.of_pair = [PairTally() for _ in self.paths[1:]]
+
+    def add(self, part: DiffPart) -> None:
+        """Add some more images; parts must come in the order of the images."""
+        for pair, diffs, planes in zip(self.of_pair, part.diffs, part.planes, strict=True):
+            pair.diffs = joined((pair.diffs, diffs))
+            pair.planes = added_planes(pair.planes, planes)
+        for facts in part.facts:
+            self._add_image(facts)
+            self.images += 1
+
+    def census(self) -> list[tuple[KindKey, int]]:
+        """Count the images of each kind, in the order of `DIMENSIONS`, most frequent first."""
+        counted: Counter[KindKey] = Counter()
+        for kinds, images in self.kinds.items():
+            for key in zip(DIMENSIONS, kinds, strict=True):
+                counted[key] += images
+        return sorted(
+            counted.items(), key=lambda each: (DIMENSIONS.index(each[0][0]), -each[1], each[0][1])
+        )
+
+    def _add_image(self, facts: ImageFacts) -> None:
+        self.kinds[facts.kinds] += 1
+        for path, (outcome, reason) in zip(self.of_path, facts.outcomes, strict=True):
+            path.outcomes[outcome] += 1
+            if outcome != "ok" and len(path.examples) < _EXAMPLES:
+                path.examples.append(NotDecoded(id=facts.id, outcome=outcome, reason=reason))
+        decoded = [outcome in DECODED for outcome, _ in facts.outcomes]
+        for number, (pair, distance) in enumerate(zip(self.of_pair, facts.distances, strict=True)):
+            reference, candidate = decoded[0], decoded[1 + number]
+            pair.compared += reference and candidate
+            pair.only_reference += reference and not candidate
+            pair.only_candidate += candidate and not reference
+            if reference != candidate and len(pair.examples) < COVERAGE_EXAMPLES:
+                pair.examples.append(facts.id)
+            if distance:
+                _add_distance(pair, facts, distance, place=self.images)
+
+
+def _add_distance(
+    pair: PairTally, facts: ImageFacts, distance: ImageDistance, *, place: int
+) -> None:
+    decode, last = pair.kinds[facts.kinds]
+    pair.kinds[facts.kinds] = decode.plus(distance.decode), last.plus(distance.last)
+    mean = distance.last.mean_abs
+    if not mean:
+        return
+    # of equal means the first image is kept; places differ, so that facts are never compared
+    entry = (mean, -place, facts, distance)
+    if len(pair.ranked) < _RANKED:
+        heapq.heappush(pair.ranked, entry)
+    else:
+        heapq.heappushpop(pair.ranked, entry)
+
+
+def coverage(tally: DiffTally) -> tuple[Coverage, ...]:
+    """Count how the decodes of every path ended."""
+    return tuple(
+        Coverage(
+            preprocess=path.name,
+            split="eval",
+            **{outcome: of_path.outcomes[outcome] for outcome in get_args(DecodeOutcome)},
+            examples=tuple(of_path.examples),
+        )
+        for path, of_path in zip(tally.paths, tally.of_path, strict=True)
+    )
+
+
+def coverage_diffs(tally: DiffTally) -> tuple[CoverageDiff, ...]:
+    """Count the images that only one path of a pair decodes."""
+    reference, *candidates = tally.paths
+    return tuple(
+        CoverageDiff(
+            reference=reference.name,
+            candidate=candidate.name,
+            images=tally.images,
+            only_reference=pair.only_reference,
+            only_candidate=pair.only_candidate,
+            examples=tuple(pair.examples),
+        )
+        for candidate, pair in zip(candidates, tally.of_pair, strict=True)
+    )
+
+
+def census(tally: DiffTally) -> tuple[KindCount, ...]:
+    """List the kinds of images in the order of `DiffTally.census`."""
+    return tuple(
+        KindCount(dimension=dimension, kind=kind, images=images)
+        for (dimension, kind), images in tally.census()
+    )
+
+
+def pair_diffs(tally: DiffTally) -> Iterator[PairDiff]:
+    """Compare every candidate with the reference, in their order."""
+    reference, *candidates = tally.paths
+    levels = 255 * sum(reference.normalise.std) / 3
+    for candidate, pair in zip(candidates, tally.of_pair, strict=True):
+        # without rows: memory would grow with the images
+        diffs = StageDiffs(reference.name, candidate.name, pair.diffs, (), levels)
+        yield PairDiff(
+            reference=diffs.reference,
+            candidate=diffs.candidate,
+            state="measured",
+            compared=pair.compared,
+            sentence=diff_sentence(diffs, pair.compared),
+            first=diffs.first_divergence,
+            largest=diffs.largest_divergence,
+            stages=pixel_stages(diffs),
+            planes=plane_stages(diffs.reference, diffs.candidate, pair.planes),
+            kinds=_kinds(tally, pair),
+            worst=tuple(
+                ImageDrift(
+                    id=facts.id,
+                    mean_abs=distance.last.mean_abs or 0.0,
+                    max_abs=distance.last.max_abs,
+                    decode_mean_abs=distance.decode.mean_abs,
+                    ssim=distance.ssim,
+                    kinds=facts.kinds._asdict(),
+                )
+                for facts, distance in pair.worst()
+            ),
+        )
+
+
+def _kinds(tally: DiffTally, pair: PairTally) -> tuple[KindDrift, ...]:
+    totals = pair.totals()
+    none = PixelTotals(), PixelTotals()
+    return tuple(
+        KindDrift(
+            dimension=key[0],
+            kind=key[1],
+            images=images,
+            decode=_distance(totals.get(key, none)[0]),
+            last=_distance(totals.get(key, none)[1]),
+        )
+        for key, images in tally.census()
+    )
+
+
+def _distance(totals: PixelTotals) -> DistanceFacts:
+    return DistanceFacts(
+        images=totals.images,
+        identical=totals.identical,
+        shape_mismatches=totals.shape_mismatches,
+        mean_abs=totals.mean_abs,
+        max_abs=totals.max_abs if totals.values else None,
+        share_differing=totals.share_differing,
+        psnr=totals.psnr,
+    )
+
+
+def diff_sentence(diffs: StageDiffs, compared: int) -> str:
+    """Describe where the two paths first diverge, where most, and by how much."""
+    if not compared:
+        return "nothing to compare: no image was decoded by both"
+    first, largest = diffs.first_divergence, diffs.largest_divergence
+    if first is None:
+        return f"equal at every stage on all {count(compared, 'image')}"
+    begins = f"first diverges at {first} ({_size(diffs.diff(first, 'isolated'))})"
+    if largest is None:
+        return begins
+    if largest == first:
+        return f"{begins}, which is also the largest difference"
+    return f"{begins}; the largest is at {largest} ({_size(diffs.diff(largest, 'isolated'))})"
+
+
+def _size(diff: PixelDiff) -> str:
+    sums = diff.sums
+    mismatches = (
+        f"another shape on {count(diff.shape_mismatches, 'image')}" if diff.shape_mismatches else ""
+    )
+    if sums is None or not sums.max_abs:
+        return mismatches
+    unit = "units" if diff.stage == "normalise" else "levels"
+    parts = [
+        f"mean {plain(sums.mean_abs or 0.0, 2)}, max {plain(sums.max_abs, 0)} {unit}",
+        f"{percent(sums.share_differing or 0.0)} of pixels",
+        f"{sums.images - sums.identical} of {count(sums.images, 'image')}",
+        mismatches,
+    ]
+    return ", ".join(filter(None, parts))

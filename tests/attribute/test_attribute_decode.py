@@ -1,0 +1,87 @@
+"""Inside decode, each of libjpeg-turbo's switches gets its own blame."""
+
+from dataclasses import replace
+
+import pytest
+
+from alignkit.attribute.attribute_decode import attribute_decode
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.decoders.pillow import PillowDecoder
+from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
+from alignkit.decoders.torchpipe import TorchpipeDecoder
+from alignkit.outcome import Skipped
+from tests.attribute.test_attribute import share_of
+from tests.photos import make_pngs
+from tests.stacks import opencv, samples_of, turned_photos
+
+
+def decoded_by(decoder):
+    return replace(opencv(), name="candidate", decode=decoder)
+
+
+@pytest.mark.parametrize(
+    ("switches", "blamed"),
+    [({"chroma": "nearest"}, "decode.chroma"), ({"dct": "ifast"}, "decode.dct")],
+)
+@pytest.mark.parametrize("decoder", [OpenCVDecoder(), PillowDecoder(), TorchpipeDecoder()])
+def test_the_planted_switch_gets_all_the_blame(decoder, switches, blamed):
+    reference = opencv(decode=decoder)
+    found = attribute_decode(
+        reference, decoded_by(SimpleJPEGDecoder(**switches)), turned_photos(), resamples=200
+    )
+    pixels = found.metrics["pixels"]
+    assert share_of(pixels) == {blamed: pixels.total.value}
+    assert pixels.total.value > 0.05
+
+
+def test_two_planted_switches_are_both_named_and_add_up():
+    both = decoded_by(SimpleJPEGDecoder(chroma="nearest", dct="ifast"))
+    pixels = attribute_decode(opencv(), both, turned_photos(), resamples=200).metrics["pixels"]
+    shares = share_of(pixels)
+    assert set(shares) == {"decode.chroma", "decode.dct"}
+    assert min(shares.values()) > 0.05
+    assert sum(shares.values()) == pytest.approx(pixels.total.value, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("decoder", "reason"),
+    [
+        (OpenCVDecoder(), "the two decoders are the same"),
+        (PillowDecoder(), "libjpeg-turbo with the same switches"),
+    ],
+)
+def test_decoders_without_a_difference_are_skipped_with_a_reason(decoder, reason):
+    found = attribute_decode(opencv(), decoded_by(decoder), turned_photos())
+    assert isinstance(found, Skipped)
+    assert reason in found.reason
+
+
+def test_the_switches_are_said_to_be_the_same_on_the_images_that_prove_it(jpegs):
+    samples = samples_of([jpegs["420"], make_pngs()["rgba"], jpegs["444"]])
+    found = attribute_decode(opencv(), decoded_by(PillowDecoder()), samples)
+    assert "the same switches, their pixels equal simplejpeg's on 2 of 3 images" in found.reason
+
+
+@pytest.mark.parametrize("candidate", [PillowDecoder(), SimpleJPEGDecoder(chroma="nearest")])
+def test_nothing_is_said_of_the_switches_where_no_image_proves_them(candidate):
+    samples = samples_of([make_pngs()["rgba"]] * 3)
+    found = attribute_decode(opencv(), decoded_by(candidate), samples)
+    assert isinstance(found, Skipped)
+    assert found.reason.startswith("none of 3 images is decoded by both decoders and by simplejpeg")
+
+
+def test_a_decoder_that_is_not_what_it_is_said_to_be_is_not_split(jpegs):
+    candidate = decoded_by(SimpleJPEGDecoder(chroma="nearest"))
+    samples = samples_of([jpegs["420"], jpegs["cmyk"]])
+    found = attribute_decode(opencv(decode=PillowDecoder()), candidate, samples)
+    assert isinstance(found, Skipped)
+    assert "decode 1.jpg differently" in found.reason
+
+
+def test_an_unknown_decoder_is_not_split():
+    class Unknown(OpenCVDecoder):
+        pass
+
+    found = attribute_decode(opencv(), decoded_by(Unknown()), turned_photos())
+    assert isinstance(found, Skipped)
+    assert "Unknown has no switches" in found.reason

@@ -1,0 +1,113 @@
+"""Flips that gather in a kind of image are found; flips at random are not."""
+
+import numpy as np
+import pytest
+from scipy.stats import fisher_exact
+from statsmodels.stats.multitest import multipletests
+
+from alignkit.attribute.flipped_kinds import edge_energy, kinds_of_images, subgroups, thirds
+from alignkit.compare.predictions import Predictions
+from tests.photos import make_jpegs, photo
+
+N = 240
+KINDS = {"subsampling": ["4:2:0" if row % 3 else "4:4:4" for row in range(N)]}
+
+
+def predictions(classes: np.ndarray, margin: float | np.ndarray = 1.0) -> Predictions:
+    logits = np.zeros((N, 3), np.float32)
+    logits[np.arange(N), classes] = margin
+    labels = np.arange(N) // 3 % 3
+    return Predictions(tuple(map(str, range(N))), labels, logits, ("a", "b", "c"))
+
+
+def flipped(share_420: float, share_444: float, seed: int = 0) -> tuple[Predictions, Predictions]:
+    rng = np.random.default_rng(seed)
+    before = rng.integers(0, 3, N)
+    shares = np.array(
+        [share_420 if kind == "4:2:0" else share_444 for kind in KINDS["subsampling"]]
+    )
+    after = np.where(rng.random(N) < shares, (before + 1) % 3, before)
+    return predictions(before), predictions(after)
+
+
+def test_the_kind_that_flips_is_named_first_with_its_effect():
+    reference, candidate = flipped(0.3, 0.0)
+    found = subgroups([reference], [candidate], KINDS)
+    first = found[0]
+    assert first.dimension == "subsampling"
+    assert first.sentence
+    by_kind = {each.kind: each for each in found if each.dimension == "subsampling"}
+    assert by_kind["4:2:0"].churn > 0.2
+    assert by_kind["4:2:0"].elsewhere == 0.0
+    difference = by_kind["4:2:0"].difference
+    assert 0 < difference.low < difference.value < difference.high
+    assert any(
+        each.sentence.startswith("subsampling (4:2:0): ")
+        and "more than the 0.0 % elsewhere" in each.sentence
+        for each in found
+    )
+
+
+def test_flips_at_random_give_a_sentence_in_no_more_than_one_run_of_twenty():
+    wrong = 0
+    for seed in range(200):
+        reference, candidate = flipped(0.1, 0.1, seed)
+        found = subgroups([reference], [candidate], KINDS, resamples=10)
+        wrong += any(each.sentence for each in found)
+    assert wrong <= 0.05 * 200
+
+
+def test_p_values_are_fisher_s_and_adjusted_as_statsmodels_does():
+    reference, candidate = flipped(0.2, 0.05)
+    found = subgroups([reference], [candidate], KINDS)
+    flips = reference.predicted != candidate.predicted
+    inside = np.array([kind == "4:2:0" for kind in KINDS["subsampling"]])
+    table = [[(flips & each).sum(), (~flips & each).sum()] for each in (inside, ~inside)]
+    (mine,) = [each for each in found if each.kind == "4:2:0"]
+    assert mine.p == pytest.approx(fisher_exact(table)[1])
+    adjusted = multipletests([each.p for each in found], method="holm")[1]
+    assert [each.p_adjusted for each in found] == pytest.approx(adjusted)
+
+
+def test_small_margins_flip_and_are_said_to():
+    rng = np.random.default_rng(1)
+    before = rng.integers(0, 3, N)
+    margins = rng.random(N).astype(np.float32)
+    after = np.where(margins < 0.25, (before + 1) % 3, before)
+    found = subgroups([predictions(before, margins)], [predictions(after)], {})
+    assert (found[0].dimension, found[0].kind) == ("margin of the reference", "lowest third")
+
+
+def test_several_seeds_are_joined_by_image():
+    pairs = [flipped(0.2, 0.0, seed) for seed in range(3)]
+    found = subgroups([a for a, _ in pairs], [b for _, b in pairs], KINDS)
+    churn = np.mean([(a.predicted != b.predicted).mean() for a, b in pairs])
+    (mine,) = [each for each in found if each.kind == "4:2:0"]
+    weighted = (mine.churn * mine.images + mine.elsewhere * (N - mine.images)) / N
+    assert weighted == pytest.approx(churn)
+
+
+def test_without_a_flip_there_is_nothing_to_compare():
+    reference, _ = flipped(0.0, 0.0)
+    assert subgroups([reference], [reference], KINDS) == ()
+
+
+def test_thirds_hold_equal_values_together():
+    assert thirds([1, 2, 3]) == ["lowest third", "middle third", "highest third"]
+    assert len({*thirds([5] * 7)}) == 1
+
+
+def test_edges_have_more_energy_than_a_blurred_copy():
+    from PIL import Image, ImageFilter
+
+    blurred = Image.fromarray(photo()).filter(ImageFilter.GaussianBlur(3))
+    assert edge_energy(photo()) > 2 * edge_energy(np.asarray(blurred))
+    assert edge_energy(np.full((8, 8, 3), 90, np.uint8)) == 0.0
+
+
+def test_kinds_that_all_images_share_are_not_kinds():
+    files = make_jpegs()
+    kinds = kinds_of_images([files["420"], files["444"]], [photo(), photo()])
+    assert set(kinds["subsampling"]) == {"4:2:0", "4:4:4"}
+    assert "format" not in kinds
+    assert "edge energy" not in kinds

@@ -1,0 +1,29 @@
+"""Sums of two tensors without the tensors, against the tensors."""
+
+import numpy as np
+import pytest
+
+from alignkit.compare.image_diff import normalised_sums
+from alignkit.compare.pixel_sums import pixel_sums
+from alignkit.preprocess import Normalise
+
+
+@pytest.mark.parametrize("normalise", [Normalise(), Normalise((0.5,) * 3, (0.1, 0.5, 1.0))])
+@pytest.mark.parametrize("reversed_channels", [False, True])
+def test_sums_equal_those_of_the_tensors(normalise, reversed_channels):
+    rng = np.random.default_rng(0)
+    left = rng.integers(0, 256, (40, 50, 3), np.uint8)
+    right = np.where(rng.random(left.shape) < 0.3, rng.integers(0, 256, left.shape), left)
+    right = right.astype(np.uint8)
+    if reversed_channels:
+        left, right = left[..., ::-1], right[..., ::-1]
+    found = normalised_sums(pixel_sums(left, right), left, right, normalise)
+    made = pixel_sums(normalise(left), normalise(right), channels="first")
+    for name in ("images", "identical", "pixels", "differing_pixels", "values", "depth"):
+        assert getattr(found, name) == getattr(made, name)
+    for name in ("max_abs", "mean_abs", "mse"):
+        assert getattr(found, name) == pytest.approx(getattr(made, name), rel=1e-5)
+    assert found.bias == pytest.approx(made.bias, abs=1e-6)
+    assert found.histogram.sum() == made.histogram.sum()
+    for percent in (50, 75, 99, 99.9):
+        assert found.percentile(percent) == pytest.approx(made.percentile(percent), rel=0.008)
