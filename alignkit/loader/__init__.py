@@ -162,9 +162,10 @@ class MixedLoader:
         seen = 0
         with _explained_deaths(), _pools(self.threads or usable_cpus()) as (pool, sender):
             for number, batch in enumerate(self.batches):
-                jobs = self._draw(number, seen, checked(batch, number + 1))
+                encoded = checked(batch, number + 1)
+                jobs = self._draw(number, seen, encoded)
                 images = [pool.submit(self._one, upload, job) for job in jobs]
-                pending.append((number, sender.submit(_sent, images, upload)))
+                pending.append((number, sender.submit(_sent, images, encoded.labels, upload)))
                 seen += len(jobs)
                 if len(pending) > self.ahead:
                     yield self._batch(*pending.popleft())
@@ -184,7 +185,7 @@ class MixedLoader:
         seconds = (chosen >> 11) * 2.0**-53 >= self.share
         paths = seconds.astype(int).tolist()
         seeds = (drawn[:, 1] >> 1).tolist()  # 63 bits, which fit torch's signed seeds
-        columns = zip(encoded.images, encoded.labels, paths, seeds, ids, strict=True)
+        columns = zip(encoded.images, paths, seeds, ids, strict=True)
         return [_Job(*each) for each in columns]
 
     def _one(self, upload: Upload, job: _Job) -> _Prepared:
@@ -224,7 +225,6 @@ class _Job(NamedTuple):
     """Image with the path and the seed drawn for it."""
 
     encoded: bytes | Unread
-    label: int
     path: int
     """0: first, 1: second."""
     seed: int
@@ -238,11 +238,17 @@ class _Prepared(NamedTuple):
     image: npt.NDArray[Any] | None
 
 
-def _sent(images: Sequence[Future[_Prepared]], upload: Upload) -> tuple[list[_Prepared], Uploaded]:
+def _sent(
+    images: Sequence[Future[_Prepared]], labels: Sequence[int], upload: Upload
+) -> tuple[list[_Prepared], Uploaded]:
     prepared = [each.result() for each in images]
-    kept = [(each.image, each.job) for each in prepared if each.image is not None]
+    kept = [
+        (each.image, each.job.path, label)
+        for each, label in zip(prepared, labels, strict=True)
+        if each.image is not None
+    ]
     sent = upload.send(
-        [image for image, _ in kept], [job.path for _, job in kept], [job.label for _, job in kept]
+        [image for image, _, _ in kept], [path for _, path, _ in kept], [own for *_, own in kept]
     )
     return prepared, sent
 
