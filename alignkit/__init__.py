@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from alignkit.gate.assertion import PreprocessDriftError, assert_preprocess_aligned
 
+# a string that is known without importing anything heavy
 from alignkit.version import __version__
 
 __all__ = ["PreprocessDriftError", "__version__", "assert_preprocess_aligned"]

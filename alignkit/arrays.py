@@ -14,6 +14,7 @@ Pixels: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 """(height, width, 3), RGB, 0..255: after a resize, ``uint8`` or unrounded ``float32`` as the
 library gives it."""
 
+# channels first, as PyTorch and ONNX models take them
 Batch: TypeAlias = npt.NDArray[np.float32]
 """(samples, 3, height, width), normalised, as every backend receives it."""
 

@@ -1,21 +1,5 @@
 """Errors that a user can act on. Each is printed without a traceback and has an exit code.
 
-::
-
-    AlignkitError                2
-    ├── ConfigError              2   the YAML, an override or an option is wrong
-    ├── DataError                2   the images or labels are not usable
-    ├── WorkspaceError           3   a file of a run cannot be written, or is in use
-    ├── RecordError              2   a stored record is missing, damaged or newer than this code
-    ├── BaselineError            6   a baseline is missing, damaged or of another environment
-    ├── NotComparable            6   two runs have other classes, images or environments
-    ├── MissingDependency        4   a library, decoder, backend or GPU is not here
-    ├── NothingCompared          5   no image or no cell was left to compare
-    ├── TrainingError            3   a training gave no usable model
-    ├── RankError                3   another process of a torchrun group ended
-    ├── WorkerError              3   a process that reads images for a `MixedLoader` ended
-    └── BackendError             3   a runtime could not run a model exactly as asked
-
 Anything else that is raised is a defect of alignkit and keeps its traceback.
 """
 
@@ -72,6 +56,9 @@ class AlignkitError(Exception):
     """Whether every process of a torchrun group raises it; `alignkit.rank.shared` sets it."""
 
 
+# each class says what the user has to change; those that name no exit code have `USAGE`
+
+
 class ConfigError(AlignkitError):
     """The experiment file, an override or an option is wrong."""
 
@@ -103,7 +90,7 @@ class NotComparable(AlignkitError):  # noqa: N818 - the field's word
 
 
 class MissingDependency(AlignkitError):  # noqa: N818 - the field's word, used in the design
-    """A library, decoder, backend or device is not on this machine."""
+    """A library, decoder, backend or GPU is not on this machine."""
 
     exit_code = ExitCode.MISSING
 
@@ -121,7 +108,7 @@ class TrainingError(AlignkitError):
 
 
 class RankError(AlignkitError):
-    """The processes of a torchrun group cannot go on together."""
+    """Another process of a torchrun group ended, or they cannot go on together."""
 
     exit_code = ExitCode.CRASHED
 

@@ -56,7 +56,9 @@ def gpu_name() -> str:
         query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
         answer = _output(query)
         if answer:
-            return "; ".join(f"{name}, driver {driver}" for name, driver in _pairs(answer))
+            cells = [line.split(", ") for line in answer.splitlines()]
+            return "; ".join(f"{cell[0]}, driver {cell[-1]}" for cell in cells)
+    # the driver's own files, without its tools: the program may be absent or fail in a container
     cards = sorted(DRIVER.glob("gpus/*/information"))
     names = [
         line.partition(":")[2].strip()
@@ -65,11 +67,6 @@ def gpu_name() -> str:
         if line.startswith("Model")
     ]
     return "; ".join(names) or "none"
-
-
-def _pairs(answer: str) -> list[tuple[str, str]]:
-    cells = [line.split(", ") for line in answer.splitlines()]
-    return [(cell[0], cell[-1]) for cell in cells]
 
 
 def _output(command: list[str]) -> str:

@@ -1,15 +1,49 @@
-"""Outcome of one unit of work as a value: `Measured`, `Skipped` or `Failed`."""
+"""A unit of work: `PlannedWork` before it is done, its outcome as a value after."""
 
 from __future__ import annotations
 
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from alignkit.errors import AlignkitError, RankError, WorkspaceError
+from alignkit.workspace import WorkKind, content_key
 
 _T = TypeVar("_T")
+
+
+class PlannedWork(ABC):
+    """A unit of work before it is done, known by everything that its result depends on."""
+
+    __slots__ = ()
+    kind: ClassVar[WorkKind]
+
+    @property
+    @abstractmethod
+    def parts(self) -> dict[str, Any]:
+        """Everything that the result depends on."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """The work in words, the same whatever the options are."""
+
+    @property
+    @abstractmethod
+    def skipped(self) -> str:
+        """The reason why it cannot be done here; empty if it can."""
+
+    @property
+    def key(self) -> str:
+        """Content hash of ``parts``."""
+        return content_key(self.parts)
+
+    @property
+    def live(self) -> bool:
+        """Whether its result may differ tomorrow, so that every run does it."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +79,11 @@ def capture(work: Callable[[], _T]) -> Measured[_T] | Failed:
     """
     try:
         return Measured(work())
+    # before `AlignkitError`, of which both are kinds
     except (WorkspaceError, RankError):
         raise
     except AlignkitError as error:
+        # no traceback: its message is written for the user
         return Failed(str(error), "")
     except Exception as error:  # noqa: BLE001 - whatever a runtime raises belongs to its cell
         return Failed(f"{type(error).__name__}: {error}", traceback.format_exc())

@@ -13,7 +13,6 @@ from functools import cache
 from typing import Self
 
 FULL = 1.0
-_FIELDS = ("trained_with", "evaluated_with", "backend", "precision")
 _NAME = re.compile(
     r"(?P<preprocesses>.+?) \((?:mix)?(?:, )?(?:model (?P<model>.+?))?(?:, )?"
     r"(?:(?P<percent>\d+(?:\.\d+)?) %)?\)"
@@ -36,6 +35,7 @@ class Row:
     """Name of the user's own model; empty for one that is trained here."""
 
     def __post_init__(self) -> None:
+        # records and `--cell` name a row by its text alone
         if _parts(str(self)) != astuple(self):
             raise ValueError(f"the row {str(self)!r} cannot be told apart from another by its name")
 
@@ -59,6 +59,7 @@ class Row:
         >>> Row.parse("opencv+pillow (mix, 5 %)").preprocesses
         ('opencv', 'pillow')
         """
+        # the constructor checks that the name leads back to the row
         return cls(*_parts(name))
 
     def is_only(self, preprocess: str) -> bool:
@@ -81,6 +82,7 @@ def _parts(name: str) -> tuple[tuple[str, ...], float, str]:
         percent = found["percent"]
         fraction = float(Decimal(percent).scaleb(-2)) if percent else FULL
         parts = tuple(found["preprocesses"].split("+")), fraction, found["model"] or ""
+        # a preprocess may itself be called ``a (mix)``: only a name that we would write is one
         if _name(*parts) == name:
             return parts
     return (name,), FULL, ""
@@ -129,7 +131,8 @@ class Place:
     @property
     def fields(self) -> dict[str, str]:
         """The names as `Placed` stores them."""
-        return dict(zip(_FIELDS, self.names, strict=True))
+        fields = ("trained_with", "evaluated_with", "backend", "precision")
+        return dict(zip(fields, self.names, strict=True))
 
     @property
     def json_key(self) -> str:

@@ -128,6 +128,7 @@ def name_of(instance: Any, table: dict[str, Plugin]) -> str:
 
 def did_you_mean(word: str, known: Any) -> str:
     """Return ``; did you mean 'x'?``, or the list of known words."""
+    # late: only a mistake needs it
     import difflib
 
     names = [str(each) for each in known]

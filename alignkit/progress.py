@@ -49,6 +49,7 @@ class Progress(Protocol):
 
 def progress_for(mode: ProgressMode, stream: TextIO | None = None) -> Progress:
     """Return the display of a mode: ``auto`` is live on a terminal and plain elsewhere."""
+    # read now, not as a default argument: tests and notebooks replace stderr
     stream = stream or sys.stderr
     if mode == "none":
         return NoProgress()
@@ -198,6 +199,7 @@ class _LiveStage:
 
     def advance(self, n: int = 1) -> None:
         self.done += n
+        # the clock may not have advanced yet
         rate = self.done / max(1e-9, time.monotonic() - self.began)
         text = f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
         self.display.update(self.task, advance=n, rate=text)

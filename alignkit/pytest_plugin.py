@@ -40,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from alignkit.baseline.approval import refuse_in_ci
         from alignkit.errors import ConfigError
 
+        # before the first test, so that nobody waits for a run that approves nothing
         try:
             refuse_in_ci(UPDATE)
         except ConfigError as error:
@@ -67,6 +68,7 @@ class PreprocessBaseline:
 @pytest.fixture
 def preprocess_baseline(request: pytest.FixtureRequest) -> PreprocessBaseline:
     """Compare a stack with its approved baseline; ``--alignkit-update REASON`` approves."""
+    # a parametrised test's name holds brackets and other characters that no folder should
     test = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name).strip("-")
     folder = request.path.parent / "alignkit.baseline" / request.path.stem / test
     return PreprocessBaseline(folder, request.config.getoption(UPDATE))

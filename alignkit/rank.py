@@ -102,6 +102,7 @@ class Rank:
             return value
         from torch import distributed
 
+        # torch fills this list on every rank but 0
         holder = [value]
         with self.raise_rank_errors():
             distributed.broadcast_object_list(holder, src=0)
@@ -145,6 +146,7 @@ class Rank:
             value = work()
         except AlignkitError as raised:
             error = raised
+        # texts: an exception need not be picklable
         errors = self.gather(error and str(error))
         if error:
             raise shared(error)
@@ -192,4 +194,5 @@ def this_rank() -> Rank:
     return Rank(*(int(os.environ.get(name, default)) for name, default in _VARIABLES))
 
 
+# their defaults describe a process that torchrun did not start
 _VARIABLES = (("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0"))

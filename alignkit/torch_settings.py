@@ -30,6 +30,7 @@ def quiet(logger: str = "") -> Iterator[None]:
 
     For messages of a library that the user cannot act on.
     """
+    # the level and not a filter: a filter of a logger does not hold for its children
     silenced = logging.getLogger(logger)
     level = silenced.level
     silenced.setLevel(logging.ERROR)
@@ -93,6 +94,7 @@ def float32_precision(precision: Literal["ieee", "tf32"]) -> Iterator[None]:
         backends.mkldnn.conv,
         backends.mkldnn.rnn,
     )
+    # each is restored to its own value, which a user may have set one by one
     before = [switch.fp32_precision for switch in switches]
     try:
         for switch in switches:
@@ -178,29 +180,10 @@ _WEIGHTED = ("convolution", "conv2d", "linear", "addmm", "mm", "bmm", "_convolut
 
 
 @contextmanager
-def _recorded_operators() -> Iterator[set[str]]:
-    """Record the dtypes that operators return: a loaded graph has no layers to hook."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    seen: set[str] = set()
-
-    class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            output = func(*args, **(kwargs or {}))
-            if func.overloadpacket.__name__ in _WEIGHTED:
-                seen.add(str(output.dtype).removeprefix("torch."))
-            return output
-
-    with Recorder():  # type: ignore[no-untyped-call]
-        yield seen
-
-
-@contextmanager
 def recorded_dtypes(model: nn.Module) -> Iterator[set[str]]:
     """Record the dtypes that a module's layers return in the block, e.g. ``{"float16"}``."""
     import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
 
     seen: set[str] = set()
 
@@ -208,10 +191,21 @@ def recorded_dtypes(model: nn.Module) -> Iterator[set[str]]:
         if isinstance(output, torch.Tensor):
             seen.add(str(output.dtype).removeprefix("torch."))
 
+    class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            output = func(*args, **(kwargs or {}))
+            if func.overloadpacket.__name__ in _WEIGHTED:
+                record(model, args, output)
+            return output
+
+    # a loaded graph has no layers to hook: its operators are recorded
     if isinstance(model, torch.jit.ScriptModule | torch.fx.GraphModule):
-        with _recorded_operators() as seen_in_graph:
-            yield seen_in_graph
+        with Operators():  # type: ignore[no-untyped-call]
+            yield seen
         return
+    # only innermost layers compute; a container returns what its last layer did
     layers = [each for each in model.modules() if next(each.children(), None) is None]
     handles = [layer.register_forward_hook(record) for layer in layers]
     try:

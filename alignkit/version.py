@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 GROUND = ("arrays.py", "machine.py", "rank.py", "samples.py", "torch_settings.py")
 """The modules of the ground that decide numbers."""
+# images that are read from files depend on no code of ours
 DATA_LAYERS = ("samples.py", "datasets")
 """Layers that decide generated images."""
 PIXEL_LAYERS = (*GROUND, "decoders", "resizers", "preprocess", "isolation", "prepare")
@@ -25,7 +26,7 @@ LOGIT_LAYERS = (*ENGINE_LAYERS, "compare", "predict")
 SHARE_LAYERS = (*LOGIT_LAYERS, "attribute", "text")
 """The share of each stage in a drift, stored with its sentence."""
 # `run` imports nearly every room; of its modules these two decide what is stored
-DIFFERENCE_LAYERS = (*PIXEL_LAYERS, "compare", "run/pixel_comparison.py")
+DIFFERENCE_LAYERS = (*PIXEL_LAYERS, "compare", "run/comparison_stage.py")
 ADVICE_LAYERS = (*PIXEL_LAYERS, "compare", "models", "backends", "text", "match", "run/advise.py")
 ALL_LAYERS = (".",)
 """All layers: for a result that is quick to compute again."""
@@ -35,6 +36,7 @@ ALL_LAYERS = (".",)
 def code_version(layers: tuple[str, ...]) -> str:
     """Hash the source of modules and folders of this package: SHA-256, in hex."""
     root = Path(__file__).parent
+    # sources and not their dates: a checkout or an installation gives every file a new one
     digest = hashlib.sha256()
     for name in layers:
         source = root / name

@@ -19,12 +19,11 @@ import os
 import shutil
 import tempfile
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from alignkit.errors import WorkspaceError
 from alignkit.progress import Progress
@@ -90,38 +89,6 @@ def write_atomically(path: Path, content: bytes | str) -> None:
             raise
 
 
-class PlannedWork(ABC):
-    """A unit of work before it is done, known by everything that its result depends on."""
-
-    __slots__ = ()
-    kind: ClassVar[WorkKind]
-
-    @property
-    @abstractmethod
-    def parts(self) -> dict[str, Any]:
-        """Everything that the result depends on."""
-
-    @property
-    @abstractmethod
-    def label(self) -> str:
-        """The work in words, the same whatever the options are."""
-
-    @property
-    @abstractmethod
-    def skipped(self) -> str:
-        """The reason why it cannot be done here; empty if it can."""
-
-    @property
-    def key(self) -> str:
-        """Content hash of ``parts``."""
-        return content_key(self.parts)
-
-    @property
-    def live(self) -> bool:
-        """Whether its result may differ tomorrow, so that every run does it."""
-        return False
-
-
 @dataclass(frozen=True, slots=True)
 class Finished:
     """A stored artefact, as its ``key.json`` describes it."""
@@ -138,14 +105,14 @@ class Finished:
     stored: float
     """POSIX time at which it was stored."""
 
+    def verify(self, kind: WorkKind) -> None:
+        """Raise `DamagedError` if its files are not those that were written."""
+        if kind in HASHED and _hashes(self.folder) != self.files:
+            raise DamagedError("its files are not those that were written")
+
     def bytes(self) -> int:
         """Return the size on disk."""
         return sum(file.stat().st_size for file in self.folder.rglob("*"))
-
-    def verify(self) -> None:
-        """Raise `DamagedError` if its files are not those that were written."""
-        if _hashes(self.folder) != self.files:
-            raise DamagedError("its files are not those that were written")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +120,9 @@ class Workspace:
     """The folder that holds every run of every experiment."""
 
     root: Path
+
+    def _folder(self, kind: WorkKind, key: str) -> Path:
+        return self.root / ".cache" / kind / key
 
     def stored(self, kind: WorkKind, key: str) -> Path | None:
         """Return the finished artefact's folder; ``None`` if there is none."""
@@ -165,15 +135,13 @@ class Workspace:
         One that is damaged is discarded: ``read`` raises `DamagedError`, or the files of a kind of
         `HASHED` are not those that were written.
         """
-        folder = self.stored(kind, key)
-        if folder is None:
+        if (folder := self.stored(kind, key)) is None:
             return None
         label = ""
         try:
             finished = _finished(folder)
             label = finished.label
-            if kind in HASHED:
-                finished.verify()
+            finished.verify(kind)
             return read(folder)
         # a reader of stored JSON, arrays or tables meets damage as one of these
         except (DamagedError, FileNotFoundError, ValueError, KeyError, TypeError) as damage:
@@ -194,13 +162,12 @@ class Workspace:
         Work that was just made is read from its folder too, so that a repeated run sees the same.
         """
         key = content_key(parts)
-        known = self.recall(kind, key, read)
-        if known is None:
+        if (known := self.recall(kind, key, read)) is None:
             with self.store(kind, key, parts, label) as filling:
                 make(filling)
             known = self.recall(kind, key, read)
-            if known is None:
-                raise WorkspaceError(f"{label}: it is damaged right after it was written")
+        if known is None:
+            raise WorkspaceError(f"{label}: it is damaged right after it was written")
         return known
 
     def run_folder(self, experiment: str, run: str) -> Path:
@@ -282,9 +249,6 @@ class Workspace:
         with held:
             yield
 
-    def _folder(self, kind: WorkKind, key: str) -> Path:
-        return self.root / ".cache" / kind / key
-
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -299,6 +263,7 @@ def _finished(folder: Path) -> Finished:
     file = folder / "key.json"
     try:
         written = json.loads(file.read_text())
+        # work of an older alignkit has no seconds, and only the kinds of `HASHED` have files
         facts = written["label"], written["parts"], written.get("seconds"), written.get("files")
     except (ValueError, KeyError) as error:
         raise DamagedError(f"key.json: {type(error).__name__}: {error}") from error
@@ -307,9 +272,5 @@ def _finished(folder: Path) -> Finished:
 
 def _hashes(folder: Path) -> dict[str, str]:
     """Hash every file of an artefact except its ``key.json``: relative path → SHA-256."""
-    files = sorted(each for each in folder.rglob("*") if each.is_file())
-    return {
-        str(each.relative_to(folder)): file_sha256(each)
-        for each in files
-        if each.name != "key.json"
-    }
+    files = [each for each in folder.rglob("*") if each.is_file() and each.name != "key.json"]
+    return {str(each.relative_to(folder)): file_sha256(each) for each in sorted(files)}

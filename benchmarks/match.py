@@ -18,8 +18,8 @@ from prepare import bundled_photos
 from alignkit.datasets.unlabelled_images import Images
 from alignkit.match import match
 from alignkit.match.configurations import configurations
+from alignkit.match.match_text import headline
 from alignkit.match.target import preprocess_of, preprocess_target
-from alignkit.match.text import headline
 from alignkit.samples import Samples
 
 BASE = {

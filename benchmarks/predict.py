@@ -25,8 +25,7 @@ from alignkit.experiment import load_experiment
 from alignkit.models.architectures import build_model
 from alignkit.outcome import Measured
 from alignkit.plan import make_plan
-from alignkit.predict import open_session, predict
-from alignkit.predict.model_file import model_source
+from alignkit.predict import model_source, open_session, predict
 from alignkit.prepare.sets import prepare_sets
 from alignkit.progress import NoProgress
 from alignkit.train import train_models

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.experiment.recipe import Augment, Recipe
+from alignkit.experiment.train_option import Augment, Recipe
 from alignkit.models.architectures import build_model
 from alignkit.plan.work import Training
 from alignkit.preprocess import Normalise, Preprocess, Resize

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.experiment.recipe import Augment, Recipe
+from alignkit.experiment.train_option import Augment, Recipe
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.plan.work import Training
 from alignkit.prepare import Prepared, SampleOutcome

@@ -30,9 +30,8 @@ from alignkit.backends import Session
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.errors import NothingCompared
 from alignkit.outcome import Measured, Skipped
-from alignkit.plan.attribution import PlannedAttribution, planned_attributions
-from alignkit.predict import open_session
-from alignkit.predict.model_file import model_file
+from alignkit.plan.work import PlannedAttribution, planned_attributions
+from alignkit.predict import model_file, open_session
 from alignkit.preprocess.stage_mixtures import (
     StageMixtures,
     make_stage_mixtures,
@@ -45,7 +44,7 @@ from alignkit.workspace import Workspace
 if TYPE_CHECKING:
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Plan
-    from alignkit.plan.runtime import Runtime
+    from alignkit.plan.planned_runtime import Runtime
     from alignkit.plan.work import Evaluation
     from alignkit.predict.cells import Predicted
     from alignkit.prepare.sets import Sets

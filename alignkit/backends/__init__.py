@@ -125,7 +125,7 @@ class Backend(Protocol):
 class Builder(Protocol):
     """A backend that converts or compiles a model before it opens it.
 
-    `alignkit.engines.build.build_engine` stores its engines under a content hash, and builds again
+    `alignkit.engines.build_engine` stores its engines under a content hash, and builds again
     in an empty workspace where the experiment says ``builds: k``. It has ``needs_onnx = True``.
     """
 

@@ -1,4 +1,5 @@
-"""`Baseline`: approved results, one text line per image and stage; pending changes, approvals.
+"""`Baseline`: approved results, one text line per image and stage, with golden arrays; a snapshot
+of now, pending changes, their review and approval.
 
 ::
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -25,6 +26,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, ValidationError
 
 from alignkit.errors import BaselineError
+from alignkit.experiment.experiment import Experiment
 from alignkit.place import Place
 from alignkit.preprocess import Preprocess, StageName
 from alignkit.record import Count, Stored
@@ -32,9 +34,6 @@ from alignkit.record.document import refuse_newer
 from alignkit.record.stored import Placed
 from alignkit.workspace import write_atomically
 
-FOLDER = "alignkit.baseline"
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-ChannelMeans = tuple[float, float, float]
 LineKey: TypeAlias = tuple[str, str, str]
 """(path, image, stage)."""
 FirstChanged: TypeAlias = Mapping[str, StageName | None]
@@ -47,7 +46,7 @@ class StageLine(Stored):
     path: str
     image: str
     stage: StageName
-    sha256: Sha256 | None
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None
     """Hash of dtype, shape and values; ``None`` for an image that was not decoded."""
     outcome: Literal["ok", "corrupt", "failed", "unsupported"] = "ok"
     reason: str = ""
@@ -56,7 +55,7 @@ class StageLine(Stored):
     """The first 16 digits of the encoded file's SHA-256, in a ``decode`` line."""
     dtype: str = ""
     shape: tuple[int, ...] = ()
-    mean: ChannelMeans | None = None
+    mean: tuple[float, float, float] | None = None
     """Mean of each channel."""
     std: float | None = None
     least: float | None = None
@@ -75,7 +74,7 @@ class MetricLine(Placed):
 
     metrics: dict[str, float | None]
     predictions: dict[str, str] = {}  # noqa: RUF012 - pydantic copies defaults
-    """Seed → predicted class of every image; see `alignkit.baseline.from_run`."""
+    """Seed → predicted class of every image; see `alignkit.baseline.baseline_from_run`."""
 
 
 class BaselineHead(Stored):
@@ -118,18 +117,18 @@ class Baseline:
         return environment_fingerprint(self.head.environment)
 
 
-def baseline_environment(paths: Iterable[Preprocess]) -> dict[str, str]:
+def baseline_environment(paths: Sequence[Preprocess]) -> dict[str, str]:
     """Return the facts of this machine that choose the baseline file."""
     from alignkit.decoders import DECODERS
     from alignkit.machine import gpu_name
     from alignkit.plugins import name_of
     from alignkit.resizers import RESIZERS
 
-    gpu = False
-    for path in paths:
-        for stage, table in ((path.decode, DECODERS), (path.resize.resizer, RESIZERS)):
-            plugin = table.get(name_of(stage, table))
-            gpu = gpu or bool(plugin and plugin.gpu)
+    stages: list[tuple[Any, Any]] = [(path.decode, DECODERS) for path in paths]
+    stages += [(path.resize.resizer, RESIZERS) for path in paths]
+    plugins = [table.get(name_of(stage, table)) for stage, table in stages]
+    # a GPU that no stage runs on decides no pixel: machines with and without one share a baseline
+    gpu = any(plugin.gpu for plugin in plugins if plugin)
     return {
         "system": platform.system(),
         "machine": platform.machine(),
@@ -139,8 +138,14 @@ def baseline_environment(paths: Iterable[Preprocess]) -> dict[str, str]:
 
 def environment_fingerprint(environment: dict[str, str]) -> str:
     """Return ``linux-x86_64-<12 hex>``: readable, and different for every environment."""
+    # a digest too, as GPUs that differ in their driver have one system and architecture
     digest = hashlib.sha256(json.dumps(environment, sort_keys=True).encode()).hexdigest()
     return f"{environment['system']}-{environment['machine']}-{digest[:12]}".lower()
+
+
+def baseline_folder(experiment: Experiment, baselines: Path | None) -> Path:
+    """Return the folder of an experiment's baselines, by default beside its file."""
+    return (baselines or experiment.file.parent / "alignkit.baseline") / experiment.name
 
 
 def baseline_file(folder: Path, environment: dict[str, str]) -> Path:
@@ -165,31 +170,33 @@ def find_baseline(folder: Path, environment: dict[str, str]) -> Baseline:
     path = baseline_file(folder, environment)
     if path.exists():
         return read_baseline(path)
-    others = {}
-    for file in sorted(folder.glob("*.jsonl")):
-        others[file.name] = read_head(file).environment
+    others = {
+        file.name: differences(_read_head(file).environment, environment)
+        for file in sorted(folder.glob("*.jsonl"))
+    }
     if not others:
         raise BaselineError(
             f"{folder} holds no baseline; record one outside CI: alignkit baseline record FILE"
         )
-    name, nearest = min(others.items(), key=lambda each: len(differing(each[1], environment)))
-    fields = "; ".join(
-        f"{key}: {nearest.get(key, 'none')} there, {environment.get(key, 'none')} here"
-        for key in differing(nearest, environment)
-    )
+    # the nearest is named and not used: its pixels may differ where nothing is wrong
+    name, fields = min(others.items(), key=lambda each: len(each[1]))
     raise BaselineError(
-        f"{folder} has no baseline of this environment; the nearest, {name}, differs in {fields}. "
-        "Record one here, outside CI: alignkit baseline record FILE"
+        f"{folder} has no baseline of this environment; the nearest, {name}, differs in "
+        f"{'; '.join(fields)}. Record one here, outside CI: alignkit baseline record FILE"
     )
 
 
-def differing(a: dict[str, str], b: dict[str, str]) -> list[str]:
-    """List the fields in which two environments differ."""
-    return [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
+def differences(there: dict[str, str], here: dict[str, str]) -> list[str]:
+    """Describe the fields in which two environments differ."""
+    return [
+        f"{key}: {there.get(key, 'none')} there, {here.get(key, 'none')} here"
+        for key in sorted(there.keys() | here.keys())
+        if there.get(key) != here.get(key)
+    ]
 
 
-def read_head(path: Path) -> BaselineHead:
-    """Read only the first line; raise `BaselineError` if it is damaged or newer."""
+def _read_head(path: Path) -> BaselineHead:
+    # the first line alone: a file has a line for each image and stage
     with path.open(encoding="utf-8", errors="replace") as file:
         return _head(path, file.readline())
 
@@ -206,6 +213,7 @@ def read_baseline(path: Path) -> Baseline:
 def parse_baseline(content: str, path: Path) -> Baseline:
     """Parse a file's text; errors name ``path``."""
     first, *rest = content.splitlines() or [""]
+    # the head first: a newer format is named as such, whatever its lines are
     head = _head(path, first)
     if len(rest) != head.lines:
         raise _damaged(path, f"it holds {len(rest)} lines and its head says {head.lines}")
@@ -255,9 +263,11 @@ def write_baseline(folder: Path, baseline: Baseline) -> Path:
 
 def baseline_text(baseline: Baseline) -> str:
     """Return the file's text, in a fixed order."""
+    # sorted, so that version control shows the lines that changed and no others
     rows: list[Stored] = [baseline.lines[key] for key in sorted(baseline.lines)]
     rows += [baseline.metrics[key] for key in sorted(baseline.metrics)]
     head = baseline.head.model_copy(update={"lines": len(rows)})
+    # defaults are left out of the lines, of which a file in git holds thousands
     return "".join(
         json.dumps(row.model_dump(exclude_defaults=row is not head), sort_keys=True) + "\n"
         for row in (head, *rows)

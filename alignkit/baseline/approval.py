@@ -10,9 +10,8 @@ import getpass
 import json
 import os
 import shutil
-import subprocess
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +31,7 @@ from alignkit.baseline import (
 )
 from alignkit.errors import BaselineError, ConfigError
 from alignkit.findings.environment import git_revision
+from alignkit.machine import _output
 from alignkit.record import Stored
 from alignkit.workspace import content_key, explained, write_atomically
 
@@ -115,6 +115,7 @@ def refuse_in_ci(action: str) -> None:
 
 def in_ci() -> bool:
     """Return whether this process runs in a CI job."""
+    # some users set it to false to act as outside CI
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
@@ -122,13 +123,14 @@ def changes(approved: Baseline | None, now: Baseline) -> tuple[LineChange, ...]:
     """List every line that is new or has other pixels or another outcome, in the file's order."""
     known = approved.lines if approved else {}
     return tuple(
-        LineChange(path=key[0], image=key[1], stage=key[2], old=known.get(key), new=now.lines[key])
-        for key in sorted(now.lines)
-        if _content(known.get(key)) != _content(now.lines[key])
+        LineChange(*key, known.get(key), line)
+        for key, line in sorted(now.lines.items())
+        if _content(known.get(key)) != _content(line)
     )
 
 
 def _content(line: StageLine | None) -> tuple[str | None, str] | None:
+    # not its statistics, which follow from the pixels, nor the reason, a library's wording
     return (line.sha256, line.outcome) if line else None
 
 
@@ -165,29 +167,31 @@ def approve(
         merged = _merged(known, now, accepted, measured)
         approval = Approval(
             when=datetime.now(UTC).isoformat(timespec="microseconds"),
-            who=who(),
+            who=_who(),
             commit=git_revision(folder),
             reason=reason.strip(),
             fingerprint=now.fingerprint,
             versions_before=known.head.versions if known else {},
             versions_after=now.head.versions,
-            lines=tuple(map(_kept, accepted)),
+            lines=tuple(
+                ApprovedLine.model_validate(change, from_attributes=True) for change in accepted
+            ),
             metrics=tuple(_without_predictions(change) for change in measured),
         )
         # the approval first: a crash between the two writes then leaves an approval without effect,
         # and never a changed baseline that nobody approved
-        write_atomically(_approval_file(folder, approval), approval.model_dump_json(indent=1))
+        stamp = approval.when.replace(":", "").replace("+0000", "Z")
+        file = folder / "approvals" / f"{stamp}-{content_key(approval.model_dump())[:8]}.json"
+        write_atomically(file, approval.model_dump_json(indent=1))
         write_baseline(folder, merged)
         if not (folder / ".gitignore").exists():
+            # the lock is this machine's; all else is committed
             write_atomically(folder / ".gitignore", ".lock\n")
     return approval
 
 
-def _kept(change: LineChange) -> ApprovedLine:
-    return ApprovedLine.model_validate(change, from_attributes=True)
-
-
 def _without_predictions(change: MetricChange) -> MetricChange:
+    # the baseline holds them; here they would be five bytes for each image and approval
     none: dict[str, dict[str, str]] = {"predictions": {}}
     old = change.old.model_copy(update=none) if change.old else None
     return MetricChange(old=old, new=change.new.model_copy(update=none))
@@ -200,18 +204,22 @@ def _merged(
     metrics: tuple[MetricChange, ...],
 ) -> Baseline:
     before = known or Baseline(now.head)
-    for change in lines:
-        if before.lines.get(change.key) != change.old:
-            raise BaselineError(
-                f"{change.path} {change.image} {change.stage} was changed by another approval "
-                "meanwhile; run the gate again and review what is left"
-            )
-    for measured in metrics:
-        if before.metrics.get(measured.new.place) != measured.old:
-            raise BaselineError(
-                f"the metrics of {' '.join(measured.new.place.names)} were changed by another "
-                "approval meanwhile; run the gate again and review what is left"
-            )
+    # a reviewer accepted a change from the line that was shown, and from no other
+    stale = [
+        f"{change.path} {change.image} {change.stage} was"
+        for change in lines
+        if before.lines.get(change.key) != change.old
+    ]
+    stale += [
+        f"the metrics of {' '.join(change.new.place.names)} were"
+        for change in metrics
+        if before.metrics.get(change.new.place) != change.old
+    ]
+    if stale:
+        raise BaselineError(
+            f"{stale[0]} changed by another approval meanwhile; run the gate again and review "
+            "what is left"
+        )
     return Baseline(
         _merged_head(before, now, lines),
         before.lines | {change.key: change.new for change in lines},
@@ -234,11 +242,6 @@ def _merged_head(before: Baseline, now: Baseline, lines: tuple[LineChange, ...])
     )
 
 
-def _approval_file(folder: Path, approval: Approval) -> Path:
-    stamp = approval.when.replace(":", "").replace("+0000", "Z")
-    return folder / "approvals" / f"{stamp}-{content_key(approval.model_dump())[:8]}.json"
-
-
 def read_approvals(folder: Path) -> list[Approval]:
     """Read every approval, oldest first; raise `BaselineError` if one is damaged."""
     found = []
@@ -250,32 +253,24 @@ def read_approvals(folder: Path) -> list[Approval]:
     return sorted(found, key=lambda each: each.when)
 
 
-def who() -> str:
+def _who() -> str:
     """Return git's ``Name <mail>``, or the login name if git has none."""
-    name, mail = _git("user.name"), _git("user.email")
-    if name or mail:
-        return f"{name} <{mail}>".strip()
+    if shutil.which("git"):
+        keys = ("user.name", "user.email")
+        name, mail = (_output(["git", "config", "--get", key]) for key in keys)
+        if name or mail:
+            return f"{name} <{mail}>".strip()
     try:
         return getpass.getuser()
-    except (KeyError, OSError):
+    except (KeyError, OSError):  # a container's user often has no name
         return "unknown"
 
 
-def _git(key: str) -> str:
-    if not shutil.which("git"):
-        return ""
-    command = ["git", "config", "--get", key]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)  # noqa: S603 - fixed programs
-    return done.stdout.strip() if done.returncode == 0 else ""
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Lock the folder while the block runs; a second process waits."""
+def _locked(folder: Path) -> AbstractContextManager[object]:
+    """Lock the folder until the context ends; a second process waits."""
     from filelock import FileLock
 
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        held = FileLock(folder / ".lock", fallback_to_soft=False).acquire()
-    with held:
-        yield
+        # a soft lock would outlive a process that is killed
+        return FileLock(folder / ".lock", fallback_to_soft=False).acquire()

@@ -56,6 +56,7 @@ class GoldenStore:
 
         path = self._path(sha256)
         try:
+            # no pickle, which could run code: the file comes from a repository
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as packed:
                 array: Pixels | Batch = packed["array"]
         except FileNotFoundError:

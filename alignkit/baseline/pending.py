@@ -1,19 +1,36 @@
-"""Changes that wait for a decision: a baseline file of only the changed lines, among the reports.
+"""Changes that wait for a decision, in groups, and the approval of those that are accepted.
 
-Written by `alignkit gate` outside CI, read by `alignkit review` and `alignkit baseline approve`.
+They are a baseline file of only the changed lines, among the reports, written by `alignkit gate`
+outside CI, read by `alignkit review` and `alignkit baseline approve`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
-from alignkit.baseline import Baseline, LineKey, baseline_text, read_baseline
-from alignkit.baseline.approval import LineChange, MetricChange, changes, metric_changes
+from alignkit.baseline import (
+    Baseline,
+    baseline_environment,
+    baseline_file,
+    baseline_folder,
+    baseline_text,
+    read_baseline,
+)
+from alignkit.baseline.approval import (
+    Approval,
+    LineChange,
+    MetricChange,
+    approve,
+    changes,
+    metric_changes,
+    refuse_in_ci,
+)
+from alignkit.baseline.baseline_diff import changes_of_stage
 from alignkit.errors import ConfigError
-from alignkit.place import Place
+from alignkit.experiment.experiment import Experiment
 from alignkit.preprocess import STAGES, StageName
 from alignkit.workspace import Workspace, write_atomically
 
@@ -39,6 +56,29 @@ class ChangeGroup:
         return all(line.old is None for line in self.lines)
 
 
+def grouped(lines: Iterable[LineChange]) -> list[ChangeGroup]:
+    """Group changes by path and first changed stage, in this order; leave out rejected lines."""
+    by_image: dict[tuple[str, str], list[LineChange]] = {}
+    for line in lines:
+        if not line.new.rejected:
+            by_image.setdefault((line.path, line.image), []).append(line)
+    groups: dict[tuple[str, StageName], list[LineChange]] = {}
+    for (path, _), of_image in by_image.items():
+        first = min((line.new.stage for line in of_image), key=STAGES.index)
+        groups.setdefault((path, first), []).extend(of_image)
+    ordered = sorted(groups.items(), key=lambda each: (each[0][0], STAGES.index(each[0][1])))
+    return [ChangeGroup(path, stage, tuple(members)) for (path, stage), members in ordered]
+
+
+@dataclass(slots=True)
+class Decided:
+    """The groups by their decision."""
+
+    accept: list[ChangeGroup] = field(default_factory=list)
+    reject: list[ChangeGroup] = field(default_factory=list)
+    skip: list[ChangeGroup] = field(default_factory=list)
+
+
 def pending_file(workspace: Workspace, name: str, fingerprint: str) -> Path:
     """Return the file of an experiment's pending changes."""
     return workspace.root / name / f"pending-{fingerprint}.jsonl"
@@ -53,68 +93,134 @@ def pending_changes(approved: Baseline | None, now: Baseline) -> Baseline:
 
 def write_pending(path: Path, pending: Baseline) -> None:
     """Replace the file, or remove it if nothing is left to decide."""
+    # rejected lines stay in a file that is kept, so that the next review does not ask again
     if pending.metrics or not all(line.rejected for line in pending.lines.values()):
         write_atomically(path, baseline_text(pending))
     else:
         path.unlink(missing_ok=True)
 
 
-def read_pending(path: Path) -> Baseline:
-    """Read a file; raise `ConfigError` if nothing is pending, `BaselineError` if it is damaged."""
-    if not path.exists():
-        raise ConfigError(f"nothing is pending in {path}; run alignkit gate FILE first")
-    return read_baseline(path)
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """The pending changes of one file and environment."""
+
+    folder: Path
+    """The folder of the baselines."""
+    source: Path
+    """The file of pending lines."""
+    approved: Baseline | None
+    pending: Baseline
+    groups: list[ChangeGroup]
+    page: Path | None
+    """The newest report of the experiment."""
+
+    @classmethod
+    def of(
+        cls,
+        experiment: Experiment,
+        workspace: Workspace,
+        baselines: Path | None,
+        source: Path | None = None,
+    ) -> Undecided:
+        """Read both sides; raises `ConfigError` in CI or if nothing is pending."""
+        refuse_in_ci("deciding on a baseline")
+        folder = baseline_folder(experiment, baselines)
+        file = baseline_file(folder, baseline_environment(experiment.paths))
+        source = source or pending_file(workspace, experiment.name, file.stem)
+        if not source.exists():
+            raise ConfigError(f"nothing is pending in {source}; run alignkit gate FILE first")
+        pending = read_baseline(source)
+        # lines from another machine belong to that machine's baseline
+        known = baseline_file(folder, pending.head.environment)
+        approved = read_baseline(known) if known.exists() else None
+        pages = (workspace.root / experiment.name).glob("*/index.html")
+        newest = max(pages, key=lambda page: page.stat().st_mtime, default=None)
+        return cls(folder, source, approved, pending, grouped(changes(approved, pending)), newest)
+
+    def cause(self, group: ChangeGroup) -> str:
+        """Name the library and the options that changed at the group's stage."""
+        if self.approved is None:
+            return "nothing was approved before"
+        return changes_of_stage(self.approved.head, self.pending.head, group.path, group.stage)
+
+    def metrics(self, path: str | None = None) -> tuple[MetricChange, ...]:
+        """Return pending matrix entries of models evaluated on a path, or on all."""
+        return tuple(
+            change
+            for change in metric_changes(self.approved, self.pending)
+            if path in (None, change.new.evaluated_with)
+        )
 
 
-def without(pending: Baseline, lines: Collection[LineKey], metrics: Collection[Place]) -> Baseline:
-    """Return the changes that are still pending once these lines are decided."""
-    return Baseline(
-        pending.head,
-        {key: line for key, line in pending.lines.items() if key not in lines},
-        {key: line for key, line in pending.metrics.items() if key not in metrics},
-    )
+def approve_pending(
+    experiment: Experiment,
+    workspace: Workspace,
+    *,
+    baselines: Path | None,
+    source: Path | None,
+    path: str | None,
+    stage: StageName | None,
+    image: str | None,
+    models: bool = False,
+    reason: str,
+) -> Approval:
+    """Approve the pending lines that match; raises `ConfigError` if none does.
 
-
-def rejecting(pending: Baseline, lines: Collection[LineKey]) -> Baseline:
-    """Return the same changes with these lines marked as rejected."""
-    marked = {key: pending.lines[key].model_copy(update={"rejected": True}) for key in lines}
-    return Baseline(pending.head, pending.lines | marked, pending.metrics)
-
-
-def grouped(lines: Iterable[LineChange]) -> list[ChangeGroup]:
-    """Group changes by path and first changed stage, in this order; leave out rejected lines."""
-    by_image: dict[tuple[str, str], list[LineChange]] = {}
-    for line in lines:
-        if line.new.rejected:
-            continue
-        by_image.setdefault((line.path, line.image), []).append(line)
-    groups: dict[tuple[str, StageName], list[LineChange]] = {}
-    for (path, _), of_image in by_image.items():
-        first = min((line.new.stage for line in of_image), key=STAGES.index)
-        groups.setdefault((path, first), []).extend(of_image)
-    ordered = sorted(groups.items(), key=lambda each: (each[0][0], STAGES.index(each[0][1])))
-    return [ChangeGroup(path, stage, tuple(members)) for (path, stage), members in ordered]
-
-
-def chosen(
-    groups: Iterable[ChangeGroup], *, path: str | None, stage: str | None, image: str | None
-) -> tuple[LineChange, ...]:
-    """Return the lines of a path, a first changed stage and a pattern of images; None: all."""
-    return tuple(
+    They are of a path, a first changed stage and a pattern of images; ``None`` matches all.
+    ``models`` approves predictions and no pixels.
+    """
+    narrowed = stage is not None or image is not None
+    if models and narrowed:
+        raise ConfigError("--models is about no stage and no image; leave --stage and --image out")
+    waiting = Undecided.of(experiment, workspace, baselines, source)
+    lines = tuple(
         line
-        for group in groups
+        for group in ([] if models else waiting.groups)
         if path in (None, group.path) and stage in (None, group.stage)
         for line in group.lines
         if image is None or fnmatch(line.image, image)
     )
+    # predictions follow from all stages and images: one of them alone decides nothing of a model
+    metrics = () if narrowed else waiting.metrics(path)
+    if not lines and not metrics:
+        there = [f"--path {each.path} --stage {each.stage}" for each in waiting.groups]
+        there += ["--models"] if waiting.metrics() else []
+        raise ConfigError(f"no pending change matches; there are: {'; '.join(there) or 'none'}")
+    return _approved(waiting, lines, metrics, reason)
 
 
-def chosen_metrics(
-    approved: Baseline | None, pending: Baseline, *, path: str | None
-) -> tuple[MetricChange, ...]:
-    """Return the changed metrics of the entries evaluated on a path, or of all."""
-    return tuple(
-        change
-        for change in metric_changes(approved, pending)
-        if path in (None, change.new.evaluated_with)
+def apply_decisions(waiting: Undecided, decided: Decided, *, reason: str) -> Approval | None:
+    """Approve accepted groups and mark rejected ones; skipped groups stay pending.
+
+    Raises as `approve` does, and then decides nothing.
+    """
+    marked = {
+        line.key: waiting.pending.lines[line.key].model_copy(update={"rejected": True})
+        for group in decided.reject
+        for line in group.lines
+    }
+    pending = replace(waiting.pending, lines=waiting.pending.lines | marked)
+    lines = tuple(line for group in decided.accept for line in group.lines)
+    if lines:
+        return _approved(replace(waiting, pending=pending), lines, (), reason)
+    write_pending(waiting.source, pending)
+    return None
+
+
+def _approved(
+    waiting: Undecided,
+    lines: Sequence[LineChange],
+    metrics: Sequence[MetricChange],
+    reason: str,
+) -> Approval:
+    pending = waiting.pending
+    approval = approve(waiting.folder, pending, lines, metrics, reason=reason)
+    # only after the approval is stored: a crash between the two asks again and loses nothing
+    gone, places = {line.key for line in lines}, {change.new.place for change in metrics}
+    left = Baseline(
+        pending.head,
+        {key: line for key, line in pending.lines.items() if key not in gone},
+        {key: line for key, line in pending.metrics.items() if key not in places},
     )
+    write_pending(waiting.source, left)
+    return approval

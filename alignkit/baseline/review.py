@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from alignkit.baseline import Baseline
 from alignkit.baseline.approval import LineChange, MetricChange
-from alignkit.baseline.pending import ChangeGroup
-from alignkit.text.columns import columns
+from alignkit.baseline.pending import ChangeGroup, Decided
+from alignkit.text import columns
 from alignkit.text.names import place_in_words
 
 KEYS = (
@@ -24,15 +22,6 @@ KEYS = (
 DECISIONS = {"a": "accept", "r": "reject", "s": "skip"}
 _SHOWN = 20
 """Greatest number of images listed for one group."""
-
-
-@dataclass(slots=True)
-class Decided:
-    """The groups by their decision."""
-
-    accept: list[ChangeGroup] = field(default_factory=list)
-    reject: list[ChangeGroup] = field(default_factory=list)
-    skip: list[ChangeGroup] = field(default_factory=list)
 
 
 def walk(
@@ -102,15 +91,6 @@ def _shift(line: LineChange) -> str:
         return f"shape {line.old.shape} → {line.new.shape}"
     pairs = zip(line.old.mean, line.new.mean, strict=True)
     return ", ".join(f"{after - before:+.4f}" for before, after in pairs)
-
-
-def cause_of(group: ChangeGroup, approved: Baseline | None, pending: Baseline) -> str:
-    """Name the library and the options that changed at the group's stage."""
-    from alignkit.baseline.diff import changes_of_stage
-
-    if approved is None:
-        return "nothing was approved before"
-    return changes_of_stage(approved.head, pending.head, group.path, group.stage)
 
 
 def model_lines(metrics: Sequence[MetricChange], file: Path) -> Iterator[str]:

@@ -8,16 +8,16 @@ the approved array where one is kept.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+from alignkit.arrays import Batch, Pixels
 from alignkit.baseline import (
     Baseline,
     BaselineHead,
-    ChannelMeans,
     FirstChanged,
     LineKey,
     MetricLine,
@@ -25,26 +25,15 @@ from alignkit.baseline import (
     baseline_environment,
 )
 from alignkit.baseline.golden import GoldenStore, array_sha256
-from alignkit.decoders import Decoded, DecodeOutcome
+from alignkit.compare.pixel_sums import PixelSums, pixel_sums
+from alignkit.experiment.experiment import Experiment
+from alignkit.isolation.worker import Begin, Encoded
 from alignkit.place import Place
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
-from alignkit.preprocess.image_taps import (
-    Started,
-    encoded_images,
-    run_isolated,
-    taps_of,
-    warm_up,
-)
-from alignkit.progress import advancing
+from alignkit.preprocess.image_taps import Started, encoded_images, run_isolated, taps_of, warm_up
+from alignkit.progress import Progress, advancing
+from alignkit.record import RunRecord
 from alignkit.samples import Samples
-
-if TYPE_CHECKING:
-    from alignkit.arrays import Batch, Pixels
-    from alignkit.compare.pixel_sums import PixelSums
-    from alignkit.experiment.experiment import Experiment
-    from alignkit.isolation.worker import Begin, Encoded
-    from alignkit.progress import Progress
-    from alignkit.record import RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +103,8 @@ def snapshot_of(
     """
     samples = experiment.data.evaluation() if samples is None else samples
     first_changed = first_changed or {}
-    usable = [
-        path
-        for path in experiment.paths
-        if not path.missing() and first_changed.get(path.name, STAGES[0]) is not None
-    ]
+    begins = {path.name: first_changed.get(path.name, STAGES[0]) for path in experiment.paths}
+    usable = [path for path in experiment.paths if begins[path.name] and not path.missing()]
     with progress.stage("snapshot", len(samples), "every path") as stage:
         snapshot = take_snapshot(
             experiment.name,
@@ -131,7 +117,7 @@ def snapshot_of(
             progress=advancing(stage),
         )
     if record is not None and run is not None:
-        from alignkit.baseline.from_run import metric_lines
+        from alignkit.baseline.baseline_from_run import metric_lines
 
         snapshot.metrics.update(metric_lines(record, run))
     return snapshot
@@ -161,10 +147,7 @@ def head_now(name: str, paths: Sequence[Preprocess], samples: Samples) -> Baseli
         name=name,
         environment=baseline_environment(paths),
         versions={
-            path.name: {
-                "decode": path.decode.version(),
-                "resize": path.resize.resizer.version(),
-            }
+            path.name: {"decode": path.decode.version(), "resize": path.resize.resizer.version()}
             for path in paths
         },
         paths={path.name: path.identity() for path in paths},
@@ -212,7 +195,12 @@ class _TapImages:
         for number, path in enumerate(self.paths):
             taps = taps_of(path, image, number, begin)
             if taps.last is None:
-                yield _Tapped("decode", _undecoded(path.name, image.id, taps.decoded, source))
+                decoded = taps.decoded
+                line = StageLine(
+                    path=path.name, image=image.id, stage="decode", sha256=None, source=source,
+                    outcome=decoded.outcome, reason=decoded.reason,
+                )  # fmt: skip
+                yield _Tapped("decode", line)
                 continue
             first, before = self.first_changed.get(path.name) or STAGES[0], None
             for tapped in _stage_lines(path, image.id, taps, source, self.approved, first):
@@ -220,6 +208,7 @@ class _TapImages:
                     self.golden.put(tapped.array)
                 distance = _distance(tapped, before, self.golden) if self.golden else None
                 before = replace(tapped, distance=distance)
+                # the pixels stay in the worker, and only their line is sent
                 yield replace(before, array=None)
 
 
@@ -250,68 +239,37 @@ def _stage_lines(
         sha256 = before if array is previous else array_sha256(array)
         # a stage that does nothing has a line only to replace an approved one
         if line is None or sha256 != before or known:
-            line = _line(path.name, image, stage, sha256, array, taps.decoded.outcome, source)
+            facts = _statistics(array, stage)
+            if stage == "decode":
+                facts |= {"outcome": taps.decoded.outcome, "source": source}
+            line = StageLine(path=path.name, image=image, stage=stage, sha256=sha256, **facts)
         yield _Tapped(stage, line, old, array)
         before, previous = sha256, array
 
 
-def _undecoded(path: str, image: str, decoded: Decoded, source: str) -> StageLine:
-    return StageLine(
-        path=path,
-        image=image,
-        stage="decode",
-        sha256=None,
-        outcome=decoded.outcome,
-        reason=decoded.reason,
-        source=source,
-    )
-
-
-def _line(
-    path: str,
-    image: str,
-    stage: StageName,
-    sha256: str,
-    array: Pixels | Batch,
-    outcome: DecodeOutcome,
-    source: str,
-) -> StageLine:
-    mean, std = _mean_and_std(array if stage == "normalise" else [array])
-    return StageLine(
-        path=path,
-        image=image,
-        stage=stage,
-        sha256=sha256,
-        outcome=outcome if stage == "decode" else "ok",
-        source=source if stage == "decode" else "",
-        dtype=str(array.dtype),
-        shape=array.shape,
-        mean=mean,
-        std=std,
-        least=float(array.min()),
-        greatest=float(array.max()),
-    )
-
-
-def _mean_and_std(parts: Iterable[Pixels]) -> tuple[ChannelMeans, float]:
-    """Return the mean of each channel and the deviation of all values.
-
-    ``parts`` holds one image (height, width, 3), or its three planes.
-    """
+def _statistics(array: Pixels | Batch, stage: StageName) -> dict[str, Any]:
+    """Return the fields of a line that describe its array, of which no pixels are kept."""
     import cv2
     import numpy as np
 
+    # an image (height, width, 3), or the three planes of a tensor
+    parts = array if stage == "normalise" else [array]
     # one pass, in exact integers for bytes; numpy's mean along two axes takes ten times as long
     found = [cv2.meanStdDev(np.ascontiguousarray(part)) for part in parts]
     means = np.concatenate([mean for mean, _ in found]).ravel()
     variances = np.concatenate([std for _, std in found]) ** 2
-    red, green, blue = (round(float(each), 6) for each in means)
-    return (red, green, blue), round(float(np.sqrt(variances.mean() + means.var())), 6)
+    return {
+        "dtype": str(array.dtype),
+        "shape": array.shape,
+        "mean": tuple(round(float(each), 6) for each in means),
+        # of all values together, hence the spread of the channels' means
+        "std": round(float(np.sqrt(variances.mean() + means.var())), 6),
+        "least": float(array.min()),
+        "greatest": float(array.max()),
+    }
 
 
 def _distance(tapped: _Tapped, before: _Tapped | None, golden: GoldenStore) -> PixelSums | None:
-    from alignkit.compare.pixel_sums import pixel_sums
-
     array, old = tapped.array, tapped.old
     if array is None or old is None or old.sha256 is None or old.sha256 == tapped.line.sha256:
         return None

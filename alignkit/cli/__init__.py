@@ -1,4 +1,4 @@
-"""The `alignkit` command: one file per subcommand that parses, calls and returns an exit code.
+"""The `alignkit` command: files of subcommands, which parse, call and return an exit code.
 
 Results go to stdout, everything else to stderr. A command imports heavy libraries when needed.
 """
@@ -12,23 +12,21 @@ from typing import Annotated
 
 import typer
 
+from alignkit.cli.arguments import Commands
 from alignkit.cli.baseline import app as baseline
+from alignkit.cli.baseline import review
 from alignkit.cli.bisect import bisect
 from alignkit.cli.calibrate import calibrate
-from alignkit.cli.check import check
-from alignkit.cli.compare import compare
+from alignkit.cli.check import check, schema
 from alignkit.cli.data import app as data
 from alignkit.cli.diff import diff
-from alignkit.cli.doctor import doctor
+from alignkit.cli.doctor import doctor, list_plugins
 from alignkit.cli.gate import app as gate
-from alignkit.cli.group import Commands
-from alignkit.cli.list import list_plugins
 from alignkit.cli.match import match
 from alignkit.cli.plan import plan
 from alignkit.cli.report import app as report
-from alignkit.cli.review import review
+from alignkit.cli.report import compare
 from alignkit.cli.run import run
-from alignkit.cli.schema import schema
 from alignkit.errors import DEFECT, AlignkitError, ConfigWarning, ExitCode
 from alignkit.version import __version__
 
@@ -59,7 +57,7 @@ app.command()(calibrate)
 
 
 def _print_version(wanted: bool) -> None:
-    if wanted:
+    if wanted:  # typer calls it without the option as well
         print(f"alignkit {__version__}")
         raise typer.Exit
 
@@ -94,6 +92,7 @@ def _format(
 
 def main() -> None:
     """Run the command line; errors that a user can act on are shown without a traceback."""
+    # Python would print the source line of ours that warned
     warnings.formatwarning = _format
     try:
         app()

@@ -1,31 +1,39 @@
-"""Arguments shared by several commands."""
+"""Arguments, groups and messages that several commands share."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from alignkit.errors import AlignkitError, ExitCode
+from alignkit.errors import AlignkitError, ConfigError, ExitCode
+from alignkit.progress import ProgressMode
 
-Files = Annotated[list[Path], typer.Argument(help="Experiment files in YAML.", show_default=False)]
+if TYPE_CHECKING:
+    from alignkit.experiment.experiment import Experiment
+
+Files = Annotated[list[Path], typer.Argument(help="Experiment files in YAML.")]
+GateFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="YAML file of the gate or experiment.")
+]
 Overrides = Annotated[
     list[str],
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Set a value of the file, e.g. train.epochs=2.",
-        show_default=False,
+        "--set", metavar="KEY=VALUE", help="Set a value of the file, e.g. train.epochs=2."
     ),
-]  # fmt: skip
+]
 Cells = Annotated[
     list[str],
     typer.Option(
         "--cell",
         metavar="TRAINED/EVALUATED/BACKEND/PRECISION",
         help="Only this cell and its reference; repeatable.",
-        show_default=False,
     ),
 ]
 Reports = Annotated[
@@ -37,7 +45,6 @@ Baselines = Annotated[
         "--baselines",
         metavar="DIR",
         help="Folder of the baselines; by default alignkit.baseline next to the file.",
-        show_default=False,
     ),
 ]
 Form = Annotated[
@@ -45,26 +52,32 @@ Form = Annotated[
 ]
 Out = Annotated[
     list[str],
-    typer.Option(
-        "--out", metavar="KIND=PATH", help="Also write this format; repeatable.", show_default=False
-    ),
+    typer.Option("--out", metavar="KIND=PATH", help="Also write this format; repeatable."),
+]
+JsonOut = Annotated[
+    list[str], typer.Option("--out", metavar="json=PATH", help="Also write the result.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors to stderr.")]
+ProgressOption = Annotated[
+    ProgressMode,
+    typer.Option("--progress", help="auto: live on a terminal, plain lines elsewhere."),
+]
+ExitZero = Annotated[
+    bool, typer.Option("--exit-zero", help="Exit with 0 instead of 1 (drift) or 7 (inconclusive).")
+]
+WithReport = Annotated[bool, typer.Option("--report/--no-report", help="Write the HTML report.")]
 Open = Annotated[
     bool | None,
     typer.Option(
         "--open/--no-open",
         help="Open the report in a browser; by default on a terminal outside CI.",
-        show_default=False,
     ),
 ]
-
 SingleFile = Annotated[
     bool,
     typer.Option(
-        "--single-file",
-        help="Write one HTML file with the 20 worst images, at most 15 MB.",
+        "--single-file", help="Write one HTML file with the 20 worst images, at most 15 MB."
     ),
 ]
 ImagesOption = Annotated[
@@ -73,7 +86,6 @@ ImagesOption = Annotated[
         "--images",
         metavar="none|worst:N|all",
         help="Images to show per pair of paths; by default all that the run stored.",
-        show_default=False,
     ),
 ]
 MaxReportSize = Annotated[
@@ -82,7 +94,6 @@ MaxReportSize = Annotated[
         "--max-report-size",
         metavar="SIZE",
         help="Omit images until the report fits this size, e.g. 100MB.",
-        show_default=False,
     ),
 ]
 
@@ -92,25 +103,101 @@ def print_error(error: AlignkitError, file: Path) -> ExitCode:
 
     Returns the error's exit code.
     """
+    # mistakes in a file carry its line; others do not say which of several files it was
     located = str(error).startswith((str(file), "--set "))
     print(error if located else f"{file}: {error}", file=sys.stderr)
     return error.exit_code
 
 
+def load_files(
+    files: Sequence[Path], overrides: Sequence[str]
+) -> tuple[list[Experiment], list[ExitCode]]:
+    """Load experiments; return them with the exit codes of invalid files, which it prints."""
+    from alignkit.experiment import load_experiment
+
+    experiments, codes = [], []
+    for file in files:
+        try:
+            experiments.append(load_experiment(file, overrides))
+        except AlignkitError as error:
+            codes.append(print_error(error, file))
+    return experiments, codes
+
+
+def json_paths(out: Sequence[str]) -> list[Path]:
+    """Return the files of ``--out json=PATH``; raises `ConfigError` for another kind."""
+    paths = []
+    for text in out:
+        kind, _, path = text.partition("=")
+        if kind != "json" or not path:
+            raise ConfigError(f"--out {text}: expected json=PATH")
+        paths.append(Path(path))
+    return paths
+
+
 def open_page(page: Path, *, wanted: bool | None) -> None:
     """Open a page in the browser if requested or if the session is interactive."""
-    if wanted or (wanted is None and _somebody_watches()):
-        import webbrowser
-
-        webbrowser.open(page.resolve().as_uri())
-
-
-def _somebody_watches() -> bool:
     # without a display, webbrowser would start a text browser in the terminal
     display = sys.platform != "linux" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
-    return on_terminal() and not os.environ.get("CI") and display
+    watched = on_terminal() and not os.environ.get("CI") and display
+    if wanted or (wanted is None and watched):
+        import webbrowser
+
+        # a relative path is no address of a page
+        webbrowser.open(page.resolve().as_uri())
 
 
 def on_terminal() -> bool:
     """Tell whether stdout is a terminal, not a pipe or file."""
     return sys.stdout.isatty()
+
+
+DEFAULT = "default"
+"""Internal name of a group's default command; users never type it."""
+
+
+class Commands(TyperGroup):
+    """Top-level group; it suggests the subcommand if an unknown command exists in a group."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Resolve a command as typer does; fail with a suggestion for an unknown one."""
+        word = args[0]
+        if word not in self.commands and word != DEFAULT:
+            for name, each in self.commands.items():
+                if isinstance(each, TyperGroup) and word in each.commands:
+                    ctx.fail(f"No such command '{word}'. Did you mean '{name} {word}'?")
+        return super().resolve_command(ctx, args)
+
+
+class WithDefault(TyperGroup):
+    """Group that runs its default command unless the first word names another of its commands."""
+
+    def make_context(
+        self, info_name: Any, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        """Return the context of the selected command; the default command uses the group's name."""
+        first = args[0] if args else ""
+        if first in self._named():
+            # `alignkit gate calibrate` with a file ./calibrate: either could be meant
+            if len(args) == 1 and parent is not None and Path(first).exists():
+                parent.fail(f"'{first}' is a command. Did you mean the file './{first}'?")
+        # a shell that completes parses an empty line, and must see the group's own commands
+        elif first not in ("-h", "--help") and not (extra.get("resilient_parsing") and not args):
+            near = get_close_matches(first, self._named(), n=1)
+            if near and parent is not None and not Path(first).exists():
+                parent.fail(f"No such file or command '{first}'. Did you mean '{near[0]}'?")
+            return self.commands[DEFAULT].make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def _named(self) -> list[str]:
+        return [name for name in self.commands if name != DEFAULT]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the default command's help, then the other commands."""
+        default = self.commands[DEFAULT]
+        default.format_help(typer.Context(default, ctx.parent, ctx.info_name), formatter)
+        self.format_commands(ctx, formatter)
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """Return the short help of the default command."""
+        return self.commands[DEFAULT].get_short_help_str(limit)

@@ -1,19 +1,20 @@
-"""`alignkit baseline record|show|log|approve`."""
+"""`alignkit baseline record|show|log|approve` and `alignkit review`."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from alignkit.cli.arguments import Baselines, Json, Overrides, Reports
+from alignkit.cli.arguments import Baselines, Json, Overrides, Reports, open_page
 from alignkit.errors import ConfigError
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import STAGES, StageName
 from alignkit.progress import progress_for
-from alignkit.text.columns import columns
+from alignkit.text import columns
 from alignkit.workspace import Context, Workspace
 
 app = typer.Typer(
@@ -42,7 +43,7 @@ def record(
 ) -> None:
     """Add lines for new images and stages; changed lines become pending. Refused in CI."""
     from alignkit.experiment import load_experiment
-    from alignkit.gate.record_baseline import record_baseline
+    from alignkit.gate.gate_check import record_baseline
 
     experiment = load_experiment(file, overrides)
     done = record_baseline(
@@ -71,9 +72,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show the baselines of a file: environments, versions, lines."""
-    from alignkit.baseline import read_baseline
+    from alignkit.baseline import baseline_folder, read_baseline
     from alignkit.experiment import load_experiment
-    from alignkit.gate.check import baseline_folder
 
     folder = baseline_folder(load_experiment(file, overrides), baselines)
     found = [read_baseline(path) for path in sorted(folder.glob("*.jsonl"))]
@@ -85,10 +85,8 @@ def show(
         for path, versions in each.head.versions.items():
             own = [line for line in each.lines.values() if line.path == path]
             images = len({line.image for line in own})
-            rows.append(
-                (each.fingerprint, path, versions.get("decode", ""), versions.get("resize", ""),
-                 str(images), str(len(own)))
-            )  # fmt: skip
+            libraries = versions.get("decode", ""), versions.get("resize", "")
+            rows.append((each.fingerprint, path, *libraries, str(images), str(len(own))))
     print(columns(rows) if found else f"no baseline in {folder}")
 
 
@@ -100,26 +98,19 @@ def log(
     as_json: Json = False,
 ) -> None:
     """Show every approval: date, author, commit, number of lines, reason."""
+    from alignkit.baseline import baseline_folder
     from alignkit.baseline.approval import read_approvals
     from alignkit.experiment import load_experiment
-    from alignkit.gate.check import baseline_folder
 
     approvals = read_approvals(baseline_folder(load_experiment(file, overrides), baselines))
     if as_json:
         print(json.dumps([each.model_dump(mode="json") for each in approvals], indent=1))
         return
     rows = [("when", "who", "commit", "lines", "library", "reason")]
-    rows += [
-        (
-            each.when[:19],
-            each.who,
-            each.commit[:12],
-            str(len(each.lines)),
-            each.upgrades,
-            each.reason,
-        )
-        for each in approvals
-    ]
+    for each in approvals:
+        # to the second, and as much of the commit as git shows
+        when, commit = each.when[:19], each.commit[:12]
+        rows.append((when, each.who, commit, f"{len(each.lines)}", each.upgrades, each.reason))
     print(columns(rows) if approvals else "no approvals yet")
 
 
@@ -146,8 +137,8 @@ def approve(
     reports: Reports = Path("reports"),
 ) -> None:
     """Approve pending changes without prompts. Refused in CI."""
+    from alignkit.baseline.pending import approve_pending
     from alignkit.experiment import load_experiment
-    from alignkit.gate.decide import approve_pending
 
     approval = approve_pending(
         load_experiment(file, overrides),
@@ -164,3 +155,51 @@ def approve(
     of_models = f" and {entries} entr{'y' if entries == 1 else 'ies'} of models" if entries else ""
     where = f"of {approval.fingerprint}: {approval.reason}"
     print(f"approved {len(approval.lines)} lines{of_models} {where}")
+
+
+def review(
+    file: File,
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    reason: Annotated[
+        str | None,
+        typer.Option("--reason", help="Reason for the decision; prompted for if omitted."),
+    ] = None,
+    baselines: Baselines = None,
+    reports: Reports = Path("reports"),
+) -> None:
+    """Review the pending changes of a gate: accept, reject or skip each.
+
+    Without a terminal, print the commands that approve them and change nothing. Refused in CI.
+    """
+    from alignkit.baseline.pending import Undecided, apply_decisions
+    from alignkit.baseline.review import commands, headline, model_lines, walk
+    from alignkit.experiment import load_experiment
+
+    waiting = Undecided.of(load_experiment(file, overrides), Workspace(reports), baselines)
+    # a pipe cannot answer; a script gets commands that it can run
+    if not sys.stdin.isatty() or not sys.stdout.isatty():
+        for group in waiting.groups:
+            print(f"# {headline(group)}; {waiting.cause(group)}")
+        print("\n".join([*commands(waiting.groups, file), *model_lines(waiting.metrics(), file)]))
+        return
+    decided = walk(
+        waiting.groups,
+        cause=waiting.cause,
+        key=lambda: str(typer.getchar()),
+        say=print,
+        show_report=lambda: _show(waiting.page),
+    )
+    # after the decisions: whoever accepts nothing needs no reason
+    if decided.accept and reason is None:
+        reason = str(typer.prompt("reason"))
+    approval = apply_decisions(waiting, decided, reason=reason or "")
+    print(f"approved {len(approval.lines) if approval else 0} lines")
+    for line in model_lines(waiting.metrics(), file):
+        print(line)
+
+
+def _show(page: Path | None) -> None:
+    if page is None:
+        print("no report found; run alignkit gate FILE")
+    else:
+        open_page(page, wanted=True)

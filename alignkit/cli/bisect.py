@@ -4,47 +4,40 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from alignkit.cli.arguments import Json, Overrides, Quiet, Reports
+from alignkit.cli.arguments import Json, JsonOut, Overrides, Quiet, Reports, json_paths
 from alignkit.errors import ConfigError
-from alignkit.progress import Progress, ProgressMode, advancing, progress_for
-
-if TYPE_CHECKING:
-    from alignkit.studies.bisect.bisect_inputs import BisectInputs
+from alignkit.progress import ProgressMode, advancing, progress_for
 
 
 def bisect(
     file: Annotated[
-        Path | None,
-        typer.Argument(help="Experiment file; bisect one of its cells.", show_default=False),
+        Path | None, typer.Argument(help="Experiment file; bisect one of its cells.")
     ] = None,
     cell: Annotated[
         str,
         typer.Option(
             metavar="TRAINED/EVALUATED/BACKEND/PRECISION",
             help="Cell of the experiment; by default the first in another runtime.",
-            show_default=False,
         ),
     ] = "",
     model: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.onnx", help="Model to use without FILE.", show_default=False),
+        Path | None, typer.Option(metavar="FILE.onnx", help="Model to use without FILE.")
     ] = None,
     against: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.onnx",
             help="Compare --model with this graph, which has the same tensor names.",
-            show_default=False,
         ),
     ] = None,
     images: Annotated[
-        list[Path],
-        typer.Option(metavar="DIR", help="Image folder or file; repeatable.", show_default=False),
+        list[Path], typer.Option(metavar="DIR", help="Image folder or file; repeatable.")
     ] = [],  # noqa: B006 - typer copies it
     preprocess: Annotated[
         str, typer.Option(metavar="P", help="Preset or FILE.yaml:PATH for --images.")
@@ -59,7 +52,6 @@ def bisect(
             metavar="RUNTIME",
             help="E.g. 'onnxruntime optimisation=disabled fp32'; by default the reference of the "
             "cell's row, or 'onnxruntime fp32' for --model.",
-            show_default=False,
         ),
     ] = "",
     candidate: Annotated[
@@ -67,7 +59,6 @@ def bisect(
         typer.Option(
             metavar="RUNTIME",
             help="For --model; by default 'onnxruntime fp16', with --against 'onnxruntime fp32'.",
-            show_default=False,
         ),
     ] = "",
     count: Annotated[int, typer.Option(min=1, help="Number of images.")] = 8,
@@ -78,10 +69,7 @@ def bisect(
     overrides: Overrides = [],  # noqa: B006
     reports: Reports = Path("reports"),
     as_json: Json = False,
-    out: Annotated[
-        list[str],
-        typer.Option(metavar="json=PATH", help="Also write the result.", show_default=False),
-    ] = [],  # noqa: B006
+    out: JsonOut = [],  # noqa: B006
     progress: Annotated[ProgressMode, typer.Option(help="auto, plain or none.")] = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -90,11 +78,17 @@ def bisect(
     Exit codes: 0 compared, whatever the result · 2 usage · 4 a runtime is missing · 5 nothing was
     compared.
     """
+    from alignkit.experiment import load_experiment
     from alignkit.studies.bisect import as_text
     from alignkit.studies.bisect import bisect as compare
-    from alignkit.workspace import write_atomically
+    from alignkit.studies.bisect.bisect_inputs import (
+        inputs_from_cell,
+        inputs_from_files,
+        runtime_named,
+    )
+    from alignkit.workspace import Context, Workspace, write_atomically
 
-    files = [_json_path(each) for each in out]
+    files = json_paths(out)
     display = progress_for("none" if quiet else progress)
     if (file is None) == (model is None):
         raise ConfigError("give an experiment file, or --model FILE.onnx with --images DIR")
@@ -103,10 +97,28 @@ def bisect(
             raise ConfigError(
                 "--against, --candidate and --images need --model, not an experiment file"
             )
-        sides = _of_cell(file, overrides, cell, reference, count, reports, display)
+        sides = inputs_from_cell(
+            load_experiment(file, overrides),
+            cell,
+            reference=runtime_named(reference) if reference else None,
+            count=count,
+            context=Context(Workspace(reports), display),
+        )
     else:
         assert model is not None
-        sides = _of_files(model, against, images, preprocess, reference, candidate, count, size)
+        _check_files(model, against, images)
+        # two graphs are compared in one runtime unless --candidate is given
+        other = "onnxruntime fp32" if against else "onnxruntime fp16"
+        sides = inputs_from_files(
+            model,
+            against,
+            images,
+            preprocess,
+            reference=runtime_named(reference or "onnxruntime fp32"),
+            candidate=runtime_named(candidate or other),
+            count=count,
+            size=size,
+        )
     with display.stage("bisect", len(sides.layers), sides.model) as stage:
         found = compare(
             sides.reference,
@@ -124,63 +136,9 @@ def bisect(
         write_atomically(path, document + "\n")
 
 
-def _of_cell(
-    file: Path,
-    overrides: list[str],
-    cell: str,
-    reference: str,
-    count: int,
-    reports: Path,
-    display: Progress,
-) -> BisectInputs:
-    from alignkit.experiment import load_experiment
-    from alignkit.studies.bisect.bisect_inputs import inputs_from_cell, runtime_named
-    from alignkit.workspace import Context, Workspace
-
-    return inputs_from_cell(
-        load_experiment(file, overrides),
-        cell,
-        reference=runtime_named(reference) if reference else None,
-        count=count,
-        context=Context(Workspace(reports), display),
-    )
-
-
-def _of_files(
-    model: Path,
-    against: Path | None,
-    images: list[Path],
-    preprocess: str,
-    reference: str,
-    candidate: str,
-    count: int,
-    size: int | None,
-) -> BisectInputs:
-    from alignkit.studies.bisect.bisect_inputs import inputs_from_files, runtime_named
-
+def _check_files(model: Path, against: Path | None, images: Sequence[Path]) -> None:
     if not images:
         raise ConfigError("--model needs --images DIR: layers are compared on real images")
     for each in filter(None, (model, against)):
         if not each.is_file():
             raise ConfigError(f"{each} is not a file; give an exported model, FILE.onnx")
-    return inputs_from_files(
-        model,
-        against,
-        images,
-        preprocess,
-        reference=runtime_named(reference or "onnxruntime fp32"),
-        # two graphs are compared in one runtime unless --candidate is given
-        candidate=runtime_named(candidate or ("onnxruntime fp32" if against else FP16)),
-        count=count,
-        size=size,
-    )
-
-
-FP16 = "onnxruntime fp16"
-
-
-def _json_path(given: str) -> Path:
-    kind, _, path = given.partition("=")
-    if kind != "json" or not path:
-        raise ConfigError(f"--out {given}: expected json=PATH")
-    return Path(path)

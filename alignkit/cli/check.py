@@ -1,13 +1,14 @@
-"""`alignkit check`."""
+"""`alignkit check` and `alignkit schema`: experiment files, without a run."""
 
 from __future__ import annotations
 
-import sys
+import json
+from typing import Annotated
 
 import typer
 
-from alignkit.cli.arguments import Files, Overrides
-from alignkit.errors import AlignkitError, worst
+from alignkit.cli.arguments import Files, Overrides, load_files
+from alignkit.errors import worst
 
 
 def check(
@@ -15,13 +16,26 @@ def check(
     overrides: Overrides = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Report every mistake in experiment files; read no image and run nothing."""
-    from alignkit.experiment import load_experiment
-
-    codes = []
-    for file in files:
-        try:
-            load_experiment(file, overrides)
-        except AlignkitError as error:
-            print(error, file=sys.stderr)
-            codes.append(error.exit_code)
+    _, codes = load_files(files, overrides)
     raise typer.Exit(worst(codes))
+
+
+def schema(
+    results: Annotated[
+        bool, typer.Option("--results", help="Print the schema of results.json instead.")
+    ] = False,
+) -> None:
+    """Print the JSON Schema of experiment files for editors.
+
+    Save it (alignkit schema > alignkit.schema.json) and start an experiment file with this line:
+    # yaml-language-server: $schema=alignkit.schema.json
+    """
+    if results:
+        from alignkit.report.results import results_schema
+
+        document = results_schema()
+    else:
+        from alignkit.experiment.experiment import experiment_schema
+
+        document = experiment_schema()
+    print(json.dumps(document, indent=2))

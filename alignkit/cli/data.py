@@ -11,7 +11,7 @@ import typer
 
 from alignkit.cli.arguments import Json, Overrides, Quiet
 from alignkit.studies.data import By
-from alignkit.text.columns import columns
+from alignkit.text import columns
 
 if TYPE_CHECKING:
     from alignkit.studies.data import Divided
@@ -40,17 +40,12 @@ def stats(
             metavar="FILE|DIR",
             help="Experiment file, to describe its preprocessed data; or a folder, to describe its "
             "decoded images.",
-            show_default=False,
         ),
     ],
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     preprocess: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="Preprocessing path of the file; by default the first.",
-            show_default=False,
-        ),
+        typer.Option(metavar="NAME", help="Preprocessing path of the file; by default the first."),
     ] = "",
     decoder: Annotated[
         str, typer.Option(metavar="NAME", help="Decoder for the images of a folder.")
@@ -62,6 +57,7 @@ def stats(
     from alignkit.progress import progress_for
     from alignkit.studies.data.data_statistics import described
 
+    # progress goes to stderr, so that --json stays readable by programs
     display = progress_for("none" if quiet else "auto")
     found = described(source, overrides, preprocess=preprocess, decoder=decoder, progress=display)
     print(json.dumps(asdict(found), indent=1) if as_json else _as_text(found))
@@ -70,10 +66,7 @@ def stats(
 @app.command()
 def split(
     root: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR", help="Folder with one subfolder per class.", show_default=False
-        ),
+        Path, typer.Argument(metavar="DIR", help="Folder with one subfolder per class.")
     ],
     out: Annotated[Path, typer.Option(metavar="NEW", help="Folder to write; must not exist.")],
     share: Annotated[
@@ -112,18 +105,12 @@ def _as_text(found: Described) -> str:
 
 def _counts(each: SetDescription) -> tuple[str, ...]:
     numbers = each.classes.values()
+    # one number where all classes have as many images
     ends = dict.fromkeys((min(numbers), max(numbers))) if numbers else ()
     spread = "..".join(map(str, ends)) or "not labelled"
-    return (
-        each.name,
-        f"{each.images}",
-        f"{len(each.classes)}",
-        spread,
-        _sides(each.width),
-        _sides(each.height),
-        f"{each.sizes}",
-        f"{each.bytes / 1e6:.1f}",
-    )
+    counts = f"{each.images}", f"{len(each.classes)}", spread
+    sides = _sides(each.width), _sides(each.height), f"{each.sizes}"
+    return each.name, *counts, *sides, f"{each.bytes / 1e6:.1f}"
 
 
 def _sides(sides: SideLengths) -> str:
@@ -138,11 +125,9 @@ def _written(channels: ChannelMoments) -> tuple[str, str]:
 
 
 def _remarks(each: SetDescription) -> list[str]:
-    lines = (
-        [f"{each.name}: {each.measured} of {each.images} images were measured"]
-        if (each.measured < each.images)
-        else []
-    )
+    lines = []
+    if each.measured < each.images:
+        lines.append(f"{each.name}: {each.measured} of {each.images} images were measured")
     lines += [f"{one.outcome}: {one.id}: {one.reason}" for one in each.remarked[:_SHOWN]]
     if len(each.remarked) > _SHOWN:
         lines.append(f"and {len(each.remarked) - _SHOWN} more; use --json to list all")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from alignkit.cli.arguments import Overrides, Quiet
+from alignkit.cli.arguments import Overrides, ProgressOption, Quiet
 from alignkit.errors import ConfigError
-from alignkit.progress import ProgressMode, progress_for
+from alignkit.progress import progress_for
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -25,8 +25,7 @@ def diff(
         list[Path] | None,
         typer.Argument(
             help="Folders, image files, .txt lists of files, or one experiment file (same as "
-            "--config); by default the data of --config.",
-            show_default=False,
+            "--config); by default the data of --config."
         ),
     ] = None,
     preprocess: Annotated[
@@ -36,7 +35,6 @@ def diff(
             help="Preset, entry of --config, torchpipe .toml, preprocessor_config.json, "
             "timm:MODEL, or mapping such as '{preset: opencv-train}'; "
             "repeatable, the reference first.",
-            show_default=False,
         ),
     ] = [],  # noqa: B006 - typer copies it
     size: Annotated[
@@ -44,8 +42,7 @@ def diff(
         typer.Option(min=1, help="Side of the model's input for presets; by default 224."),
     ] = None,
     config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.yaml", help="Experiment file with paths or data."),
+        Path | None, typer.Option(metavar="FILE.yaml", help="Experiment file with paths or data.")
     ] = None,
     overrides: Overrides = [],  # noqa: B006
     only: Annotated[
@@ -53,8 +50,7 @@ def diff(
         typer.Option(metavar="IMAGE", help="Only this image, named as in the output; repeatable."),
     ] = [],  # noqa: B006
     out: Annotated[
-        list[str],
-        typer.Option(metavar="KIND=PATH", help="json=FILE or html=DIR; repeatable."),
+        list[str], typer.Option(metavar="KIND=PATH", help="json=FILE or html=DIR; repeatable.")
     ] = [],  # noqa: B006
     fail_on_coverage: Annotated[
         bool,
@@ -86,9 +82,7 @@ def diff(
     max_memory: Annotated[
         float, typer.Option(min=0.1, help="Memory in GiB allowed per image and path.")
     ] = 4.0,
-    progress: Annotated[
-        ProgressMode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
-    ] = "auto",
+    progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Compare preprocessing stacks on any images, stage by stage, without a model.
@@ -97,7 +91,7 @@ def diff(
     paths decode different images, with --fail-on-coverage · 2 usage · 4 a path cannot run here ·
     5 nothing was compared.
     """
-    from alignkit.experiment.path_argument import named_paths
+    from alignkit.experiment.yaml_argument import named_paths
     from alignkit.isolation import Limits
     from alignkit.preprocess.stress import parse_stress
     from alignkit.studies.diff import DiffRequest, exit_code
@@ -106,6 +100,7 @@ def diff(
     from alignkit.studies.diff.diff_summary import diff_summary
 
     outputs = outputs_of(out)
+    # `alignkit diff experiment.yaml` should do what every other command does with a file
     if config is None and images and [path.suffix for path in images] in YAML:
         config, images = images[0], None
     experiment = _experiment(config, overrides)

@@ -1,22 +1,28 @@
-"""`alignkit doctor`."""
+"""`alignkit doctor` and `alignkit list`: the plugins of this machine, and whether they work."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from alignkit.backends import BACKENDS
 from alignkit.cli.arguments import Json
-from alignkit.errors import ExitCode
-from alignkit.plugins import UNPROVEN
-from alignkit.text.columns import columns
+from alignkit.datasets import DATASETS
+from alignkit.decoders import DECODERS
+from alignkit.errors import ConfigError, ExitCode
+from alignkit.gate.outputs import OUTPUTS
+from alignkit.plugins import UNPROVEN, Plugin, did_you_mean
+from alignkit.preprocess.presets import PRESETS, calibration
+from alignkit.resizers import RESIZERS
+from alignkit.text import columns
 
 if TYPE_CHECKING:
     from alignkit.backends import Usable
     from alignkit.decoders.decoder_check import DecoderCheck
-    from alignkit.plugins import Plugin
     from alignkit.record import Environment
 
 
@@ -25,13 +31,21 @@ def doctor(as_json: Json = False) -> None:
 
     Exits with 0 if everything in the base install works here.
     """
+    # late: every command's help imports this module
     from alignkit.backends import usable_backends
     from alignkit.decoders.decoder_check import self_test
     from alignkit.findings.environment import environment
 
     found = environment()
     tested = self_test()
-    plugins = _plugins()
+    families = {
+        "decoder": DECODERS, "resizer": RESIZERS, "backend": BACKENDS, "dataset": DATASETS
+    }  # fmt: skip
+    plugins = {
+        f"{family} {name}": plugin
+        for family, table in families.items()
+        for name, plugin in table.items()
+    }
     if as_json:
         document = {
             "environment": found.model_dump(),
@@ -45,22 +59,6 @@ def doctor(as_json: Json = False) -> None:
         parts = (_environment(found), _self_test(tested), _backends(), _missing(plugins))
         print(*parts, sep="\n\n")
     raise typer.Exit(_exit_code(plugins, tested))
-
-
-def _plugins() -> dict[str, Plugin]:
-    from alignkit.backends import BACKENDS
-    from alignkit.datasets import DATASETS
-    from alignkit.decoders import DECODERS
-    from alignkit.resizers import RESIZERS
-
-    families = {
-        "decoder": DECODERS, "resizer": RESIZERS, "backend": BACKENDS, "dataset": DATASETS
-    }  # fmt: skip
-    return {
-        f"{family} {name}": plugin
-        for family, table in families.items()
-        for name, plugin in table.items()
-    }
 
 
 def _environment(found: Environment) -> str:
@@ -91,6 +89,7 @@ def _backends() -> str:
 
     groups: dict[tuple[str, str], list[Usable]] = {}
     for each in usable_backends():
+        # a reason that holds for several precisions is printed once
         groups.setdefault((each.backend, each.device), []).append(each)
     rows = [("backend", "version", "usable", "not usable, and reason")]
     for (name, device), members in groups.items():
@@ -114,7 +113,119 @@ def _missing(plugins: dict[str, Plugin]) -> str:
 
 
 def _exit_code(plugins: dict[str, Plugin], tested: list[DecoderCheck]) -> ExitCode:
+    # extras and GPUs are choices; a machine without them is healthy
     base = [plugin for plugin in plugins.values() if not plugin.extra and not plugin.gpu]
     if any(plugin.missing() for plugin in base):
         return ExitCode.MISSING
     return ExitCode.PASS if all(each.passed for each in tested) else ExitCode.CRASHED
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Entry that an experiment can name."""
+
+    name: str
+    usable: bool
+    version: str
+    summary: str
+    why: str = ""
+    """Reason that it is not usable, with the fix."""
+    source: str = ""
+    """Source of a preset's settings."""
+    note: str = ""
+    """Remark shown in any case: ``not yet run on hardware``."""
+
+    @property
+    def remark(self) -> str:
+        """Summary, or the reason that it is not usable, with the note."""
+        return "; ".join(each for each in (self.why or self.summary, self.note) if each)
+
+
+def list_plugins(
+    family: Annotated[
+        str | None,
+        typer.Argument(help="decoders, resizers, backends, datasets, presets, models or outputs."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the entries that an experiment can name: usable or not, the reason and the fix."""
+    if family is not None and family not in FAMILIES:
+        raise ConfigError(f"unknown family {family!r}{did_you_mean(family, FAMILIES)}")
+    chosen = [family] if family else list(FAMILIES)
+    listed = {name: FAMILIES[name]() for name in chosen}
+    if as_json:
+        document = {name: [asdict(each) for each in all_] for name, all_ in listed.items()}
+        print(json.dumps(document, indent=1))
+        return
+    print(
+        "\n\n".join(_family_text(name, all_, brief=family is None) for name, all_ in listed.items())
+    )
+
+
+def _family_text(family: str, listed: list[Listed], *, brief: bool) -> str:
+    # torchvision's hundred names would hide the other families
+    if brief and family == "models":
+        return f"models\n  small-cnn, {len(listed) - 1} torchvision models: alignkit list models"
+    words = {True: "usable", False: "not usable"}
+    rows = [(each.name, words[each.usable], each.version, each.remark) for each in listed]
+    lines = columns(rows, indent="  ").splitlines()
+    if not brief:
+        sources = [f"\n    from {each.source}" if each.source else "" for each in listed]
+        lines = [line + source for line, source in zip(lines, sources, strict=True)]
+    return "\n".join([family, *lines])
+
+
+def _listed(table: dict[str, Plugin]) -> list[Listed]:
+    listed = []
+    for name, plugin in table.items():
+        why = plugin.missing()
+        listed.append(
+            Listed(name, not why, plugin.version(), plugin.summary, why, note=_note(plugin))
+        )
+    return listed
+
+
+def _note(plugin: Plugin) -> str:
+    return UNPROVEN if plugin.unproven else ""
+
+
+def _listed_backends() -> list[Listed]:
+    """List each backend, then each of its devices and precisions."""
+    from alignkit.backends import usable_backends
+
+    listed = _listed(BACKENDS)
+    for each in usable_backends():
+        note = _note(BACKENDS[each.backend])
+        listed.append(Listed(each.name, not each.reason, each.version, "", each.reason, note=note))
+    # each device's line below its backend, and backends as the table has them
+    order = [*BACKENDS]
+    return sorted(listed, key=lambda each: order.index(each.name.partition(" ")[0]))
+
+
+def _presets() -> list[Listed]:
+    listed = []
+    for name, preset in PRESETS.items():
+        stages: dict[str, Any] = preset.stages(224)
+        decoder, resizer = DECODERS[stages["decode"]["name"]], RESIZERS[stages["resize"]["name"]]
+        why = decoder.missing() or resizer.missing()
+        surrogate = f"surrogate of {preset.surrogate_of}, {calibration(name)}: "
+        summary = (surrogate if preset.surrogate_of else "") + preset.summary
+        listed.append(Listed(name, not why, "", summary, why, preset.source))
+    return listed
+
+
+def _models() -> list[Listed]:
+    from alignkit.models.architectures import MODELS, model_version
+
+    return [Listed(name, usable=True, version=model_version(), summary="") for name in MODELS]
+
+
+FAMILIES: dict[str, Callable[[], list[Listed]]] = {
+    "decoders": lambda: _listed(DECODERS),
+    "resizers": lambda: _listed(RESIZERS),
+    "backends": _listed_backends,
+    "datasets": lambda: _listed(DATASETS),
+    "presets": _presets,
+    "models": _models,
+    "outputs": lambda: [Listed(name, True, "", each.summary) for name, each in OUTPUTS.items()],
+}

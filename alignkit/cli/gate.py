@@ -1,34 +1,45 @@
-"""`alignkit gate FILE`, and `alignkit gate calibrate FILE`."""
+"""`alignkit gate FILE`, `alignkit gate calibrate FILE` and `alignkit report merge FILE PARTS…`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from alignkit.cli.arguments import Baselines, Form, Open, Out, Overrides, Quiet, Reports, open_page
-from alignkit.cli.gate_calibrate import calibrate
-from alignkit.cli.group import DEFAULT, WithDefault
-from alignkit.progress import ProgressMode, progress_for
-from alignkit.workspace import Workspace
+from alignkit.cli.arguments import (
+    DEFAULT,
+    Baselines,
+    ExitZero,
+    Form,
+    GateFile,
+    Open,
+    Out,
+    Overrides,
+    ProgressOption,
+    Quiet,
+    Reports,
+    WithDefault,
+    WithReport,
+    open_page,
+)
+from alignkit.progress import progress_for
+from alignkit.workspace import Context, Workspace
+
+if TYPE_CHECKING:
+    from alignkit.gate.outputs import GateOutput, GateResult
 
 app = typer.Typer(name="gate", cls=WithDefault, rich_markup_mode=None)
-app.command()(calibrate)
 
 
 @app.command(DEFAULT, hidden=True)
 def gate(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="YAML file of the gate or experiment.")
-    ],
+    file: GateFile,
     overrides: Overrides = [],  # noqa: B006 - typer copies it
     form: Form = "text",
     out: Out = [],  # noqa: B006 - typer copies it
-    exit_zero: Annotated[
-        bool,
-        typer.Option("--exit-zero", help="Exit with 0 instead of 1 (drift) or 7 (inconclusive)."),
-    ] = False,
+    exit_zero: ExitZero = False,
     allow_missing: Annotated[
         Literal["gpu", "any"] | None,
         typer.Option(help="Skip what cannot run here instead of exiting with 4."),
@@ -59,18 +70,14 @@ def gate(
     against: Annotated[
         Path | None,
         typer.Option(
-            metavar="RUN_DIR",
-            help="Compare with this run's folder instead of the baseline.",
-            show_default=False,
+            metavar="RUN_DIR", help="Compare with this run's folder instead of the baseline."
         ),
     ] = None,
     baselines: Baselines = None,
     reports: Reports = Path("reports"),
-    report: Annotated[bool, typer.Option(help="Write the HTML report.")] = True,
+    report: WithReport = True,
     open_: Open = None,
-    progress: Annotated[
-        ProgressMode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
-    ] = "auto",
+    progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Fail if preprocessing or its effect on a model drifts past the rules in a file.
@@ -79,12 +86,14 @@ def gate(
     backend or GPU is missing, 5 nothing compared, 6 no usable baseline, 7 inconclusive and the file
     fails on that, 130 interrupted.
     """
-    from alignkit.gate.deliver import deliver, output, targets
-    from alignkit.gate.result import GateRun, run_gate
-    from alignkit.gate.shard import Shard
+    from alignkit.gate.gate_run import GateRun, run_gate
+    from alignkit.gate.gate_shard import Shard
+    from alignkit.gate.outputs import output, targets
 
+    # first: a misspelt output must not cost the hours of a measurement
     to = targets(out)
     output(form)
+    # as an override, so that the option and the file's own key are one rule
     if allow_missing:
         value = "gpu" if allow_missing == "gpu" else "true"
         overrides = [*overrides, f"gate.allow_missing={value}"]
@@ -101,6 +110,62 @@ def gate(
         against=against.parent if against and against.is_file() else against,
     )
     result = run_gate(run, progress_for("none" if quiet else progress))
+    _deliver(result, form, to, open_)
+
+
+@app.command()
+def calibrate(
+    file: GateFile,
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    repeats: Annotated[int, typer.Option(min=1, help="Number of repeats per path.")] = 3,
+    reports: Reports = Path("reports"),
+    quiet: Quiet = False,
+) -> None:
+    """Propose thresholds from the noise between repeats and between seeds; change no file."""
+    from alignkit.experiment import load_experiment
+    from alignkit.gate.gate_thresholds import proposal_text, propose
+    from alignkit.run import run_experiment
+
+    experiment = load_experiment(file, overrides)
+    display = progress_for("none" if quiet else "auto")
+    # without labels nothing is trained, and there is no noise between seeds
+    record = None
+    if experiment.labelled:
+        record, _ = run_experiment(experiment, Context(Workspace(reports), display))
+    print(proposal_text(propose(experiment, record, repeats=repeats, progress=display)))
+
+
+# a command of `alignkit report`: see its module
+def merge(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="YAML file of the gate.")],
+    parts: Annotated[
+        list[Path], typer.Argument(metavar="PARTS…", help="All shards written by --out shard=PATH.")
+    ],
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    form: Form = "text",
+    out: Out = [],  # noqa: B006 - typer copies it
+    exit_zero: ExitZero = False,
+    baselines: Baselines = None,
+    reports: Reports = Path("reports"),
+    report: WithReport = True,
+    open_: Open = None,
+) -> None:
+    """Merge the shards of a gate and judge them as one run without measuring again."""
+    from alignkit.gate.gate_run import GateRun, merge_gate
+    from alignkit.gate.outputs import output, targets
+
+    to = targets(out)
+    output(form)
+    run = GateRun(file, overrides, Workspace(reports), baselines, exit_zero, report)
+    result = merge_gate(run, parts)
+    _deliver(result, form, to, open_)
+
+
+def _deliver(
+    result: GateResult, form: str, to: Sequence[tuple[GateOutput, Path]], open_: bool | None
+) -> None:
+    from alignkit.gate.outputs import deliver
+
     deliver(result, form=form, to=to)
     if result.page is not None:
         open_page(result.page, wanted=open_)

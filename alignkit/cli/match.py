@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import indent
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alignkit.cli.arguments import Quiet
+from alignkit.cli.arguments import JsonOut, Quiet, json_paths
 from alignkit.errors import ConfigError
 from alignkit.progress import Progress, ProgressMode, advancing, progress_for
 
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from alignkit.samples import Samples
 
 PluginNames = Annotated[
-    list[str],
-    typer.Option(metavar="NAME", help="Only this plugin; repeatable.", show_default=False),
+    list[str], typer.Option(metavar="NAME", help="Only this plugin; repeatable.")
 ]
 
 
@@ -40,8 +40,7 @@ def match(
         ),
     ],
     images: Annotated[
-        list[Path],
-        typer.Option(metavar="DIR", help="Image folder or file; repeatable."),
+        list[Path], typer.Option(metavar="DIR", help="Image folder or file; repeatable.")
     ],
     size: Annotated[
         int | None, typer.Option(min=1, help="Side of the model's input for a preset.")
@@ -61,8 +60,7 @@ def match(
         ),
     ] = None,
     tensor: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Endpoint output that is the preprocessed image."),
+        str, typer.Option(metavar="NAME", help="Endpoint output that is the preprocessed image.")
     ] = "",
     header_env: Annotated[
         str,
@@ -79,64 +77,52 @@ def match(
     seed: Annotated[
         int, typer.Option(help="Seed that selects the images for the final check.")
     ] = 0,
-    out: Annotated[
-        list[str],
-        typer.Option(metavar="json=PATH", help="Also write the result.", show_default=False),
-    ] = [],  # noqa: B006
+    out: JsonOut = [],  # noqa: B006
     progress: Annotated[ProgressMode, typer.Option(help="auto, plain or none.")] = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Find the configurations on this machine whose pixels are nearest to a serving stack's."""
     from alignkit.datasets.unlabelled_images import Images
+    from alignkit.match import match as search
+    from alignkit.match.configurations import configurations, serving_options
+    from alignkit.match.match_text import as_json
+    from alignkit.match.recorded_target import recorded_target
+    from alignkit.match.target import preprocess_of, preprocess_target
+    from alignkit.workspace import write_atomically
 
-    files = [_json_path(each) for each in out]
+    files = json_paths(out)
     if model is not None and not model.is_file():
         raise ConfigError(f"{model} is not a file; give an exported model, FILE.onnx")
     samples = Images(tuple(images)).evaluation()
     display = progress_for("none" if quiet else progress)
     with ExitStack() as held:
         if "://" in target:
+            # tensors of an endpoint that nobody wants to keep are searched in a folder as well
             folder = record or Path(held.enter_context(TemporaryDirectory()))
             asked = (tensor, header_env, folder)
             stack, rows = _endpoint(target, asked, samples, decoders, resizers, display)
+        elif Path(target).is_dir():
+            stack, rows = recorded_target(
+                Path(target), samples, decoders=decoders, resizers=resizers
+            )
         else:
-            stack, rows = _target(target, samples, size, decoders, resizers)
-        names = _names(serving=serving)
-        chosen = list(names) or _configurations(stack, decoders, resizers)
-        found = _searched(stack, samples, rows, chosen, display, probe=probe, seed=seed)
+            stack, rows = preprocess_target(preprocess_of(target, size)), range(len(samples))
+        names = serving_options() if serving else {}
+        chosen = list(names) or list(
+            configurations(stack.geometry, decoders=decoders, resizers=resizers)
+        )
+        with display.stage("match", len(rows), f"{len(chosen)} configurations") as stage:
+            found = search(
+                stack, samples, rows, chosen, probe=probe, seed=seed, progress=advancing(stage)
+            )
         if model is not None:
-            from alignkit.match.drift import onnx_session, with_churn
+            from alignkit.match.match_drift import onnx_session, with_churn
 
             with onnx_session(model, stack.geometry.size) as session:
                 found = with_churn(found, stack, samples, rows, session)
     _show(found, names)
     for file in files:
-        from alignkit.match.text import as_json
-        from alignkit.workspace import write_atomically
-
         write_atomically(file, json.dumps(as_json(found, names), indent=1))
-
-
-def _json_path(given: str) -> Path:
-    kind, _, path = given.partition("=")
-    if kind != "json" or not path:
-        raise ConfigError(f"--out {given}: expected json=PATH")
-    return Path(path)
-
-
-def _target(
-    given: str,
-    samples: Samples,
-    size: int | None,
-    decoders: Sequence[str],
-    resizers: Sequence[str],
-) -> tuple[Target, Sequence[int]]:
-    from alignkit.match.recorded_target import recorded_target
-    from alignkit.match.target import preprocess_of, preprocess_target
-
-    if Path(given).is_dir():
-        return recorded_target(Path(given), samples, decoders=decoders, resizers=resizers)
-    return preprocess_target(preprocess_of(given, size)), range(len(samples))
 
 
 def _endpoint(
@@ -147,7 +133,7 @@ def _endpoint(
     resizers: Sequence[str],
     display: Progress,
 ) -> tuple[Target, Sequence[int]]:
-    from alignkit.match.endpoint import endpoint_of, endpoint_target
+    from alignkit.match.endpoint_target import endpoint_of, endpoint_target
 
     tensor, header_env, folder = asked
     endpoint = endpoint_of(address, tensor, header_env)
@@ -162,42 +148,10 @@ def _endpoint(
         )  # fmt: skip
 
 
-def _names(*, serving: bool) -> Mapping[Configuration, str]:
-    from alignkit.match.serving import serving_options
-
-    return serving_options() if serving else {}
-
-
-def _configurations(
-    target: Target, decoders: Sequence[str], resizers: Sequence[str]
-) -> list[Configuration]:
-    from alignkit.match.configurations import configurations
-
-    return list(configurations(target.geometry, decoders=decoders, resizers=resizers))
-
-
-def _searched(
-    target: Target,
-    samples: Samples,
-    rows: Sequence[int],
-    chosen: Sequence[Configuration],
-    display: Progress,
-    *,
-    probe: int,
-    seed: int,
-) -> Match:
-    from alignkit.match import match as search
-
-    with display.stage("match", len(rows), f"{len(chosen)} configurations") as stage:
-        return search(
-            target, samples, rows, chosen, probe=probe, seed=seed, progress=advancing(stage)
-        )
-
-
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:
     from rich.console import Console
 
-    from alignkit.match.text import fewer_changes, headline, yaml_block
+    from alignkit.match.match_text import fewer_changes, headline, yaml_block
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -214,13 +168,14 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
         first_out, reason = found.left_out[0]
         print(f"{len(found.left_out)} images skipped; the first, {first_out}: {reason}")
     if not names:
-        print(f"\npreprocess:\n{_indented(yaml_block(found.preprocesses[0], 'matched'))}")
+        block = indent(yaml_block(found.preprocesses[0], "matched"), "  ")
+        print(f"\npreprocess:\n{block}")
 
 
 def _table(found: Match, names: Mapping[Configuration, str]) -> Table:
     from rich.table import Table
 
-    from alignkit.match.text import alternatives, label
+    from alignkit.match.match_text import alternatives, label
 
     table = Table(box=None, pad_edge=False)
     table.add_column("")
@@ -242,7 +197,3 @@ def _table(found: Match, names: Mapping[Configuration, str]) -> Table:
             *([] if churn is None else [f"{100 * churn:.2f} %"]),
         )
     return table
-
-
-def _indented(lines: str) -> str:
-    return "".join(f"  {line}\n" for line in lines.splitlines())

@@ -14,13 +14,12 @@ import typer
 from alignkit.cli.arguments import Cells, Files, Json, Overrides, Reports, print_error
 from alignkit.errors import AlignkitError, worst
 from alignkit.progress import duration
-from alignkit.text.columns import columns
+from alignkit.text import columns
 
 if TYPE_CHECKING:
     from alignkit.place import Place
     from alignkit.plan import Plan
-    from alignkit.plan.forecast import Cost, Forecast, Outlook
-    from alignkit.plan.memory import Memory
+    from alignkit.plan.forecast import Cost, Forecast, Memory, Outlook
 
 NOT_MEASURED = "not measured yet on this machine"
 
@@ -42,10 +41,12 @@ def plan(
     from alignkit.plan.rekey import keyed_plan
     from alignkit.workspace import Workspace
 
+    # a mistake in one file does not hide the plans of the others
     codes = []
     planned_files = []
     for file in files:
         try:
+            # only read: what is stored there decides what a run would repeat
             workspace = Workspace(reports)
             planned = keyed_plan(load_experiment(file, overrides), workspace, cells=cells)
             planned_files.append((planned, forecast(planned, workspace)))
@@ -73,7 +74,7 @@ def _as_text(planned: Plan, expected: Forecast) -> str:
 
 def _pixels(planned: Plan, expected: Forecast) -> list[str]:
     """Format the plan of a gate without models."""
-    from alignkit.experiment.rule import PIXEL_RULES
+    from alignkit.experiment.gate_option import PIXEL_RULES
 
     _, images = planned.data.counts()
     rules = sum(len(rule.expanded()) for rule in planned.gate.rules or PIXEL_RULES)
@@ -87,9 +88,12 @@ def _pixels(planned: Plan, expected: Forecast) -> list[str]:
 
 
 def _models(planned: Plan, expected: Forecast) -> list[str]:
-    from alignkit.plan.memory import memory
+    from alignkit.plan.forecast import memory
 
     trainings = [("training", "state", ""), *map(_row, expected.trainings)]
+    # all trainings begin with the same weights, which this names without downloading them
+    begun = [each.parts["pretrained"] for each in planned.trainings if "pretrained" in each.parts]
+    attributed = [f"attributed {_counted(found)}"] if (found := expected.attributions) else []
     return [
         *(["", columns(trainings, indent="  ")] if expected.trainings else []),
         "",
@@ -97,21 +101,15 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         "",
         *_attribution_table(planned, expected),
         f"prepared   {_counted(expected.prepared)}",
-        *_begin_with(planned),
+        *[f"begin with {weights}" for weights in begun[:1]],
         f"trainings  {_counted(expected.trainings) or 'none'}",
         f"cells      {_counted(expected.cells)}",
-        *_counted_attributions(expected),
+        *attributed,
         *_advice(planned),
         f"time       {_time(expected.estimate, 'trainings, cells and attribution')}",
         f"disk       {_disk(expected.estimate, 'all of these')}",
         f"memory     {_memory(memory(planned))}",
     ]
-
-
-def _begin_with(planned: Plan) -> list[str]:
-    """Name the initial weights of the trainings without downloading them."""
-    begun = [each.parts["pretrained"] for each in planned.trainings if "pretrained" in each.parts]
-    return [f"begin with {begun[0]}"] if begun else []
 
 
 def _row(outlook: Outlook) -> tuple[str, str, str]:
@@ -135,22 +133,14 @@ def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("trained with", "evaluated with", "in", "cells", "")]
     for place, same in grouped.items():
         row, preprocess, backend, precision = place.names
-        reasons = {_reason(outlook): None for outlook in same}
-        rows.append(
-            (
-                row,
-                preprocess,
-                f"{backend} {precision}",
-                _counted(same),
-                "; ".join(filter(None, reasons)),
-            )
-        )
+        reasons = "; ".join(filter(None, dict.fromkeys(map(_reason, same))))
+        rows.append((row, preprocess, f"{backend} {precision}", _counted(same), reasons))
     return rows
 
 
 def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
     """Format the stages and the number of mixtures of each attribution; empty if there is none."""
-    from alignkit.plan.attribution import PlannedAttribution
+    from alignkit.plan.work import PlannedAttribution
 
     _, images = planned.data.counts()
     rows: list[tuple[str, ...]] = [("attribution", "state", "mixtures", "images", "swapped", "")]
@@ -158,22 +148,9 @@ def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
         work = outlook.work
         assert isinstance(work, PlannedAttribution)
         stages = ", ".join(work.factors) or "no stage differs"
-        rows.append(
-            (
-                work.label,
-                outlook.state,
-                f"{work.mixture_count}",
-                f"{images}",
-                stages,
-                _reason(outlook),
-            )
-        )
+        counts = f"{work.mixture_count}", f"{images}"
+        rows.append((work.label, outlook.state, *counts, stages, _reason(outlook)))
     return [columns(rows, indent="  "), ""] if len(rows) > 1 else []
-
-
-def _counted_attributions(expected: Forecast) -> list[str]:
-    found = expected.attributions
-    return [f"attributed {_counted(found)}"] if found else []
 
 
 def _advice(planned: Plan) -> list[str]:
@@ -219,7 +196,7 @@ def _megabytes(size: int) -> str:
 
 
 def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
-    from alignkit.plan.memory import memory
+    from alignkit.plan.forecast import memory
 
     estimate = expected.estimate if planned.evaluations else expected.comparing
     return {
@@ -230,7 +207,7 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "prepared": [_outlook_json(each) for each in expected.prepared],
         "trainings": [_outlook_json(each) for each in expected.trainings],
         "cells": [_outlook_json(each) for each in expected.cells],
-        "attributions": [_attribution_json(each) for each in expected.attributions],
+        "attributions": [_outlook_json(each) for each in expected.attributions],
         "comparisons": [_outlook_json(each) for each in expected.comparisons],
         "seconds": estimate.seconds,
         "bytes": estimate.bytes,
@@ -239,14 +216,11 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
     }
 
 
-def _outlook_json(outlook: Outlook) -> dict[str, str]:
-    work = outlook.work
-    return {"label": work.label, "key": work.key, "state": outlook.state, "reason": outlook.reason}
-
-
-def _attribution_json(outlook: Outlook) -> dict[str, Any]:
-    from alignkit.plan.attribution import PlannedAttribution
+def _outlook_json(outlook: Outlook) -> dict[str, Any]:
+    from alignkit.plan.work import PlannedAttribution
 
     work = outlook.work
-    assert isinstance(work, PlannedAttribution)
-    return {**_outlook_json(outlook), "factors": [*work.factors], "mixtures": work.mixture_count}
+    facts = {"label": work.label, "key": work.key, "state": outlook.state, "reason": outlook.reason}
+    if isinstance(work, PlannedAttribution):
+        return {**facts, "factors": [*work.factors], "mixtures": work.mixture_count}
+    return facts

@@ -1,19 +1,27 @@
-"""`alignkit report RUN_DIR`, and `alignkit report merge FILE PARTS…`."""
+"""`alignkit report RUN_DIR` and `alignkit compare A B`: pages of runs that are stored."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from alignkit.cli.arguments import ImagesOption, MaxReportSize, Open, SingleFile, open_page
-from alignkit.cli.group import DEFAULT, WithDefault
-from alignkit.cli.report_merge import merge
+from alignkit.cli.arguments import (
+    DEFAULT,
+    ImagesOption,
+    MaxReportSize,
+    Open,
+    SingleFile,
+    WithDefault,
+    open_page,
+)
+from alignkit.cli.gate import merge
 
 if TYPE_CHECKING:
-    from alignkit.report.write import WrittenReport
+    from alignkit.report.write_report import WrittenReport
 
 
 app = typer.Typer(name="report", cls=WithDefault, rich_markup_mode=None)
@@ -28,9 +36,7 @@ def report(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR|FILE",
-            help="Write a copy of the report here, without the run's arrays.",
-            show_default=False,
+            metavar="DIR|FILE", help="Write a copy of the report here, without the run's arrays."
         ),
     ] = None,
     single_file: SingleFile = False,
@@ -39,8 +45,7 @@ def report(
     open_: Open = None,
 ) -> None:
     """Render the report of a run again from its record."""
-    from alignkit.report.form import form
-    from alignkit.report.write import write_report
+    from alignkit.report.write_report import form, write_report
 
     wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
     written = write_report(folder, wanted, out)
@@ -51,7 +56,7 @@ def report(
 
 def tell_left_out(written: WrittenReport) -> None:
     """Print on stderr how many image pairs a size limit removed."""
-    from alignkit.report.form import megabytes
+    from alignkit.report.write_report import megabytes
 
     if written.left_out:
         print(
@@ -59,3 +64,37 @@ def tell_left_out(written: WrittenReport) -> None:
             f"{megabytes(written.bytes)}; allow more with --max-report-size",
             file=sys.stderr,
         )
+
+
+def compare(
+    before: Annotated[Path, typer.Argument(metavar="A", help="The earlier run's folder.")],
+    after: Annotated[Path, typer.Argument(metavar="B", help="The later run's folder.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for the report; by default next to B."),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Compare even if the runs differ; the report lists the reasons against it.",
+        ),
+    ] = False,
+    open_: Open = None,
+) -> None:
+    """Compare two runs: new, fixed, worse and unchanged cells and images.
+
+    Exit codes: 0 compared · 2 a folder contains no run · 5 the runs have nothing in common · 6 the
+    images, classes or environments differ, without --force.
+    """
+    from alignkit.report.compare_page import render_comparison, sentence
+    from alignkit.studies.compare_runs import compare_runs
+
+    # printed on the page, so that whoever reads it can repeat the comparison
+    words = ["alignkit", "compare", str(before), str(after), *(["--force"] if force else [])]
+    made = compare_runs(before, after, force=force, command=shlex.join(words))
+    target = out or after.resolve().parent / f"{made.before.folder}-to-{made.after.folder}"
+    page = render_comparison(made, target)
+    print(sentence(made))
+    print(page)
+    open_page(page, wanted=open_)

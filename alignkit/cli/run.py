@@ -19,21 +19,23 @@ from alignkit.cli.arguments import (
     MaxReportSize,
     Open,
     Overrides,
+    ProgressOption,
     Quiet,
     Reports,
     SingleFile,
+    load_files,
     open_page,
     print_error,
 )
 from alignkit.cli.report import tell_left_out
 from alignkit.errors import AlignkitError, ExitCode, RankError, worst
-from alignkit.progress import ProgressMode, progress_for
+from alignkit.progress import progress_for
 from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
     from alignkit.rank import Rank
-    from alignkit.report.form import ReportOptions
+    from alignkit.report.write_report import ReportOptions
 
 
 def run(
@@ -49,9 +51,7 @@ def run(
     images: ImagesOption = "",
     max_report_size: MaxReportSize = "",
     open_: Open = None,
-    progress: Annotated[
-        ProgressMode, typer.Option(help="auto: live on a terminal, plain lines elsewhere.")
-    ] = "auto",
+    progress: ProgressOption = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Train matched models, evaluate every cell, and write the report.
@@ -63,21 +63,23 @@ def run(
     Use torchrun --nproc-per-node N -m alignkit run to train and predict with several processes.
     """
     from alignkit.rank import this_rank
-    from alignkit.report.form import form
+    from alignkit.report.write_report import form
 
     wanted = form(single_file=single_file, images=images, max_report_size=max_report_size)
     rank = this_rank()
     with rank.joined():
         if rank.number:
             raise typer.Exit(_follow(rank))
-        experiments, codes = _loaded(files, overrides)
+        experiments, codes = load_files(files, overrides)
         display = progress_for("none" if quiet else progress)
         context = Context(Workspace(reports), display, rank)
         job = _Job(context, fresh, cells, wanted, open_)
         for experiment in experiments:
             codes.append(_run_one(experiment, job))
+            # whoever pressed Ctrl-C means the command, not one of its experiments
             if codes[-1] == ExitCode.INTERRUPTED:
                 raise typer.Exit(ExitCode.INTERRUPTED)
+        # only at the end: all experiments share the group
         rank.stop_followers()
     raise typer.Exit(worst(codes))
 
@@ -101,31 +103,13 @@ def _follow(rank: Rank) -> ExitCode:
     return ExitCode.PASS
 
 
-def _loaded(files: list[Path], overrides: list[str]) -> tuple[list[Experiment], list[ExitCode]]:
-    """Load the experiments; return them with the exit codes of invalid files."""
-    from alignkit.experiment import load_experiment
-
-    experiments, codes = [], []
-    for file in files:
-        try:
-            experiments.append(load_experiment(file, overrides))
-        except AlignkitError as error:
-            codes.append(print_error(error, file))
-    return experiments, codes
-
-
 def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
-    from alignkit.gate.check import run_or_check
-    from alignkit.report.terminal import summary
-    from alignkit.report.write import write_report
+    from alignkit.gate.gate_check import run_or_check
+    from alignkit.report.summary_view import summary
+    from alignkit.report.write_report import write_report
 
     try:
-        record, folder = run_or_check(
-            experiment,
-            job.context,
-            fresh=job.fresh,
-            cells=job.cells,
-        )
+        record, folder = run_or_check(experiment, job.context, fresh=job.fresh, cells=job.cells)
         written = write_report(folder, job.wanted)
     except RankError:
         raise  # the process group is lost: no other experiment can run
@@ -151,5 +135,6 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
 def _command(rank: Rank) -> str:
     if rank.world == 1:
         return shlex.join(["alignkit", *sys.argv[1:]])
+    # torchrun takes the processes of this machine, not those of the group
     here = os.environ.get("LOCAL_WORLD_SIZE", str(rank.world))
     return shlex.join(["torchrun", "--nproc-per-node", here, "-m", "alignkit", *sys.argv[1:]])

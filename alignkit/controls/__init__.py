@@ -17,9 +17,8 @@ import numpy as np
 
 from alignkit.controls.planted_faults import attempted, check_pixels
 from alignkit.outcome import Measured
-from alignkit.predict import open_session, predict
-from alignkit.predict.inputs import FILES
-from alignkit.predict.model_file import model_file
+from alignkit.predict import model_file, open_session, predict
+from alignkit.predict.session_inputs import FILES
 from alignkit.prepare import prepare
 from alignkit.record import Control
 from alignkit.text.numbers import p_value

@@ -70,6 +70,7 @@ def _write_graph(checkpoint: Checkpoint, graph: Path) -> None:
     mode: dict[str, Any] = {}
     if checkpoint.format == "exported":  # its mode is fixed, and the exporter would change it
         mode = {"training": torch.onnx.TrainingMode.PRESERVE, "do_constant_folding": False}
+    # two images: with one, the tracer could fold the batch axis into a constant
     example = torch.zeros(2, 3, checkpoint.height, checkpoint.width)
     with _quiet_exporter():
         torch.onnx.export(
@@ -119,6 +120,7 @@ def _check(checkpoint: Checkpoint, graph: Path, batch: Batch) -> dict[str, Any]:
         return logits
 
     expected = logits_of(TorchBackend())
+    # unoptimised, so that a difference is the export's and not a fused kernel's
     exported = logits_of(ONNXRuntimeBackend(optimisation="disabled"))
     largest = float(np.abs(expected).max())
     difference = float(np.abs(exported - expected).max())

@@ -13,8 +13,7 @@ from pydantic_core import ErrorDetails
 from alignkit.errors import ConfigError
 from alignkit.experiment.experiment import Experiment, ExperimentFile
 from alignkit.experiment.option import UNKNOWN_KEY
-from alignkit.experiment.override import Override
-from alignkit.experiment.source import Key, Problem, YAMLSource, dotted, parse
+from alignkit.experiment.yaml_source import Key, Override, Problem, YAMLSource, dotted, parse
 from alignkit.plugins import did_you_mean
 
 OF_KEY = ("extra_forbidden", UNKNOWN_KEY)
@@ -29,6 +28,7 @@ def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     """
     text = _read(path)
     source = parse(text, str(path))
+    # after a syntax error there is no document; everything else would be a consequence
     if source.value is not None or not source.problems:
         for index, override in enumerate(overrides):
             Override(override, index).apply(source)
@@ -40,6 +40,7 @@ def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
 
 
 def _read(path: Path) -> str:
+    # utf-8-sig: some editors begin a file with a byte order mark
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -78,7 +79,8 @@ def problems_of(
             meant.add((*each["loc"][:-1], word))
     for each in errors:
         loc: Key = tuple(part for part in each["loc"] if part != "[key]")
-        if each["type"] == "too_short" and any(_below(other["loc"], loc) for other in errors):
+        below = (e["loc"] for e in errors if len(e["loc"]) > len(loc))
+        if each["type"] == "too_short" and any(inner[: len(loc)] == loc for inner in below):
             continue  # pydantic counts only the entries that are right
         if each["type"] in ("missing", "preset_size") and loc in meant:
             continue  # the key is there, misspelt, and reported as unknown
@@ -86,10 +88,6 @@ def problems_of(
         place = source.place(loc, of_key=of_key)
         problems.append(Problem(place, dotted(loc), _message(each, model)))
     return problems
-
-
-def _below(inner: Key, outer: Key) -> bool:
-    return len(inner) > len(outer) and inner[: len(outer)] == outer
 
 
 IN_WORDS = {
@@ -116,7 +114,9 @@ def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
         return IN_WORDS[kind]
     if not message.startswith("Input "):
         return message
+    # pydantic's sentence goes on behind our key: "epochs: should be …"
     message = message.removeprefix("Input ")
+    # a whole mapping would bury the message
     if not isinstance(given, str | int | float | None):
         return message
     return f"{message}, not {_written(given)}{_nearest(error) if kind == 'literal_error' else ''}"

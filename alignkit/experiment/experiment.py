@@ -6,132 +6,29 @@ dataclasses. Nothing heavy is imported, so that a file is checked in millisecond
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    GetJsonSchemaHandler,
-    field_validator,
-    model_validator,
-)
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import BaseModel, Field, field_validator, model_validator
 
-from alignkit.backends import BACKENDS, Backend, Precision
 from alignkit.datasets import DATASETS, Dataset
-from alignkit.experiment.advise_option import AdviseOption, unadvisable
-from alignkit.experiment.model_option import ModelOption, mismatched
-from alignkit.experiment.option import (
-    STRICT_MODEL,
-    Integer,
-    Name,
-    PluginOption,
-    plugin_from,
-    plugin_schema,
-    refuse,
-    validated_with_plugin,
-    wrong,
-)
+from alignkit.experiment.gate_option import Gate, misplaced
+from alignkit.experiment.model_option import Evaluate, ModelOption, mismatched
+from alignkit.experiment.option import STRICT_MODEL, Name, PluginOption, no_such, refuse, wrong
 from alignkit.experiment.preprocess_option import PreprocessOption
-from alignkit.experiment.published_option import Published, unplaced
-from alignkit.experiment.recipe import Recipe
-from alignkit.experiment.rule import Gate, Rule
-from alignkit.experiment.rule_place import misplaced
-from alignkit.plugins import did_you_mean
+from alignkit.experiment.report_option import (
+    AdviseOption,
+    Published,
+    ReportOption,
+    unadvisable,
+    unplaced,
+)
+from alignkit.experiment.rule_option import Rule
+from alignkit.experiment.train_option import Recipe
 from alignkit.preprocess import Preprocess
-
-
-def _one_or_many(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-Precisions = Annotated[
-    tuple[Precision, ...],
-    Field(min_length=1),
-    BeforeValidator(_one_or_many, json_schema_input_type=Precision | tuple[Precision, ...]),
-]
-
-
-class BackendOption(BaseModel):
-    """One entry of ``evaluate.backends``: a backend by name with its options and precisions."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
-    name: str
-    precision: Precisions = ("fp32",)
-    builds: Annotated[Integer, Field(ge=1, le=100)] = 1
-    """Times each model is exported, built and loaded; from 2 on, the spread of the builds' logits
-    is reported."""
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _with_plugin(cls, given: Any, handler: Callable[[Any], BackendOption]) -> BackendOption:
-        given = {"name": given} if isinstance(given, str) else given
-        # some backends have no fp32, so the default is the first precision that each one offers
-        if isinstance(given, dict) and given.get("name") in BACKENDS:
-            first = BACKENDS[given["name"]].load().precisions[0]
-            given = {"precision": first, **given}
-        return validated_with_plugin(cls, given, handler, family="backends", table=BACKENDS)
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        own = dict(handler.resolve_ref_schema(handler(core))["properties"])
-        del own["name"]
-        return plugin_schema(BACKENDS, own=own)
-
-    def build(self) -> Backend:
-        """Build the backend."""
-        backend: Backend = plugin_from(
-            "backends", BACKENDS, {"name": self.name, **(self.model_extra or {})}
-        )
-        return backend
-
-    def title(self, without: Collection[str] = ()) -> str:
-        """Return name and options, so that two backends of one name differ."""
-        given = sorted((self.model_extra or {}).items())
-        return " ".join([self.name, *(f"{k}={v}" for k, v in given if k not in without)])
-
-
-class Evaluate(BaseModel):
-    """``evaluate:``: the backends that every model runs in.
-
-    The first backend's first precision is the reference of every row.
-    """
-
-    model_config = STRICT_MODEL
-    backends: Annotated[tuple[BackendOption, ...], Field(min_length=1)] = Field(
-        default_factory=lambda: (BackendOption(name="torch"),)
-    )
-    batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 250
-    resamples: Annotated[Integer, Field(ge=200, le=100_000)] = 2000
-    """Bootstrap resamples behind each interval."""
-
-    def titles(self) -> list[str]:
-        """Return a title for each backend; an endpoint's address only where two would be equal."""
-        unnamed = [getattr(each.build(), "unnamed", ()) for each in self.backends]
-        pairs = zip(self.backends, unnamed, strict=True)
-        brief = [each.title(without) for each, without in pairs]
-        full = [each.title() for each in self.backends]
-        return [
-            short if brief.count(short) == 1 else long
-            for short, long in zip(brief, full, strict=True)
-        ]
-
-
-class ReportOption(BaseModel):
-    """``report:``: options of the page."""
-
-    model_config = STRICT_MODEL
-    worst: Annotated[Integer, Field(ge=0, le=200)] = 12
-    """Images shown for each candidate path, worst first."""
 
 
 class ExperimentFile(BaseModel):
@@ -156,6 +53,7 @@ class ExperimentFile(BaseModel):
     @field_validator("preprocess")
     @classmethod
     def _sizes_agree(cls, paths: dict[str, PreprocessOption]) -> dict[str, PreprocessOption]:
+        # a preset's or an import's size is known only when the path is built
         sizes = {name: option.build(name).size for name, option in paths.items()}
         (reference, (height, width)), *others = sizes.items()
         lines = [
@@ -178,45 +76,23 @@ class ExperimentFile(BaseModel):
         return getattr(self.data, "labelled", True)
 
     @model_validator(mode="after")
-    def _mix_fits(self) -> Self:
-        lines = [
-            wrong("mix", f"no path {name!r}{did_you_mean(name, self.preprocess)}", "train", "mix")
-            for name in self.train.mix
-            if name not in self.preprocess
-        ]
-        refuse("ExperimentFile", lines)
-        return self
-
-    @model_validator(mode="after")
-    def _models_fit(self) -> Self:
-        trains = "train" in self.model_fields_set
-        refuse("ExperimentFile", mismatched(self.models, dict(self.preprocess), trains=trains))
-        return self
-
-    @model_validator(mode="after")
-    def _advise_fits(self) -> Self:
-        if self.advise is not None:
-            paths, trains = tuple(self.preprocess), not self.models
-            lines = unadvisable(self.advise, paths, labelled=self.labelled, trains=trains)
-            refuse("ExperimentFile", lines)
-        return self
-
-    @model_validator(mode="after")
-    def _names_fit(self) -> Self:
+    def _parts_fit(self) -> Self:
+        """Check the names by which parts of the file refer to each other, all in one pass."""
+        paths = tuple(self.preprocess)
         backends = tuple(backend.name for backend in self.evaluate.backends)
-        lines = misplaced(
-            self.gate,
-            paths=tuple(self.preprocess),
-            backends=backends,
-            labelled=self.labelled,
-        )
+        lines = [
+            wrong("mix", no_such("path", name, paths), "train", "mix")
+            for name in self.train.mix
+            if name not in paths
+        ]
+        lines += mismatched(self.models, paths, trains="train" in self.model_fields_set)
+        if self.advise is not None:
+            trains = not self.models
+            lines += unadvisable(self.advise, paths, labelled=self.labelled, trains=trains)
+        lines += misplaced(self.gate, paths=paths, backends=backends, labelled=self.labelled)
         if self.published:
-            lines += unplaced(
-                self.published,
-                paths=self.preprocess,
-                backends=backends,
-                labelled=self.labelled,
-            )
+            table = self.published
+            lines += unplaced(table, paths=paths, backends=backends, labelled=self.labelled)
         refuse("ExperimentFile", lines)
         return self
 
@@ -291,6 +167,7 @@ class Experiment:
         """The comment the file opens with: the question the experiment answers."""
         lines = []
         for line in self.text.splitlines():
+            # comments further down explain keys
             if not line.startswith("#"):
                 break
             lines.append(line.lstrip("# ").rstrip())

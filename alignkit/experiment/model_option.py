@@ -1,18 +1,26 @@
-"""``models:`` of an experiment: models the user brings, in place of ``train:``."""
+"""``models:`` and ``evaluate:``: models the user brings, and the backends that models run in."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from alignkit.experiment.option import STRICT_MODEL, Name, wrong
+from alignkit.backends import BACKENDS, Backend, Precision
+from alignkit.experiment.option import (
+    STRICT_MODEL,
+    Integer,
+    Name,
+    PluginMapping,
+    no_such,
+    wrong,
+)
 from alignkit.models.architectures import USER_BUILT, unknown_model
 from alignkit.models.checkpoint import CheckpointFormat
 from alignkit.models.user_model import UserModel
-from alignkit.plugins import did_you_mean
 
 FORMATS: tuple[CheckpointFormat, ...] = ("weights", "torchscript", "exported", "onnx")
 
@@ -43,6 +51,7 @@ class ModelOption(BaseModel):
             raise PydanticCustomError("model", "give one of weights, torchscript, exported, onnx")
         if (self.model is not None) != (self.weights is not None):
             raise PydanticCustomError("model", "'weights' and 'model' belong together")
+        # a function of the user's own is not imported by a check of the file
         own = self.model is not None and USER_BUILT.fullmatch(self.model)
         if self.model and not own and (reason := unknown_model(self.model)):
             raise PydanticCustomError("model", "{message}", {"message": reason})
@@ -67,7 +76,7 @@ class ModelOption(BaseModel):
 
 
 def mismatched(
-    models: tuple[ModelOption, ...], paths: dict[str, object], *, trains: bool
+    models: tuple[ModelOption, ...], paths: Collection[str], *, trains: bool
 ) -> list[InitErrorDetails]:
     """Return one line for each model that does not fit the rest of the file."""
     lines = []
@@ -76,8 +85,77 @@ def mismatched(
     names = [model.name for model in models]
     for index, model in enumerate(models):
         if model.preprocess not in paths:
-            message = f"no path {model.preprocess!r}{did_you_mean(model.preprocess, paths)}"
+            message = no_such("path", model.preprocess, paths)
             lines.append(wrong("models", message, "models", index, "preprocess"))
         if model.name in names[:index]:
             lines.append(wrong("models", "each name may stand once", "models", index, "name"))
     return lines
+
+
+def _one_or_many(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Precisions = Annotated[
+    tuple[Precision, ...],
+    Field(min_length=1),
+    BeforeValidator(_one_or_many, json_schema_input_type=Precision | tuple[Precision, ...]),
+]
+
+
+class BackendOption(PluginMapping):
+    """One entry of ``evaluate.backends``: a backend by name with its options and precisions."""
+
+    family = "backends"
+    table = BACKENDS
+    precision: Precisions = ("fp32",)
+    builds: Annotated[Integer, Field(ge=1, le=100)] = 1
+    """Times each model is exported, built and loaded; from 2 on, the spread of the builds' logits
+    is reported."""
+
+    @classmethod
+    def completed(cls, given: Any) -> Any:
+        """Return the mapping; its precision is by default the first that the backend offers."""
+        given = {"name": given} if isinstance(given, str) else given
+        # some backends have no fp32
+        if isinstance(given, dict) and given.get("name") in BACKENDS:
+            first = BACKENDS[given["name"]].load().precisions[0]
+            given = {"precision": first, **given}
+        return given
+
+    def build(self) -> Backend:
+        """Build the backend."""
+        backend: Backend = self.plugin()
+        return backend
+
+    def title(self, without: Collection[str] = ()) -> str:
+        """Return name and options, so that two backends of one name differ."""
+        given = sorted((self.model_extra or {}).items())
+        return " ".join([self.name, *(f"{k}={v}" for k, v in given if k not in without)])
+
+
+class Evaluate(BaseModel):
+    """``evaluate:``: the backends that every model runs in.
+
+    The first backend's first precision is the reference of every row.
+    """
+
+    model_config = STRICT_MODEL
+    backends: Annotated[tuple[BackendOption, ...], Field(min_length=1)] = Field(
+        default_factory=lambda: (BackendOption(name="torch"),)
+    )
+    batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 250
+    resamples: Annotated[Integer, Field(ge=200, le=100_000)] = 2000
+    """Bootstrap resamples behind each interval."""
+
+    def titles(self) -> list[str]:
+        """Return a title for each backend; an endpoint's address only where two would be equal."""
+        # addresses differ between machines, and would give the same cell two names
+        unnamed = [getattr(each.build(), "unnamed", ()) for each in self.backends]
+        pairs = zip(self.backends, unnamed, strict=True)
+        brief = [each.title(without) for each, without in pairs]
+        full = [each.title() for each in self.backends]
+        return [
+            short if brief.count(short) == 1 else long
+            for short, long in zip(brief, full, strict=True)
+        ]

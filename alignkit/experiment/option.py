@@ -6,10 +6,10 @@ A plugin is written as its name alone, or as a mapping of ``name`` and options.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -17,10 +17,12 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
     Strict,
     StringConstraints,
     TypeAdapter,
     ValidationError,
+    model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
@@ -28,7 +30,6 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin, did_you_mean, find_plugin
 
-OptionT = TypeVar("OptionT", bound=BaseModel)
 # as strict as a person expects: ``true`` is no number
 STRICT_MODEL = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)]
@@ -36,6 +37,7 @@ Integer = Annotated[int, Strict()]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 Flag = Annotated[bool, Strict()]
 Fraction = Annotated[Number, Field(ge=0, le=1)]
+Positive = Annotated[Number, Field(gt=0)]
 
 UNKNOWN_KEY = "unknown_key"
 """Type of the validation error for a key that nothing reads."""
@@ -49,6 +51,7 @@ def wrong(kind: str, message: str, *loc: str | int, given: Any = None) -> InitEr
 
 def lines_of(error: ValidationError) -> list[InitErrorDetails]:
     """Return the lines of an error, to be raised together with others."""
+    # pydantic formats the message of its own types from ``ctx``, and knows no others
     builtin = get_args(core_schema.ErrorType)
     return [
         InitErrorDetails(
@@ -58,6 +61,11 @@ def lines_of(error: ValidationError) -> list[InitErrorDetails]:
         else wrong(line["type"], line["msg"], *line["loc"], given=line["input"])
         for line in error.errors(include_url=False)
     ]
+
+
+def no_such(kind: str, name: str, known: Collection[str]) -> str:
+    """Say that a file names nothing of this kind, with the nearest name."""
+    return f"no {kind} {name!r}{did_you_mean(name, known)}"
 
 
 def refuse(title: str, lines: list[InitErrorDetails]) -> None:
@@ -114,31 +122,55 @@ def _adapter(plugin: Plugin) -> TypeAdapter[Any]:
     return TypeAdapter(plugin.load())
 
 
-def validated_with_plugin(
-    model: type[OptionT],
-    given: Any,
-    handler: Callable[[Any], OptionT],
-    *,
-    family: str,
-    table: dict[str, Plugin],
-) -> OptionT:
-    """Validate a model's own keys and, in the same pass, the plugin options among them."""
-    lines: list[InitErrorDetails] = []
-    option: OptionT | None = None
-    try:
-        option = handler(given)
-    except ValidationError as error:
-        lines += lines_of(error)
-    if isinstance(given, dict) and isinstance(given.get("name"), str):
-        own = model.model_fields.keys() - {"name"}
+class PluginMapping(BaseModel):
+    """A mapping of a plugin's ``name``, the fields of a subclass, and the plugin's own options."""
+
+    # the plugin's options are extra keys here; `plugin_from` checks them
+    model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
+    family: ClassVar[str]
+    table: ClassVar[dict[str, Plugin]]
+    bare: ClassVar[bool] = True
+    """Whether the name alone is allowed; see `plugin_schema`."""
+    name: str
+
+    @classmethod
+    def completed(cls, given: Any) -> Any:
+        """Return the YAML's value as a mapping; a subclass may add defaults of the plugin."""
+        return given
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_one_pass(cls, given: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Validate the fields and the plugin's options: every mistake is reported at once."""
+        given = cls.completed(given)
+        lines: list[InitErrorDetails] = []
+        option: Self | None = None
         try:
-            options = {key: value for key, value in given.items() if key not in own}
-            plugin_from(family, table, options, also_known=own)
+            option = handler(given)
         except ValidationError as error:
             lines += lines_of(error)
-    refuse(model.__name__, lines)
-    assert option is not None
-    return option
+        if isinstance(given, dict) and isinstance(given.get("name"), str):
+            own = cls.model_fields.keys() - {"name"}
+            try:
+                options = {key: value for key, value in given.items() if key not in own}
+                plugin_from(cls.family, cls.table, options, also_known=own)
+            except ValidationError as error:
+                lines += lines_of(error)
+        refuse(cls.__name__, lines)
+        assert option is not None
+        return option
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        own = dict(handler.resolve_ref_schema(handler(core))["properties"])
+        del own["name"]
+        return plugin_schema(cls.table, own=own, bare=cls.bare)
+
+    def plugin(self) -> Any:
+        """Build the plugin from its own options."""
+        return plugin_from(self.family, self.table, {"name": self.name, **(self.model_extra or {})})
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +181,7 @@ class PluginOption:
     table: dict[str, Plugin]
 
     def __hash__(self) -> int:
+        # the table is a dict, which has no hash; a family has one table
         return hash(self.family)
 
     def __get_pydantic_core_schema__(
@@ -165,35 +198,22 @@ class PluginOption:
 
 
 def plugin_schema(
-    table: dict[str, Plugin],
-    *,
-    own: JsonSchemaValue | None = None,
-    bare: bool = True,
+    table: dict[str, Plugin], *, own: JsonSchemaValue | None = None, bare: bool = True
 ) -> JsonSchemaValue:
     """Return the JSON Schema of a family: one of its plugins, with its options.
 
     ``own`` are the properties a surrounding model adds. ``bare`` allows the name alone; it is
     false where a preset may give the name, so that the other keys may be given without it.
     """
-    alone: JsonSchemaValue = {
-        "type": "object",
-        "properties": own or {},
-        "additionalProperties": False,
-    }
-    choices: list[JsonSchemaValue] = [{"enum": sorted(table)}] if bare else [alone]
+    own = own or {}
+    closed = {"type": "object", "additionalProperties": False}
+    choices: list[JsonSchemaValue] = [
+        {"enum": sorted(table)} if bare else {**closed, "properties": own}
+    ]
     for name, plugin in sorted(table.items()):
         options = _adapter(plugin).json_schema()
-        choices.append(
-            {
-                "type": "object",
-                "description": plugin.summary,
-                "properties": {
-                    "name": {"const": name},
-                    **(own or {}),
-                    **options.get("properties", {}),
-                },
-                "required": ["name", *options.get("required", [])],
-                "additionalProperties": False,
-            }
-        )
+        keys = {"name": {"const": name}, **own, **options.get("properties", {})}
+        required = ["name", *options.get("required", [])]
+        described = {"description": plugin.summary, "properties": keys, "required": required}
+        choices.append({**closed, **described})
     return {"anyOf": choices}

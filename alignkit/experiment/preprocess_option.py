@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     GetJsonSchemaHandler,
     PrivateAttr,
@@ -21,19 +20,18 @@ from pydantic_core import CoreSchema, InitErrorDetails
 
 from alignkit.decoders import DECODERS, Decoder
 from alignkit.errors import ConfigWarning
+from alignkit.experiment.imported_configuration import SOURCE_KEYS, Stages, stages_from_source
 from alignkit.experiment.option import (
     STRICT_MODEL,
     Integer,
     Number,
+    PluginMapping,
     PluginOption,
+    Positive,
     lines_of,
-    plugin_from,
-    plugin_schema,
     refuse,
-    validated_with_plugin,
     wrong,
 )
-from alignkit.experiment.stage_source import SOURCE_KEYS, Stages, stages_from_source
 from alignkit.preprocess import (
     Colour,
     ColourSpace,
@@ -61,34 +59,21 @@ InputSize = Annotated[
 """One side of a square in pixels, or height and width."""
 
 
-class ResizeOption(BaseModel):
+class ResizeOption(PluginMapping):
     """``resize:`` of a path: a resizer by name with its options, and the target."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
-    name: str
+    family = "resizers"
+    table = RESIZERS
+    bare = False  # a preset names the resizer, so that a size alone may be given
     size: InputSize
     fit: Literal["squash", "shorter", "letterbox"] = "squash"
     pad: Annotated[Integer, Field(ge=0, le=255)] = 114
     rounding: Literal["down", "nearest"] = "down"
     """Of the longer side of ``shorter``."""
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _with_plugin(cls, given: Any, handler: Callable[[Any], ResizeOption]) -> ResizeOption:
-        return validated_with_plugin(cls, given, handler, family="resizers", table=RESIZERS)
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        own = dict(handler.resolve_ref_schema(handler(core))["properties"])
-        del own["name"]
-        return plugin_schema(RESIZERS, own=own, bare=False)
-
     def build(self) -> Resize:
         """Build the stage."""
-        resizer = plugin_from("resizers", RESIZERS, {"name": self.name, **(self.model_extra or {})})
-        return Resize(resizer, self.size, self.fit, self.pad, self.rounding)
+        return Resize(self.plugin(), self.size, self.fit, self.pad, self.rounding)
 
 
 class CropOption(BaseModel):
@@ -109,11 +94,7 @@ class NormaliseOption(BaseModel):
 
     model_config = STRICT_MODEL
     mean: tuple[Number, Number, Number]
-    std: tuple[
-        Annotated[Number, Field(gt=0)],
-        Annotated[Number, Field(gt=0)],
-        Annotated[Number, Field(gt=0)],
-    ]
+    std: tuple[Positive, Positive, Positive]
 
 
 class PreprocessOption(BaseModel):
@@ -126,11 +107,11 @@ class PreprocessOption(BaseModel):
     preset: str | None = None
     """Name of a real stack's stages, which can be overridden one by one."""
     torchpipe_toml: str | None = None
-    """A torchpipe TOML file; see `alignkit.experiment.torchpipe_toml`."""
+    """A torchpipe TOML file; see `torchpipe_toml`."""
     huggingface: str | None = None
-    """A ``preprocessor_config.json``, or its folder; see `alignkit.experiment.hugging_face`."""
+    """A ``preprocessor_config.json``, or its folder; see `hugging_face_config`."""
     timm: str | None = None
-    """A model of timm; see `alignkit.experiment.timm_config`."""
+    """A model of timm; see `imported_configuration.stages_of_timm`."""
     size: InputSide | None = None
     """Side of the square input, in pixels: needed by a preset, a timm model has its own."""
     surrogate: bool = False
@@ -165,6 +146,7 @@ class PreprocessOption(BaseModel):
             option = handler(given)
         except ValidationError as error:
             lines += lines_of(error)
+        # the image would be turned twice
         if option and option.orient == "exif" and option.decode.orients:
             message = "this decoder turns images by EXIF itself; leave 'orient' out"
             lines.append(wrong("orient", message, "orient"))
@@ -181,6 +163,7 @@ class PreprocessOption(BaseModel):
     ) -> JsonSchemaValue:
         schema = handler.resolve_ref_schema(handler(core))
         schema["properties"]["preset"] = {"enum": sorted(PRESETS)}
+        # a source gives the stages; `if` below says when they are required
         del schema["required"]
         spelt_out = {
             "required": ["decode", "resize"],

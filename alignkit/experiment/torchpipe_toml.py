@@ -19,9 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.errors import ConfigError
-from alignkit.experiment.stage_source import Stages
-from alignkit.experiment.torchpipe_backend import GONE, SCHEDULING, TORCHPIPE_BACKENDS
-from alignkit.experiment.torchpipe_image import image_stages
+from alignkit.experiment.imported_configuration import Stages
+from alignkit.experiment.torchpipe_toml_stages import (
+    GONE,
+    SCHEDULING,
+    TORCHPIPE_BACKENDS,
+    image_stages,
+)
 
 _UNNAMED = "default_node_name"
 """The name torchpipe gives to the node of a file without sections."""
@@ -50,10 +54,11 @@ def stages_of_toml(file: Path, *, surrogate: bool = False) -> Stages:
     """
     toml = _Toml.read(file)
     nodes = _in_order(toml)
-    calls = [(node.name, name, node.keys, node.at) for node in nodes for name in node.chain]
+    calls = [(name, node.keys, node.at) for node in nodes for name in node.chain]
     try:
         block, open_questions = image_stages(calls, surrogate=surrogate)
     except ConfigError as error:
+        # errors of a call name the line already
         located = str(error).startswith(str(file))
         raise ConfigError(str(error) if located else f"{file}: {error}") from None
     warnings = [*_ignored(toml, nodes), *(f"{file}: {text}" for text in open_questions)]
@@ -111,6 +116,7 @@ def _in_order(toml: _Toml) -> list[Node]:
         for name, keys in given.items()
     }
     following = {name: node.keys.get("next", "") for name, node in nodes.items()}
+    # an image enters at the node that no other hands it to
     roots = [name for name in nodes if name not in following.values()]
     if len(roots) != 1:
         raise ConfigError(f"{toml.file}: an image must enter at one node, not at {len(roots)}")
@@ -138,7 +144,8 @@ def _node(toml: _Toml, name: str, keys: dict[str, str]) -> Node:
     for key in ("or", "map"):
         if key in keys:
             raise ConfigError(f"{toml.at(name, key)}: {key!r}: alignkit follows one way, by 'next'")
-    if "device_id" in keys and wrappers_of(keys["backend"]) & {"SyncTensor", "StreamGuard"}:
+    called = {token.strip() for token in _TOKEN.findall(keys["backend"])}
+    if "device_id" in keys and called & {"SyncTensor", "StreamGuard"}:
         raise ConfigError(f"{toml.at(name, 'device_id')}: 'device_id': SyncTensor refuses it")
     try:
         chain = backends_of(keys["backend"])
@@ -149,7 +156,11 @@ def _node(toml: _Toml, name: str, keys: dict[str, str]) -> Node:
 
 def _ignored(toml: _Toml, nodes: list[Node]) -> list[str]:
     """Return a line for each key that no node reads; nodes of unknown backends may read any."""
-    read = {node.name: _read_by(node) for node in nodes}
+    read: dict[str, set[str] | None] = {}
+    for node in nodes:
+        known = all(name in TORCHPIPE_BACKENDS for name in node.chain)
+        keys_read = (key for name in node.chain for key in TORCHPIPE_BACKENDS[name].reads)
+        read[node.name] = {*SCHEDULING, *keys_read} if known else None
     found: list[tuple[str, str, str]] = []
     for section, keys in toml.sections.items():
         readers = {"": list(read.values()), "global": []}.get(section, [read.get(section)])
@@ -157,18 +168,12 @@ def _ignored(toml: _Toml, nodes: list[Node]) -> list[str]:
             section, f"no backend of [{section}] reads it"
         )
         if None not in readers:
-            known = {key for reader in readers for key in reader or ()}
-            found += [(section, key, why) for key in keys if key not in known]
+            used = {key for reader in readers for key in reader or ()}
+            found += [(section, key, why) for key in keys if key not in used]
     return [
         f"{toml.at(section, key)}: torchpipe 0.2.25 ignores {key!r}: {why}"
         for section, key, why in found
     ]
-
-
-def _read_by(node: Node) -> set[str] | None:
-    if any(name not in TORCHPIPE_BACKENDS for name in node.chain):
-        return None
-    return {*SCHEDULING, *(key for name in node.chain for key in TORCHPIPE_BACKENDS[name].reads)}
 
 
 def backends_of(chain: str) -> tuple[str, ...]:
@@ -184,11 +189,6 @@ def backends_of(chain: str) -> tuple[str, ...]:
     return tuple(token for token in tokens if token not in {"[", "]", ",", *SEQUENTIAL, *WRAPPERS})
 
 
-def wrappers_of(chain: str) -> set[str]:
-    """Return the names that hold or schedule others."""
-    return {token.strip() for token in _TOKEN.findall(chain)} & set(WRAPPERS)
-
-
 def _check_chain(chain: str, tokens: list[str]) -> None:
     if gone := [token for token in tokens if token in GONE]:
         raise ConfigError(f"torchpipe 0.2.25 no longer has the backend {gone[0]!r}")
@@ -202,6 +202,7 @@ def _check_chain(chain: str, tokens: list[str]) -> None:
         raise ConfigError(f"'({inner})': {why}")
     if ";" in tokens:
         raise ConfigError(f"{chain!r}: parts joined by ';' have no one order")
+    # a bracket needs a name before it
     depth = -1 if tokens[:1] == ["["] else 0
     for part, following in zip(tokens, [*tokens[1:], ""], strict=True):
         depth += {"[": 1, "]": -1}.get(part, 0)

@@ -1,1 +1,1 @@
-"""Results of a run → the types of the record: matrix, changes, published figures, machine."""
+"""Findings: results → types of the record: matrix, changes, published, provenance, environment."""

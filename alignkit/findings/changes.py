@@ -1,22 +1,29 @@
-"""Differences between the drifts of two matrix entries: mixes of paths, and training set sizes.
+"""Differences between cells of a row, and between the drifts of two matrix entries.
 
-torchpipe's consistency table reports a larger drift of models trained on 5 % of the data than on
-all of it, from one model each. Here every point has its interval, and so has their difference.
+A report may take any cell of a row as the reference, so all pairs of them are compared. Entries are
+compared for mixes of paths and for sizes of the training set: torchpipe's consistency table reports
+a larger drift of models trained on 5 % of the data than on all of it, from one model each. Here
+every point has its interval, and so has their difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from alignkit.compare import ReferenceAndCandidate, drift_change
+from alignkit.compare.cell_pairs import cell_pairs
+from alignkit.findings.matrix import predictions_of
 from alignkit.outcome import Measured
 from alignkit.place import Place, Row
-from alignkit.record import Estimate, MatrixEntry, MixFacts, TrainingFacts
+from alignkit.record import Estimate, MatrixEntry, MixFacts, RowPair, TrainingFacts
 from alignkit.record.cell import DRIFT_METRICS, DriftMetric, SizeCurve, SizePoint
+from alignkit.text.names import CELL_METRICS
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
+    from alignkit.place import Column, Row
     from alignkit.predict.cells import Predicted
 
 
@@ -34,6 +41,7 @@ def mix_facts(
         row = mixed.row
         alone = Row(row.preprocesses[:1], row.fraction)
         single = by_place.get(Place(alone, mixed.column))
+        # only mixes, in the reference runtime
         if len(row.preprocesses) == 1 or (mixed.backend, mixed.precision) not in runtimes:
             continue
         if single is None or single.drift is None or mixed.drift is None:
@@ -77,11 +85,12 @@ def size_curves(
     groups: dict[Place, list[MatrixEntry]] = {}
     for entry in matrix:
         if entry.drift is not None and entry.trained_with in images:
+            # the row of all images, whatever the share
             place = Place(Row(entry.row.preprocesses), entry.column)
             groups.setdefault(place, []).append(entry)
     curves = []
     for place, entries in groups.items():
-        entries.sort(key=lambda entry: entry.fraction)
+        entries.sort(key=lambda entry: entry.fraction)  # by growing training set
         if len(entries) > 1:
             most, least = entries[-1], entries[0]
             changes = entry_change(predicted, most, least, DRIFT_METRICS, resamples=resamples)
@@ -127,6 +136,7 @@ def entry_change(
     Only seeds that both have count; without one there is a reason and no value. Raises `DataError`
     if they were not evaluated on the same images.
     """
+    # pairing needs both sides of a seed
     seeds = [seed for seed in before.seeds if seed in after.seeds]
     if not seeds:
         reason = "no seed was measured with both"
@@ -149,3 +159,36 @@ def _both_sides(
         if place.column == entry.column:
             served[each.seed] = each.ended.value.predictions
     return [aligned[seed] for seed in seeds], [served[seed] for seed in seeds]
+
+
+def row_pairs(predicted: Sequence[Predicted], *, resamples: int) -> tuple[RowPair, ...]:
+    """Compare all pairs except those with the aligned cell, which an entry's ``drift`` holds."""
+    rows: dict[Row, dict[Column, dict[int, Predictions | None]]] = {}
+    for each in predicted:
+        if not each.evaluation.aligned:  # an entry's `drift` holds those pairs
+            place = each.evaluation.place
+            cells = rows.setdefault(place.row, {}).setdefault(place.column, {})
+            cells[each.seed] = predictions_of(each)
+    return tuple(pair for row, cells in rows.items() for pair in pairs_of(row, cells, resamples))
+
+
+def pairs_of(
+    row: Row, cells: Mapping[Column, Mapping[int, Predictions | None]], resamples: int
+) -> list[RowPair]:
+    """Compare all pairs of one row's cells, given as column → training seed → predictions."""
+    seeds = list(dict.fromkeys(seed for each in cells.values() for seed in each))
+    columns = list(cells)
+    found = cell_pairs(
+        [[cells[column].get(seed) for seed in seeds] for column in columns],
+        metrics=CELL_METRICS,
+        resamples=resamples,
+    )
+    return [
+        RowPair(
+            trained_with=str(row),
+            reference=columns[i].names,
+            candidate=columns[j].names,
+            **{each.name: getattr(pair, each.name) for each in fields(pair)},
+        )
+        for (i, j), pair in found.items()
+    ]

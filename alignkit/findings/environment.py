@@ -105,7 +105,7 @@ def git_revision(folder: Path) -> str:
 
     ``-dirty`` follows it if tracked files differ from it.
     """
-    if not shutil.which("git"):
+    if not shutil.which("git"):  # a record needs no git
         return ""
     revision = _output(["git", "-C", str(folder), "rev-parse", "HEAD"])
     if not revision:

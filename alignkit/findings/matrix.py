@@ -79,7 +79,7 @@ def corrected(entries: Sequence[MatrixEntry]) -> tuple[MatrixEntry, ...]:
             for index, entry in enumerate(entries)
             if entry.drift and metric in entry.drift.p_values
         ]
-        adjusted = holm([p for _, p in tested])
+        adjusted = holm([p for _, p in tested])  # each metric answers a question of its own
         for (index, _), p in zip(tested, adjusted, strict=True):
             adjusted_by_entry[index][metric] = p
     return tuple(
@@ -130,6 +130,7 @@ def _cell(
         return Cell(**facts)
     answer = predicted.ended.value
     predictions = answer.predictions
+    # a cell is not compared with itself
     against = None if predicted.evaluation.aligned else predictions_of(reference)
     return Cell(
         **facts,
@@ -171,7 +172,7 @@ def _artifact(
     entry = re.sub(r"[^\w.+=-]+", "_", "-".join(predicted.evaluation.place.names))
     name = f"predictions/{entry}-seed{predicted.seed}.parquet"
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    besides = {}
+    besides = {}  # absent in the reference runtime itself
     if (sides := _same_inputs(base, predicted)) is not None:
         change = predictions.logits.astype(np.float64) - sides[0].logits
         besides["runtime_max_abs"] = np.abs(change).max(axis=1)
@@ -194,9 +195,7 @@ def _class_counts(predictions: Predictions) -> tuple[ClassCounts, ...]:
     )
 
 
-def numeric_facts(
-    pairs: Sequence[tuple[Predicted | None, Predicted]],
-) -> NumericDrift | None:
+def numeric_facts(pairs: Sequence[tuple[Predicted | None, Predicted]]) -> NumericDrift | None:
     """Compare the reference runtime with another, seed by seed, on the same tensors.
 
     Returns ``None`` if they are one runtime, if one did not run, or if their tensors differ.
@@ -221,6 +220,7 @@ def _same_inputs(
     left, right = before.ended, after.ended
     if not isinstance(left, Measured) or not isinstance(right, Measured):
         return None
+    # other tensors: the difference is not the runtime's alone
     if left.value.inputs != right.value.inputs:
         return None
     return left.value.predictions, right.value.predictions
@@ -255,6 +255,7 @@ def _matrix_entry(
         numeric=numeric_facts([*zip(bases, members, strict=True)]),
         non_finite=sum(each.non_finite for each in map(predictions_of, ran) if each),
         batch=_greatest([each.batch for each in answers]),
+        # the worst case is what a user has to expect
         builds=_greatest([each.builds for each in ran if each.builds]),
         warning=next(
             (each.effective["warning"] for each in answers if "warning" in each.effective), ""
@@ -271,6 +272,7 @@ def _joined_state(
     members: Sequence[Predicted], references: Sequence[Predicted], ran: Sequence[Predicted]
 ) -> tuple[State, str]:
     """Return (state, reason) of an entry whose seeds may have ended differently."""
+    # for lack of its own result or of its reference's
     absent = [each for each in members if each not in ran]
     if not absent:
         return "measured", ""

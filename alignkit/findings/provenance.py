@@ -45,7 +45,7 @@ def state_of(ended: Outcome[Any]) -> tuple[State, str, str]:
 
 def path_facts(preprocess: Preprocess, preset: str | None) -> PathFacts:
     """Describe a path's stages with their options and the versions that really run."""
-    skipped = preprocess.missing()
+    skipped = preprocess.missing()  # asked first: a version needs the library
     return PathFacts(
         name=preprocess.name,
         stages=tuple(_stage_facts(preprocess, stage, usable=not skipped) for stage in STAGES),
@@ -108,7 +108,7 @@ def coverage_facts(preprocesses: Sequence[Preprocess], sets: Sets) -> tuple[Cove
     for preprocess in preprocesses:
         for split in ("train", "eval"):
             prepared = sets.usable(preprocess.name, split)
-            if prepared is None:
+            if prepared is None:  # skipped: the path says why
                 continue
             examples = tuple(
                 NotDecoded(id=each.id, outcome=each.outcome, reason=each.reason)
@@ -118,10 +118,7 @@ def coverage_facts(preprocesses: Sequence[Preprocess], sets: Sets) -> tuple[Cove
             counts = {str(outcome): count for outcome, count in coverage(prepared).items()}
             rows.append(
                 Coverage(
-                    preprocess=preprocess.name,
-                    split=split,
-                    examples=examples[:_EXAMPLES],
-                    **counts,
+                    preprocess=preprocess.name, split=split, examples=examples[:_EXAMPLES], **counts
                 )
             )
     return tuple(rows)
@@ -134,6 +131,7 @@ def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
 
     state, reason, _ = state_of(trained.ended)
     logged: dict[str, Any] = {"key": trained.training.key, "images": trained.images}
+    # a user's model has no log here
     if isinstance(trained.ended, Measured) and trained.training.given is None:
         checkpoint = trained.ended.value
         log = read_log(checkpoint)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from alignkit.experiment.published_option import Published, PublishedRowOption
+from alignkit.experiment.report_option import Published, PublishedRowOption
 from alignkit.place import Column, Place, Row
 from alignkit.record import (
     Claim,
@@ -21,9 +21,7 @@ from alignkit.record import (
     PublishedRow,
     SizeCurve,
 )
-from alignkit.record.published import Reading
-
-_NO_ENTRY = "not part of this run"
+from alignkit.record.outside import Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +93,15 @@ def _row(row: PublishedRowOption, entry: MatrixEntry | None) -> PublishedRow:
 
 
 def _why_not(entry: MatrixEntry | None) -> str:
-    return f"{entry.state}: {entry.reason}" if entry else _NO_ENTRY
+    return f"{entry.state}: {entry.reason}" if entry else "not part of this run"
 
 
-def _changes(
-    entries: Sequence[tuple[PublishedRowOption, MatrixEntry | None]],
-) -> Iterator[_Change]:
+def _changes(entries: Sequence[tuple[PublishedRowOption, MatrixEntry | None]]) -> Iterator[_Change]:
     """Compare each row with the first of the same training that was served as it was trained."""
     bases: dict[Row, PublishedRowOption] = {}
     for row, _ in entries:
         if row.evaluated_with == row.trained_with and row.backend is row.precision is None:
-            bases.setdefault(_trained(row), row)
+            bases.setdefault(_trained(row), row)  # the first of equals, as the table orders them
     for row, entry in entries:
         base = bases.get(_trained(row))
         if base is not None and base is not row:
@@ -135,7 +131,11 @@ def _amplifications(
     """Yield the change with fewer training images minus that with more, per path and runtime."""
     for one, other in combinations(changes, 2):
         few, many = sorted((one, other), key=lambda each: each.row.fraction)
-        if few.row.fraction == many.row.fraction or _place(few.row) != _place(many.row):
+        places = {
+            (row.trained_with, row.evaluated_with, row.backend, row.precision)
+            for row in (few.row, many.row)
+        }
+        if few.row.fraction == many.row.fraction or len(places) > 1:
             continue
         words = f"{few.words}: its effect after {few.row.training}, less after {many.row.training}"
         for metric in few.metrics():
@@ -146,13 +146,10 @@ def _amplifications(
                 missing = unmeasured("models were not trained on these shares of the data")
                 yield read_claim(words, metric, after - before, missing, floor)
                 continue
-            grew = _size(curve, 0) > _size(curve, -1)
+            fewest, most = (abs(curve.points[end].drift.value or 0.0) for end in (0, -1))
+            grew = fewest > most
             same = grew == (abs(after) > abs(before))
             yield read_claim(words, metric, after - before, curve.change, floor, same=same)
-
-
-def _place(row: PublishedRowOption) -> tuple[str, str, str | None, str | None]:
-    return row.trained_with, row.evaluated_with, row.backend, row.precision
 
 
 def _curve(
@@ -161,19 +158,11 @@ def _curve(
     """Find the curve whose ends are the two entries."""
     if few is None or many is None:
         return None
-    place = Place(Row(many.row.preprocesses), few.column)
+    wanted = metric, Place(Row(many.row.preprocesses), few.column), few.fraction, many.fraction
     for each in curves:
-        if (
-            each.metric == metric
-            and each.place == place
-            and (each.points[0].fraction, each.points[-1].fraction) == (few.fraction, many.fraction)
-        ):
+        if wanted == (each.metric, each.place, each.points[0].fraction, each.points[-1].fraction):
             return each
     return None
-
-
-def _size(curve: SizeCurve, end: int) -> float:
-    return abs(curve.points[end].drift.value or 0.0)
 
 
 def _floor(rows: Sequence[Row], metric: str, floors: Sequence[NoiseFloor]) -> float | None:
@@ -182,6 +171,7 @@ def _floor(rows: Sequence[Row], metric: str, floors: Sequence[NoiseFloor]) -> fl
         for each in floors
         if Row.parse(each.preprocess) in rows and metric in each.metrics
     ]
+    # a difference of two rows has the noise of both
     return max(known) if len(known) == len(rows) else None
 
 
@@ -224,6 +214,7 @@ def _reading_of(
 ) -> tuple[Reading, str]:
     if measured.value is None:
         return "not measured", measured.reason
+    # an exact zero, not one inside an interval
     nothing = measured.value == measured.low == measured.high == 0
     if nothing and published == 0:
         return "holds here", "it changes nothing here either"

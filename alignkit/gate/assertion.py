@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import ValidationError
 
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
-from alignkit.experiment.rule import Gate, Rule
+from alignkit.experiment.gate_option import Gate
+from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.preprocess import Preprocess, StageName
@@ -97,26 +98,22 @@ def _first(error: ValidationError) -> str:
 def _samples(images: ImageSource) -> Samples:
     if isinstance(images, Samples):
         return images
-    if isinstance(images, str | Path):
-        return _files([Path(images)])
-    listed = list(images)
-    if listed and not any(isinstance(each, bytes) for each in listed):
-        return _files([Path(each) for each in listed])  # type: ignore[arg-type]  # none is bytes
+    listed = [images] if isinstance(images, str | Path) else list(images)
+    files = tuple(Path(each) for each in listed if not isinstance(each, bytes))
+    # folders are searched, and files read on demand; a list that holds bytes is in memory anyway
+    if files and len(files) == len(listed):
+        from alignkit.datasets.unlabelled_images import Images
+
+        return Images(files).evaluation()
     encoded = [each if isinstance(each, bytes) else Path(each).read_bytes() for each in listed]
     names = tuple(f"image {index}" for index in range(len(encoded)))
     return Samples(names, (), (), encoded.__getitem__, fingerprint="")
 
 
-def _files(paths: list[Path]) -> Samples:
-    from alignkit.datasets.unlabelled_images import Images
-
-    return Images(tuple(paths)).evaluation()
-
-
 def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Verdict:
     from alignkit.compare.compare_pixels import compare_preprocess, coverage_diff, pixel_stages
+    from alignkit.controls.planted_faults import check_pixels
     from alignkit.findings.provenance import path_facts
-    from alignkit.gate.pixel_check import self_test_controls
 
     for preprocess in (a, b):
         if reason := preprocess.missing():
@@ -129,7 +126,7 @@ def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Ver
             coverage_diffs=(coverage_diff(diffs),),
             paths=(path_facts(a, None), path_facts(b, None)),
         ),
-        controls=self_test_controls(a, samples),
+        controls=check_pixels(a, samples),
     )
 
 
@@ -143,6 +140,7 @@ def _of_results(
     from alignkit.compare.pixel_diff import PixelDiff
     from alignkit.compare.pixel_sums import pixel_sums
 
+    # a function gives one kind of array, so that the first image tells which
     tensors = any(_called(side, samples.read(0)).shape[0] == 3
                   for side in (a, b) if not isinstance(side, Preprocess))  # fmt: skip
     stage: StageName = "normalise" if tensors else "colour"
@@ -189,6 +187,7 @@ def _called(side: Function, encoded: bytes) -> npt.NDArray[Any]:
             f"the function gives an array of shape {array.shape}; it must be (h, w, 3), or "
             "(3, h, w) for a tensor"
         )
+    # bytes are compared in exact integers
     return array if array.dtype == np.uint8 else array.astype(np.float32)
 
 
@@ -206,7 +205,7 @@ def compare_or_approve(
     """
     from alignkit.baseline import baseline_environment, baseline_file, find_baseline, read_baseline
     from alignkit.baseline.approval import approve, changes
-    from alignkit.baseline.diff import compare_with_baseline
+    from alignkit.baseline.baseline_diff import compare_with_baseline
     from alignkit.baseline.snapshot import take_snapshot
     from alignkit.errors import BaselineError
 

@@ -1,4 +1,4 @@
-"""Evidence of a run × rules → `Verdict`, with its words.
+"""Observe what the rules of a gate name in the evidence of a run, and judge it: the `Verdict`.
 
 A ``warn`` or ``fail`` limit is compared with the measured value; a ``margin`` with the whole 95 %
 interval, so that too small a sample is *inconclusive* and never a pass. A missing measurement is an
@@ -13,7 +13,8 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from alignkit.errors import ExitCode, worst
-from alignkit.experiment.rule import Gate, Rule, Waiver
+from alignkit.experiment.gate_option import Gate, Waiver
+from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.judge.observe import observe
 from alignkit.judge.words import SEVERITY, in_words, limits, sentence
@@ -44,6 +45,7 @@ def judge(
     ]
     judged += _unapproved_images(gate, evidence)
     state = _worst(each.outcome.state for each in judged)
+    # the measurement itself is wrong, whatever the rules say
     broken = [each for each in controls if not each.passed and each.failing == "error"]
     doubts = [each for each in controls if not each.passed and each.failing == "inconclusive"]
     codes = [*(each.code for each in judged), _run_code(gate, evidence, broken)]
@@ -68,7 +70,7 @@ class _Judged:
 
 
 def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) -> list[_Judged]:
-    unread = _left_to_gate(rule, evidence)
+    unread = _left_to_gate(rule, evidence)  # a run cannot know, so its verdict stays open
     judged = []
     for seen in [_NOT_YET] if unread else observe(rule, evidence):
         state, needed = ("inconclusive", None) if unread else _state(rule, seen)
@@ -76,6 +78,7 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
         observed = unread or in_words(rule, seen)
         if seen.missing == ExitCode.MISSING and state == "error" and gate.allows(seen.reason):
             state, code, observed = "warn", ExitCode.PASS, f"not run: {seen.reason}"
+        # a waiver accepts a result, so that it cannot excuse an error, which has none
         waiver = _waiver(gate, rule, seen, today) if state in ("fail", "inconclusive") else None
         if waiver:
             state, code = "warn", ExitCode.PASS
@@ -127,6 +130,7 @@ def _state(rule: Rule, seen: Observed) -> tuple[VerdictState, RequiredSample | N
     bad = _badness(rule, seen.value)
     bounds: dict[VerdictState, float | None] = {"warn": rule.warn, "fail": rule.fail}
     for state, limit in bounds.items():
+        # low values of PSNR, SSIM and cosine are the bad ones
         if limit is not None and (bad < limit if metric.worse == "below" else bad > limit):
             states.append(state)
     if rule.margin is not None:
@@ -161,12 +165,13 @@ def _within(
     """
     if seen.low is None or seen.high is None or seen.value is None:
         return "error", None
+    # zero flips among few images prove little
     low, high = seen.low - seen.unseen, seen.high + seen.unseen
     low_holds = rule.direction == "rise" or low >= -margin
     high_holds = rule.direction == "drop" or high <= margin
     if low_holds and high_holds:
         return "pass", None
-    if seen.low > margin or seen.high < -margin:
+    if seen.low > margin or seen.high < -margin:  # without the unseen: a failure must be certain
         return "fail", None
     return "inconclusive", _required_sample(seen, abs(margin - _badness(rule, seen.value)))
 
@@ -181,7 +186,7 @@ def _required_sample(seen: Observed, gap: float) -> RequiredSample:
 
     assert seen.low is not None
     assert seen.high is not None
-    if gap < 1e-9 or not seen.n:
+    if gap < 1e-9 or not seen.n:  # no number of images separates equal values
         return RequiredSample(None, None)
     whole = (seen.high - seen.low) / 2 / NORMAL
     return required_sample(
@@ -253,6 +258,7 @@ def _run_code(gate: Gate, evidence: Evidence, broken: Sequence[Control]) -> Exit
     compared = [entry for entry in evidence.matrix if not entry.aligned]
     if evidence.matrix and not any(entry.state == "measured" for entry in compared):
         return ExitCode.NOTHING_COMPARED
+    # unsuited cells lack nothing
     missing = [cell for cell in evidence.cells if cell.state == "skipped" and not cell.unsuited]
     if any(not gate.allows(cell.reason) for cell in missing):
         return ExitCode.MISSING

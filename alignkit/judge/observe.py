@@ -6,8 +6,8 @@ from dataclasses import replace
 from statistics import median
 
 from alignkit.errors import ExitCode
-from alignkit.experiment.rule import Rule
-from alignkit.experiment.rule_metric import RuleMetric
+from alignkit.experiment.metric_option import RuleMetric
+from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.judge.observe_model import applies, of_entry, since
 from alignkit.preprocess import STAGES
@@ -20,9 +20,8 @@ def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
     if rule.group and evidence.groups:
         named = ", ".join(f"{kind} {value}" for kind, value in rule.group.items())
         if not evidence.images(rule.group):
-            return [Observed(evidence.reference, rule.path or "any", reason=f"no image is {named}",
-                             missing=ExitCode.NOTHING_COMPARED)]  # fmt: skip
-        evidence = evidence.of(rule.group)
+            return [_nothing(rule, evidence, f"no image is {named}")]
+        evidence = evidence.of(rule.group)  # from here on, only the subgroup exists
     if rule.against == "baseline":
         found = _against_baseline(rule, evidence)
     elif kind == "pixel":
@@ -35,13 +34,13 @@ def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
         found = [
             of_entry(rule, entry, evidence) for entry in evidence.matrix if applies(rule, entry)
         ]
-    nothing = Observed(
-        evidence.reference,
-        rule.path or "any",
-        reason="the rule applies to nothing that was run",
-        missing=ExitCode.NOTHING_COMPARED,
-    )
-    return found or [nothing]
+    # without a value the outcome is an error: no rule may pass because nothing was compared
+    return found or [_nothing(rule, evidence, "the rule applies to nothing that was run")]
+
+
+def _nothing(rule: Rule, evidence: Evidence, reason: str) -> Observed:
+    missing = ExitCode.NOTHING_COMPARED
+    return Observed(evidence.reference, rule.path or "any", reason=reason, missing=missing)
 
 
 def _candidates(rule: Rule, evidence: Evidence) -> list[str]:
@@ -50,21 +49,17 @@ def _candidates(rule: Rule, evidence: Evidence) -> list[str]:
 
 def _pixel(rule: Rule, evidence: Evidence, path: str) -> Observed:
     metric = rule.measured
+    # SSIM is taken of the last pixels of whole paths
     mode = rule.mode or ("cumulative" if metric.field == "ssim" else "isolated")
     for stage in evidence.pixels:
         if (stage.candidate, stage.stage, stage.mode) == (path, metric.stage, mode):
-            return replace(
-                _of_stage(metric.field, stage, evidence.reference, path),
-                cause=_options(evidence, stage, path),
-            )
+            pair = evidence.reference, path
+            options = [evidence.labels.get((name, stage.stage), "") for name in pair]
+            differs = stage.identical < stage.images or stage.shape_mismatches
+            # options that differ and change no pixel are not a cause
+            cause = " → ".join(options) if differs and options[0] != options[1] else ""
+            return replace(_of_stage(metric.field, stage, *pair), cause=cause)
     return _unmeasured(evidence, path)
-
-
-def _options(evidence: Evidence, stage: PixelStage, path: str) -> str:
-    """Return the options of both sides at a stage that differs."""
-    sides = [evidence.labels.get((name, stage.stage), "") for name in (evidence.reference, path)]
-    differs = stage.identical < stage.images or stage.shape_mismatches
-    return f"{sides[0]} → {sides[1]}" if differs and sides[0] != sides[1] else ""
 
 
 def _unmeasured(evidence: Evidence, path: str) -> Observed:
@@ -84,7 +79,6 @@ def _of_stage(field: str, stage: PixelStage, reference: str, candidate: str) -> 
     elif stage.non_finite:
         different = f"{stage.non_finite} values are NaN or infinite"
     compared = stage.images + stage.shape_mismatches
-    same = bool(compared) and stage.identical == compared
     value = _pixel_value(field, stage, compared)
     return Observed(
         reference,
@@ -92,9 +86,9 @@ def _of_stage(field: str, stage: PixelStage, reference: str, candidate: str) -> 
         value=value,
         n=compared,
         different=different,
-        perfect=same and field == "psnr",
-        reason=stage.reason or "" if value is not None else stage.reason or "has no value",
-        missing=ExitCode.NOTHING_COMPARED if not compared else ExitCode.CRASHED,
+        perfect=field == "psnr" and stage.identical == compared > 0,
+        reason=stage.reason or ("" if value is not None else "has no value"),
+        missing=ExitCode.CRASHED if compared else ExitCode.NOTHING_COMPARED,
     )
 
 
@@ -102,6 +96,7 @@ def _pixel_value(field: str, stage: PixelStage, compared: int) -> float | None:
     if field == "changed":
         return 1 - stage.identical / compared if compared else None
     if field == "bias":
+        # the channel that moved most
         return max((abs(each) for each in stage.bias), default=None) if stage.bias else None
     value: float | None = getattr(stage, field)
     return value
@@ -115,11 +110,8 @@ def _coverage(evidence: Evidence, path: str) -> Observed:
 
 
 def _of_coverage(diff: CoverageDiff) -> Observed:
-    parts = []
-    if diff.only_reference:
-        parts.append(f"{diff.only_reference} of {diff.images} only {diff.reference} decodes")
-    if diff.only_candidate:
-        parts.append(f"{diff.only_candidate} of {diff.images} only {diff.candidate} decodes")
+    sides = (diff.only_reference, diff.reference), (diff.only_candidate, diff.candidate)
+    parts = [f"{alone} of {diff.images} only {path} decodes" for alone, path in sides if alone]
     cause = "; ".join(parts) + (f": {', '.join(diff.examples[:3])}" if parts else "")
     return Observed(
         diff.reference,
@@ -170,6 +162,7 @@ def slowdown(
     Returns the median over rounds and the ends of its 96 % interval, in milliseconds per image;
     with ``relative``, as shares of the reference.
     """
+    # paired, because the sides take turns in a round and share its disturbances
     pairs = zip(getattr(reference, which), getattr(candidate, which), strict=True)
     changes = sorted((b - a) / a if relative else b - a for a, b in pairs)
     return changes[len(changes) // 2], changes[1], changes[-2]
@@ -182,11 +175,12 @@ def _timed(facts: LatencyFacts) -> str:
 def _against_baseline(rule: Rule, evidence: Evidence) -> list[Observed]:
     baseline, metric = evidence.baseline, rule.measured
     if baseline is None:
-        return [Observed(BASELINE, rule.path or "any", reason="no baseline was read",
-                         missing=ExitCode.BASELINE)]  # fmt: skip
+        reason, path = "no baseline was read", rule.path or "any"
+        return [Observed(BASELINE, path, reason=reason, missing=ExitCode.BASELINE)]
     if metric.kind in ("model", "class"):
         return [since(rule, entry, baseline) for entry in evidence.matrix if applies(rule, entry)]
     same = [path for path in _approved(metric, baseline) if rule.path in (None, path)]
+    # nothing to measure, and nothing that could fail
     found = [Observed(BASELINE, path, unchanged=True) for path in same]
     if metric.kind == "coverage":
         diffs = [diff for diff in baseline.coverage if rule.path in (None, diff.candidate)]
@@ -214,16 +208,13 @@ def _of_baseline_stage(field: str, stage: BaselineStage) -> Observed:
         begun = "all of it comes from an earlier stage"
     where = (BASELINE, stage.path)
     if not stage.images:
-        return Observed(*where, reason="no image of the baseline was compared",
-                        missing=ExitCode.BASELINE)  # fmt: skip
+        reason = "no image of the baseline was compared"
+        return Observed(*where, reason=reason, missing=ExitCode.BASELINE)
     if field == "changed":
         return Observed(*where, value=stage.changed / stage.images, n=stage.images, cause=begun)
     if stage.pixels is not None:
         seen = _of_stage(field, stage.pixels, *where)
-        return Observed(
-            *where, value=seen.value, n=stage.images, different=seen.different,
-            perfect=seen.perfect, cause=begun, reason=seen.reason, missing=seen.missing,
-        )  # fmt: skip
+        return replace(seen, n=stage.images, cause=begun)
     return Observed(
         *where,
         n=stage.images,

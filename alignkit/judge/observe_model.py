@@ -1,18 +1,20 @@
-"""Values of a rule about a model: in the matrix, or since a baseline."""
+"""Values that a rule about a model observes: in the matrix, or since a baseline."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from alignkit.errors import ExitCode
-from alignkit.experiment.rule import Rule
-from alignkit.experiment.rule_metric import RuleMetric
+from alignkit.experiment.metric_option import RuleMetric
+from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import Evidence, Observed
 from alignkit.record import BaselineFacts, Drift, MatrixEntry
 
 
 def applies(rule: Rule, entry: MatrixEntry) -> bool:
     """Return whether a rule applies to an entry of the matrix; no rule does to an unsuited one."""
+    # the aligned cell has no drift from itself
     if entry.unsuited or (rule.against == "reference" and entry.aligned):
         return False
     return (
@@ -24,41 +26,40 @@ def applies(rule: Rule, entry: MatrixEntry) -> bool:
 
 def since(rule: Rule, entry: MatrixEntry, baseline: BaselineFacts) -> Observed:
     """Compare an entry with the predictions that a baseline keeps of it."""
-    at = entry.place.names
+    at, key = entry.place.names, entry.place.json_key
     if entry.state != "measured":
-        missing = ExitCode.MISSING if entry.state == "skipped" else ExitCode.CRASHED
-        return Observed(*at, reason=entry.reason or "not measured", missing=missing)
-    key, field_ = entry.place.json_key, rule.measured.field
+        return _unmeasured(entry)
     if key not in baseline.metrics:
         return Observed(*at, reason="the baseline has no such entry", missing=ExitCode.BASELINE)
     paired = baseline.drifts.get(key)
     if paired is None:
         reason = "the baseline keeps no predictions of this entry's seeds to pair with"
         return Observed(*at, reason=reason, missing=ExitCode.BASELINE)
-    found = _of_drift(rule, paired.drift, len(paired.seeds), at)
-    if rule.relative and found.value is not None:
-        found = _relative(found, baseline.metrics[key].get(field_))
-    return found
+    observed = _of_drift(rule, paired.drift, len(paired.seeds), at)
+    return _relative(observed, rule, baseline.metrics[key])
 
 
 def of_entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
     """Compare an entry with the aligned one of its row."""
-    at = entry.place.names
     if entry.drift is None:
-        missing = ExitCode.MISSING if entry.state == "skipped" else ExitCode.CRASHED
-        return Observed(*at, reason=entry.reason or "not measured", missing=missing)
-    found = _of_drift(rule, entry.drift, max(1, len(entry.seeds)), at)
-    if rule.relative and found.value is not None:
-        found = _relative(found, _aligned_value(entry, rule.measured.field, evidence))
-    return found
+        return _unmeasured(entry)
+    observed = _of_drift(rule, entry.drift, max(1, len(entry.seeds)), entry.place.names)
+    aligned = (each.metrics for each in evidence.matrix if each.aligned and each.row == entry.row)
+    return _relative(observed, rule, next(aligned, {}))
+
+
+def _unmeasured(entry: MatrixEntry) -> Observed:
+    missing = ExitCode.MISSING if entry.state == "skipped" else ExitCode.CRASHED
+    return Observed(*entry.place.names, reason=entry.reason or "not measured", missing=missing)
 
 
 def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str]) -> Observed:
     """Return a metric's value from paired predictions."""
-    metric, n = rule.measured, drift.n // seeds
+    metric, n = rule.measured, drift.n // seeds  # each image once, not once a seed
     if metric.field.startswith("logits."):
         value = getattr(drift.logits, metric.field.removeprefix("logits."))
         return Observed(*at, value=value, n=n, reason=drift.logits.reason)
+    errors = None
     if metric.kind == "class":
         chosen = [each for each in drift.classes if each.name == metric.of_class]
         if not chosen:
@@ -68,10 +69,10 @@ def _of_drift(rule: Rule, drift: Drift, seeds: int, at: tuple[str, str, str, str
         estimate, n = getattr(chosen[0], metric.field), chosen[0].support
     else:
         estimate = drift.churn if metric.field == "churn" else drift.metrics.get(metric.field)
+        errors = drift.errors.get(metric.field)  # stored of whole metrics, not of single classes
     if estimate is None or estimate.value is None:
         reason = estimate.reason if estimate else "not measured"
         return Observed(*at, n=n, reason=reason, missing=ExitCode.NOTHING_COMPARED)
-    errors = drift.errors.get(metric.field) if metric.kind != "class" else None
     return Observed(
         *at,
         value=estimate.value,
@@ -99,26 +100,17 @@ def _unseen(metric: RuleMetric, drift: Drift, images: int) -> float:
     return rule_of_three(images) if images else 0.0
 
 
-def _relative(found: Observed, whole: float | None) -> Observed:
-    """Divide a change by the value before it."""
+def _relative(observed: Observed, rule: Rule, before: Mapping[str, float | None]) -> Observed:
+    """Divide a change by the value before it, if the rule asks for that."""
+    if not rule.relative or observed.value is None:
+        return observed
+    whole = before.get(rule.measured.field)
     if not whole:
         reason = "the value before is zero or unknown, so that nothing is relative to it"
-        at = (found.trained_with, found.evaluated_with, found.backend, found.precision)
-        return Observed(*at, n=found.n, reason=reason)
-    assert found.value is not None
+        at = (observed.trained_with, observed.evaluated_with, observed.backend, observed.precision)
+        return Observed(*at, n=observed.n, reason=reason)
+    amounts = ("value", "low", "high", "images_error", "seeds_error", "unseen")
+    known = {name: getattr(observed, name) for name in amounts}
     return replace(
-        found,
-        value=found.value / whole,
-        low=None if found.low is None else found.low / whole,
-        high=None if found.high is None else found.high / whole,
-        images_error=None if found.images_error is None else found.images_error / whole,
-        seeds_error=found.seeds_error / whole,
-        unseen=found.unseen / whole,
+        observed, **{name: each / whole for name, each in known.items() if each is not None}
     )
-
-
-def _aligned_value(entry: MatrixEntry, metric: str, evidence: Evidence) -> float | None:
-    for each in evidence.matrix:
-        if each.aligned and each.row == entry.row:
-            return each.metrics.get(metric)
-    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from alignkit.experiment.rule import Rule
+from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.place import Column
 from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome, VerdictState
@@ -58,6 +58,7 @@ def in_words(rule: Rule, seen: Observed) -> str:
         return value
     size = plain(100 * seen.unseen, 2)
     unseen = f"; too few images to rule out ±{size} of flips not seen"
+    # smaller than a tenth of the margin decides nothing
     return value + (unseen if seen.unseen >= (rule.margin or math.inf) / 10 else "")
 
 
@@ -123,7 +124,11 @@ def sentence(
     )
     told = _of_rules(outcomes) if of_pixels else _of_matrix(evidence)
     if doubts:
-        told = f"{_doubt(doubts[0])} {told}"
+        first = doubts[0]
+        told = (
+            f"No conclusion can be drawn: {first.name!r} does not hold (expected: "
+            f"{first.expected}; observed: {first.observed}). {told}"
+        )
     left_out = dict(evidence.skipped)
     if evidence.baseline is not None:
         left_out |= dict.fromkeys(evidence.baseline.unchanged, NOTHING_CHANGED)
@@ -131,13 +136,6 @@ def sentence(
             left_out[f"{path} before {begin}"] = NOTHING_CHANGED
     skipped = "; ".join(f"{path}: {reason}" for path, reason in left_out.items())
     return f"{told} Not run: {skipped}." if skipped else told
-
-
-def _doubt(control: Control) -> str:
-    return (
-        f"No conclusion can be drawn: {control.name!r} does not hold (expected: {control.expected};"
-        f" observed: {control.observed})."
-    )
 
 
 def _of_rules(outcomes: Sequence[RuleOutcome]) -> str:
@@ -157,6 +155,7 @@ def _of_rules(outcomes: Sequence[RuleOutcome]) -> str:
     held = [each for each in outcomes if each.observed != NOT_LOOKED_AT]
     if not held:
         return f"Nothing was looked at: all {len(outcomes)} checks stand as they were approved."
+    # each pair once, though it has many rules
     compared = list(dict.fromkeys((each.evaluated_with, each.trained_with) for each in held))
     pairs = ", ".join(f"{candidate} against {reference}" for candidate, reference in compared[:4])
     more = f" and {len(compared) - 4} more" if len(compared) > 4 else ""
@@ -203,21 +202,18 @@ def _cause(entry: MatrixEntry, pixels: Sequence[PixelStage]) -> str:
     if entry.row.preprocesses == (entry.evaluated_with,):
         return "; the pixels are the same, so the runtime is the cause"
     pair = {*entry.row.preprocesses, entry.evaluated_with}
-    stages = [
-        stage
+    means = {
+        stage.stage: stage.mean_abs
         for stage in pixels
         if stage.mode == "isolated"
         and {stage.reference, stage.candidate} == pair
-        and stage.stage != "normalise"
+        and stage.stage != "normalise"  # its units are no grey levels
         and stage.mean_abs
-    ]
-    if not stages:
+    }
+    if not means:
         return ""
-    largest = max(stages, key=lambda stage: stage.mean_abs or 0.0)
-    others = [stage for stage in stages if stage is not largest]
-    text = (
-        f"; the largest difference is in {largest.stage} (mean {largest.mean_abs:.2f} grey levels"
+    largest = max(means, key=lambda stage: means[stage])
+    others = "".join(f", {stage} {mean:.2f}" for stage, mean in means.items() if stage != largest)
+    return (
+        f"; the largest difference is in {largest} (mean {means[largest]:.2f} grey levels{others})"
     )
-    if others:
-        text += ", " + ", ".join(f"{stage.stage} {stage.mean_abs:.2f}" for stage in others)
-    return text + ")"

@@ -8,28 +8,60 @@ a resize of equal pixels) is done once for each image.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from alignkit.match.search import FINALISTS, RUNGS, Ranked, Search
+from alignkit.arrays import FloatArray
+from alignkit.compare.bootstrap import resample_weights
+from alignkit.compare.statistics import percentile_interval
+from alignkit.errors import NothingCompared
+from alignkit.isolation.worker import Encoded
+from alignkit.match.configuration_distances import MeasureDistances, PixelDistance
+from alignkit.match.configurations import Configuration
+from alignkit.match.target import Target
+from alignkit.preprocess import Preprocess
+from alignkit.preprocess.image_taps import run_isolated
+from alignkit.record import Estimate
+from alignkit.samples import Samples
 
-if TYPE_CHECKING:
-    from alignkit.match.configurations import Configuration
-    from alignkit.match.target import Target
-    from alignkit.preprocess import Preprocess
-    from alignkit.samples import Samples
-
-__all__ = ["Match", "Ranked", "match"]
-
-PROBE = 500
+_PROBE = 500
 """Images on which configurations are dropped; the others only confirm the finalists."""
-UNSEEN_SHARE = 0.2
+_RUNGS = (2, 8, 32, 128)
+"""Images after which configurations are dropped."""
+_FINALISTS = 8
+"""Number of different results that reach the end, however far from the best."""
+_FEW = 8
+"""Below this number of images, a configuration is dropped only if it is more than three times as
+far as the best."""
+_SIGMAS = 4.0
+"""From `_FEW` images on, a configuration is dropped if it is farther than the best by more standard
+errors than this."""
+_UNSEEN_SHARE = 0.2
 """Share of all images that is kept from the search, for the check at its end."""
-UNSEEN = 200
+_UNSEEN = 200
 """Greatest number of unseen images."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Configurations that give the same pixels on every image, with their distance."""
+
+    configurations: tuple[Configuration, ...]
+    """The plainest first."""
+    mean_abs: Estimate
+    """Mean |Δ| from the target in grey levels, over images and values."""
+    max_abs: float
+    identical: int
+    """Images equal to the target in every value, within the target's tolerance."""
+    unseen: float | None = None
+    """``mean_abs`` on the images the search did not see."""
+    unseen_identical: int = 0
+    churn: Estimate | None = None
+    """Share of a model's predictions that differ from those on the target's pixels; ``None``
+    without a model. See `alignkit.match.match_drift`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +96,7 @@ class Match:
         distances = [each.unseen for each in self.ranking if each.unseen is not None]
         if not distances or self.winner.unseen is None:
             return None
+        # results that differ in the order of a sum are equal
         return self.winner.unseen <= min(distances) + 1e-12
 
 
@@ -73,7 +106,7 @@ def match(
     rows: Sequence[int],
     configurations: Sequence[Configuration],
     *,
-    probe: int = PROBE,
+    probe: int = _PROBE,
     seed: int = 0,
     threads: int = 2,
     progress: Callable[[int, int], None] | None = None,
@@ -82,16 +115,17 @@ def match(
 
     Raises `NothingCompared` if no image can be compared or no configuration can run.
     """
-    searched, unseen = _divided(rows, seed)
+    shuffled = np.random.default_rng(seed).permutation(np.asarray(rows, np.int64)).tolist()
+    kept = min(_UNSEEN, int(len(shuffled) * _UNSEEN_SHARE))
+    searched, unseen = shuffled[kept:], shuffled[:kept]
     search = Search(target, samples, threads, progress, len(rows))
-    alive = list(configurations)
-    rungs = []
-    stops = [stop for stop in RUNGS if stop < min(probe, len(searched))]
-    for stop in (*stops, min(probe, len(searched))):
+    alive, rungs = list(configurations), []
+    last = min(probe, len(searched))
+    for stop in (*(stop for stop in _RUNGS if stop < last), last):
         rungs.append((stop, len(alive)))
         alive = search.narrowed(alive, searched[:stop])
     groups = search.groups(alive, searched)
-    ranking = tuple(search.ranked(group, searched, unseen) for group in groups[:FINALISTS])
+    ranking = tuple(search.ranked(group, searched, unseen) for group in groups[:_FINALISTS])
     return Match(
         target.name,
         ranking,
@@ -108,8 +142,144 @@ def match(
     )
 
 
-def _divided(rows: Sequence[int], seed: int) -> tuple[list[int], list[int]]:
-    """Shuffle the rows; return those to search on, and those to keep for the check."""
-    shuffled = np.random.default_rng(seed).permutation(np.asarray(rows, np.int64)).tolist()
-    kept = min(UNSEEN, int(len(shuffled) * UNSEEN_SHARE))
-    return shuffled[kept:], shuffled[:kept]
+class Search:
+    """Narrow configurations down to the nearest, each measured once on an image."""
+
+    def __init__(
+        self,
+        target: Target,
+        samples: Samples,
+        threads: int = 2,
+        progress: Callable[[int, int], None] | None = None,
+        total: int = 0,
+    ) -> None:
+        self.target, self.samples, self.threads = target, samples, threads
+        self.progress, self.total = progress, total
+        self.known: dict[int, dict[Configuration, PixelDistance]] = {}
+        self.left_out: dict[int, str] = {}
+
+    def nearest(self, alive: list[Configuration], rows: Sequence[int]) -> Configuration:
+        """Return the nearest on a few rows."""
+        return self.narrowed(self.narrowed(alive, rows[: _RUNGS[0]]), rows)[0]
+
+    def measure(self, alive: Sequence[Configuration], rows: Sequence[int]) -> list[int]:
+        """Compute all missing distances; return the rows that could be compared."""
+        asked: list[int] = []
+        # `levels` is a closure, which cannot be sent to a worker: its result is, with the image
+        work = MeasureDistances(tuple(alive), replace(self.target, levels=None))
+        # one image is the work of all configurations
+        parts = run_isolated(
+            work, work.preprocesses, self._images(alive, rows, asked), processes=self.threads,
+            images_a_task=1,
+        )  # fmt: skip
+        # `asked` grows as the images are sent, so a result's row is looked up and not zipped
+        for number, (found,) in enumerate(parts):
+            row = asked[number]
+            if isinstance(found, str):
+                self.left_out[row] = found
+            else:
+                by_place = {alive[place]: each for place, each in found.items()}
+                self.known.setdefault(row, {}).update(by_place)
+            if self.progress:
+                self.progress(len(self.known) + len(self.left_out), self.total)
+        kept = [row for row in rows if row not in self.left_out]
+        if not kept:
+            reason = next(iter(self.left_out.values()), "there are no images")
+            raise NothingCompared(f"{self.target.name} gives no pixels for any image: {reason}")
+        return kept
+
+    def _images(
+        self, alive: Sequence[Configuration], rows: Sequence[int], asked: list[int]
+    ) -> Iterator[Encoded]:
+        """Yield the images on which a distance is missing; append their rows to ``asked``."""
+        for row in rows:
+            known, wanted = self.known.get(row, {}), None
+            missing = [place for place, each in enumerate(alive) if each not in known]
+            if not missing or row in self.left_out:
+                continue
+            if self.target.levels:
+                wanted = self.target.levels(row)
+            if isinstance(wanted, str):
+                self.left_out[row] = wanted
+                continue
+            asked.append(row)
+            data = self.samples.read(row)
+            yield Encoded(self.samples.ids[row], data, given=(missing, wanted))
+
+    def means(self, alive: Sequence[Configuration], rows: Sequence[int]) -> FloatArray:
+        """Return mean |Δ|, (configurations, images)."""
+        return np.array([[self.known[row][each].mean for row in rows] for each in alive])
+
+    def narrowed(self, alive: list[Configuration], rows: Sequence[int]) -> list[Configuration]:
+        """Keep those that may still be the nearest, and some of the next, nearest first."""
+        kept = self.measure(alive, rows)
+        means = self.means(alive, kept)
+        usable = np.flatnonzero(np.isfinite(means).all(axis=1))
+        if not len(usable):
+            raise NothingCompared("no configuration prepares every image the target prepares")
+        # stable, so that of equal distances the plainest configuration stays first
+        order = usable[np.argsort(means[usable].mean(axis=1), kind="stable")]
+        # means that differ by rounding alone are one result
+        steps = np.flatnonzero(np.diff(means[order].mean(axis=1)) > 1e-9)
+        limit = steps[_FINALISTS - 1] + 1 if len(steps) >= _FINALISTS else len(order)
+        near = _near(means[order])
+        return [alive[i] for place, i in enumerate(order) if near[place] or place < limit]
+
+    def groups(
+        self, alive: Sequence[Configuration], rows: Sequence[int]
+    ) -> list[list[Configuration]]:
+        """Group configurations by equal pixels on every row, the nearest group first."""
+        kept = self.measure(alive, rows)
+        by_pixels: dict[tuple[PixelDistance, ...], list[Configuration]] = {}
+        for each in alive:
+            by_pixels.setdefault(tuple(self.known[row][each] for row in kept), []).append(each)
+        distance = {group[0]: self.means(group[:1], kept).mean() for group in by_pixels.values()}
+        nearest = sorted(by_pixels.values(), key=lambda group: distance[group[0]])
+        # a configuration without pixels on some image has no finite distance
+        return [
+            sorted(group, key=_libraries) for group in nearest if np.isfinite(distance[group[0]])
+        ]
+
+    def ranked(
+        self, group: Sequence[Configuration], rows: Sequence[int], unseen: Sequence[int]
+    ) -> Ranked:
+        """Measure a group on the search's rows and on the unseen ones."""
+        first = group[0]
+        kept = [row for row in rows if row not in self.left_out]
+        checked = self.measure([first], unseen) if unseen else []
+        seen = [self.known[row][first] for row in kept]
+        others = [self.known[row][first] for row in checked]
+        return Ranked(
+            tuple(group),
+            mean_estimate(np.array([each.mean for each in seen]), 1000),
+            max(each.greatest for each in seen),
+            sum(each.greatest <= self.target.tolerance for each in seen),
+            float(np.mean([each.mean for each in others])) if others else None,
+            sum(each.greatest <= self.target.tolerance for each in others),
+        )
+
+
+def _libraries(configuration: Configuration) -> int:
+    """Count the libraries needed: among equal pixels, the plainest configuration comes first."""
+    return len({type(each).__module__.rpartition(".")[2] for each in
+                (configuration.decode, configuration.resizer)})  # fmt: skip
+
+
+def _near(means: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return which are not clearly farther than the first, (configurations,)."""
+    images = means.shape[1]
+    if images < _FEW:
+        return np.atleast_1d(means.mean(axis=1) <= 3 * means[0].mean() + 1.0)
+    # paired: an image that is hard for one configuration is hard for all
+    farther = means - means[0]
+    error = farther.std(axis=1, ddof=1) / np.sqrt(images)
+    return np.atleast_1d(farther.mean(axis=1) <= _SIGMAS * error)
+
+
+def mean_estimate(values: FloatArray, resamples: int) -> Estimate:
+    """Return the mean of images' values (images,) with its bootstrap interval."""
+    # one seed: the images of a draw are the same for all finalists
+    drawn = resample_weights(len(values), resamples, 0)
+    draws = [values @ weights / len(values) for weights in drawn]
+    low, high = percentile_interval(np.concatenate(draws)[None])[:, 0]
+    return Estimate(float(values.mean()), float(low), float(high))

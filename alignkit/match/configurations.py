@@ -1,4 +1,4 @@
-"""Every preprocessing this machine can run: decoders × their switches × resizers × rounding.
+"""Configurations to try: all this machine can run, or those that serving libraries offer.
 
 A plugin's options are read from its fields: every choice of a ``Literal`` and both values of a
 ``bool`` are tried, any other field stays at its default.
@@ -11,12 +11,19 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from alignkit.decoders import DECODERS, Decoder
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ConfigError
 from alignkit.plugins import Plugin, did_you_mean
 from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
 from alignkit.preprocess.image_header import MAX_PIXELS
 from alignkit.resizers import RESIZERS, Resizer
+from alignkit.resizers.opencv import OpenCVResizer
+from alignkit.resizers.torch import TorchResizer
+from alignkit.resizers.torchvision import TorchvisionResizer
 
 Rounding = Literal["none", "round", "truncate"]
 RGB = Colour()
@@ -65,6 +72,7 @@ class Configuration:
             name,
             self.decode,
             replace(geometry.resize, resizer=self.resizer),
+            # such a decoder has turned the image already
             Orient("none" if self.decode.orients else geometry.orient),
             geometry.crop,
             Quantise(self.rounding),
@@ -87,9 +95,11 @@ def configurations(
         # such a decoder cannot leave a turned image as it is
         if geometry.orient == "exif" or not decoder.orients
     ]
-    found = []
+    found, probe = [], np.zeros((4, 4, 3), np.uint8)
     for resizer in _plugins("resizers", RESIZERS, resizers):
-        rules: tuple[Rounding, ...] = get_args(Rounding) if _unrounded(resizer) else ("none",)
+        # bytes are rounded already, so that a rule would only repeat a configuration
+        floats = resizer.resize(probe, 3, 3).dtype != np.uint8
+        rules: tuple[Rounding, ...] = get_args(Rounding) if floats else ("none",)
         found += [Configuration(*each) for each in product(all_decoders, (resizer,), rules)]
     return tuple(found)
 
@@ -124,8 +134,44 @@ def _choices(hint: Any, default: Any) -> tuple[Any, ...]:
     return (default, not default) if hint is bool else (default,)
 
 
-def _unrounded(resizer: Resizer) -> bool:
-    """Return whether its pixels are floats, so that a rounding rule matters."""
-    import numpy as np
+_SURROGATE = " (surrogate, not yet calibrated)"
+"""Note on a way to decode that the decoder only approximates: its library needs a GPU."""
+_SMOOTH_NVJPEG = f"nvJPEG with NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION{_SURROGATE}"
+_CUDA_DECODES = "torchpipe DecodeTensor, torchvision decode_jpeg on CUDA"
+_SERVING_DECODES: tuple[tuple[str, Decoder], ...] = (
+    ("decode on the CPU (OpenCV, torchpipe DecodeMat, torchvision)", OpenCVDecoder()),
+    (
+        f"nvImageCodec fancy_upsampling=True, DALI jpeg_fancy_upsampling=True, or {_SMOOTH_NVJPEG}",
+        SimpleJPEGDecoder(),
+    ),
+    (
+        f"nvJPEG with its default flags ({_CUDA_DECODES}){_SURROGATE}",
+        SimpleJPEGDecoder(chroma="nearest"),
+    ),
+)
+_SERVING_RESIZES: tuple[tuple[str, Resizer, Rounding], ...] = (
+    ("torchpipe ResizeMat or cv2.resize", OpenCVResizer(), "none"),
+    ("cv2.resize INTER_AREA", OpenCVResizer("area"), "none"),
+    ("torchpipe ResizeTensor", TorchResizer(align_corners=True), "none"),
+    ("F.interpolate align_corners=False", TorchResizer(), "none"),
+    ("F.interpolate align_corners=False, rounded", TorchResizer(), "round"),
+    ("F.interpolate antialias=True", TorchResizer(antialias=True), "none"),
+    ("F.interpolate antialias=True, rounded", TorchResizer(antialias=True), "round"),
+    ("torchvision resize antialias=True", TorchvisionResizer(), "none"),
+    ("torchvision resize antialias=False", TorchvisionResizer(antialias=False), "none"),
+)
 
-    return resizer.resize(np.zeros((4, 4, 3), np.uint8), 3, 3).dtype != np.uint8
+
+def serving_options() -> dict[Configuration, str]:
+    """Return the options of serving libraries: the configuration that behaves like it → its name.
+
+    They answer the reverse of the usual question: which settings of the serving libraries reproduce
+    the pixels that a model was trained on? GPU libraries do not run on every machine, so each
+    option has a CPU configuration in its place; where that is a surrogate, its name says so.
+    """
+    return {
+        Configuration(decoder, resizer, rounding): f"{decode}; {resize}"
+        for (decode, decoder), (resize, resizer, rounding) in product(
+            _SERVING_DECODES, _SERVING_RESIZES
+        )
+    }

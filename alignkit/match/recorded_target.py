@@ -1,21 +1,28 @@
-"""Recorded tensors as a `Target`: guessed, then confirmed on the nearest pixels found here."""
+"""Recorded tensors as a `Target`: guessed, then confirmed on the nearest pixels found here.
+
+A serving stack recorded them, in a ``.npy`` for each image, or a ``.npz`` that holds them. A tensor
+belongs to the image of the same name, with or without the image's suffix and the folders above it.
+`alignkit.match.target_guess` finds layout, channel order, range and normalisation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.match.colour_matrix import misread
-from alignkit.match.configurations import Configuration, Geometry, configurations
-from alignkit.match.recorded import RecordedTensors, read_recorded
-from alignkit.match.search import Search
-from alignkit.match.target import Target
-from alignkit.match.tensor_guess import (
+from alignkit.arrays import FloatArray
+from alignkit.errors import DataError
+from alignkit.match import Search
+from alignkit.match.configurations import Configuration, configurations
+from alignkit.match.match_text import recorded_facts
+from alignkit.match.target import Target, misread
+from alignkit.match.target_guess import (
     Colouring,
     Fit,
     Guess,
@@ -27,17 +34,32 @@ from alignkit.match.tensor_guess import (
 )
 from alignkit.preprocess import Colour, Normalise
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
-
-if TYPE_CHECKING:
-    from alignkit.arrays import FloatArray
-    from alignkit.samples import Samples
+from alignkit.samples import Samples
 
 _REFIT = 8
 """Images on which the normalisation is fitted again, with the nearest pixels."""
 _ROUNDING = 1e-3
 """Grey levels lost by normalising in float32 and undoing it."""
-EXACT = 0.002
+_EXACT = 0.002
 """Greatest distance of that fit from a known normalisation that takes its name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedTensors:
+    """The tensors of those samples that have one."""
+
+    name: str
+    rows: tuple[int, ...]
+    """Indices of the samples that have a tensor, ascending."""
+    read: Callable[[int], npt.NDArray[np.generic]]
+    """Index of a sample → its stored tensor; may be called from threads."""
+    shape: tuple[int, ...]
+    """Shape of every tensor."""
+    dtype: str
+    without_tensor: int
+    """Samples that have no tensor."""
+    without_image: int
+    """Tensors that belong to no sample."""
 
 
 def recorded_target(
@@ -48,32 +70,30 @@ def recorded_target(
     ``decoders`` and ``resizers`` filter, by name, the configurations that confirm the guess. Raises
     `DataError` if the tensors are no images of these samples.
     """
-    recorded = read_recorded(folder, samples)
+    recorded = _read_recorded(folder, samples)
     found = guess(recorded, samples)
     rows = recorded.rows[:_REFIT]
     fits: dict[Colouring, Fit] = {}
     for _ in range(2):  # again if the nearest pixels show other colours than the guess
         _, normalise = normalise_of(found.scale, found.offset)
-        search = Search(_target(recorded, found, normalise, (), 0.0), samples)
+        search = Search(_target(recorded, found, normalise), samples)
         among = configurations(found.geometry, decoders=decoders, resizers=resizers)
         nearest = search.nearest(list(among), rows)
-        before = Colouring(found.geometry.colour, found.misreading)
+        before = found.colouring
         plain = Colour("bgr") if before.colour.space == "bgr" else Colour()
         fits = _fitted(recorded, found, colourings(plain), nearest, samples, rows)
         best = min(fits, key=lambda each: fits[each][2])
         scale, offset, _ = fits[best]
-        found = replace(_coloured(found, best), scale=scale, offset=offset)
+        found = replace(found.coloured(best), scale=scale, offset=offset)
         if best == before:
             break
-    name, normalise = normalise_of(found.scale, found.offset, near=EXACT)
-    tolerance = _tolerance(recorded, normalise)
-    facts = _facts(recorded, found, name, fits)
-    return _target(recorded, found, normalise, facts, tolerance), recorded.rows
-
-
-def _coloured(found: Guess, colouring: Colouring) -> Guess:
-    geometry = replace(found.geometry, colour=colouring.colour)
-    return replace(found, geometry=geometry, misreading=colouring.misreading)
+    name, normalise = normalise_of(found.scale, found.offset, near=_EXACT)
+    target = replace(
+        _target(recorded, found, normalise),
+        facts=recorded_facts(recorded, found, name, fits),
+        tolerance=_tolerance(recorded, normalise),
+    )
+    return target, recorded.rows
 
 
 def _tolerance(recorded: RecordedTensors, normalise: Normalise) -> float:
@@ -85,30 +105,17 @@ def _tolerance(recorded: RecordedTensors, normalise: Normalise) -> float:
     return max(_ROUNDING, digit * max(normalise.std) * 255)
 
 
-def _target(
-    recorded: RecordedTensors,
-    found: Guess,
-    normalise: Normalise,
-    facts: tuple[str, ...],
-    tolerance: float,
-) -> Target:
+def _target(recorded: RecordedTensors, found: Guess, normalise: Normalise) -> Target:
     mean, std = np.asarray(normalise.mean), np.asarray(normalise.std)
 
     def levels(index: int) -> npt.NDArray[np.float32] | str:
-        tensor = arranged(recorded, index, found.layout).astype(np.float64)
+        # float64: in a stored float16 the grey levels would be rounded again
+        tensor = arranged(recorded.read(index), found.layout).astype(np.float64)
         if not np.isfinite(tensor).all():
             return "the tensor holds NaN or infinity"
         return np.ascontiguousarray((tensor * std + mean) * 255, np.float32)
 
-    return Target(
-        recorded.name,
-        levels,
-        found.geometry,
-        normalise,
-        facts=facts,
-        tolerance=tolerance,
-        misreading=found.misreading,
-    )
+    return Target(recorded.name, levels, found.geometry, normalise, misreading=found.misreading)
 
 
 def _fitted(
@@ -124,14 +131,16 @@ def _fitted(
     for each in coloured:
         decoder = misread(nearest.decode, each.misreading)
         preprocess = Configuration(decoder, nearest.resizer, nearest.rounding).preprocess
-        preprocesses.append(preprocess(_coloured(found, each).geometry, Normalise()))
+        preprocesses.append(preprocess(found.coloured(each).geometry, Normalise()))
     ours: list[list[FloatArray]] = [[] for _ in preprocesses]
     tensors = []
     taken = take_pixels(preprocesses, encoded_images(samples, rows))
     for row, images in zip(rows, taken, strict=True):
         pixels = [each.pixels for each in images if each.pixels is not None]
+        # residuals are compared, so that all are taken over the same images
         if len(pixels) == len(preprocesses):
-            tensors.append(arranged(recorded, row, found.layout).reshape(-1, 3).astype(np.float64))
+            tensor = arranged(recorded.read(row), found.layout)
+            tensors.append(tensor.reshape(-1, 3).astype(np.float64))
             for column, image in zip(ours, pixels, strict=True):
                 column.append(image.reshape(-1, 3).astype(np.float64))
     whole = np.concatenate(tensors)
@@ -139,64 +148,79 @@ def _fitted(
     return dict(zip(coloured, fits, strict=True))
 
 
-def _facts(
-    recorded: RecordedTensors, found: Guess, normalisation: str, fits: dict[Colouring, Fit]
-) -> tuple[str, ...]:
-    count = len(recorded.rows)
-    stored = f"{recorded.dtype} {recorded.shape}, read as {found.layout}"
-    facts = [f"tensors: {count} of {count + recorded.without_tensor} images have one; {stored}"]
-    if recorded.without_image:
-        facts.append(f"other images: {recorded.without_image} tensors belong to none of ours")
-    order = "BGR" if found.geometry.colour.space == "bgr" else "RGB"
-    colouring = Colouring(found.geometry.colour, found.misreading)
-    facts += [
-        f"channel order: {order}{_against(found, 'channel order')}",
-        f"geometry: {_geometry(found.geometry)}{_against(found, 'geometry')}",
-        f"colour: {_colour(colouring, fits)}",
-        f"normalisation: {_normalisation(normalisation, fits[colouring])}",
-    ]
-    return tuple(facts)
+def _read_recorded(folder: Path, samples: Samples) -> RecordedTensors:
+    """Find each sample's tensor.
 
-
-def _against(found: Guess, kind: str) -> str:
-    if kind not in found.against:
-        return ""
-    return f" (residual {found.residual:.2f} levels; otherwise {found.against[kind]:.2f})"
-
-
-def _colour(mine: Colouring, fits: dict[Colouring, Fit]) -> str:
-    other = min(fit[2] for each, fit in fits.items() if each != mine)
-    proof = f"(residual {fits[mine][2]:.3f} levels; otherwise {other:.2f})"
-    if mine.misreading is not None:
-        return (
-            f"{mine.misreading.name} {proof}; no option here does that: correct it where it serves"
+    Raises `DataError` if there is none, no tensor belongs to an image, or shapes differ.
+    """
+    stored = _tensors(folder)
+    if not stored:
+        raise DataError(f"{folder} holds no .npy and no .npz file; record one array for each image")
+    by_name = {name.removesuffix(".npy"): read for name, read in stored.items()}
+    if len(by_name) < len(stored):
+        raise DataError(f"{folder}: two tensors have the same name; keep one for each image")
+    readers: dict[int, Callable[[], Any]] = {}
+    used = set()
+    for index, sample in enumerate(samples.ids):
+        path = PurePosixPath(sample)
+        # the most exact first, as two folders may hold images of one name
+        names = (sample, path.with_suffix("").as_posix(), path.name, path.stem)
+        found = next((name for name in names if name in by_name), None)
+        if found is not None:
+            readers[index] = by_name[found]
+            used.add(found)
+    if not readers:
+        raise DataError(
+            f"none of {len(stored)} tensors in {folder} has the name of one of {len(samples)} "
+            f"images, e.g. {next(iter(stored))!r} and {samples.ids[0]!r}; name each tensor as its "
+            "image"
         )
-    if mine.colour.space.startswith("nv12"):
-        return f"round trip through {mine.colour.space} {proof}"
-    return f"BT.601, as JPEG files are written {proof}"
+    shape, dtype = _common_shape(folder, samples, readers)
+    return RecordedTensors(
+        folder.name,
+        tuple(readers),
+        lambda index: readers[index](),
+        shape,
+        dtype,
+        len(samples) - len(readers),
+        len(by_name) - len(used),
+    )
 
 
-def _normalisation(name: str, fitted: Fit) -> str:
-    scale, offset, residual = fitted
-    std = [1 / (255 * each) for each in scale]
-    mean = [-shift * each for shift, each in zip(offset, std, strict=True)]
-    numbers = f"mean {_three(mean)}, std {_three(std)}"
-    proof = f"fitted on the nearest pixels: {numbers}, residual {residual:.3f} levels"
-    return f"{name} ({proof})" if name else f"none that is known; {proof}"
+def _tensors(folder: Path) -> dict[str, Callable[[], Any]]:
+    """Return a reader of each tensor by its name, with the suffix ``.npy``."""
+    found: dict[str, Callable[[], Any]] = {}
+    for file in sorted(folder.rglob("*.npy")):
+        # mapped: a search reads each tensor several times, and its header alone for the shapes
+        read = partial(np.load, file, mmap_mode="r", allow_pickle=False)
+        found[file.relative_to(folder).as_posix()] = read
+    for file in sorted(folder.rglob("*.npz")):
+        with np.load(file, allow_pickle=False) as archive:
+            names = archive.files
+        for name in names:
+            found[f"{name}.npy"] = partial(_entry, file, name)
+    return found
 
 
-def _three(values: list[float]) -> str:
-    return "/".join(f"{value:.5g}" for value in values)
+def _entry(file: Path, name: str) -> Any:
+    with np.load(file, allow_pickle=False) as archive:
+        return archive[name]
 
 
-def _geometry(geometry: Geometry) -> str:
-    resize, crop = geometry.resize, geometry.crop
-    size = f"{resize.size[0]}x{resize.size[1]}"
-    if resize.fit == "letterbox":
-        return f"letterbox to {size}, border {resize.pad}"
-    if crop.size:
-        half = "" if crop.half == "even" else f", odd margins {crop.half}"
-        cut = f"{crop.size[0]}x{crop.size[1]}{half}"
-        longer = "" if resize.rounding == "down" else f", the longer rounded to {resize.rounding}"
-        return f"shorter side to {min(resize.size)}{longer}, centre crop {cut}"
-    return f"{resize.fit} to {size}"
+def _common_shape(
+    folder: Path, samples: Samples, readers: dict[int, Callable[[], Any]]
+) -> tuple[tuple[int, ...], str]:
+    """Return the shape and dtype of all tensors; raise `DataError` if they differ."""
+    shapes: dict[tuple[tuple[int, ...], str], str] = {}
+    for index, read in readers.items():
+        try:
+            tensor = read()
+        except (OSError, ValueError) as error:
+            raise DataError(f"{folder}: tensor of {samples.ids[index]}: {error}") from None
+        shapes.setdefault((tuple(tensor.shape), str(tensor.dtype)), samples.ids[index])
+    if len(shapes) > 1:
+        listed = ", ".join(
+            f"{shape} {dtype} of {sample}" for (shape, dtype), sample in list(shapes.items())[:3]
+        )
+        raise DataError(f"{folder}: the tensors have different shapes: {listed}; record one shape")
+    return next(iter(shapes))

@@ -8,13 +8,12 @@ from typing import get_args
 
 from alignkit.backends import Builder
 from alignkit.datasets import Dataset
-from alignkit.experiment.advise_option import AdviseOption
 from alignkit.experiment.experiment import Experiment
-from alignkit.experiment.published_option import Published
-from alignkit.experiment.recipe import Recipe
-from alignkit.experiment.rule import Gate
+from alignkit.experiment.gate_option import Gate
+from alignkit.experiment.report_option import AdviseOption, Published
+from alignkit.experiment.train_option import Recipe
 from alignkit.place import FULL
-from alignkit.plan.runtime import Runtime, not_served, runtimes_of
+from alignkit.plan.planned_runtime import Runtime, not_served, runtimes_of
 from alignkit.plan.work import Evaluation, MatchedPair, PixelComparison, Training
 from alignkit.prepare import Preparation, pixel_identity
 from alignkit.preprocess import Preprocess, stage_identity
@@ -78,6 +77,8 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     """
     content = experiment.content
     fingerprint = content.data.fingerprint()
+    reference, *candidates = experiment.paths
+    evaluated = content.data.fingerprint("eval")
     trainings: tuple[Training, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
     if content.labelled:  # otherwise a pixel gate
@@ -105,7 +106,7 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
         trainings=trainings,
         evaluations=evaluations,
         pairs=_pairs(trainings),
-        comparisons=_comparisons(experiment),
+        comparisons=tuple(PixelComparison(reference, each, evaluated) for each in candidates),
         ranks=ranks,
     )
 
@@ -129,19 +130,17 @@ def run_key(experiment: Experiment, evaluations: Sequence[Evaluation]) -> str:
     )
 
 
-def _comparisons(experiment: Experiment) -> tuple[PixelComparison, ...]:
-    reference, *candidates = experiment.paths
-    images = experiment.content.data.fingerprint("eval")
-    return tuple(PixelComparison(reference, candidate, images) for candidate in candidates)
-
-
 def _trainings(experiment: Experiment, fingerprint: str, ranks: int) -> tuple[Training, ...]:
     recipe = experiment.content.train
+    by_name = {path.name: path for path in experiment.paths}
+    mix = tuple(by_name[name] for name in recipe.mix)
+    # the rows of the matrix: each path alone, and the mix
+    rows = [*((path,) for path in experiment.paths), *([mix] if mix else [])]
     return tuple(
         _training(recipe, paths, seed, fraction, fingerprint, ranks)
         for seed in recipe.seeds
         for fraction in recipe.fractions
-        for paths in _rows(experiment)
+        for paths in rows
     )
 
 
@@ -161,13 +160,6 @@ def _pairs(trainings: tuple[Training, ...]) -> tuple[MatchedPair, ...]:
     )
 
 
-def _rows(experiment: Experiment) -> list[tuple[Preprocess, ...]]:
-    """List what the rows of the matrix are trained with: each path alone, and the mix."""
-    by_name = {path.name: path for path in experiment.paths}
-    mix = tuple(by_name[name] for name in experiment.content.train.mix)
-    return [(path,) for path in experiment.paths] + ([mix] if mix else [])
-
-
 def _training(
     recipe: Recipe,
     paths: tuple[Preprocess, ...],
@@ -185,11 +177,13 @@ def _training(
         "data": fingerprint,
         "preprocess": pixel_identity(path),
         "normalise": stage_identity(path.normalise),
+        # one seed more must not train the others again
         "recipe": recipe.model_dump(mode="json", exclude=_NOT_IN_KEYS),
         "seed": seed,
         "library": model_version(recipe.model),
         "code": code_version(WEIGHT_LAYERS),
     }
+    # each part below is left out at its default, so that trainings without it keep their keys
     if fraction != FULL:
         parts["fraction"] = fraction
     if ranks > 1:
@@ -210,6 +204,7 @@ def _row_evaluations(
 
     A runtime that preprocesses by itself is evaluated once, on the images of the row's own path.
     """
+    # a runtime with preprocessing of its own cannot be aligned with a path
     handed = [each for each in runtimes if not each.backend.own_path]
     first = next((each for each in handed if not _unsuitable(training, each)), handed[0])
     placed = [(path, each) for path in experiment.paths for each in handed]

@@ -1,18 +1,22 @@
-"""Plan, Workspace → Forecast: the work a run would do, and how long it took here before."""
+"""Forecast of a plan: the work a run would do, the time it took here before, and its memory."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
+from alignkit.isolation import IMAGES_A_TASK, TASKS_A_WORKER
+from alignkit.outcome import PlannedWork
 from alignkit.place import FULL
 from alignkit.plan import Plan, preparations
-from alignkit.plan.attribution import PlannedAttribution, planned_attributions
-from alignkit.plan.work import Evaluation, PixelComparison
-from alignkit.workspace import Finished, PlannedWork, WorkKind, Workspace
+from alignkit.plan.work import Evaluation, PixelComparison, PlannedAttribution, planned_attributions
+from alignkit.prepare import pixel_identity
+from alignkit.torch_settings import usable_cpus
+from alignkit.workspace import Finished, WorkKind, Workspace, content_key
 
 WorkState = Literal["cached", "to run", "impossible"]
 
@@ -78,30 +82,29 @@ def forecast(plan: Plan, workspace: Workspace) -> Forecast:
     }
     trained, compared = finished["trainings"], finished["comparisons"]
     images, _ = plan.data.counts()
-    estimate = Cost(0.0, 0)
-    for training in _to_run(found["trainings"]):
-        estimate += _training_estimate(training.parts, images, trained)
-    for cell in _to_run(found["cells"]):
-        estimate += _cell_estimate(cell, finished["cells"], trained)
-    for attribution in _to_run(found["attributions"]):
-        estimate += _attribution_estimate(attribution, compared)
-    comparing = Cost(0.0, 0)
-    for comparison in _to_run(found["comparisons"]):
-        comparing += _comparison_estimate(comparison, compared)
-    return Forecast(**found, estimate=estimate, comparing=comparing)
+    costs = [
+        *(_training_estimate(each.parts, images, trained) for each in _to_run(found["trainings"])),
+        *(_cell_estimate(each, finished["cells"], trained) for each in _to_run(found["cells"])),
+        *(_attribution_estimate(each, compared) for each in _to_run(found["attributions"])),
+    ]
+    comparing = [_comparison_estimate(each, compared) for each in _to_run(found["comparisons"])]
+    none = Cost(0.0, 0)
+    return Forecast(**found, estimate=sum(costs, none), comparing=sum(comparing, none))
 
 
 def _outlooks(works: Sequence[PlannedWork], finished: Sequence[Finished]) -> tuple[Outlook, ...]:
     stored = {each.folder.name for each in finished}
-    return tuple(_outlook(work, work.key in stored, finished) for work in works)
-
-
-def _outlook(work: PlannedWork, stored: bool, finished: Sequence[Finished]) -> Outlook:
-    if stored and not work.live:
-        return Outlook(work, "cached")
-    if work.skipped:
-        return Outlook(work, "impossible", work.skipped)
-    return Outlook(work, "to run", changed_parts(finished, work.parts, work.label))
+    outlooks = []
+    for work in works:
+        # stored first: work that was done here is there even if it cannot be done today
+        if work.key in stored and not work.live:
+            outlooks.append(Outlook(work, "cached"))
+        elif work.skipped:
+            outlooks.append(Outlook(work, "impossible", work.skipped))
+        else:
+            changed = changed_parts(finished, work.parts, work.label)
+            outlooks.append(Outlook(work, "to run", changed))
+    return tuple(outlooks)
 
 
 def changed_parts(finished: Sequence[Finished], parts: dict[str, Any], label: str) -> str:
@@ -124,6 +127,7 @@ def _training_estimate(parts: dict[str, Any], images: int, trained: Sequence[Fin
     if not alike:
         return Cost(None, None)
     logs = [json.loads((each.folder / "log.json").read_text()) for each in alike]
+    # images per second and not seconds: the stored training may have had other epochs
     rates = [epoch["images_per_second"] for log in logs for epoch in log["epochs"]]
     share = parts.get("fraction", FULL) * (1 - parts["recipe"]["holdout"])
     seconds = parts["recipe"]["epochs"] * share * images / median(rates)
@@ -150,10 +154,7 @@ def _cell_estimate(
         same_runtime = each.parts["runtime"] == cell.parts["runtime"]
         if model and same_runtime and (*_speed_class(model), model["data"]) == wanted:
             alike.append(each)
-    seconds = [each.seconds for each in alike if each.seconds is not None]
-    if not seconds:
-        return Cost(None, None)
-    return Cost(median(seconds), int(median(each.bytes() for each in alike)))
+    return _median(alike)
 
 
 def _attribution_estimate(wanted: PlannedAttribution, attributed: Sequence[Finished]) -> Cost:
@@ -162,9 +163,7 @@ def _attribution_estimate(wanted: PlannedAttribution, attributed: Sequence[Finis
         each
         for each in attributed
         if each.label == wanted.label
-        and all(
-            each.parts.get(name) == wanted.parts[name] for name in ("data", "paths", "runtimes")
-        )
+        and all(each.parts.get(n) == wanted.parts[n] for n in ("data", "paths", "runtimes"))
         and len(each.parts["models"]) == len(wanted.models)
     ]
     return _median(alike)
@@ -178,6 +177,7 @@ def _comparison_estimate(comparison: PixelComparison, compared: Sequence[Finishe
 
 
 def _median(alike: Sequence[Finished]) -> Cost:
+    # the median: one run on a busy machine must not decide
     seconds = [each.seconds for each in alike if each.seconds is not None]
     if not seconds:
         return Cost(None, None)
@@ -186,3 +186,82 @@ def _median(alike: Sequence[Finished]) -> Cost:
 
 def _sum(a: Any, b: Any) -> Any:
     return None if a is None or b is None else a + b
+
+
+_WIDEST = 4
+"""Bytes of a float32 value; a path of ``uint8`` pixels needs a quarter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Upper bounds, in bytes."""
+
+    workers: int
+    """Images that workers have prepared and that are not written yet."""
+    caches: int
+    """Prepared pixels of every path and split: mapped files; the rest is read from disk again."""
+    batch: int
+    """One input batch of the model."""
+    available: int | None
+    """Available now, in this container; ``None`` if the system does not say."""
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether all stays in memory; ``None`` if the available memory is not known."""
+        if self.available is None:
+            return None
+        return self.workers + self.caches + self.batch <= self.available
+
+
+def memory(plan: Plan) -> Memory:
+    """Bound the memory of a run of the whole plan; reads and makes nothing."""
+    height, width = plan.reference.size
+    image = height * width * 3 * _WIDEST
+    distinct = {content_key(pixel_identity(each)) for each in plan.preprocesses}
+    images = sum(plan.data.counts())
+    sizes = (plan.recipe.batch_size, plan.batch_size)
+    return Memory(
+        workers=worker_bytes(
+            image, batch=IMAGES_A_TASK, workers=usable_cpus(), prefetch=TASKS_A_WORKER
+        ),
+        caches=images * len(distinct) * image,
+        batch=max(sizes) * image,
+        available=available_bytes(),
+    )
+
+
+def worker_bytes(image: int, *, batch: int, workers: int, prefetch: int = 2) -> int:
+    """Compute the bytes that loader workers hold ready: image × batch × workers × prefetch.
+
+    ``prefetch`` is 2 by default in a ``DataLoader`` too. Batches of 32 images, 512×512 in float32,
+    each with an int64 mask, in 8 workers:
+
+    >>> worker_bytes(512 * 512 * (3 * 4 + 8), batch=32, workers=8, prefetch=1)
+    1342177280
+    """
+    return image * batch * workers * prefetch
+
+
+def available_bytes() -> int | None:
+    """Return the memory available without swapping, or that left in the control group if less.
+
+    ``None`` without ``/proc/meminfo``.
+    """
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    # a container's limit is not in meminfo, which shows the memory of the whole machine
+    rest = _group_rest()
+    return min([*free, *([] if rest is None else [rest])], default=None)
+
+
+def _group_rest(group: Path = Path("/sys/fs/cgroup")) -> int | None:
+    try:
+        limit, used = (
+            (group / f"memory.{name}").read_text().strip() for name in ("max", "current")
+        )
+    except OSError:
+        return None
+    return None if limit == "max" else max(0, int(limit) - int(used))

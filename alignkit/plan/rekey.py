@@ -57,6 +57,7 @@ def narrow_to_cells(plan: Plan, names: Sequence[str]) -> Plan:
         key=run_key(plan.experiment, evaluations),
         trainings=tuple(each for each in plan.trainings if each.row in rows),
         evaluations=evaluations,
+        # a narrowed run may lack one side of a pair
         pairs=(),
         cells=tuple(names),
     )
@@ -74,10 +75,15 @@ def rekey_for_images(plan: Plan, used: Sequence[str], total: int) -> Plan:
     def rekeyed(training: Training) -> Training:
         return replace(training, parts=_with(images, training))
 
+    def trained(evaluation: Evaluation) -> Evaluation:
+        training = rekeyed(evaluation.training)
+        parts = {**evaluation.parts, "training": training.key}
+        return replace(evaluation, training=training, parts=parts)
+
     return replace(
         plan,
         trainings=tuple(rekeyed(each) for each in plan.trainings),
-        evaluations=tuple(_trained(each, rekeyed(each.training)) for each in plan.evaluations),
+        evaluations=tuple(trained(each) for each in plan.evaluations),
         pairs=tuple(
             replace(each, reference=rekeyed(each.reference), candidate=rekeyed(each.candidate))
             for each in plan.pairs
@@ -85,20 +91,15 @@ def rekey_for_images(plan: Plan, used: Sequence[str], total: int) -> Plan:
     )
 
 
-def _trained(evaluation: Evaluation, training: Training) -> Evaluation:
-    parts = {**evaluation.parts, "training": training.key}
-    return replace(evaluation, training=training, parts=parts)
-
-
 def rekey_from_store(plan: Plan, workspace: Workspace) -> Plan:
     """Recompute the keys from stored preparations; the plan stays as it is unless all exist."""
     if not any("images" in each.parts for each in workspace.finished("trainings")):
         return plan  # no image was ever left out
     train = [each for each in preparations(plan) if each.split == "train" and not each.skipped]
-    known = [workspace.recall(each.kind, each.key, stored_rows) for each in train]
+    known = (workspace.recall(each.kind, each.key, stored_rows) for each in train)
     rows = [each for each in known if each is not None]
     if not rows or len(rows) < len(train):
-        return plan
+        return plan  # which images every path decodes is known once all are prepared
     used = [sample for sample in rows[0] if all(each[sample] >= 0 for each in rows)]
     return rekey_for_images(plan, used, len(rows[0]))
 
@@ -115,6 +116,7 @@ def training_parts(training: Training, used: Sequence[str], total: int) -> dict[
 def _images(used: Sequence[str], total: int) -> dict[str, str]:
     if len(used) == total:
         return {}
+    # ids in order: the same images in another order give other batches
     return {"images": hashlib.sha256("\0".join(used).encode()).hexdigest()}
 
 

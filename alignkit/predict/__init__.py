@@ -8,14 +8,19 @@ path's last stage, not the backend's. Only a runtime that does its own preproces
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from alignkit.backends import Builder
+from alignkit.engines import build_engine, calibration_of
+from alignkit.engines.export import export_onnx
 from alignkit.errors import DataError, MissingDependency, NothingCompared
-from alignkit.predict.inputs import FileInputs, Inputs, Tensors, batch_logits, logits_of
+from alignkit.models.checkpoint import EngineSource
+from alignkit.models.user_model import in_one_file
+from alignkit.predict.session_inputs import FileInputs, Inputs, Tensors, batch_logits, logits_of
 from alignkit.rank import ALONE, Rank
 from alignkit.record.cell import BatchCheck
 from alignkit.workspace import Workspace, content_key, write_atomically
@@ -25,11 +30,14 @@ if TYPE_CHECKING:
     from alignkit.backends import Session
     from alignkit.compare.predictions import Predictions
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.plan.runtime import Runtime
+    from alignkit.plan.planned_runtime import Runtime
     from alignkit.plan.work import Evaluation
     from alignkit.prepare import Prepared
+    from alignkit.prepare.sets import Sets
     from alignkit.samples import Samples
 
+_EXPORT_CHECKED = 16
+"""Number of real images that check an ONNX export."""
 _CHECKED_ALONE = 16
 """Images predicted again one at a time, to measure the effect of the batch size."""
 
@@ -53,13 +61,14 @@ def open_session(
 ) -> Iterator[Session]:
     """Load a model in a runtime, for all its paths; free it when the block ends.
 
-    ``onnx`` is the file of `alignkit.predict.model_file`, for backends that need it. Raises
+    ``onnx`` is the file of `model_file`, for backends that need it. Raises
     `MissingDependency` or `BackendError` if the runtime cannot run exactly this configuration.
     """
     if runtime.skipped:
         raise MissingDependency(f"{runtime.name} {runtime.precision}: {runtime.skipped}")
     session = runtime.backend.open(checkpoint, onnx, runtime.precision)
     try:
+        # a user's model may have its classes in another order than the data
         yield Reordered(session, checkpoint.order) if checkpoint.order else session
     finally:
         session.close()
@@ -79,11 +88,9 @@ class Reordered:
         return logits if logits.shape[1:] != (len(self.order),) else logits[:, list(self.order)]
 
     def effective(self) -> dict[str, str]:
-        """Return what ran."""
         return self.inner.effective()
 
     def close(self) -> None:
-        """Free the runtime's memory."""
         self.inner.close()
 
 
@@ -96,28 +103,26 @@ def predict(
     *,
     batch_size: int,
     workspace: Workspace,
-    progress: Callable[[int, int], None] | None = None,
     rank: Rank = ALONE,
 ) -> Answer:
     """Predict on every image the path decoded, and store it; or give what is stored.
 
     ``prepared`` is what the path made of all ``samples``; a backend with its ``own_path`` is
-    sent their bytes.
-    ``progress`` is called with images (done, total). On rank 0 of a group `predict` is called
-    inside `alignkit.predict.share.shared_session`. Raises `NothingCompared` if the path
-    decoded no image, `DataError` if the labels or the input's size are not the model's.
+    sent their bytes. On rank 0 of a group `predict` is called inside
+    `rank_sessions.shared_session`. Raises `NothingCompared` if the path decoded no image,
+    `DataError` if the labels or the input's size are not the model's.
     """
     import numpy as np
 
     from alignkit.compare.predictions import Predictions
-    from alignkit.predict.share import shared_logits, shares
+    from alignkit.predict.rank_sessions import shared_logits, shares
 
     def fill(folder: Path) -> None:
         inputs = _inputs(evaluation, checkpoint, prepared, samples)
         if isinstance(inputs, Tensors) and shares(rank, evaluation.runtime):
-            logits = shared_logits(rank, session, inputs, checkpoint.classes, batch_size, progress)
+            logits = shared_logits(rank, session, inputs, checkpoint.classes, batch_size)
         else:
-            logits = logits_of(session, inputs, checkpoint.classes, batch_size, progress)
+            logits = logits_of(session, inputs, checkpoint.classes, batch_size)
         Predictions(
             ids=prepared.decoded_ids,
             labels=np.asarray(samples.labels, np.int64)[prepared.decoded],
@@ -125,8 +130,8 @@ def predict(
             classes=samples.classes,
         ).to_parquet(folder / "predictions.parquet")
         batch = check_batches(session, inputs, logits, batch_size).model_dump(mode="json")
-        told = {"effective": session.effective(), "inputs": inputs.digest(), "batch": batch}
-        write_atomically(folder / "session.json", json.dumps(told, indent=1))
+        facts = {"effective": session.effective(), "inputs": inputs.digest(), "batch": batch}
+        write_atomically(folder / "session.json", json.dumps(facts, indent=1))
 
     parts = cell_parts(evaluation, checkpoint)
     return workspace.keep(evaluation.kind, parts, evaluation.label, fill, _read)
@@ -135,17 +140,14 @@ def predict(
 def _read(folder: Path) -> Answer:
     from alignkit.compare.predictions import Predictions
 
-    told = json.loads((folder / "session.json").read_text())
+    facts = json.loads((folder / "session.json").read_text())
     predictions = Predictions.from_parquet(folder / "predictions.parquet")
-    batch = BatchCheck.model_validate(told["batch"])
-    return Answer(predictions, told["effective"], told["inputs"], batch)
+    batch = BatchCheck.model_validate(facts["batch"])
+    return Answer(predictions, facts["effective"], facts["inputs"], batch)
 
 
 def _inputs(
-    evaluation: Evaluation,
-    checkpoint: Checkpoint,
-    prepared: Prepared,
-    samples: Samples,
+    evaluation: Evaluation, checkpoint: Checkpoint, prepared: Prepared, samples: Samples
 ) -> Inputs:
     """Return the session's inputs: tensors or files of the images that the path decoded."""
     if len(samples.classes) != checkpoint.classes:
@@ -196,9 +198,41 @@ def check_batches(session: Session, inputs: Inputs, logits: Logits, batch_size: 
     alone = np.concatenate(
         [batch_logits(session, inputs, index, index + 1, classes) for index in range(images)]
     )
+    # the same images, from the batches that are stored
     together = logits[:images]
     found = logit_distance(together, alone)
     flips = int((predicted_classes(together) != predicted_classes(alone)).sum())
     return BatchCheck(
         images=images, batch=batch, max_abs=found.max_abs, flips=flips, reason=found.reason
     )
+
+
+def model_file(
+    evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets, workspace: Workspace
+) -> Path | None:
+    """Return the stored file, or export and build it; ``None`` for a backend that needs no file."""
+    runtime = evaluation.runtime
+    if not runtime.backend.needs_onnx:
+        return None
+    source = model_source(evaluation, checkpoint, sets, workspace)
+    return build_engine(runtime.backend, source, runtime.precision, workspace)
+
+
+def model_source(
+    evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets, workspace: Workspace
+) -> EngineSource:
+    """Return the model's ONNX file, with the training images that calibrate its engine, if any.
+
+    Raises `BackendError` if the exported graph differs from the model on real images.
+    """
+    backend, precision = evaluation.runtime.backend, evaluation.runtime.precision
+    wanted = backend.calibration(precision) if isinstance(backend, Builder) else None
+    own = evaluation.training.preprocess
+    calibration = calibration_of(wanted, own, sets.train, workspace) if wanted else None
+    # a file of the user's own is used as it is, not exported again
+    if checkpoint.format == "onnx":
+        return EngineSource(checkpoint, in_one_file(checkpoint.weights, workspace), calibration)
+    prepared = sets.evaluated(evaluation.preprocess.name)
+    # real images: a difference need not show in the logits of random ones
+    batch = prepared.batch(prepared.decoded[:_EXPORT_CHECKED], evaluation.preprocess.normalise)
+    return EngineSource(checkpoint, export_onnx(checkpoint, workspace, batch), calibration)

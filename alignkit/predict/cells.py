@@ -1,36 +1,45 @@
-"""Prediction of every evaluation of a plan, with one session for all paths of a model."""
+"""Prediction of every evaluation of a plan, with one session for all paths of a model.
+
+Where an experiment asks for several builds, their exports, conversions and sessions are compared on
+equal tensors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from alignkit.compare.metrics import predicted_classes
 from alignkit.outcome import Failed, Measured, Outcome, Skipped, capture
 from alignkit.predict import (
     Answer,
     cell_key,
     cell_parts,
+    model_file,
     open_session,
     predict,
     stored_answer,
     tensors_of,
 )
-from alignkit.predict.build_variability import measure_spread, spread_stored
-from alignkit.predict.model_file import model_file
-from alignkit.predict.share import shared_session
+from alignkit.predict.rank_sessions import shared_session
+from alignkit.predict.session_inputs import Inputs, logits_of
 from alignkit.record.cell import BuildSpread
-from alignkit.workspace import Context, Workspace
+from alignkit.workspace import Context, Workspace, content_key, write_atomically
 
 if TYPE_CHECKING:
+    from alignkit.arrays import Logits
     from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Plan
-    from alignkit.plan.runtime import Runtime
+    from alignkit.plan.planned_runtime import Runtime
     from alignkit.plan.work import Evaluation
     from alignkit.prepare.sets import Sets
     from alignkit.train import Trained
@@ -52,16 +61,14 @@ class Predicted:
 
 
 def predict_cells(
-    plan: Plan,
-    trained: Sequence[Trained],
-    sets: Sets,
-    context: Context,
+    plan: Plan, trained: Sequence[Trained], sets: Sets, context: Context
 ) -> tuple[Predicted, ...]:
     """Predict every evaluation of the plan, in its order; one session is open at a time.
 
     Paths that prepare the same pixels share a key and are predicted once.
     """
     models = {each.training.key: each.ended for each in trained}
+    # by key, which paths that prepare equal pixels share
     done: dict[str, Predicted] = {}
     with context.progress.stage("predict", len(plan.evaluations), "every cell") as stage:
         for group in _by_session(plan.evaluations):
@@ -129,6 +136,7 @@ class _SessionGroup:
         prepared = self.sets.prepared[evaluation.preprocess.name, "eval"]
         if not isinstance(prepared, Measured):
             return prepared
+        # what an endpoint answered yesterday is no answer of today's
         if self.runtime.backend.live:
             key = cell_key(evaluation, self.checkpoint)
             self.context.workspace.discard(evaluation.kind, key)
@@ -173,6 +181,7 @@ class _SessionGroup:
         if runtime.backend.own_path or runtime.backend.live:
             reason = "what preprocesses or answers by itself is not built"
             return BuildSpread(builds=1, reason=reason)
+        # each build has a workspace of its own: from the shared one it would be read, not built
         first = ended.value.predictions.logits
         prepared = self.sets.evaluated(evaluation.preprocess.name)
         inputs = tensors_of(prepared, evaluation, self.checkpoint)
@@ -192,3 +201,66 @@ class _SessionGroup:
                 first, inputs, build, builds=runtime.builds, batch_size=self.batch_size
             ),
         )
+
+
+def measure_spread(
+    first: Logits,
+    inputs: Inputs,
+    build: Callable[[], AbstractContextManager[Session]],
+    *,
+    builds: int,
+    batch_size: int,
+) -> BuildSpread:
+    """Compare ``builds`` builds, of which ``first`` are the logits of one; open one at a time.
+
+    If a build fails, the result holds its reason and no spread.
+    """
+    several = [first]
+
+    def again() -> None:
+        for _ in range(1, builds):
+            with build() as session:
+                several.append(logits_of(session, inputs, first.shape[1], batch_size))
+
+    if isinstance(ended := capture(again), Failed):
+        return BuildSpread(builds=len(several), reason=ended.message)
+    return spread_of(several)
+
+
+def spread_of(several: Sequence[Logits]) -> BuildSpread:
+    """Compute the range over the builds, logit by logit; ``several`` holds (images, classes)."""
+    classes = np.stack([predicted_classes(each) for each in several])
+    counts = {
+        "builds": len(several),
+        "images": len(several[0]),
+        "flips": int((classes != classes[0]).any(axis=0).sum()),
+    }
+    if not all(np.isfinite(each).all() for each in several):
+        return BuildSpread(**counts, reason="a build gives outputs that are not finite")
+    # float64: a difference of float32 logits is not rounded once more
+    least, greatest = several[0].astype(np.float64), several[0].astype(np.float64)
+    for each in several[1:]:
+        np.minimum(least, each, out=least)
+        np.maximum(greatest, each, out=greatest)
+    apart = greatest - least
+    return BuildSpread(**counts, max_abs=float(apart.max()), mean_abs=float(apart.mean()))
+
+
+def spread_stored(
+    cell: dict[str, Any], builds: int, workspace: Workspace, measure: Callable[[], BuildSpread]
+) -> BuildSpread:
+    """Return the spread stored for a cell's parts, or measure it; a failed build is not stored."""
+    parts = {**cell, "builds": builds}
+    key = content_key(parts)
+    if (stored := workspace.recall("spreads", key, _read_spread)) is not None:
+        return stored
+    spread = measure()
+    # a failure may be gone tomorrow
+    if spread.builds == builds:
+        with workspace.store("spreads", key, parts, f"{builds} builds") as filling:
+            write_atomically(filling / "spread.json", json.dumps(spread.model_dump(mode="json")))
+    return spread
+
+
+def _read_spread(folder: Path) -> BuildSpread:
+    return BuildSpread.model_validate_json((folder / "spread.json").read_text())

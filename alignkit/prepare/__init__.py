@@ -13,14 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, get_args
 
 from alignkit.decoders import DecodeOutcome
-from alignkit.errors import MissingDependency, NothingCompared
+from alignkit.errors import ConfigError, MissingDependency, NothingCompared
+from alignkit.outcome import PlannedWork
 from alignkit.preprocess import Normalise, Preprocess
 from alignkit.samples import Samples
 from alignkit.version import PIXEL_LAYERS, code_version
-from alignkit.workspace import DamagedError, PlannedWork, Workspace
+from alignkit.workspace import DamagedError, Workspace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,16 +107,15 @@ class Preparation(PlannedWork):
     @property
     def parts(self) -> dict[str, Any]:
         """Everything that the prepared pixels depend on: not the name, and not ``normalise``."""
+        # `normalise` is applied when a batch is made, so that all its values share the pixels
         return {"samples": self.images, **pixel_identity(self.preprocess)}
 
     @property
     def label(self) -> str:
-        """The work in words, the same whatever the options are."""
         return f"prepare {self.split} on {self.preprocess.name}"
 
     @property
     def skipped(self) -> str:
-        """The reason why it cannot be done here; empty if it can."""
         return self.preprocess.missing()
 
 
@@ -151,8 +152,10 @@ def _load(folder: Path, samples: Samples) -> Prepared:
     try:
         stored = json.loads((folder / "outcomes.json").read_text())
         size = (folder / "pixels.npy").stat().st_size
+        # the size is cheap to check, and a full disk truncates
         if stored["format"] != _FORMAT or size != stored["bytes"]:
             raise DamagedError(f"pixels.npy has {size:,} bytes instead of {stored['bytes']:,}")
+        # mapped: processes share the pages, and the kernel drops those it needs elsewhere
         pixels = np.load(folder / "pixels.npy", mmap_mode="r")
         outcomes = tuple(SampleOutcome(*each[:3]) for each in stored["samples"])
         rows = np.array([each[3] for each in stored["samples"]], np.int64)
@@ -176,11 +179,11 @@ def _fill(
     threads: int | None,
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    from alignkit.prepare.pixel_file import PixelFile
     from alignkit.preprocess.image_taps import encoded_images, take_pixels
 
     total = len(samples)
     outcomes: list[tuple[str, DecodeOutcome, str, int]] = []
+    # in worker processes: an image may crash a decoder
     taken = take_pixels([preprocess], encoded_images(samples), processes=threads)
     with PixelFile(folder / "pixels.npy", preprocess.size) as file:
         for name, ((outcome, reason, pixels),) in zip(samples.ids, taken, strict=True):
@@ -188,21 +191,17 @@ def _fill(
             outcomes.append((name, outcome, reason, row))
             if progress and (len(outcomes) % _STEP == 0 or len(outcomes) == total):
                 progress(len(outcomes), total)
+    if not outcomes:
+        raise NothingCompared("there are no images to prepare")
     if file.rows == 0:
-        raise NothingCompared(_nothing(preprocess, outcomes))
+        name, outcome, reason, _ = outcomes[0]
+        raise NothingCompared(
+            f"preprocess.{preprocess.name} could prepare none of {len(outcomes)} images; "
+            f"the first, {name}, {outcome}: {reason}"
+        )
     size = (folder / "pixels.npy").stat().st_size
     content = {"format": _FORMAT, "bytes": size, "samples": outcomes}
     (folder / "outcomes.json").write_text(json.dumps(content))
-
-
-def _nothing(preprocess: Preprocess, outcomes: list[tuple[str, DecodeOutcome, str, int]]) -> str:
-    if not outcomes:
-        return "there are no images to prepare"
-    name, outcome, reason, _ = outcomes[0]
-    return (
-        f"preprocess.{preprocess.name} could prepare none of {len(outcomes)} images; "
-        f"the first, {name}, {outcome}: {reason}"
-    )
 
 
 def prepare_one(
@@ -221,3 +220,67 @@ def pixel_identity(preprocess: Preprocess) -> dict[str, Any]:
     """Return what decides the pixels before normalisation: stages, options, libraries, our code."""
     stages = {k: v for k, v in preprocess.identity().items() if k != "normalise"}
     return {"stages": stages, "versions": preprocess.versions(), "code": code_version(PIXEL_LAYERS)}
+
+
+class PixelFile:
+    """A file written front to back, whose header is completed when it is closed.
+
+    ``numpy.lib.format`` pads a header so that its first axis can grow in place. Appending needs no
+    count beforehand, so images that cannot be decoded leave no gap.
+    """
+
+    def __init__(self, path: Path, size: tuple[int, int]) -> None:
+        self.rows = 0
+        """Images written so far."""
+        self._shape = (*size, 3)
+        self._dtype: Any = None
+        self._file: BinaryIO = path.open("wb")
+        # where the pixels begin, known once a header is written
+        self._start = 0
+
+    def append(self, pixels: Pixels) -> int:
+        """Write (height, width, 3) and return its row.
+
+        Raises `ConfigError` if the path gives images of different sizes.
+        """
+        import numpy as np
+
+        if pixels.shape != self._shape:
+            raise ConfigError(
+                f"the path gives {pixels.shape[0]}x{pixels.shape[1]} where the model's input is "
+                f"{self._shape[0]}x{self._shape[1]}: with 'fit: shorter', add 'crop'"
+            )
+        if self._dtype is None:
+            self._dtype = pixels.dtype
+            self._write_header()
+        elif pixels.dtype != self._dtype:
+            raise TypeError(f"the path gives {pixels.dtype} after {self._dtype}")
+        # a crop is a view with gaps between its rows
+        self._file.write(np.ascontiguousarray(pixels).data)
+        self.rows += 1
+        return self.rows - 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._file:
+            if kind is None and self._dtype is not None:
+                self._file.seek(0)
+                self._write_header()
+
+    def _write_header(self) -> None:
+        import numpy as np
+
+        shape = (self.rows, *self._shape)
+        descr = np.lib.format.dtype_to_descr(self._dtype)
+        np.lib.format.write_array_header_1_0(
+            self._file, {"descr": descr, "fortran_order": False, "shape": shape}
+        )
+        start, self._start = self._start, self._file.tell()
+        assert start in (0, self._start), "the completed header would overwrite pixels"

@@ -53,6 +53,7 @@ class Sets:
         """Indices of the training images that every usable path decoded, ascending."""
         usable = (self.usable(path, split) for path, split in self.prepared if split == "train")
         decoded = [prepared.rows >= 0 for prepared in usable if prepared is not None]
+        # the same images for every path: a difference must not come from other data
         return np.flatnonzero(np.logical_and.reduce(decoded)) if decoded else np.zeros(0, np.int64)
 
 
@@ -66,15 +67,14 @@ def prepare_sets(
 ) -> Sets:
     """Decode and resize both splits by every preprocess; unless ``trains``, evaluation alone."""
     samples: dict[Split, Samples] = {"train": train, "eval": evaluation}
-    prepared: dict[tuple[str, Split], Outcome[Prepared]] = {}
+    prepared: Ways = {}
     for preprocess in preprocesses:
         for split, chosen in samples.items():
-            if split == "train" and not trains:
-                prepared[preprocess.name, split] = Skipped(
-                    "the models are given: nothing is trained"
-                )
-                continue
-            prepared[preprocess.name, split] = _prepare(preprocess, split, chosen, context)
+            prepared[preprocess.name, split] = (
+                Skipped("the models are given: nothing is trained")
+                if split == "train" and not trains
+                else _prepare(preprocess, split, chosen, context)
+            )
     return Sets(train, evaluation, prepared)
 
 

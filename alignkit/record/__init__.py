@@ -1,14 +1,14 @@
-"""Define the types that are stored, and `RunRecord`, whose `record.json` alone renders the report.
+"""Types that are stored: documents such as `RunRecord`, and their parts from paths to verdicts.
 
-Arrays and pictures lie beside it; an `Artifact` names each by relative path and SHA-256. Counts are
-stored, ratios derived from them; a value that could not be computed is ``null`` beside its reason.
+The `record.json` of a run alone renders its report. Arrays and pictures lie beside it; an
+`Artifact` names each by relative path and SHA-256. Counts are stored, ratios derived from them; a
+value that could not be computed is ``null`` beside its reason.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-from alignkit.record.baseline import BaselineDrift, BaselineFacts, BaselineStage
 from alignkit.record.blame import (
     AdviceFacts,
     AttributionFacts,
@@ -35,78 +35,29 @@ from alignkit.record.cell import (
     SizePoint,
     StandardError,
 )
+from alignkit.record.outside import (
+    BaselineDrift,
+    BaselineFacts,
+    BaselineStage,
+    Claim,
+    PublishedFacts,
+    PublishedRow,
+)
 from alignkit.record.path import (
     Coverage,
     CoverageDiff,
     DataFacts,
     Environment,
+    Epoch,
     NotDecoded,
     PathFacts,
+    PretrainedFacts,
     StageFacts,
+    TrainingFacts,
 )
 from alignkit.record.pixels import ImageTableFacts, PixelStage, PlaneStage, WorstImage
-from alignkit.record.published import Claim, PublishedFacts, PublishedRow
 from alignkit.record.stored import Artifact, Count, Estimate, State, Stored, VerdictState
-from alignkit.record.training import Epoch, PretrainedFacts, TrainingFacts
 from alignkit.record.verdict import Control, Finding, GroupFacts, LatencyFacts, RuleOutcome, Verdict
-
-__all__ = [
-    "AdviceFacts",
-    "Artifact",
-    "AttributionFacts",
-    "BaselineDrift",
-    "BaselineFacts",
-    "BaselineStage",
-    "BatchCheck",
-    "BuildSpread",
-    "Cell",
-    "CellPair",
-    "Claim",
-    "ClassCounts",
-    "ClassDrift",
-    "Control",
-    "Count",
-    "Coverage",
-    "CoverageDiff",
-    "DataFacts",
-    "Drift",
-    "Environment",
-    "Epoch",
-    "Estimate",
-    "FactorShare",
-    "Finding",
-    "FlippedFacts",
-    "GroupFacts",
-    "ImageTableFacts",
-    "LatencyFacts",
-    "LogitDistance",
-    "MatrixEntry",
-    "MitigationFacts",
-    "MixFacts",
-    "NoiseFloor",
-    "NotDecoded",
-    "NumericDrift",
-    "PathFacts",
-    "PixelStage",
-    "PlaneStage",
-    "PretrainedFacts",
-    "PublishedFacts",
-    "PublishedRow",
-    "RowPair",
-    "RuleOutcome",
-    "RunRecord",
-    "SizeCurve",
-    "SizePoint",
-    "StageFacts",
-    "StandardError",
-    "State",
-    "Stored",
-    "Subgroup",
-    "TrainingFacts",
-    "Verdict",
-    "VerdictState",
-    "WorstImage",
-]
 
 
 class RunRecord(Stored):

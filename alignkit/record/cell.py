@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from alignkit.record.stored import STRICT, Artifact, Count, Estimate, Placed, State, Stored
 
 DriftMetric = Literal["churn", "recall.macro", "precision.macro"]
-DRIFT_METRICS: tuple[DriftMetric, ...] = get_args(DriftMetric)
+DRIFT_METRICS: tuple[DriftMetric, ...] = get_args(DriftMetric)  # one list for types and for loops
 ALPHA = 0.05
 """A corrected p-value below it is significant."""
 
@@ -130,6 +130,7 @@ class CellPair:
     """Wrong before and after, with another class."""
     detectable: float | None
     """Smallest change of top-1 that this sample detects with 80 % power at the 5 % level."""
+    # the report corrects them again for another reference
     p_values: dict[str, float] = field(default_factory=dict)
     """Two-sided p-values of no change in ``metrics``, not corrected for other comparisons."""
 
@@ -233,6 +234,7 @@ class MatrixEntry(Placed):
     @property
     def churn(self) -> float:
         """Share of predictions that change; 0 where none were compared."""
+        # a number always, so that entries can be sorted
         return (self.drift and self.drift.churn.value) or 0.0
 
 

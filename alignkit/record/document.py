@@ -28,9 +28,19 @@ def read_record(folder: Path) -> RunRecord:
 
     Raises `RecordError` if it is missing, damaged or of a newer format.
     """
-    path = folder if folder.is_file() else folder / "record.json"
+    path = folder if folder.is_file() else folder / "record.json"  # a user may name the file itself
     missing = f"no record.json in {folder}; give the folder of a finished run"
     return stored_document(path, RunRecord, missing=missing, again="run the experiment again")
+
+
+def existing(folder: Path, path: str) -> Path:
+    """Find a file that a run's record names; raises `RecordError` if it is not in ``folder``."""
+    file = folder / path
+    if not file.is_file():
+        raise RecordError(
+            f"{file} is missing, which record.json names; copy the whole folder of the run"
+        )
+    return file
 
 
 def stored_document(
@@ -42,15 +52,16 @@ def stored_document(
     ``again`` as the next step), of another kind, of a newer format or damaged.
     """
     try:
-        stored: Any = json.loads(path.read_text())
+        stored: Any = json.loads(path.read_text())  # the format is checked before any field
     except FileNotFoundError:
         raise RecordError(missing) from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError) as error:  # no JSON, no UTF-8, no right to read
         raise RecordError(f"{path} cannot be read ({error}); {again}") from None
     fields = stored if isinstance(stored, dict) else {}
     kind = model.model_fields.get("kind")
     if kind is not None and fields.get("kind") != kind.default:
         raise RecordError(f"{path} is not a record of alignkit {kind.default}")
+    # "damaged" would mislead who only has to update
     refuse_newer(path, fields.get("format"), model, RecordError)
     try:
         return model.model_validate(stored)

@@ -2,28 +2,32 @@
 
 PNG files are named by the SHA-256 of their bytes, so a picture that several pages or cells show is
 stored once. They keep the size of the arrays; the page enlarges them.
+
+A page opened from disk may not read files, but may run scripts beside it: the viewer's arrays are
+text in classic scripts. The bytes of an array are regrouped (all first bytes of its values, then
+all second ones, …), since floats then compress better, deflated, and written in base64.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.arrays import Image, Pixels
 from alignkit.record import Artifact, WorstImage
-from alignkit.record.packing import pack, script
 from alignkit.workspace import write_atomically
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from alignkit.arrays import Image, Pixels
 
 AMPLIFICATIONS = (64, 32, 16, 8, 4, 2, 1)
 SATURATED_SHARE = 0.005
 """Share of values that may exceed 255 after amplification: an outlier must not hide the rest."""
+_PACKED = ("uint8", "uint16", "float32")
 
 
 def write_worst(
@@ -45,7 +49,8 @@ def write_worst(
     """
     if a.shape != b.shape:
         raise ValueError(f"cannot show {a.shape} beside {b.shape}: the shapes differ")
-    distance = absolute_difference(a, b)
+    # in float64: uint8 would wrap around
+    distance: npt.NDArray[np.float64] = np.abs(b.astype(np.float64) - a.astype(np.float64))
     amplification = choose_amplification(distance)
     return WorstImage(
         reference=reference,
@@ -56,6 +61,7 @@ def write_worst(
         max_abs=float(distance.max(initial=0.0)),
         width=a.shape[1],
         height=a.shape[0],
+        # an empty image has no mean, which numpy warns of
         mean_abs=float(distance.mean()) if distance.size else 0.0,
         flipped=flipped,
         amplification=amplification,
@@ -66,20 +72,12 @@ def write_worst(
     )
 
 
-def absolute_difference(a: Pixels, b: Pixels) -> npt.NDArray[np.float64]:
-    """Compute |b - a| in grey levels, of the shape of the arrays."""
-    import numpy as np
-
-    distance: npt.NDArray[np.float64] = np.abs(b.astype(np.float64) - a.astype(np.float64))
-    return distance
-
-
 def choose_amplification(distance: npt.NDArray[np.float64]) -> int:
     """Return the greatest of 1, 2, 4 … 64 that leaves at most 0.5 % of the values above 255.
 
     1 if nothing differs.
     """
-    if not distance.any():
+    if not distance.any():  # there is nothing to make visible
         return 1
     for factor in AMPLIFICATIONS:
         if (distance * factor > 255).mean() <= SATURATED_SHARE:
@@ -88,10 +86,9 @@ def choose_amplification(distance: npt.NDArray[np.float64]) -> int:
 
 
 def _to_uint8(pixels: Pixels | npt.NDArray[np.float64]) -> Image:
-    import numpy as np
-
     if pixels.dtype == np.uint8:
         return pixels  # type: ignore[return-value]  # mypy does not narrow by dtype
+    # resizers leave unrounded values, some beyond 0..255
     rounded: Image = np.rint(np.clip(pixels, 0.0, 255.0)).astype(np.uint8)
     return rounded
 
@@ -99,6 +96,7 @@ def _to_uint8(pixels: Pixels | npt.NDArray[np.float64]) -> Image:
 def _write_png(folder: Path, image: Image) -> Artifact:
     import cv2
 
+    # reversed, because OpenCV takes channels as B, G, R
     done, encoded = cv2.imencode(".png", image[..., ::-1], [cv2.IMWRITE_PNG_COMPRESSION, 6])
     if not done:
         raise ValueError(f"OpenCV cannot encode a picture of shape {image.shape}")
@@ -106,10 +104,11 @@ def _write_png(folder: Path, image: Image) -> Artifact:
 
 
 def _write_script(folder: Path, a: Pixels, b: Pixels) -> Artifact:
-    """Write both arrays exactly: a page opened from disk may not read its own pictures."""
+    """Write both arrays exactly; the pictures are rounded."""
     height, width = a.shape[:2]
     content = {"width": width, "height": height, "a": pack(a), "b": pack(b)}
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    # named before it is written: the script sets the entry that has its own path
     path = f"data/{digest[:16]}.js"
     text = script(f'(self.alignkitPixels??={{}})["{path}"]', content)
     return _write(folder, path, text.encode())
@@ -119,6 +118,26 @@ def _write(folder: Path, path: str, data: bytes) -> Artifact:
     sha256 = hashlib.sha256(data).hexdigest()
     artifact = Artifact(path=path.format(sha256[:16]), sha256=sha256)
     target = folder / artifact.path
-    if not target.exists():
+    if not target.exists():  # named by its content, so that an existing one is equal
         write_atomically(target, data)
     return artifact
+
+
+def pack(array: npt.NDArray[Any]) -> dict[str, str]:
+    """Return ``{"dtype", "data"}`` of a uint8, uint16 or float32 array, without its shape.
+
+    Raises `ValueError` for another dtype.
+    """
+    if array.dtype.name not in _PACKED:
+        raise ValueError(f"cannot pack {array.dtype.name}; one of {', '.join(_PACKED)}")
+    # whatever this machine's byte order is: the page's typed arrays are little-endian
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    grouped = little.reshape(-1).view(np.uint8).reshape(-1, array.itemsize).T
+    data = base64.b64encode(zlib.compress(grouped.tobytes(), 9)).decode()
+    return {"dtype": array.dtype.name, "data": data}
+
+
+def script(target: str, content: Any) -> str:
+    """Return a classic script that sets ``target`` to ``content``."""
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return f"{target}={text};\n"

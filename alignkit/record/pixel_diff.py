@@ -20,6 +20,8 @@ from alignkit.record import (
     Stored,
     WorstImage,
 )
+from alignkit.record.document import stored_document
+from alignkit.workspace import write_atomically
 
 
 class ImageSet(Stored):
@@ -121,7 +123,7 @@ class DiffRecord(Stored):
 
     format: Literal[1] = 1
     # 1: 2026-11, first format.
-    kind: Literal["diff"] = "diff"
+    kind: Literal["diff"] = "diff"  # a run's record has no kind, so the two cannot be mistaken
     alignkit: str
     """Version that wrote it."""
     command: str
@@ -152,14 +154,10 @@ class DiffRecord(Stored):
 
 def write_diff_record(record: DiffRecord, path: Path) -> None:
     """Write the JSON, atomically."""
-    from alignkit.workspace import write_atomically
-
     write_atomically(path, record.model_dump_json(indent=1) + "\n")
 
 
 def read_diff_record(path: Path) -> DiffRecord:
     """Read one back; raises `RecordError` if it is missing, damaged, newer or another record."""
-    from alignkit.record.document import stored_document
-
     missing = f"{path} does not exist; write it with --out json={path}"
     return stored_document(path, DiffRecord, missing=missing, again="run the comparison again")

@@ -28,7 +28,7 @@ class PixelStage(Stored):
     """Candidate minus reference, per channel R, G, B."""
     share_differing: float | None = None
     """Share of pixels; a pixel differs if any channel does."""
-    share_above: dict[str, float] = {}
+    share_above: dict[str, float] = {}  # keyed by text, since JSON has no other keys
     """Level → share of values that differ by more."""
     p99: float | None = None
     p99_9: float | None = None

@@ -26,6 +26,7 @@ STRICT: Final = ConfigDict(extra="forbid", allow_inf_nan=False, revalidate_insta
 class Stored(BaseModel):
     """The base of every document and of its parts."""
 
+    # JSON has neither NaN nor infinity
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
@@ -67,6 +68,7 @@ class Placed(Stored):
     @property
     def row(self) -> Row:
         """The row that its models belong to."""
+        # a record stores the names flat
         return Row.parse(self.trained_with)
 
     @property

@@ -97,7 +97,7 @@ class LatencyFacts(Stored):
     reference: bool
     """Whether the others are compared with it."""
     images: Count = 0
-    p50: tuple[float, ...] = ()
+    p50: tuple[float, ...] = ()  # of each round, since rounds are what is compared
     """Milliseconds per image, one number for each round."""
     p95: tuple[float, ...] = ()
     reason: str = ""

@@ -1,4 +1,4 @@
-"""A record made readable: views of the HTML page, Markdown summary, terminal, results.json.
+"""Reports: a record as an HTML page of views, tables, charts and a viewer, a summary, results.json.
 
 ``record.json`` → views (plain text and coordinates, computed first) → templates (which see views
 only). The page is whole without a script and opens from ``file://`` without a network; the script
@@ -16,7 +16,6 @@ def render(folder: Path) -> Path:
     Raises `RecordError` if ``record.json`` is missing, damaged or newer than this alignkit, and
     `WorkspaceError` if the folder cannot be written.
     """
-    from alignkit.report.form import ReportOptions
-    from alignkit.report.write import write_report
+    from alignkit.report.write_report import ReportOptions, write_report
 
     return write_report(folder, ReportOptions()).page

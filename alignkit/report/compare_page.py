@@ -2,11 +2,48 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from alignkit.record.run_comparison import RunComparison
+from alignkit.record.study_documents import (
+    Change,
+    EntryChange,
+    PixelChange,
+    RunComparison,
+    StageChange,
+)
+from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, numbers
+from alignkit.report.templates import PAGE_ASSETS, asset, html, markdown
+from alignkit.text.names import Names
+from alignkit.text.numbers import DASH, count, grouped, listed, p_value, percent, significant
+from alignkit.workspace import write_atomically
 
-_ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
+_CHANGES: dict[Change, Shown] = {
+    "new": Shown("▼ new", tone="bad"),
+    "worse": Shown("▼ worse", tone="bad"),
+    "fixed": Shown("▲ fixed"),
+    "better": Shown("▲ better"),
+    "unchanged": Shown("○ unchanged"),
+    "not compared": Shown(DASH, tone="muted"),
+}
+"""In the order of a page: bad news first."""
+_ORDER = list(_CHANGES)
+_IMAGES = 50
+"""Images a cell shows; ``comparison.json`` has all."""
+_CELLS = 12
+"""Cells whose images are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImagesSection:
+    """The images of one cell, or of one pair of paths."""
+
+    title: str
+    words: str
+    table: Table
 
 
 def render_comparison(made: RunComparison, folder: Path) -> Path:
@@ -14,18 +51,171 @@ def render_comparison(made: RunComparison, folder: Path) -> Path:
 
     Raises `WorkspaceError` if the folder cannot be written.
     """
-    from importlib.resources import files
-
-    from alignkit.report.compare_view import compare_view
-    from alignkit.report.templates import html, markdown
-    from alignkit.workspace import write_atomically
-
-    view = compare_view(made)
-    tables = [each for each in (view.cells, view.models, view.stages, view.differences) if each]
-    for name in _ASSETS:
-        content = files("alignkit.report").joinpath("assets", name).read_bytes()
-        write_atomically(folder / "assets" / name, content)
+    page = _page(made)
+    tables = [page[name] for name in ("cells", "models", "stages", "differences") if page[name]]
+    for name in PAGE_ASSETS:
+        write_atomically(folder / "assets" / name, asset(name))
     write_atomically(folder / "comparison.json", made.model_dump_json(indent=1) + "\n")
-    write_atomically(folder / "summary.md", markdown("compare.md.j2", report=view, tables=tables))
-    write_atomically(folder / "index.html", html("compare.html.j2", report=view))
+    write_atomically(folder / "summary.md", markdown("compare.md.j2", report=page, tables=tables))
+    write_atomically(folder / "index.html", html("compare.html.j2", report=page))
     return folder / "index.html"
+
+
+def _page(made: RunComparison) -> dict[str, Any]:
+    """Return everything that the templates read."""
+    moved = sorted(
+        (each for each in made.entries if each.images),
+        # then by how many flips appeared or went
+        key=lambda each: (_ORDER.index(each.change), -each.appeared - each.gone),
+    )
+    left = len(moved) - _CELLS
+    before, after = made.before, made.after
+    aligned = [each for each in made.entries if each.aligned]
+    others = [each for each in made.entries if not each.aligned]
+    return {
+        "alignkit": made.alignkit,
+        "title": f"{before.name} {before.folder} → {after.name} {after.folder}",
+        "sentence": sentence(made),
+        "forced": made.forced,
+        "sides": _sides(made),
+        "differences": _differences(made),
+        "models": _entries("Models: wrong predictions of the aligned cells", aligned, "Wrong"),
+        "cells": _entries("Cells: flips against the aligned cell of the row", others, "Flips"),
+        "images": [_images(each) for each in moved[:_CELLS]],
+        "omitted": f"{count(left, 'more cell')} changed; comparison.json lists the images of all."
+        if left > 0
+        else "",
+        "stages": _stages(made.stages),
+        "pixels": _pixels(made.pixels),
+        "pixel_images": [_pixel_images(each) for each in made.pixels if each.greatest],
+        "command": made.command,
+    }
+
+
+def sentence(made: RunComparison) -> str:
+    """Count new, fixed, worse and unchanged, of cells and of stages, in words."""
+    parts = []
+    cells = [each for each in made.entries if not each.aligned]
+    for noun, changes in (("cell", cells), ("stage", made.stages)):
+        if changes:
+            tally = _tally(each.change for each in changes)
+            parts.append(f"{count(len(changes), noun)}: {tally}.")
+    if cells:
+        images = [image for each in cells for image in each.images]
+        appeared, gone = (
+            {image.id for image in images if image.change == kind} for kind in ("new", "fixed")
+        )
+        parts.append(
+            f"{count(len(appeared), 'image')} "
+            f"{'flips' if len(appeared) == 1 else 'flip'} somewhere as never before, "
+            f"{grouped(len(gone))} no more."
+        )
+    return " ".join(parts)
+
+
+def _tally(changes: Iterable[Change]) -> str:
+    counts = Counter(changes)
+    return listed([f"{grouped(counts[each])} {each}" for each in _ORDER if counts[each]])
+
+
+def _sides(made: RunComparison) -> Table:
+    before, after = made.before, made.after
+    rows = (
+        ("Experiment", before.name, after.name),
+        ("Run", before.folder, after.folder),
+        ("Started (UTC)", before.started, after.started),
+        ("Plan", before.key[:12], after.key[:12]),  # enough to see whether they are equal
+        ("Verdict", before.verdict, after.verdict),
+        ("In words", before.sentence, after.sentence),
+    )
+    return Table.of("The two runs", ("Fact", "Before", "After"), rows)
+
+
+def _differences(made: RunComparison) -> Table | None:
+    rows = [(each.what, each.before, each.after) for each in made.differences]
+    caption = "Differences between the runs: the possible causes"
+    return Table.of(caption, ("Fact", "Before", "After"), rows) if rows else None
+
+
+def _entries(caption: str, entries: Sequence[EntryChange], what: str) -> Table | None:
+    if not entries:
+        return None
+    notes = Notes()
+    ordered = sorted(entries, key=lambda each: _ORDER.index(each.change))
+    rows: list[RowCells] = [(*Names(()).cells(each), *_numbers(each, notes)) for each in ordered]
+    sides = numbers("Predictions", f"{what} before", f"{what} after", "Appeared", "Gone", "p")
+    return Table.of(caption, (*PLACE, "Change", *sides), rows, notes=notes)
+
+
+def _numbers(each: EntryChange, notes: Notes) -> RowCells:
+    if each.change == "not compared":
+        return (notes.missing(each.reason),) * 7
+    return (
+        _CHANGES[each.change],
+        grouped(each.n),
+        f"{grouped(each.before)} ({percent(each.before / each.n, 2)})",
+        f"{grouped(each.after)} ({percent(each.after / each.n, 2)})",
+        grouped(each.appeared),
+        grouped(each.gone),
+        notes.number(each.p, p_value),
+    )
+
+
+def _images(each: EntryChange) -> ImagesSection:
+    title = Names(()).title(each)  # a comparison keeps no facts of paths
+    words = f"{count(len(each.images), 'image')} changed"
+    words += f"; the first {_IMAGES} are shown." if len(each.images) > _IMAGES else "."
+    change = {"new": "▼ flips now", "fixed": "▲ flips no more", "other class": "other class"}
+    rows = [
+        (image.id, image.label, change[image.change], image.before, image.after, str(image.seeds))
+        for image in each.images[:_IMAGES]
+    ]
+    columns = ("Image", "Label", "Change", "Before", "After", *numbers("Seeds"))
+    return ImagesSection(title, words, Table.of(f"Images of {title}", columns, rows))
+
+
+def _stages(stages: Sequence[StageChange]) -> Table | None:
+    if not stages:
+        return None
+    notes = Notes()
+    rows: list[RowCells] = [
+        (
+            f"{each.candidate} against {each.reference}",
+            each.stage,
+            notes.missing(each.reason) if each.change == "not compared" else _CHANGES[each.change],
+            notes.number(each.before, significant, each.reason),
+            notes.number(each.after, significant, each.reason),
+        )
+        for each in stages
+    ]
+    columns = ("Paths", "Stage", "Change", *numbers("Before", "After"))
+    caption = "Mean absolute difference of each stage on the same input, grey levels"
+    return Table.of(caption, columns, rows, notes=notes)
+
+
+def _pixels(pixels: Sequence[PixelChange]) -> Table | None:
+    if not pixels:
+        return None
+    kinds = ("images", "new", "worse", "fixed", "better", "unchanged", "not_compared")
+    rows = [
+        (
+            f"{each.candidate} against {each.reference}",
+            *(grouped(getattr(each, kind)) for kind in kinds),
+        )
+        for each in pixels
+    ]
+    columns = ("Paths", *numbers(*(kind.capitalize().replace("_", " ") for kind in kinds)))
+    caption = "Images by how the mean difference of their last pixels changed"
+    return Table.of(caption, columns, rows)
+
+
+def _pixel_images(each: PixelChange) -> ImagesSection:
+    title = f"{each.candidate} against {each.reference}"
+    rows: list[RowCells] = [
+        (image.id, _CHANGES[image.change], significant(image.before), significant(image.after))
+        for image in each.greatest
+    ]
+    columns = ("Image", "Change", *numbers("Before", "After"))
+    caption = f"Mean difference in grey levels, {title}"
+    words = f"The {count(len(rows), 'greatest change', 'greatest changes')}."
+    return ImagesSection(title, words, Table.of(caption, columns, rows))

@@ -1,4 +1,4 @@
-"""How far images differ, and whether the far ones are those that flip: charts and their tables.
+"""View of how far images differ, and whether the far ones are those that flip.
 
 Read from the files that the record names, as the viewer's data is.
 """
@@ -7,23 +7,41 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from alignkit.compare.image_table import LAST
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.compare.image_table import LAST, ImageTable, read_image_table
+from alignkit.compare.predictions import Predictions
 from alignkit.place import Column, Place
 from alignkit.record import Cell, RunRecord
-from alignkit.report.scatter import Scatter, Steps, scatter, steps
-from alignkit.report.table import Notes, Shown, Table, number_columns, text_columns
+from alignkit.record.document import existing
+from alignkit.report.charts import Frame, Line, LinePlot, nice_ticks
+from alignkit.report.table import Notes, Shown, Table, numbers
 from alignkit.text.names import Names, PathName
 from alignkit.text.numbers import grouped, percent, significant
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+Distances = npt.NDArray[np.float32]
+"""(n,), NaN where unknown."""
+Flipped = npt.NDArray[np.bool_]
+"""(n,)."""
+MOST = 2_000
+"""Images that did not flip and are drawn; those that flipped are all drawn."""
+_KNOTS = 200
+"""Points of a distribution's line."""
 
-    from alignkit.compare.image_table import ImageTable
 
-QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """Two clouds: images whose prediction stayed, and those that flipped."""
+
+    frame: Frame
+    stayed: str
+    """SVG path of dots."""
+    flipped: str
+    """SVG path of crosses."""
+    stayed_words: str
+    flipped_words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +50,7 @@ class DistributionSection:
 
     reference: PathName
     candidate: PathName
-    ecdf: Steps
+    ecdf: LinePlot
     quantiles: Table
     scatter: Scatter | None
     """``None`` where no model was served with both paths."""
@@ -43,61 +61,52 @@ class DistributionSection:
 def distribution_sections(
     record: RunRecord, names: Names, folder: Path
 ) -> tuple[DistributionSection, ...]:
-    """A section for each pair of paths whose images were measured.
+    """Return a section for each pair of paths whose images were measured.
 
     Raises `RecordError` if a file that the record names is missing.
     """
-    from alignkit.compare.image_table import read_image_table
-    from alignkit.report.viewer_data import existing
-
-    found = []
+    sections = []
     for index, each in enumerate(record.images):
-        table = read_image_table(existing(each.table, folder))
-        section = _section(record, names, folder, index, (each.reference, each.candidate), table)
-        found += [section] if section else []
-    return tuple(found)
+        table = read_image_table(existing(folder, each.table.path))
+        means = table.mean_abs[LAST]
+        if not np.isfinite(means).any():  # no image was decoded by both paths
+            continue
+        cells = _cells(record, each.reference, each.candidate)
+        margins = _margins(cells, folder, table) if cells else None
+        pair = names.of(each.reference), names.of(each.candidate)
+        sections.append(_section(index, pair, means, margins, _words(cells) if cells else ""))
+    return tuple(sections)
 
 
 def _section(
-    record: RunRecord,
-    names: Names,
-    folder: Path,
     index: int,
-    pair: tuple[str, str],
-    table: ImageTable,
-) -> DistributionSection | None:
-    import numpy as np
-
-    means = table.mean_abs[LAST]
+    pair: tuple[PathName, PathName],
+    means: Distances,
+    margins: tuple[Distances, Flipped] | None,
+    words: str,
+) -> DistributionSection:
     known = means[np.isfinite(means)]
-    if not len(known):
-        return None
-    reference, candidate = names.of(pair[0]), names.of(pair[1])
-    title = f"{candidate.name} against {reference.name}"
-    cells = _cells(record, pair)
-    margins = _margins(cells, folder, table) if cells else None
+    title = f"{pair[1].name} against {pair[0].name}"
     return DistributionSection(
-        reference,
-        candidate,
+        *pair,
         steps(known, id=f"ecdf-{index}", title=f"Share of images that differ by less, {title}"),
         _quantiles(known, title),
         scatter(means, *margins, id=f"drift-margin-{index}", title=f"Drift and margin, {title}")
         if margins
         else None,
         _by_margin(means, *margins, title) if margins else None,
-        _words(cells) if cells else "",
+        words,
     )
 
 
-def _cells(record: RunRecord, pair: tuple[str, str]) -> tuple[Cell, Cell] | None:
-    """The reference's model under both paths: of the first seed, in the aligned runtime."""
-    for home in record.cells:
-        if not (home.aligned and home.trained_with == pair[0] and home.predictions):
-            continue
-        column = Column(pair[1], home.backend, home.precision)
-        for cell in record.cells:
-            same = (cell.seed, cell.place) == (home.seed, Place(home.row, column))
-            if same and cell.predictions:
+def _cells(record: RunRecord, reference: str, candidate: str) -> tuple[Cell, Cell] | None:
+    """Find the reference's model under both paths: of the first seed, in the aligned runtime."""
+    predicted = [cell for cell in record.cells if cell.predictions]
+    cells = {(cell.seed, cell.place): cell for cell in predicted}
+    for home in predicted:
+        if home.aligned and home.trained_with == reference:
+            place = Place(home.row, Column(candidate, home.backend, home.precision))
+            if cell := cells.get((home.seed, place)):
                 return home, cell
     return None
 
@@ -113,15 +122,10 @@ def _words(cells: tuple[Cell, Cell]) -> str:
 
 def _margins(
     cells: tuple[Cell, Cell], folder: Path, table: ImageTable
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
-    """Of each image of the table: the margin (NaN where unknown), and whether it flipped."""
-    import numpy as np
-
-    from alignkit.compare.predictions import Predictions
-    from alignkit.report.viewer_data import existing
-
+) -> tuple[Distances, Flipped]:
+    """Return (n,) of the table's images: the margin, NaN where unknown, and whether it flipped."""
     home, cell = (
-        Predictions.from_parquet(existing(each.predictions, folder))
+        Predictions.from_parquet(existing(folder, each.predictions.path))
         for each in cells
         if each.predictions
     )
@@ -135,31 +139,26 @@ def _margins(
     return margin, flipped
 
 
-def _quantiles(known: npt.NDArray[np.float32], title: str) -> Table:
-    import numpy as np
-
-    rows = [(percent(at, 0), significant(float(np.quantile(known, at)))) for at in QUANTILES]
-    columns = (*text_columns("Images"), *number_columns("Mean |Δ| at most, grey levels"))
-    equal = ("equal in every value", grouped(int((known == 0).sum())))
-    return Table.of(f"Per-image pixel difference, {title}", columns, (*rows, equal))
+def _quantiles(known: Distances, title: str) -> Table:
+    shares = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
+    rows = [(percent(at, 0), significant(float(np.quantile(known, at)))) for at in shares]
+    rows.append(("equal in every value", grouped(int((known == 0).sum()))))
+    columns = ("Images", *numbers("Mean |Δ| at most, grey levels"))
+    return Table.of(f"Per-image pixel difference, {title}", columns, rows)
 
 
 def _by_margin(
-    means: npt.NDArray[np.float32],
-    margin: npt.NDArray[np.float32],
-    flipped: npt.NDArray[np.bool_],
+    means: Distances,
+    margin: Distances,
+    flipped: Flipped,
     title: str,
 ) -> Table:
-    import numpy as np
-
     known = np.flatnonzero(np.isfinite(margin) & np.isfinite(means))
     notes = Notes()
     rows = []
-    ordered = known[np.argsort(margin[known], kind="stable")]
-    for name, part in zip(
-        ("least", "second", "third", "greatest"), np.array_split(ordered, 4), strict=True
-    ):
-        if not len(part):
+    quarters = np.array_split(known[np.argsort(margin[known], kind="stable")], 4)
+    for name, part in zip(("least", "second", "third", "greatest"), quarters, strict=True):
+        if not len(part):  # fewer than four images
             continue
         lost = part[flipped[part]]
         kept = part[~flipped[part]]
@@ -173,14 +172,61 @@ def _by_margin(
                 _median(means[kept], notes, "every image of it flipped"),
             )
         )
-    columns = (
-        *text_columns("Margin"),
-        *number_columns("From … to", "Images", "Flipped", "Median |Δ|, flipped", "Median |Δ|, not"),
-    )
-    return Table.of(f"Flips by margin, {title}", columns, tuple(rows), notes=notes)
+    medians = ("Median |Δ|, flipped", "Median |Δ|, not")
+    columns = ("Margin", *numbers("From … to", "Images", "Flipped", *medians))
+    return Table.of(f"Flips by margin, {title}", columns, rows, notes=notes)
 
 
-def _median(values: npt.NDArray[np.float32], notes: Notes, reason: str) -> Shown:
-    import numpy as np
-
+def _median(values: Distances, notes: Notes, reason: str) -> Shown:
     return Shown(significant(float(np.median(values)))) if len(values) else notes.missing(reason)
+
+
+def steps(values: Distances, *, id: str, title: str) -> LinePlot:  # noqa: A002 - the attribute it becomes
+    """Draw the empirical distribution of finite values, at `_KNOTS` evenly spaced shares."""
+    shares = np.linspace(0, 1, min(_KNOTS, len(values)) + 1)
+    frame = Frame(
+        id,
+        title,
+        nice_ticks(0.0, float(values.max())),
+        nice_ticks(0.0, 1.0),
+        "mean |Δ|, grey levels",
+        "share of images",
+    )
+    spots = zip(np.quantile(values, shares).tolist(), shares.tolist(), strict=True)
+    return LinePlot(frame, (Line(" ".join(f"{frame.x(x):g},{frame.y(y):g}" for x, y in spots)),))
+
+
+def scatter(
+    drift: Distances,
+    margin: Distances,
+    flipped: Flipped,
+    *,
+    id: str,  # noqa: A002
+    title: str,
+) -> Scatter:
+    """Draw the images of (n,) values each, except those without drift or margin (NaN)."""
+    known = np.isfinite(drift) & np.isfinite(margin)
+    stayed, lost = np.flatnonzero(known & ~flipped), np.flatnonzero(known & flipped)
+    drawn = stayed[np.linspace(0, len(stayed) - 1, min(MOST, len(stayed))).astype(int)]
+    frame = Frame(
+        id,
+        title,
+        nice_ticks(0.0, float(margin[known].max(initial=0.0))),
+        nice_ticks(0.0, float(drift[known].max(initial=0.0))),
+        "margin of the model",
+        "mean |Δ|, grey levels",
+    )
+
+    def placed(which: npt.NDArray[np.intp], mark: str) -> str:
+        # one path for all: thousands of elements would make the page large and slow
+        spots = zip(margin[which].tolist(), drift[which].tolist(), strict=True)
+        return "".join(f"M{frame.x(x):g} {frame.y(y):g}{mark}" for x, y in spots)
+
+    of = f", {grouped(len(drawn))} of them drawn" if len(drawn) < len(stayed) else ""
+    return Scatter(
+        frame,
+        placed(drawn, "h0"),
+        placed(lost, "m-3-3l6 6m0-6l-6 6"),
+        f"{grouped(len(stayed))} kept their class{of}",
+        f"{grouped(len(lost))} flipped",
+    )

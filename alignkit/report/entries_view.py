@@ -1,26 +1,99 @@
-"""Every comparison in numbers: joined over seeds, seed by seed, and the cells that failed."""
+"""Views of the matrix's entries and cells: in short, in all numbers, seed by seed, and failed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from alignkit.record import Cell, Drift, Estimate, MatrixEntry, RunRecord
+from alignkit.record.stored import Placed
 from alignkit.report.matrix_view import entry_id
-from alignkit.report.reproduce import cell_option
-from alignkit.report.table import (
-    PLACE,
-    Header,
-    Notes,
-    RowCells,
-    Shown,
-    Table,
-    alarm,
-    number_columns,
-)
+from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, alarm, numbers
+from alignkit.report.worst_view import cell_option
 from alignkit.text.names import CELL_METRICS, Names
-from alignkit.text.numbers import grouped, listed, p_value, percent, plain, significant
+from alignkit.text.numbers import (
+    DASH,
+    estimated,
+    grouped,
+    listed,
+    p_value,
+    percent,
+    plain,
+    shorten,
+    significant,
+    unsigned,
+)
 
+Found = TypeVar("Found", bound=Placed)
+RECALL = "recall.macro"
+MOST_REASON = 160
+"""Characters of a reason."""
+UNMEASURED = Estimate(None, None, None, "not measured")
 OWN = "the aligned cell of its row: the others are compared with it"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryView:
+    """A matrix entry; a field that does not apply is a dash."""
+
+    place: tuple[str, str, str]
+    """Trained with, evaluated with, runtime."""
+    change: str
+    """Of macro recall, with its interval; the value if aligned; why the entry did not run."""
+    churn: str = DASH
+    lost: str = DASH
+    """Images that were right and are wrong now."""
+    gained: str = DASH
+    images: str = DASH
+    detectable: str = DASH
+    is_significant: bool = False
+
+    @property
+    def both(self) -> str:
+        """Images lost and gained, for a cell."""
+        return DASH if self.lost == DASH else f"{self.lost} / {self.gained}"
+
+    @property
+    def flips(self) -> str:
+        """Images lost and gained, in words."""
+        return f"{self.lost} lost, {self.gained} gained of {self.images}"
+
+
+def entry_view(entry: MatrixEntry, names: Names) -> EntryView:
+    """Write an entry of any state."""
+    place, drift = names.cells(entry), entry.drift
+    if entry.state != "measured":
+        return EntryView(place, f"{entry.state}: {shorten(entry.reason, MOST_REASON)}")
+    if drift is None:
+        own = entry.metrics.get(RECALL)
+        return EntryView(place, f"aligned, {DASH if own is None else percent(own, 2)}")
+    limit, churn = drift.detectable, drift.churn
+    return EntryView(
+        place,
+        change=estimated(drift.metrics.get(RECALL, UNMEASURED)),
+        churn=churn.reason if churn.value is None else percent(churn.value, 2),
+        lost=grouped(drift.right_to_wrong),
+        gained=grouped(drift.wrong_to_right),
+        images=grouped(drift.n),
+        detectable=DASH if limit is None else unsigned(limit),
+        is_significant=bool(drift.is_significant(RECALL)),
+    )
+
+
+def served_elsewhere(found: Iterable[Found], record: RunRecord) -> list[Found]:
+    """Keep what models served with another path than they were trained with show.
+
+    Of the runtimes that a record measured, only that of its aligned cells.
+    """
+    # none in a run of pixels alone
+    runtimes = {each.column.runtime for each in record.matrix if each.aligned}
+    return [
+        each
+        for each in found
+        if each.evaluated_with not in each.row.preprocesses
+        and (not runtimes or each.column.runtime in runtimes)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +106,7 @@ class Failure:
 
 
 def entries_table(record: RunRecord, names: Names) -> Table:
-    """Each matrix entry with all of its numbers."""
+    """Return each matrix entry with all of its numbers."""
     notes = Notes()
     rows: list[RowCells] = [
         (*names.cells(entry), *_joined(entry, notes), cell_option(entry)) for entry in record.matrix
@@ -41,96 +114,93 @@ def entries_table(record: RunRecord, names: Names) -> Table:
     ids = map(entry_id, range(len(rows)))
     columns = (
         *PLACE,
-        *number_columns(
-            "Images", "Δ macro recall, pp", "Δ macro precision, pp", "Δ top-1, pp", "Churn",
-            "Right → wrong", "Wrong → right", "Wrong → wrong", "McNemar p", "Holm p, macro recall",
-            "Detectable Δ top-1", "Logits max |Δ|", "Logits mean |Δ|", "Cosine", "Non-finite",
-        ),
-        Header("To run it alone"),
-    )  # fmt: skip
+        *numbers("Images", "Δ macro recall, pp", "Δ macro precision, pp", "Δ top-1, pp", "Churn"),
+        *numbers("Right → wrong", "Wrong → right", "Wrong → wrong"),
+        *numbers("McNemar p", "Holm p, macro recall", "Detectable Δ top-1"),
+        *numbers("Logits max |Δ|", "Logits mean |Δ|", "Cosine", "Non-finite"),
+        "To run it alone",
+    )
     return Table.of("All comparisons, seeds joined", columns, rows, notes=notes, ids=ids)
 
 
 def per_seed_table(record: RunRecord, names: Names) -> Table:
-    """Each cell of each seed."""
+    """Return each cell of each seed."""
     notes = Notes()
     rows: list[RowCells] = [
         (*names.cells(cell), str(cell.seed), *_single(cell, notes)) for cell in record.cells
     ]
     columns = (
         *PLACE,
-        Header("Seed", numeric=True),
-        *number_columns("Images", "Macro recall", "Macro precision", "Top-1"),
-        *number_columns("Δ macro recall, pp", "Churn", "Right → wrong", "Wrong → right"),
-        Header("What ran"),
+        *numbers("Seed", "Images", "Macro recall", "Macro precision", "Top-1"),
+        *numbers("Δ macro recall, pp", "Churn", "Right → wrong", "Wrong → right"),
+        "What ran",
     )
     return Table.of("Every cell, seed by seed", columns, rows, notes=notes)
 
 
 def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
-    """RowCells and trainings that crashed, the same crash of several seeds once."""
+    """List cells and trainings that crashed, the same crash of several seeds once."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for training in record.trainings:
         if training.state == "failed":
             title = f"training {names.short(training.preprocess)}"
+            # a training keeps no traceback
             found.setdefault((title, training.reason, ""), []).append(str(training.seed))
     for cell in record.cells:
         if cell.state == "failed":
-            found.setdefault((names.title(cell), cell.reason, cell.traceback), []).append(
-                str(cell.seed)
-            )
+            key = names.title(cell), cell.reason, cell.traceback
+            found.setdefault(key, []).append(str(cell.seed))
     return tuple(
         Failure(f"{title}, seed {listed(seeds)}", reason, traceback)
         for (title, reason, traceback), seeds in found.items()
     )
 
 
-def _joined(entry: MatrixEntry, notes: Notes) -> tuple[Shown, ...]:
+def _joined(entry: MatrixEntry, notes: Notes) -> RowCells:
     if entry.drift is None:
         reason = OWN if entry.state == "measured" else f"{entry.state}: {entry.reason}"
-        return (notes.missing(reason),) * 15
+        return (notes.missing(reason),) * 15  # all columns between place and command
     drift, logits = entry.drift, entry.drift.logits
     return (
-        Shown(grouped(drift.n)),
+        grouped(drift.n),
         *(_change(drift, metric, notes) for metric in CELL_METRICS),
         _churn(drift, notes),
         *_flips(drift),
-        Shown(grouped(drift.wrong_to_wrong)),
+        grouped(drift.wrong_to_wrong),
         notes.number(drift.mcnemar_p, p_value, "no image flipped, so there is nothing to test"),
         notes.number(drift.holm.get("recall.macro"), p_value, "not tested"),
         notes.number(drift.detectable, lambda value: plain(100 * value, 2), "too few images"),
         notes.number(logits.max_abs, significant, logits.reason),
         notes.number(logits.mean_abs, significant, logits.reason),
-        notes.number(logits.cosine, lambda value: f"{value:.5f}", logits.reason),
+        notes.number(logits.cosine, "{:.5f}".format, logits.reason),
         alarm(drift.non_finite),
     )
 
 
-def _single(cell: Cell, notes: Notes) -> tuple[Shown, ...]:
+def _single(cell: Cell, notes: Notes) -> RowCells:
     if cell.state != "measured":
-        gap = notes.missing(f"{cell.state}: {cell.reason}")
-        return (*(gap,) * 8, Shown(cell.state))
+        return (*(notes.missing(f"{cell.state}: {cell.reason}"),) * 8, cell.state)
     values = tuple(
         notes.number(cell.metrics.get(metric), lambda value: percent(value, 2), "not computed")
         for metric in CELL_METRICS
     )
     drift = cell.drift
-    changes = (
+    changes: RowCells = (
         (notes.missing(OWN),) * 4
         if drift is None
         else (_change(drift, "recall.macro", notes), _churn(drift, notes), *_flips(drift))
     )
     ran = ", ".join(f"{name} {value}" for name, value in cell.effective.items())
-    return (Shown(grouped(cell.n)), *values, *changes, Shown(ran))
+    return (grouped(cell.n), *values, *changes, ran)
 
 
 def _change(drift: Drift, metric: str, notes: Notes) -> Shown:
-    return notes.estimated(drift.metrics.get(metric, Estimate(None, None, None)))
+    return notes.estimated(drift.metrics.get(metric, UNMEASURED))
 
 
 def _churn(drift: Drift, notes: Notes) -> Shown:
     return notes.number(drift.churn.value, lambda value: percent(value, 2), drift.churn.reason)
 
 
-def _flips(drift: Drift) -> tuple[Shown, Shown]:
-    return Shown(grouped(drift.right_to_wrong)), Shown(grouped(drift.wrong_to_right))
+def _flips(drift: Drift) -> tuple[str, str]:
+    return grouped(drift.right_to_wrong), grouped(drift.wrong_to_right)

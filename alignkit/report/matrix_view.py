@@ -1,4 +1,4 @@
-"""The drift matrices, one a metric: trained with x (evaluated with x backend x precision)."""
+"""View of the drift matrices, one a metric: trained with x evaluated with x runtime."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from itertools import groupby
 
 from alignkit.judge.words import SEVERITY
 from alignkit.place import Place, Row
-from alignkit.record import Drift, Estimate, MatrixEntry, NoiseFloor, RunRecord, VerdictState
+from alignkit.record import Drift, Estimate, MatrixEntry, RunRecord
 from alignkit.report.table import Note, Notes
-from alignkit.report.verdict_view import Icon, icon
+from alignkit.report.verdict_view import ICONS, Icon
 from alignkit.text.names import LABELS, MATRIX_METRICS, Names, PathName
 from alignkit.text.numbers import DASH, count, grouped, interval, percent, points, unsigned
 
@@ -40,8 +40,6 @@ class MatrixCell:
     mark: str = ""
     entry: str = ""
     """Id of the row with all its numbers."""
-    full: str = ""
-    """Row and column in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ class MatrixView:
     notes: tuple[Note, ...]
 
 
-CAPTIONS = {
+_CAPTIONS = {
     "churn": "share of images whose predicted class is another than in {cell} of the row",
     "": "change in percentage points against {cell} of the row, which shows the value itself",
 }
@@ -93,9 +91,9 @@ def entry_id(index: int) -> str:
 
 
 def matrix_views(record: RunRecord, names: Names, against: str = ALIGNED) -> tuple[MatrixView, ...]:
-    """A matrix for each metric of `MATRIX_METRICS`; ``against`` names the cells without a drift.
+    """Return a matrix for each metric of `MATRIX_METRICS`; none for a run without a model.
 
-    None of a run without a model.
+    ``against`` names the cells without a drift.
     """
     if not record.matrix:
         return ()
@@ -105,22 +103,22 @@ def matrix_views(record: RunRecord, names: Names, against: str = ALIGNED) -> tup
 def significance(entries: Iterable[MatrixEntry], metric: str) -> str:
     """``2 of 14 changes are significant at the 5 % level …``; empty where nothing was tested."""
     tested = [entry.drift.is_significant(metric) for entry in entries if entry.drift]
-    found = [each for each in tested if each is not None]
-    if not found:
+    known = [each for each in tested if each is not None]
+    if not known:
         return ""
-    number = sum(found)
-    if len(found) == 1:
+    number = sum(known)
+    if len(known) == 1:
         is_it = "is" if number else "is not"
         return f"The change of {LABELS[metric].lower()} {is_it} significant at the 5 % level."
     return (
-        f"{number or 'None'} of {count(len(found), 'change')} of {LABELS[metric].lower()} "
+        f"{number or 'None'} of {count(len(known), 'change')} of {LABELS[metric].lower()} "
         f"{'is' if number == 1 else 'are'} significant at the 5 % level after Holm’s correction "
         "for their number."
     )
 
 
 def warnings(entries: Iterable[MatrixEntry]) -> list[str]:
-    """Each runtime whose logits hold on this machine alone, with the first reason."""
+    """List each runtime whose logits hold on this machine alone, with the first reason."""
     found: dict[str, list[str]] = {}
     for entry in entries:
         if entry.warning:
@@ -137,14 +135,14 @@ class _Builder:
         self.entries = {entry.place: (index, entry) for index, entry in enumerate(record.matrix)}
         self.rows = list(dict.fromkeys(entry.row for entry in record.matrix))
         self.columns = list(dict.fromkeys(entry.column for entry in record.matrix))
-        self.floors = {Row.parse(floor.preprocess): floor for floor in record.noise_floor}
+        floors = noise_floors(record, metric)
+        self.floors = {Row.parse(name): floor for name, floor in floors.items()}
         self.rules = [rule for rule in record.verdict.rules if rule.metric == metric]
 
     def view(self) -> MatrixView:
-        rows = tuple(self._row(row) for row in self.rows)
-        caption = CAPTIONS.get(self.metric, CAPTIONS[""])
+        caption = _CAPTIONS.get(self.metric, _CAPTIONS[""])
         return MatrixView(
-            id=self.metric.split(".")[0],
+            id=self.metric.split(".")[0],  # as the page's address and its style sheet name it
             title=LABELS[self.metric],
             caption=f"{LABELS[self.metric]}: {caption.format(cell=self.against)}.",
             reference="aligned" if self.against == ALIGNED else "reference",
@@ -157,13 +155,13 @@ class _Builder:
                 for name, span in _runs([column.names[:2] for column in self.columns])
             ),
             precisions=tuple(column.precision for column in self.columns),
-            rows=rows,
+            rows=tuple(self._row(row) for row in self.rows),
             significant=significance([entry for _, entry in self.entries.values()], self.metric),
             notes=self.notes.all(),
         )
 
     def _row(self, row: Row) -> MatrixRow:
-        floor = _floor(self.floors.get(row), self.metric)
+        floor = self.floors.get(row)
         limits = [
             entry.drift.detectable
             for place, (_, entry) in self.entries.items()
@@ -177,49 +175,40 @@ class _Builder:
         )
 
     def _cell(self, place: Place, floor: float | None) -> MatrixCell:
-        row, preprocess, backend, precision = place.names
-        full = f"trained with {row}, evaluated with {preprocess}, {backend} {precision}"
         if place not in self.entries:
-            return MatrixCell(
-                "absent", "not run", mark=self.notes.mark("not part of this run"), full=full
-            )
+            return MatrixCell("absent", "not run", mark=self.notes.mark("not part of this run"))
         index, entry = self.entries[place]
         if entry.state != "measured":
-            reason = entry.reason or "no reason was recorded"
-            return MatrixCell(
-                entry.state, entry.state, mark=self.notes.mark(reason),
-                gate=self._gate(entry), entry=entry_id(index), full=full,
-            )  # fmt: skip
-        cell = (
-            self._reference(entry, entry_id(index), full)
-            if entry.drift is None
-            else self._measured(entry, entry.drift, floor, entry_id(index), full)
-        )
-        told = entry.warning
+            mark = self.notes.mark(entry.reason or "no reason was recorded")
+            cell = MatrixCell(entry.state, entry.state, mark=mark, gate=self._gate(entry))
+            return replace(cell, entry=entry_id(index))
+        drift = entry.drift
+        cell = self._reference(entry) if drift is None else self._measured(entry, drift, floor)
+        remark = entry.warning
         if entry.non_finite:
-            told = f"{count(entry.non_finite, 'output')} NaN or infinite: counted as wrong"
-        return replace(cell, mark=self.notes.mark(told)) if told and not cell.mark else cell
+            remark = f"{count(entry.non_finite, 'output')} NaN or infinite: counted as wrong"
+        # a cell has room for one mark, which a missing number needs more
+        mark = cell.mark or (self.notes.mark(remark) if remark else "")
+        return replace(cell, entry=entry_id(index), mark=mark)
 
-    def _reference(self, entry: MatrixEntry, row: str, full: str) -> MatrixCell:
+    def _reference(self, entry: MatrixEntry) -> MatrixCell:
         if self.metric == "churn":
-            return MatrixCell("aligned", "reference", entry=row, full=full)
+            return MatrixCell("aligned", "reference")
         value = entry.metrics.get(self.metric)
         if value is None:
             mark = self.notes.mark("the metric has no value for this cell")
-            return MatrixCell("aligned", DASH, mark=mark, entry=row, full=full)
-        return MatrixCell("aligned", percent(value, 2), entry=row, full=full)
+            return MatrixCell("aligned", DASH, mark=mark)
+        return MatrixCell("aligned", percent(value, 2))
 
-    def _measured(
-        self, entry: MatrixEntry, drift: Drift, floor: float | None, row: str, full: str
-    ) -> MatrixCell:
+    def _measured(self, entry: MatrixEntry, drift: Drift, floor: float | None) -> MatrixCell:
         churn = self.metric == "churn"
         estimate = drift.churn if churn else drift.metrics.get(self.metric)
         if estimate is None or estimate.value is None:
             reason = estimate.reason if estimate else "the metric was not measured"
-            mark = self.notes.mark(reason or "not measured")
-            return MatrixCell("measured", DASH, mark=mark, entry=row, full=full)
+            return MatrixCell("measured", DASH, mark=self.notes.mark(reason or "not measured"))
         value = estimate.value
         symbol, words = _symbol(estimate, drift, self.metric)
+        unsure = "" if estimate.low is not None else estimate.reason or "no interval"
         return MatrixCell(
             kind="measured",
             main=percent(value, 2) if churn else points(value),
@@ -228,48 +217,45 @@ class _Builder:
             interval=interval(estimate, share=churn),
             lost=grouped(drift.right_to_wrong),
             gained=grouped(drift.wrong_to_right),
-            tone=_tone(-value if churn else value),
+            tone=_tone(-value if churn else value),  # any changed prediction counts as worse
+            # zero is no effect of any seed
             in_noise=value != 0 and floor is not None and abs(value) <= floor,
             gate=self._gate(entry),
-            mark=""
-            if estimate.low is not None
-            else self.notes.mark(estimate.reason or "no interval"),
-            entry=row,
-            full=full,
+            mark=self.notes.mark(unsure) if unsure else "",
         )
 
     def _gate(self, entry: MatrixEntry) -> Icon | None:
-        states: list[VerdictState] = [
-            rule.state for rule in self.rules if rule.place == entry.place
-        ]
-        worst = min(states, key=SEVERITY.index) if states else "pass"
-        return None if worst == "pass" else icon(worst)
+        states = {rule.state for rule in self.rules if rule.place == entry.place} - {"pass"}
+        return ICONS[min(states, key=SEVERITY.index)] if states else None
+
+
+def noise_floors(record: RunRecord, metric: str = "recall.macro") -> dict[str, float]:
+    """Return row → its noise floor in a metric, where several seeds define one."""
+    known = [floor for floor in record.noise_floor if len(floor.seeds) > 1]
+    if metric == "churn":
+        return {floor.preprocess: floor.churn for floor in known}
+    return {floor.preprocess: floor.metrics[metric] for floor in known if metric in floor.metrics}
 
 
 def seeds_of(record: RunRecord) -> list[int]:
-    """Of the models that were measured, in ascending order."""
+    """Return the seeds of the models that were measured, in ascending order."""
     return sorted({each.seed for each in record.trainings if each.state == "measured"})
 
 
 def interval_words(record: RunRecord) -> str:
-    """What the drifts' intervals are of: one seed says nothing of others."""
+    """Say of what the drifts' intervals are: one seed says nothing of others."""
     if len(seeds_of(record)) > 1:
         return "Intervals are of other seeds and other images."
     return "Intervals are of other images under these models and say nothing of other trainings."
 
 
 def _runs(columns: list[tuple[str, ...]]) -> list[tuple[str, int]]:
+    # neighbours alone share a header
     return [(key[-1], len(list(same))) for key, same in groupby(columns)]
 
 
-def _floor(floor: NoiseFloor | None, metric: str) -> float | None:
-    if floor is None or len(floor.seeds) < 2:
-        return None
-    return floor.churn if metric == "churn" else floor.metrics.get(metric)
-
-
 def _symbol(estimate: Estimate, drift: Drift, metric: str) -> tuple[str, str]:
-    if drift.churn.value == 0:
+    if drift.churn.value == 0:  # then every metric is unchanged, whatever its interval
         return "=", "no prediction changed"
     if metric == "churn":
         return "", ""

@@ -1,4 +1,4 @@
-"""The matrices with another cell of each row as the reference, for the page's script to put in.
+"""View of the matrices with another cell of each row as the reference, for the page's script.
 
 A cell is offered where every interval it asks for was computed; nothing is derived from intervals.
 """
@@ -8,13 +8,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields, replace
 
+import numpy as np
+
+from alignkit.findings.matrix import corrected
 from alignkit.place import Column, Place, Row
 from alignkit.record import CellPair, Drift, Estimate, LogitDistance, MatrixEntry, RunRecord
+from alignkit.record.pictures import pack
 from alignkit.report.matrix_view import MatrixView, matrix_views
+from alignkit.report.templates import html
 from alignkit.text.names import MATRIX_METRICS, Names
 
-NO_LOGITS = LogitDistance(max_abs=None, mean_abs=None, cosine=None, reason="no matrix shows it")
-Known = dict[tuple[Row, Column, Column], CellPair]
+_NO_LOGITS = LogitDistance(max_abs=None, mean_abs=None, cosine=None, reason="no matrix shows it")
+_Known = dict[tuple[Row, Column, Column], CellPair]
 """By row, reference and candidate."""
 
 
@@ -29,9 +34,9 @@ class ReferenceView:
 
 
 def reference_views(record: RunRecord, names: Names) -> tuple[ReferenceView, ...]:
-    """One for each column that can be the reference and is not already that of every row."""
+    """Return a view for each column that can be the reference and is not that of every row."""
     known = _changes(record)
-    columns = dict.fromkeys(entry.column for entry in record.matrix)
+    columns = dict.fromkeys(entry.column for entry in record.matrix)  # in the matrix's order
     views = []
     for column in columns:
         switched = _switched(record, column, known)
@@ -46,14 +51,6 @@ def reference_views(record: RunRecord, names: Names) -> tuple[ReferenceView, ...
 
 def packed_references(record: RunRecord, names: Names) -> str:
     """Deflated JSON in base64, ``[{name, title, panels: {metric: HTML}}]``; empty without any."""
-    views = reference_views(record, names)
-    if not views:
-        return ""
-    import numpy as np
-
-    from alignkit.record.packing import pack
-    from alignkit.report.templates import html
-
     content = [
         {
             "name": view.name,
@@ -62,28 +59,30 @@ def packed_references(record: RunRecord, names: Names) -> str:
                 each.id: html("matrix_panel.html.j2", matrix=each) for each in view.matrices
             },
         }
-        for view in views
+        for view in reference_views(record, names)
     ]
+    if not content:
+        return ""
+    # packed, since each reference repeats every cell of every matrix in HTML
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
     return pack(np.frombuffer(text.encode(), np.uint8))["data"]
 
 
-def _changes(record: RunRecord) -> Known:
-    """All that was computed, and the same the other way round."""
+def _changes(record: RunRecord) -> _Known:
+    """Collect all that was computed, and the same the other way round."""
     aligned = {entry.row: entry.column for entry in record.matrix if entry.aligned}
-    found: Known = {
+    known: _Known = {
         (Row.parse(pair.trained_with), Column(*pair.reference), Column(*pair.candidate)): pair
         for pair in record.row_pairs
     }
     for entry in record.matrix:
         if entry.drift and entry.row in aligned:
-            found[entry.row, aligned[entry.row], entry.column] = entry.drift
-    turned = {(row, b, a): _turned(change) for (row, a, b), change in found.items()}
-    return found | turned
+            known[entry.row, aligned[entry.row], entry.column] = entry.drift
+    return known | {(row, b, a): _turned(change) for (row, a, b), change in known.items()}
 
 
 def _turned(change: CellPair) -> CellPair:
-    """Reference minus candidate."""
+    """Return reference minus candidate; churn is the same in both directions."""
     return replace(
         change,
         metrics={name: _negated(each) for name, each in change.metrics.items()},
@@ -93,43 +92,48 @@ def _turned(change: CellPair) -> CellPair:
 
 
 def _negated(each: Estimate) -> Estimate:
+    # the ends of an interval change places with their signs
     ends = [None if end is None else -end for end in (each.value, each.high, each.low)]
     return Estimate(value=ends[0], low=ends[1], high=ends[2], reason=each.reason)
 
 
-def _switched(record: RunRecord, column: Column, known: Known) -> RunRecord | None:
-    """The record with each entry's drift against ``column``; ``None`` if it cannot be, or is."""
-    from alignkit.findings.matrix import corrected
-
+def _switched(record: RunRecord, column: Column, known: _Known) -> RunRecord | None:
+    """Return the record with drifts against ``column``; ``None`` if that cannot be, or is so."""
     at = {entry.place: entry for entry in record.matrix}
+    if all(entry.aligned for place, entry in at.items() if place.column == column):
+        return None
     entries = []
     for place, entry in at.items():
         reference = at.get(Place(place.row, column))
+        drift: Drift | None
         if entry.state != "measured" or place.column == column:
-            entries.append(entry.model_copy(update={"drift": None}))
+            drift = None
         elif reference is None or reference.state != "measured":
-            entries.append(entry.model_copy(update={"drift": _absent(reference)}))
+            drift = _absent(reference)
+        # never two intervals subtracted: they are paired by image
         elif change := known.get((place.row, column, place.column)):
-            entries.append(entry.model_copy(update={"drift": _drift(change)}))
+            shown = {each.name: getattr(change, each.name) for each in fields(CellPair)}
+            drift = Drift(**shown, mcnemar_p=None, logits=_NO_LOGITS)
         else:
             return None
-    if all(entry.aligned for place, entry in at.items() if place.column == column):
-        return None
+        entries.append(entry.model_copy(update={"drift": drift}))
     verdict = record.verdict.model_copy(update={"rules": ()})  # rules are about aligned cells
+    # p-values are corrected again, because there are other comparisons than in the record
     return record.model_copy(update={"matrix": corrected(entries), "verdict": verdict})
 
 
-def _drift(change: CellPair) -> Drift:
-    """With what a matrix shows of it."""
-    shown = {each.name: getattr(change, each.name) for each in fields(CellPair)}
-    return Drift(**shown, mcnemar_p=None, logits=NO_LOGITS)
-
-
 def _absent(reference: MatrixEntry | None) -> Drift:
-    """Of a row without the reference."""
+    """Return the drift of an entry in a row without the reference."""
     why = f"{reference.state}: {reference.reason}" if reference else "not part of this run"
-    nothing = Estimate(value=None, low=None, high=None, reason=f"no reference in this row: {why}")
+    nothing = Estimate(None, None, None, f"no reference in this row: {why}")
     return Drift(
-        n=0, metrics=dict.fromkeys(MATRIX_METRICS, nothing), churn=nothing, right_to_wrong=0,
-        wrong_to_right=0, wrong_to_wrong=0, detectable=None, mcnemar_p=None, logits=NO_LOGITS,
-    )  # fmt: skip
+        n=0,
+        metrics=dict.fromkeys(MATRIX_METRICS, nothing),
+        churn=nothing,
+        right_to_wrong=0,
+        wrong_to_right=0,
+        wrong_to_wrong=0,
+        detectable=None,
+        mcnemar_p=None,
+        logits=_NO_LOGITS,
+    )

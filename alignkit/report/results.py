@@ -41,6 +41,7 @@ OF_RECORD = (
     "mixes", "published", "attributions", "flipped", "advice", "baseline",
 )  # fmt: skip
 """Fields that are the record's; ``null`` where nothing was measured."""
+# optional here: a gate of pixels measures no matrix
 _MEASURED: dict[str, Any] = {
     name: (RunRecord.model_fields[name].annotation | None, None)  # type: ignore[operator]
     for name in OF_RECORD
@@ -54,7 +55,7 @@ Results = create_model(
 
 
 def results_from_record(record: RunRecord) -> ResultsHead:
-    """What a run's folder holds beside its page."""
+    """Return the results that a run's folder holds beside its page."""
     return Results(
         alignkit=record.alignkit,
         name=record.name,
@@ -72,7 +73,7 @@ def measured_fields(record: RunRecord | None) -> dict[str, Any]:
 
 
 def results_text(results: ResultsHead) -> str:
-    """The document, as it is written and printed."""
+    """Return the document as it is written and printed."""
     return results.model_dump_json(indent=1) + "\n"
 
 
@@ -82,5 +83,6 @@ def results_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"alignkit results, format {Results.model_fields['format'].default}",
+        # pydantic's title names the class
         **{name: value for name, value in schema.items() if name != "title"},
     }

@@ -1,4 +1,4 @@
-"""Controls, data, paths and environment: what the run was made of."""
+"""Views of what a run was made of: controls, paths, decodes, data, machine."""
 
 from __future__ import annotations
 
@@ -6,35 +6,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from alignkit.progress import duration
-from alignkit.record import Environment, PathFacts, RunRecord
-from alignkit.report.table import RowCells, Shown, Table, facts, text_columns
+from alignkit.record import Coverage, CoverageDiff, Environment, PathFacts, RunRecord
+from alignkit.report.table import RowCells, Shown, Table, alarm, facts, numbers
 from alignkit.text.names import Names
-from alignkit.text.numbers import DASH, grouped
+from alignkit.text.numbers import DASH, count, grouped
 
 
 def controls_table(record: RunRecord) -> Table | None:
-    """The checks of the measurement itself; ``None`` if none was made."""
+    """Return the checks of the measurement itself; ``None`` if none was made."""
+    if not record.controls:
+        return None
+    passed, broken = Shown("passed", tone="pass"), Shown("not passed", tone="fail")
     rows: list[RowCells] = [
-        (
-            control.name,
-            control.expected,
-            control.observed,
-            Shown("passed", tone="pass") if control.passed else Shown("not passed", tone="fail"),
-        )
-        for control in record.controls
+        (each.name, each.expected, each.observed, passed if each.passed else broken)
+        for each in record.controls
     ]
-    columns = text_columns("Control", "Expected", "Observed", "Outcome")
-    return (
-        Table.of("Checks of the measurement itself, made with this run", columns, rows)
-        if rows
-        else None
-    )
+    caption = "Checks of the measurement itself, made with this run"
+    return Table.of(caption, ("Control", "Expected", "Observed", "Outcome"), rows)
 
 
 def paths_table(paths: Sequence[PathFacts], names: Names) -> Table:
-    """Every stage of every path with the code that ran."""
+    """Return every stage of every path with the code that ran."""
     rows = [row for path in paths for row in _path_rows(path, names.short(path.name))]
-    columns = text_columns("Path", "Stage", "What it does", "Options", "Library that ran")
+    columns = ("Path", "Stage", "What it does", "Options", "Library that ran")
     notes = [f"{path.name}: {note}." for path in paths if (note := names.of(path.name).note)]
     caption = " ".join(["Preprocessing paths, the reference first.", *notes])
     return Table.of(caption if notes else caption.removesuffix("."), columns, rows)
@@ -42,6 +36,7 @@ def paths_table(paths: Sequence[PathFacts], names: Names) -> Table:
 
 def _path_rows(path: PathFacts, name: str) -> list[RowCells]:
     if path.skipped:
+        # its stages never ran, so that no version is known
         return [(name, "all", f"skipped: {path.skipped}", "", "")]
     return [
         (name, stage.stage, stage.label, _options(stage.options), stage.version or "alignkit")
@@ -50,8 +45,9 @@ def _path_rows(path: PathFacts, name: str) -> list[RowCells]:
 
 
 def data_table(record: RunRecord) -> Table:
-    """The data set."""
+    """Return the data set as it was used."""
     data = record.data
+    # data sets of a thousand classes exist; the record has them all
     classes = ", ".join(data.classes[:20]) + (", …" if len(data.classes) > 20 else "")
     pairs = {
         "Data set": f"{data.name} {data.version}".strip(),
@@ -62,28 +58,24 @@ def data_table(record: RunRecord) -> Table:
         "Fingerprint (SHA-256)": data.fingerprint,
     }
     pairs |= {f"Note {index}": note for index, note in enumerate(data.notes, 1)}
-    return facts("The data set", ("Fact", "Value"), pairs)
+    return facts("The data set", pairs)
 
 
 def environment_tables(record: RunRecord) -> tuple[Table, ...]:
-    """The machine and the run; installed versions; codecs; flags."""
-    machine = record.environment
+    """Return the run and its machine, and the machine's libraries."""
     run = {
         "alignkit": record.alignkit,
         "Started (UTC)": record.started,
         "Duration of this invocation": duration(record.seconds),
         "Plan (content hash)": record.key,
     }
-    return (
-        facts("Run and machine", ("Fact", "Value"), run | machine_facts(machine)),
-        *library_tables(machine),
-    )
+    return machine_tables(run, record.environment)
 
 
-def machine_facts(machine: Environment) -> dict[str, str]:
-    """Name → value."""
+def machine_tables(run: dict[str, str], machine: Environment) -> tuple[Table, ...]:
+    """Return the facts of a run with those of its machine; flags; codecs; installed versions."""
     extensions = {"Vector extensions": machine.extensions} if machine.extensions else {}
-    return {
+    hardware = {
         "Git revision": machine.git or "not in a git repository",
         "Python": machine.python,
         "Platform": machine.platform,
@@ -91,16 +83,12 @@ def machine_facts(machine: Environment) -> dict[str, str]:
         **extensions,
         "GPU": machine.gpu,
     }
-
-
-def library_tables(machine: Environment) -> tuple[Table, ...]:
-    """Flags; codecs; installed versions."""
-    tables = []
+    tables = [facts("Run and machine", run | hardware)]
     if machine.flags:
-        tables.append(facts("Settings that change numbers", ("Setting", "Value"), machine.flags))
+        tables.append(facts("Settings that change numbers", machine.flags, ("Setting", "Value")))
     if machine.codecs:
-        tables.append(facts("JPEG codec builds", ("Library", "Codec"), machine.codecs))
-    tables.append(facts("Installed versions", ("Distribution", "Version"), machine.versions))
+        tables.append(facts("JPEG codec builds", machine.codecs, ("Library", "Codec")))
+    tables.append(facts("Installed versions", machine.versions, ("Distribution", "Version")))
     return tuple(tables)
 
 
@@ -109,10 +97,66 @@ def _options(options: dict[str, Any]) -> str:
 
 
 def _written(value: Any) -> str:
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # in words of the page, not of Python
         return "yes" if value else "no"
     if isinstance(value, dict):
         return "(" + _options(value) + ")"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_written(each) for each in value) + "]"
     return "none" if value is None else str(value)
+
+
+def coverage_tables(
+    coverage: Sequence[Coverage], diffs: Sequence[CoverageDiff], names: Names
+) -> tuple[Table, ...]:
+    """Return how the decodes ended, and each image that did not decode cleanly or on one side."""
+    ended: list[RowCells] = [
+        (
+            names.short(each.preprocess),
+            each.split,
+            grouped(each.ok),
+            *map(alarm, (each.corrupt, each.failed, each.unsupported)),
+        )
+        for each in coverage
+    ]
+    columns = ("Path", "Split", *numbers("Decoded", "Corrupt", "Failed", "Unsupported"))
+    tables = [Table.of("How the decodes ended, in images", columns, ended)]
+    bad = [
+        (image.id, names.short(each.preprocess), each.split, image.outcome, image.reason)
+        for each in coverage
+        for image in each.examples
+    ]
+    if bad:
+        caption = "Images that a path did not decode cleanly"
+        tables.append(Table.of(caption, ("Image", "Path", "Split", "Outcome", "Reason"), bad))
+    if diffs:
+        tables.append(_one_sided(diffs, names))
+    return tuple(tables)
+
+
+def _one_sided(diffs: Sequence[CoverageDiff], names: Names) -> Table:
+    rows: list[RowCells] = [
+        (
+            f"{names.short(each.reference)} and {names.short(each.candidate)}",
+            grouped(each.images),
+            *map(alarm, (each.only_reference, each.only_candidate)),
+            ", ".join(each.examples[:5]) or DASH,
+        )
+        for each in diffs
+    ]
+    counts = numbers("Images", "Only first decodes", "Only second decodes")
+    columns = ("First and second", *counts, "Examples")
+    return Table.of("Images that only one of two decodes", columns, rows)
+
+
+def coverage_words(coverage: Sequence[Coverage], names: Names) -> str:
+    """Say in one sentence whether every path decoded everything."""
+    lost = {
+        f"{names.short(each.preprocess)} ({each.split})": number
+        for each in coverage
+        if (number := each.corrupt + each.failed + each.unsupported)
+    }
+    if not lost:
+        return "Every path decoded every image cleanly."
+    parts = [f"{place}: {count(number, 'image')}" for place, number in lost.items()]
+    return f"Not decoded cleanly: {'; '.join(parts)}."

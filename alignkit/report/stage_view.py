@@ -1,4 +1,4 @@
-"""Which stage differs, and by how much."""
+"""Views of the stages that differ, and by how much: between paths, and since the baseline."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from alignkit.record import PixelStage
-from alignkit.report.table import Group, Notes, Shown, Table, number_columns, text_columns
+from alignkit.record import BaselineFacts, BaselineStage, PixelStage, PlaneStage, RunRecord
+from alignkit.report.table import ZERO, Group, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.text.names import Names, PathName
-from alignkit.text.numbers import DASH, percent, plain, signed
+from alignkit.text.numbers import DASH, count, grouped, listed, percent, plain, signed, significant
 
 _MEASURES = ("Max Δ", "Mean Δ", "Bias R, G, B", "Pixels differing", "PSNR, dB", "SSIM")
-ZERO = Shown("0", tone="muted")
-"""Exactly zero, told from what rounds to it."""
-_IDENTICAL = "the images are identical: PSNR is infinite"
-NO_PEAK = "normalised units have no peak to relate the error to"
-NO_SSIM = "SSIM is taken of the last pixels before normalisation only"
-MODES: tuple[Literal["isolated", "cumulative"], ...] = ("isolated", "cumulative")
+_MODES: tuple[Literal["isolated", "cumulative"], ...] = ("isolated", "cumulative")
+IDENTICAL = "nothing differs: PSNR is infinite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +33,16 @@ class StageSection:
 
 
 def stage_sections(pixels: Sequence[PixelStage], names: Names) -> tuple[StageSection, ...]:
-    """A section for each pair of paths, in the record's order."""
+    """Return a section for each pair of paths, in the record's order."""
     pairs = dict.fromkeys((stage.reference, stage.candidate) for stage in pixels)
     sections = []
     for reference, candidate in pairs:
         stages = [s for s in pixels if (s.reference, s.candidate) == (reference, candidate)]
         isolated = [stage for stage in stages if stage.mode == "isolated"]
-        first, largest = first_differing(isolated), largest_difference(isolated)
+        first = next((stage for stage in isolated if stage.max_abs), None)
+        # normalised units are no grey levels, so that stage cannot be the largest
+        grey = [stage for stage in isolated if stage.stage != "normalise" and stage.mean_abs]
+        largest = max(grey, key=lambda stage: stage.mean_abs or 0.0, default=None)
         tags = {largest.stage: "largest"} if largest else {}
         if first:
             tags[first.stage] = "starts here" + (", largest" if first is largest else "")
@@ -53,31 +52,18 @@ def stage_sections(pixels: Sequence[PixelStage], names: Names) -> tuple[StageSec
                 candidate=names.of(candidate),
                 first=first.stage if first else "",
                 largest=largest.stage if largest else "",
-                words=_words(isolated, first),
+                words=_words(any(s.max_abs is not None for s in isolated), first, largest),
                 table=_stage_table(stages, tags, names.short(reference), names.short(candidate)),
             )
         )
     return tuple(sections)
 
 
-def first_differing(isolated: Sequence[PixelStage]) -> PixelStage | None:
-    """Where drift starts: the first stage that differs on the same input."""
-    return next((stage for stage in isolated if stage.max_abs), None)
-
-
-def largest_difference(isolated: Sequence[PixelStage]) -> PixelStage | None:
-    """The stage with the greatest mean difference in grey levels."""
-    grey = [stage for stage in isolated if stage.stage != "normalise" and stage.mean_abs]
-    return max(grey, key=lambda stage: stage.mean_abs or 0.0, default=None)
-
-
-def _words(isolated: list[PixelStage], first: PixelStage | None) -> str:
-    measured = [stage for stage in isolated if stage.max_abs is not None]
+def _words(measured: bool, first: PixelStage | None, largest: PixelStage | None) -> str:
     if not measured:
         return "No stage could be compared."
     if first is None:
         return "Every stage gives the same values for the same input."
-    largest = largest_difference(isolated)
     text = f"Drift starts at {first.stage}, the first stage that differs on the same input"
     if largest is None:
         return f"{text}."
@@ -93,13 +79,13 @@ def _stage_table(
 ) -> Table:
     notes = Notes()
     by_mode = {(stage.stage, stage.mode): stage for stage in stages}
-    shown = {mode: _measured(stages, mode) for mode in MODES}
+    shown = {mode: _measured(stages, mode) for mode in _MODES}
     rows = [
         (
             Shown(name, tag=tags.get(name, "")),
             *(
                 cell
-                for mode in MODES
+                for mode in _MODES
                 for cell in _measures(by_mode.get((name, mode)), shown[mode], notes)
             ),
         )
@@ -110,14 +96,14 @@ def _stage_table(
         "in normalised units). Isolated: both implementations on the reference's input. "
         "Cumulative: each path on its own."
     )
-    names = [name for mode in MODES for name in shown[mode]]
-    groups = [Group(mode.capitalize(), len(shown[mode])) for mode in MODES if shown[mode]]
-    columns = (*text_columns("Stage"), *number_columns(*names))
+    names = [name for mode in _MODES for name in shown[mode]]
+    groups = [Group(mode.capitalize(), len(shown[mode])) for mode in _MODES if shown[mode]]
+    columns = ("Stage", *numbers(*names))
     return Table.of(caption, columns, rows, (Group("", 1), *groups), notes=notes)
 
 
 def _measured(stages: list[PixelStage], mode: str) -> tuple[str, ...]:
-    """The measures that any stage has in a mode: SSIM may be taken of the last pixels alone."""
+    """Return the measures that any stage has in a mode: SSIM may be of the last pixels alone."""
     of_mode = [stage for stage in stages if stage.mode == mode]
     with_ssim = any(stage.ssim is not None for stage in of_mode)
     return tuple(name for name in _MEASURES if name != "SSIM" or with_ssim) if of_mode else ()
@@ -126,33 +112,125 @@ def _measured(stages: list[PixelStage], mode: str) -> tuple[str, ...]:
 def _measures(stage: PixelStage | None, names: tuple[str, ...], notes: Notes) -> tuple[Shown, ...]:
     if stage is None:
         return (notes.missing("not compared in this mode"),) * len(names)
-    decimals = 4 if stage.stage == "normalise" else 2
+    decimals = 4 if stage.stage == "normalise" else 2  # its units are small: of the order of one
     reason = stage.reason or "not measured"
+    no_psnr = (
+        "the images are identical: PSNR is infinite"
+        if stage.max_abs == 0
+        else "normalised units have no peak to relate the error to"
+    )
     cells = (
-        _distance(stage.max_abs, decimals - 1, notes, reason),
-        _distance(stage.mean_abs, decimals + 1, notes, reason),
+        notes.distance(stage.max_abs, lambda value: plain(value, decimals - 1), reason),
+        notes.distance(stage.mean_abs, lambda value: plain(value, decimals + 1), reason),
         _bias(stage, decimals, notes, reason),
-        ZERO
-        if stage.share_differing == 0
-        else notes.number(stage.share_differing, percent, reason),
-        notes.number(stage.psnr, lambda v: f"{v:.1f}", stage.reason or _no_psnr(stage)),
+        notes.distance(stage.share_differing, percent, reason),
+        notes.number(stage.psnr, "{:.1f}".format, stage.reason or no_psnr),
     )
     if "SSIM" not in names:
         return cells
-    return (*cells, notes.number(stage.ssim, lambda v: f"{v:.4f}", stage.reason or NO_SSIM))
-
-
-def _no_psnr(stage: PixelStage) -> str:
-    return _IDENTICAL if stage.max_abs == 0 else NO_PEAK
-
-
-def _distance(value: float | None, decimals: int, notes: Notes, reason: str) -> Shown:
-    return ZERO if value == 0 else notes.number(value, lambda v: plain(v, decimals), reason)
+    no_ssim = stage.reason or "SSIM is taken of the last pixels before normalisation only"
+    return (*cells, notes.number(stage.ssim, "{:.4f}".format, no_ssim))
 
 
 def _bias(stage: PixelStage, decimals: int, notes: Notes, reason: str) -> Shown:
-    if stage.max_abs == 0:
+    if stage.max_abs == 0:  # one zero says more than three
         return ZERO
     return notes.number(
         stage.bias, lambda bias: " ".join(signed(v, decimals) for v in bias), reason
+    )
+
+
+def planes_table(planes: Sequence[PlaneStage]) -> Table:
+    """Return how far two paths differ in luma and in chroma, a row a stage and plane."""
+    notes = Notes()
+    rows: list[RowCells] = [
+        (each.stage, each.plane, grouped(each.images), *_plane_cells(each, notes))
+        for each in planes
+    ]
+    caption = (
+        "Luma and chroma: JPEG's Y'CbCr, in grey levels, each path on its own. Chroma upsampling "
+        "moves Cb and Cr, and Y' only where a colour is cut off at 0 or 255."
+    )
+    measures = numbers("Images", "Mean Δ", "Max Δ", "Bias", "p99", "p99.9", "PSNR, dB")
+    return Table.of(caption, ("Stage", "Plane", *measures), rows, notes=notes)
+
+
+def _plane_cells(plane: PlaneStage, notes: Notes) -> tuple[Shown, ...]:
+    reason = "no pair of values could be compared"
+    return (
+        notes.distance(plane.mean_abs, lambda value: plain(value, 3), reason),
+        notes.distance(plane.max_abs, lambda value: plain(value, 1), reason),
+        notes.distance(plane.bias, lambda value: signed(value, 3), reason),
+        notes.distance(plane.p99, lambda value: plain(value, 2), reason),
+        notes.distance(plane.p99_9, lambda value: plain(value, 2), reason),
+        notes.number(plane.psnr, "{:.1f}".format, IDENTICAL if plane.max_abs == 0 else reason),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineView:
+    """Changes since an approval."""
+
+    words: str
+    table: Table | None
+
+
+def baseline_view(record: RunRecord, names: Names) -> BaselineView | None:
+    """Return the run against its baseline; ``None`` for a run that was compared with none."""
+    if record.baseline is None:
+        return None
+    return BaselineView(_changes(record.baseline), _baseline_table(record.baseline, names))
+
+
+def _changes(baseline: BaselineFacts) -> str:
+    begun = [stage for stage in baseline.stages if stage.begun]
+    text = f"Compared with the baseline of environment {baseline.fingerprint}: "
+    if begun:
+        text += listed([f"{stage.path} changed at {stage.stage}" for stage in begun])
+    elif any(stage.changed for stage in baseline.stages):
+        text += "arrays changed"
+    else:
+        text += "no array changed"
+    if baseline.new:
+        text += (
+            f"; {count(baseline.new, 'image or path', 'images or paths')} without an approved line"
+        )
+    if baseline.gone:
+        text += f"; {count(baseline.gone, 'approved image')} not among the images of this run"
+    return f"{text}."
+
+
+def _baseline_table(baseline: BaselineFacts, names: Names) -> Table | None:
+    if not baseline.stages:
+        return None
+    notes = Notes()
+    columns = (
+        "Path",
+        "Stage",
+        *numbers("Images", "Changed", "Begins here", "Max Δ", "Mean Δ"),
+        "What else changed",
+        "Examples",
+    )
+    rows: list[RowCells] = [
+        (names.short(stage.path), stage.stage, *_baseline_cells(stage, notes))
+        for stage in baseline.stages
+    ]
+    return Table.of("Arrays against those approved", columns, rows, notes=notes)
+
+
+def _baseline_cells(stage: BaselineStage, notes: Notes) -> RowCells:
+    largest = stage.pixels.max_abs if stage.pixels else None
+    mean = stage.pixels.mean_abs if stage.pixels else None
+    reason = "no golden tensor of a changed image" if stage.changed else "no changed image"
+    if stage.at_least:
+        least = [f"{name} {significant(value)}" for name, value in stage.at_least.items()]
+        reason += f"; at least {listed(least)}"
+    return (
+        grouped(stage.images),
+        alarm(stage.changed),
+        alarm(stage.begun),
+        notes.number(largest, lambda v: plain(v, 1), reason),
+        notes.number(mean, lambda v: plain(v, 3), reason),
+        stage.cause or DASH,
+        ", ".join(stage.examples[:3]) or DASH,
     )

@@ -1,28 +1,38 @@
-"""`SummaryView`: the run in short, for pull requests and for agents."""
+"""Views of a run in short: Markdown for pull requests and agents, a few lines for a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from alignkit.judge.words import worst_first
-from alignkit.record import PublishedFacts, RunRecord
-from alignkit.report.advice_view import advice_sentence
-from alignkit.report.coverage_view import coverage_words
-from alignkit.report.entry_view import MOST_REASON, entry_view
+from alignkit.record import MatrixEntry, PublishedFacts, RunRecord
+from alignkit.report.cause_view import advice_sentence
+from alignkit.report.entries_view import MOST_REASON, entry_view
 from alignkit.report.flipped_view import flipped_sentences
-from alignkit.report.matrix_view import interval_words, significance, warnings
-from alignkit.report.mix_view import mix_sentences
-from alignkit.report.published_view import published_label, tally
+from alignkit.report.matrix_view import (
+    interval_words,
+    noise_floors,
+    seeds_of,
+    significance,
+    warnings,
+)
+from alignkit.report.published_view import published_label, published_words, tally
+from alignkit.report.run_view import coverage_words
 from alignkit.report.stage_view import stage_sections
-from alignkit.report.table import PLACE, Header, Table, number_columns, text_columns
-from alignkit.report.training_size_view import across_paths, size_sentence
-from alignkit.report.verdict_view import WORDS, verdict_view
+from alignkit.report.table import PLACE, Columns, Table, numbers
+from alignkit.report.training_data_view import across_paths, mix_sentences, size_sentence
+from alignkit.report.verdict_view import ICONS, verdict_view
+from alignkit.text import columns
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, estimated, percent, plain, points, shorten, unsigned
 
 MOST_ROWS = 100
 """Rows of one table: a pull request comment holds 65,536 characters."""
+_MOST_PAIRS = 16
+"""Pairs of paths on a terminal; with all else, fewer than 30 lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,59 +45,38 @@ class Section:
     omitted: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryView:
-    """The summary."""
-
-    alignkit: str
-    name: str
-    word: str
-    sentence: str
-    tally: str
-    remark: str
-    partial: bool
-    question: str
-    sample: str
-    surrogates: tuple[str, ...]
-    sections: tuple[Section, ...]
-    command: str
-
-
-def summary_view(record: RunRecord) -> SummaryView:
-    """The summary of a run."""
+def summary_view(record: RunRecord) -> dict[str, Any]:
+    """Return everything that the template of the Markdown summary reads."""
     names = Names(record.paths)
     verdict = verdict_view(record.verdict, names)
     seeds = len({training.seed for training in record.trainings})
-    sample = [
-        count(record.data.eval, "evaluation image"),
-        *([count(seeds, "seed")] if seeds else []),
-    ]
+    sample = count(record.data.eval, "evaluation image")
+    if seeds:
+        sample += f", {count(seeds, 'seed')}"
     known = [names.of(path.name) for path in record.paths]
-    return SummaryView(
-        alignkit=record.alignkit,
-        name=record.name,
-        word=verdict.icon.word,
-        sentence=record.verdict.sentence,
-        tally=verdict.tally,
-        remark=verdict.remark,
-        partial=record.partial,
-        question=record.question,
-        sample=f"{record.data.name}: {', '.join(sample)}.",
-        surrogates=tuple(f"{path.name} is a {path.note}." for path in known if path.note),
-        sections=tuple(_sections(record, names)),
-        command=record.command,
-    )
+    return {
+        "alignkit": record.alignkit,
+        "name": record.name,
+        "verdict": verdict,
+        "sentence": record.verdict.sentence,
+        "partial": record.partial,
+        "question": record.question,
+        "sample": f"{record.data.name}: {sample}.",
+        "surrogates": [f"{path.name} is a {path.note}." for path in known if path.note],
+        "sections": list(_sections(record, names)),
+        "command": record.command,
+    }
 
 
-def _sections(record: RunRecord, names: Names) -> Iterable[Section]:
+def _sections(record: RunRecord, names: Names) -> Iterator[Section]:
     if record.matrix:
         yield _matrix(record, names)
     if record.mixes:
         yield Section("Training on a mix of paths", " ".join(mix_sentences(record, names)))
     if record.published:
         yield _published(record.published)
-    if across_paths(record, "churn"):
-        yield _sizes(record, names)
+    if sizes := [size_sentence(curve, names) for curve in across_paths(record, "churn")]:
+        yield Section("Drift and the size of the training set", " ".join(sizes))
     if record.verdict.rules:
         yield _rules(record, names)
     yield _stages(record, names)
@@ -99,56 +88,47 @@ def _sections(record: RunRecord, names: Names) -> Iterable[Section]:
     yield _controls(record)
 
 
-def _section(
-    title: str, words: str, columns: Sequence[Header], rows: Sequence[tuple[str, ...]]
-) -> Section:
-    left = len(rows) - MOST_ROWS
-    table = Table.of(title, columns, rows[:MOST_ROWS]) if rows else None
-    return Section(
-        title, words, table, f"{count(left, 'more row')} in index.html." if left > 0 else ""
-    )
+def _section(title: str, words: str, headers: Columns, rows: Sequence[tuple[str, ...]]) -> Section:
+    left = len(rows) - MOST_ROWS  # the page has every row
+    table = Table.of(title, headers, rows[:MOST_ROWS]) if rows else None
+    omitted = f"{count(left, 'more row')} in index.html." if left > 0 else ""
+    return Section(title, words, table, omitted)
 
 
 def _matrix(record: RunRecord, names: Names) -> Section:
     views = [entry_view(entry, names) for entry in record.matrix]
     rows = [(*view.place, view.change, view.churn, view.both, view.detectable) for view in views]
-    floors = [
-        f"{names.short(floor.preprocess)} {unsigned(floor.metrics['recall.macro'])}"
-        for floor in record.noise_floor
-        if len(floor.seeds) > 1 and "recall.macro" in floor.metrics
-    ]
-    words = (
+    legend = (
         "Change of macro recall against the aligned cell of the row, in percentage points, "
-        "with its 95 % interval; lost: right before, wrong now; gained: the other way. "
-        f"{interval_words(record)}"
+        "with its 95 % interval; lost: right before, wrong now; gained: the other way."
     )
+    words = [legend, interval_words(record)]
+    floors = [
+        f"{names.short(row)} {unsigned(floor)}" for row, floor in noise_floors(record).items()
+    ]
     if floors:
-        words += f" Noise floor of macro recall over seeds: {', '.join(floors)}."
-    if told := significance(record.matrix, "recall.macro"):
-        words += f" {told}"
-    words += "".join(f" {told}." for told in warnings(record.matrix))
-    columns = (
-        *PLACE,
-        *number_columns("Δ macro recall", "Churn", "Lost / gained", "Detectable Δ top-1"),
-    )
-    return _section("Drift matrix", words, columns, rows)
+        words.append(f"Noise floor of macro recall over seeds: {', '.join(floors)}.")
+    if tested := significance(record.matrix, "recall.macro"):
+        words.append(tested)
+    words += [f"{warning}." for warning in warnings(record.matrix)]
+    headers = (*PLACE, *numbers("Δ macro recall", "Churn", "Lost / gained", "Detectable Δ top-1"))
+    return _section("Drift matrix", " ".join(words), headers, rows)
 
 
 def _rules(record: RunRecord, names: Names) -> Section:
-    ordered = worst_first(record.verdict.rules)
     rows = [
         (
-            WORDS[rule.state],
+            ICONS[rule.state].word,
             rule.limit,
-            shorten(rule.observed, MOST_REASON),
+            shorten(rule.observed, MOST_REASON),  # a reason may quote a library's whole message
             *names.cells(rule),
         )
-        for rule in ordered
+        for rule in worst_first(record.verdict.rules)
         if rule.state != "pass"
     ]
-    columns = (*text_columns("Outcome", "Rule", "Observed"), *PLACE)
     words = "" if rows else "Every rule passed."
-    return _section("Rules that did not pass", words, columns, rows)
+    headers = ("Outcome", "Rule", "Observed", *PLACE)
+    return _section("Rules that did not pass", words, headers, rows)
 
 
 def _published(facts: PublishedFacts) -> Section:
@@ -162,17 +142,9 @@ def _published(facts: PublishedFacts) -> Section:
         )
         for claim in facts.claims
     ]
-    columns = (
-        *text_columns("Difference", "Metric", "Reading"),
-        *number_columns(f"{published_label(facts)}, pp", "Here, pp"),
-    )
-    words = " ".join(filter(None, (f"Source: {facts.source}.", facts.note, tally(facts))))
-    return _section("Comparison with the published table", words, columns, rows)
-
-
-def _sizes(record: RunRecord, names: Names) -> Section:
-    told = [size_sentence(curve, names) for curve in across_paths(record, "churn")]
-    return Section("Drift and the size of the training set", " ".join(told))
+    differences = numbers(f"{published_label(facts)}, pp", "Here, pp")
+    headers = ("Difference", "Metric", "Reading", *differences)
+    return _section("Comparison with the published table", published_words(facts), headers, rows)
 
 
 def _stages(record: RunRecord, names: Names) -> Section:
@@ -191,11 +163,8 @@ def _stages(record: RunRecord, names: Names) -> Section:
         for stage in record.pixels
         if stage.mode == "isolated" and stage.max_abs and stage.mean_abs is not None
     ]
-    columns = (
-        *text_columns("Paths", "Stage (isolated)"),
-        *number_columns("Max", "Mean", "Pixels differing"),
-    )
-    return _section("Which stage", words or "No pixels were compared.", columns, rows)
+    headers = ("Paths", "Stage (isolated)", *numbers("Max", "Mean", "Pixels differing"))
+    return _section("Which stage", words or "No pixels were compared.", headers, rows)
 
 
 def _flipped(record: RunRecord, names: Names) -> Section:
@@ -208,20 +177,66 @@ def _flipped(record: RunRecord, names: Names) -> Section:
         for each in record.flipped
     ]
     words = "Models of the reference path, in the reference runtime."
-    columns = text_columns("Served with", "Images that change", "What they have in common")
-    return _section("Which images change", words, columns, rows)
+    headers = ("Served with", "Images that change", "What they have in common")
+    return _section("Which images change", words, headers, rows)
 
 
 def _controls(record: RunRecord) -> Section:
     rows = [
-        (
-            control.name,
-            control.expected,
-            control.observed,
-            "passed" if control.passed else "NOT PASSED",
-        )
-        for control in record.controls
+        (each.name, each.expected, each.observed, "passed" if each.passed else "NOT PASSED")
+        for each in record.controls
     ]
     words = "" if rows else "This run has no controls."
-    columns = text_columns("Control", "Expected", "Observed", "Outcome")
-    return _section("Controls", words, columns, rows)
+    return _section("Controls", words, ("Control", "Expected", "Observed", "Outcome"), rows)
+
+
+def summary(record: RunRecord, page: Path) -> str:
+    """Return at most 30 lines: verdict, the entries that moved most, the report."""
+    informational = " (informational)" if record.verdict.informational else ""
+    lines = [
+        f"{record.name}: {record.verdict.state.upper()}{informational}",
+        record.verdict.sentence,
+        "",
+        *_worst_entries(record),
+        "",
+        # three, to stay within thirty lines
+        *(f"advice    {advice_sentence(each)}" for each in record.advice[:3]),
+    ]
+    if record.published:
+        lines.append(f"{published_label(record.published)}: {tally(record.published)}")
+    failed = [control for control in record.controls if not control.passed]
+    lines += [
+        f"control failed: {control.name}: expected {control.expected}, observed {control.observed}"
+        for control in failed[:3]
+    ]
+    if not failed:
+        lines.append(f"controls  {len(record.controls)} of {len(record.controls)} passed")
+    return "\n".join([*lines, f"report  {page}"])
+
+
+def _worst_entries(record: RunRecord) -> list[str]:
+    """Return a row for each pair of paths: the runtime in which most predictions changed."""
+    worst: dict[tuple[str, str], MatrixEntry] = {}
+    for entry in record.matrix:
+        pair = entry.trained_with, entry.evaluated_with
+        if entry.drift and (pair not in worst or entry.churn > worst[pair].churn):
+            worst[pair] = entry
+    compared = sorted(worst.values(), key=lambda each: each.churn, reverse=True)
+    rows = [("trained with", "evaluated with", "worst in", "Δ macro recall, pp", "churn", "flips")]
+    for entry in compared[:_MOST_PAIRS]:
+        # without the facts of paths: a terminal has no room to call surrogates so
+        view = entry_view(entry, Names(()))
+        change = view.change + " *" * view.is_significant
+        rows.append((*view.place, change, view.churn, view.flips))
+    lines = columns(rows).splitlines() if compared else []
+    if len(compared) > _MOST_PAIRS:
+        lines.append(f"… and {len(compared) - _MOST_PAIRS} that moved less; see the report")
+    if tested := significance(record.matrix, "recall.macro"):
+        lines.append(f"* {tested}")
+    if compared and len(seeds_of(record)) == 1:  # one seed says nothing of others
+        lines.append(interval_words(record))
+    for state in ("skipped", "failed"):  # the first reason: the page has all
+        ended = [entry for entry in record.matrix if entry.state == state]
+        if ended:
+            lines.append(f"{state}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}")
+    return lines + [f"warning: {warning}" for warning in warnings(record.matrix)]

@@ -33,6 +33,8 @@ class Shown:
     """A class of the style sheet: ``bad``, ``muted`` or a state; the text says the same."""
 
 
+ZERO = Shown("0", tone="muted")
+"""Exactly zero, unlike a number that rounds to it."""
 RowCells = Sequence[Shown | str]
 """Of a row; a text is a cell without a remark."""
 
@@ -50,31 +52,38 @@ class Notes:
 
     def __init__(self) -> None:
         self._marks: dict[str, str] = {}
-        letters = string.ascii_lowercase
+        letters = string.ascii_lowercase  # 27th and later marks have two letters
         self._unused = iter([*letters, *("".join(pair) for pair in product(letters, repeat=2))])
 
     def mark(self, reason: str) -> str:
-        """The mark of a reason, new or known."""
+        """Return the mark of a reason, new or known."""
         if reason not in self._marks:
             self._marks[reason] = next(self._unused)
         return self._marks[reason]
 
     def missing(self, reason: str, text: str = DASH) -> Shown:
-        """A cell without a value, and why."""
-        reason = reason or "not measured"
+        """Return a cell without a value, and why."""
+        reason = reason or "not measured"  # a dash without a reason would hide a defect
         return Shown(text, mark=self.mark(reason), title=reason, tone="muted")
 
     def number(
         self, value: Value | None, written: Callable[[Value], str], reason: str = ""
     ) -> Shown:
-        """A cell with a value, or a dash with the reason."""
+        """Return a cell with a value, or a dash with the reason."""
         return self.missing(reason) if value is None else Shown(written(value))
+
+    def distance(
+        self, value: Value | None, written: Callable[[Value], str], reason: str = ""
+    ) -> Shown:
+        """Return a cell with a value as `number` does, but exactly zero without decimals."""
+        return ZERO if value == 0 else self.number(value, written, reason)
 
     def estimated(self, estimate: Estimate, decimals: int = 2, *, share: bool = False) -> Shown:
         """Return a cell with a value and its interval, and the reason where either is missing."""
         if estimate.value is None:
             return self.missing(estimate.reason)
         unknown = estimate.low is None and estimate.reason
+        # the value stays: only its interval is missing
         mark = self.mark(estimate.reason) if unknown else ""
         return Shown(estimated(estimate, decimals, share=share), mark=mark)
 
@@ -87,7 +96,7 @@ class Notes:
         )
 
     def all(self) -> tuple[Note, ...]:
-        """Every note, in the order of first use."""
+        """Return every note, in the order of first use."""
         return tuple(Note(mark, reason) for reason, mark in self._marks.items())
 
 
@@ -97,7 +106,11 @@ class Header:
 
     text: str
     numeric: bool = False
-    title: str = ""
+    """Whether its cells are right-aligned."""
+
+
+Columns = Sequence[Header | str]
+"""Of a table; a text heads a column of text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +144,7 @@ class Table:
     def of(
         cls,
         caption: str,
-        columns: Sequence[Header],
+        columns: Columns,
         rows: Iterable[RowCells],
         groups: Sequence[Group] = (),
         notes: Notes | None = None,
@@ -142,10 +155,13 @@ class Table:
             TableRow(tuple(Shown(cell) if isinstance(cell, str) else cell for cell in cells), id)
             for cells, id in zip_longest(rows, ids, fillvalue="")  # noqa: A001 - as `TableRow.id`
         )
-        return cls(caption, tuple(columns), made, tuple(groups), notes.all() if notes else ())
+        headers = tuple(Header(each) if isinstance(each, str) else each for each in columns)
+        # the rows were made before this call, so that the notes are complete by now
+        return cls(caption, headers, made, tuple(groups), notes.all() if notes else ())
 
     def __post_init__(self) -> None:
         widths = {len(row.cells) for row in self.rows} | {sum(g.span for g in self.groups)}
+        # a shifted row would show true numbers below false headers
         if not widths <= {len(self.columns), 0}:
             raise ValueError(f"{self.caption}: {len(self.columns)} columns, rows of {widths}")
 
@@ -155,21 +171,15 @@ def alarm(number: int) -> Shown:
     return Shown(grouped(number), tone="bad" if number else "")
 
 
-def text_columns(*names: str) -> tuple[Header, ...]:
-    """Columns of text."""
-    return tuple(Header(name) for name in names)
-
-
-def number_columns(*names: str) -> tuple[Header, ...]:
-    """Columns of right-aligned numbers."""
+def numbers(*names: str) -> tuple[Header | str, ...]:
+    """Return headers of columns of numbers, which are right-aligned."""
     return tuple(Header(name, numeric=True) for name in names)
 
 
-PLACE = text_columns("Trained with", "Evaluated with", "Runtime")
+PLACE = ("Trained with", "Evaluated with", "Runtime")
 """Headers of `alignkit.text.names.Names.cells`."""
 
 
-def facts(caption: str, names: tuple[str, str], pairs: dict[str, str]) -> Table:
-    """A table of names and values."""
-    rows = [(name, value or DASH) for name, value in pairs.items()]
-    return Table.of(caption, text_columns(*names), rows)
+def facts(caption: str, pairs: dict[str, str], names: tuple[str, str] = ("Fact", "Value")) -> Table:
+    """Return a table of names and values."""
+    return Table.of(caption, names, [(name, value or DASH) for name, value in pairs.items()])

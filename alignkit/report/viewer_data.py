@@ -6,20 +6,23 @@ list derives from them (flips, order, filters) is derived in the browser.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.compare.image_table import LAST, ImageTable, read_image_table
+from alignkit.compare.metrics import NO_PREDICTION
+from alignkit.compare.predictions import Predictions
 from alignkit.errors import RecordError
 from alignkit.place import Place, Row
-from alignkit.record import Artifact, Cell, RunRecord
-from alignkit.record.packing import pack, script
-from alignkit.report.image_order import ImageOrder
-from alignkit.report.reproduce import cell_command, image_command
+from alignkit.record import Cell, RunRecord
+from alignkit.record.document import existing
+from alignkit.record.pictures import pack, script
+from alignkit.report.worst_view import cell_command, image_command, pair_name
 from alignkit.text.names import Names
-
-if TYPE_CHECKING:
-    from alignkit.compare.image_table import ImageTable
-    from alignkit.compare.predictions import Predictions
 
 
 def viewer_script(record: RunRecord, folder: Path) -> str:
@@ -33,10 +36,17 @@ def viewer_script(record: RunRecord, folder: Path) -> str:
 
 
 def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
-    tables = {pair_name(each.reference, each.candidate): _table(each.table, folder)
-              for each in record.images}  # fmt: skip
-    read = {cell.key: _predictions(cell.predictions, folder)
-            for cell in record.cells if cell.predictions}  # fmt: skip
+    tables = {
+        pair_name(each.reference, each.candidate): read_image_table(
+            existing(folder, each.table.path)
+        )
+        for each in record.images
+    }
+    read = {
+        cell.key: Predictions.from_parquet(existing(folder, cell.predictions.path))
+        for cell in record.cells
+        if cell.predictions
+    }
     order = ImageOrder.of(tables, read, record)
     aligned = {(cell.row, cell.seed): cell for cell in record.cells if cell.aligned}
     labels = order.labels(read)
@@ -55,17 +65,12 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
         "comparisons": _comparisons(record, names, read, aligned),
         "cells": _cells(record, names, read),
         "stored": _stored(record, names),
-        "commands": _image_commands(record),
+        "commands": _image_commands(record),  # the script appends the image's name
     }
 
 
-def pair_name(reference: str, candidate: str) -> str:
-    """How a link names a pair of paths."""
-    return f"{reference}>{candidate}"
-
-
 def _cells(record: RunRecord, names: Names, read: dict[str, Predictions]) -> list[dict[str, Any]]:
-    """Every matrix entry with predictions, so that any two of a row make a comparison."""
+    """List matrix entries with predictions, so that any two of a row make a comparison."""
     keys: dict[Place, dict[str, str]] = {}
     for cell in record.cells:
         if cell.key in read:
@@ -79,7 +84,7 @@ def _cells(record: RunRecord, names: Names, read: dict[str, Predictions]) -> lis
             "precision": entry.precision,
             "column": str(entry.column),
             "title": f"{names.short(entry.evaluated_with)}, {entry.column.runtime}",
-            "keys": keys[entry.place],
+            "keys": keys[entry.place],  # by seed: comparisons pair equal seeds
         }
         for index, entry in enumerate(record.matrix)
         if entry.place in keys
@@ -99,29 +104,25 @@ def _comparisons(
             cells.setdefault(cell.place, []).append([reference.key, cell.key])
     measured = {pair_name(each.reference, each.candidate) for each in record.images}
     return [
-        _comparison(record, names, measured, index) | {"seeds": cells[entry.place]}
+        {
+            "entry": index,
+            "trained": names.short(entry.trained_with),
+            "title": names.title(entry),
+            "backend": entry.backend,
+            "precision": entry.precision,
+            "pair": _pair(entry.row.preprocesses[0], entry.evaluated_with, measured),
+            # a mix has several
+            "paths": list(dict.fromkeys([*entry.row.preprocesses, entry.evaluated_with])),
+            "command": cell_command(record.command, entry),
+            "seeds": cells[entry.place],
+        }
         for index, entry in enumerate(record.matrix)
         if not entry.aligned and entry.place in cells
     ]
 
 
-def _comparison(record: RunRecord, names: Names, measured: set[str], index: int) -> dict[str, Any]:
-    entry = record.matrix[index]
-    preprocesses = entry.row.preprocesses
-    return {
-        "entry": index,
-        "trained": names.short(entry.trained_with),
-        "title": names.title(entry),
-        "backend": entry.backend,
-        "precision": entry.precision,
-        "pair": _pair(preprocesses[0], entry.evaluated_with, measured),
-        "paths": list(dict.fromkeys([*preprocesses, entry.evaluated_with])),
-        "command": cell_command(record.command, entry),
-    }
-
-
 def _pair(trained: str, evaluated: str, measured: set[str]) -> str:
-    """The pair whose pixels were compared, whichever of the two came first; empty if none was."""
+    """Name the pair whose pixels were compared, whichever came first; empty if none was."""
     both = (pair_name(trained, evaluated), pair_name(evaluated, trained))
     return next((name for name in both if name in measured), "")
 
@@ -145,29 +146,86 @@ def _stored(record: RunRecord, names: Names) -> list[dict[str, Any]]:
 
 
 def _image_commands(record: RunRecord) -> dict[str, str]:
-    """Pair of paths → the command for one image, up to the image's name."""
+    """Return pair of paths → the command for one image, up to the image's name."""
     pairs = [(each.reference, each.candidate) for each in record.images]
     pairs += [(each.reference, each.candidate) for each in record.worst]
     return {pair_name(*pair): image_command(record.command, *pair) for pair in pairs}
 
 
-def _table(artifact: Artifact, folder: Path) -> ImageTable:
-    from alignkit.compare.image_table import read_image_table
+@dataclass(frozen=True, slots=True)
+class ImageOrder:
+    """One order of the images for every array."""
 
-    return read_image_table(existing(artifact, folder))
+    ids: tuple[str, ...]
+    places: dict[str, int]
+    classes: int
 
+    @classmethod
+    def of(
+        cls, tables: dict[str, ImageTable], read: dict[str, Predictions], record: RunRecord
+    ) -> ImageOrder:
+        """Order images as they first occur in any file."""
+        names = [each.ids for each in tables.values()] + [each.ids for each in read.values()]
+        names.append(tuple(image.id for image in record.worst))
+        ids = tuple(dict.fromkeys(name for each in names for name in each))
+        return cls(ids, {name: index for index, name in enumerate(ids)}, len(record.data.classes))
 
-def _predictions(artifact: Artifact, folder: Path) -> Predictions:
-    from alignkit.compare.predictions import Predictions
+    def _spread(
+        self, ids: tuple[str, ...], values: npt.NDArray[Any], missing: float
+    ) -> npt.NDArray[Any]:
+        """Return values of some images as those of all, ``missing`` for the others."""
+        spread = np.full(len(self.ids), missing, values.dtype)
+        spread[[self.places[name] for name in ids]] = values
+        return spread
 
-    return Predictions.from_parquet(existing(artifact, folder))
+    def _small(self, values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
+        """Return class indices, and the value of an image that was not asked about.
 
+        That is the greatest value of the least type that leaves two; the one below it means an
+        answer that is no class. ``rows.js`` reads them so.
+        """
+        if self.classes > 65_534:
+            raise RecordError(f"the viewer holds at most 65534 classes, not {self.classes}")
+        dtype = np.uint8 if self.classes < 255 else np.uint16
+        missing = int(np.iinfo(dtype).max)
+        return np.where(values == NO_PREDICTION, missing - 1, values).astype(dtype), missing
 
-def existing(artifact: Artifact, folder: Path) -> Path:
-    """Where a file that the record names lies; raises `RecordError` if it does not."""
-    path = folder / artifact.path
-    if not path.is_file():
-        raise RecordError(
-            f"{path} is missing, which record.json names; copy the whole folder of the run"
-        )
-    return path
+    def labels(self, read: dict[str, Predictions]) -> npt.NDArray[Any] | None:
+        """Return each image's label from any file that has it; ``None`` without files."""
+        spread = None
+        for each in read.values():
+            labels, missing = self._small(each.labels)
+            if spread is None:
+                spread = self._spread(each.ids, labels, missing)
+            spread[[self.places[name] for name in each.ids]] = labels
+        return spread
+
+    def predicted(self, predictions: Predictions) -> npt.NDArray[Any]:
+        """Return the predicted class of each image."""
+        values, missing = self._small(predictions.predicted)
+        return self._spread(predictions.ids, values, missing)
+
+    def margins(self, predictions: Predictions) -> npt.NDArray[Any]:
+        """Return the greatest logit less the second greatest."""
+        if len(predictions.classes) < 2:
+            return np.full(len(self.ids), np.nan, np.float32)  # a single class has no second logit
+        top = np.sort(predictions.logits, axis=1)[:, -2:]
+        return self._spread(predictions.ids, top[:, 1] - top[:, 0], np.nan)
+
+    def measures(self, table: ImageTable) -> dict[str, Any]:
+        """Return max, mean and SSIM of the last pixels; max and mean of every stage."""
+
+        def packed(values: npt.NDArray[Any]) -> dict[str, str]:
+            return pack(self._spread(table.ids, values, np.nan))
+
+        stages = {
+            stage: {"stage": stage, "max": packed(values), "mean": packed(table.mean_abs[stage])}
+            for stage, values in table.max_abs.items()
+        }
+        last = stages[LAST]
+        return {
+            "max": last["max"],
+            "mean": last["mean"],
+            "ssim": packed(table.ssim),
+            "stages": list(stages.values()),
+        }

@@ -26,17 +26,13 @@ from alignkit.record import RunRecord
 from alignkit.record.document import read_record, write_record
 from alignkit.run.advise import advise, advised_plan
 from alignkit.run.assemble import RunResults, assemble_record
-from alignkit.run.pixel_comparison import compare_paths
+from alignkit.run.comparison_stage import compare_paths
 from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace
 
 
 def run_experiment(
-    experiment: Experiment,
-    context: Context,
-    *,
-    fresh: bool = False,
-    cells: Sequence[str] = (),
+    experiment: Experiment, context: Context, *, fresh: bool = False, cells: Sequence[str] = ()
 ) -> tuple[RunRecord, Path]:
     """Carry out the plan of an experiment; write and return its record, with the run's folder.
 
@@ -44,13 +40,14 @@ def run_experiment(
     Rank 0 of a group calls it, and the others `Rank.serve_calls`. Raises `WorkspaceError` if
     another process holds the folder or it cannot be written, `DataError` for unusable data, and
     `ConfigError` for a cell that is none of the plan's.
-    `alignkit.gate.check.run_or_check` also takes images without labels.
+    `alignkit.gate.gate_check.run_or_check` also takes images without labels.
     """
     workspace = context.workspace
     plan = keyed_plan(experiment, workspace, cells=cells, ranks=context.rank.world)
     folder = workspace.run_folder(experiment.name, plan.key)
     with workspace.lock(folder):
         if fresh:
+            # under the lock: no other run of this plan reads it meanwhile
             forget(plan, workspace)
         elif finished := finished_record(plan, folder):
             context.progress.note(f"everything is cached: {folder}")
@@ -64,6 +61,7 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     """Carry out the stages: values in, values out."""
     started, clock = datetime.now(UTC), time.monotonic()
     _fetch_weights(plan, context.workspace)
+    # a narrowed run repeats some cells; advice would add others
     advice = () if plan.cells else advise(plan, context)
     whole = advised_plan(plan, advice)
     data = whole.data
@@ -74,6 +72,7 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     whole = rekey_for_images(whole, used, len(sets.train))
     trained = train_models(whole, sets, context, folder)
     predicted = predict_cells(whole, trained, sets, context)
+    # the paths of the file: an advised path is judged by its drift alone
     compared = compare_paths(plan.preprocesses, sets, context)
     checkpoints = {
         each.training.key: each.ended.value for each in trained if isinstance(each.ended, Measured)

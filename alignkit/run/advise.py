@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.errors import AlignkitError, WorkspaceError
-from alignkit.experiment.advise_option import ADVISED, AdviseOption
 from alignkit.experiment.preprocess_option import PreprocessOption
+from alignkit.experiment.report_option import ADVISED, AdviseOption
 from alignkit.plan import Plan, make_plan
 from alignkit.record import AdviceFacts
 from alignkit.version import ADVICE_LAYERS, code_version
@@ -25,19 +25,23 @@ if TYPE_CHECKING:
     from alignkit.match import Match
     from alignkit.match.configurations import Configuration
     from alignkit.match.target import Target
+    from alignkit.plan.work import Training
     from alignkit.preprocess import Preprocess
     from alignkit.progress import Progress
     from alignkit.samples import Samples
 
-_ALREADY = "what the models are trained with comes nearest already"
-
 
 def advise(plan: Plan, context: Context) -> tuple[AdviceFacts, ...]:
     """Give one advice for each path that it is asked for, or the reason why there is none."""
+    import numpy as np
+
     option = plan.advise
     if option is None:
         return ()
-    samples = _searched(plan.data.training(), option.images)
+    training = plan.data.training()
+    # a fixed draw: a data set may list its images class by class
+    shuffled = np.random.default_rng(0).permutation(len(training))
+    samples = training.take(sorted(shuffled[: option.images].tolist()))
     served = [
         preprocess
         for preprocess in plan.preprocesses[1:]
@@ -60,28 +64,20 @@ def advised_plan(plan: Plan, advice: Sequence[AdviceFacts]) -> Plan:
     }
     if not options:
         return plan
+    # planned like a file that names these paths, so that they get the same checks
     whole = make_plan(plan.experiment.with_paths(options), ranks=plan.ranks)
     served_only = {each.advised for each in advice if each.change == "serving"}
+
+    def kept(training: Training) -> bool:
+        return training.preprocess.name not in served_only
+
     return replace(
         whole,
         key=plan.key,
-        trainings=tuple(
-            each for each in whole.trainings if each.preprocess.name not in served_only
-        ),
-        evaluations=tuple(
-            each for each in whole.evaluations if each.training.preprocess.name not in served_only
-        ),
-        pairs=tuple(
-            each for each in whole.pairs if each.candidate.preprocess.name not in served_only
-        ),
+        trainings=tuple(each for each in whole.trainings if kept(each)),
+        evaluations=tuple(each for each in whole.evaluations if kept(each.training)),
+        pairs=tuple(each for each in whole.pairs if kept(each.candidate)),
     )
-
-
-def _searched(samples: Samples, count: int) -> Samples:
-    import numpy as np
-
-    shuffled = np.random.default_rng(0).permutation(len(samples))
-    return samples.take(sorted(shuffled[:count].tolist()))
 
 
 def _advice(
@@ -133,8 +129,14 @@ def _search(
     detail = f"{len(chosen)} configurations for {served.name}"
     with progress.stage("advise", len(samples), detail) as stage:
         found = match(target, samples, range(len(samples)), chosen, progress=advancing(stage))
-    if option.change == "training" and _is_among(reference, target, found):
-        return AdviceFacts(served=served.name, change=option.change, reason=_ALREADY)
+    nearest = (
+        each.preprocess(target.geometry, target.normalise) for each in found.winner.configurations
+    )
+    if option.change == "training" and any(
+        path.identity() == reference.identity() for path in nearest
+    ):
+        reason = "the models are already trained with the nearest configuration"
+        return AdviceFacts(served=served.name, change=option.change, reason=reason)
     return _facts(served, option, found, names)
 
 
@@ -142,8 +144,7 @@ def _choices(
     target: Target, option: AdviseOption
 ) -> tuple[Mapping[Configuration, str], Sequence[Configuration]]:
     """Return the names of serving options, if those are searched, and the configurations to try."""
-    from alignkit.match.configurations import configurations
-    from alignkit.match.serving import serving_options
+    from alignkit.match.configurations import configurations, serving_options
 
     if option.change == "serving" and not (option.decoders or option.resizers):
         names = serving_options()
@@ -152,21 +153,10 @@ def _choices(
     return {}, configurations(target.geometry, **only)
 
 
-def _is_among(reference: Preprocess, target: Target, found: Match) -> bool:
-    """Return whether the reference is one of the nearest configurations."""
-    nearest = (
-        each.preprocess(target.geometry, target.normalise) for each in found.winner.configurations
-    )
-    return any(path.identity() == reference.identity() for path in nearest)
-
-
 def _facts(
-    served: Preprocess,
-    option: AdviseOption,
-    found: Match,
-    names: Mapping[Configuration, str],
+    served: Preprocess, option: AdviseOption, found: Match, names: Mapping[Configuration, str]
 ) -> AdviceFacts:
-    from alignkit.match.text import label, yaml_block
+    from alignkit.match.match_text import label, yaml_block
 
     name, winner = f"{ADVISED}{served.name}", found.winner
     first = winner.configurations[0]

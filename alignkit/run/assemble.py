@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.compare.predictions import class_name
-from alignkit.findings.changes import mix_facts, size_curves
+from alignkit.findings.changes import mix_facts, row_pairs, size_curves
 from alignkit.findings.environment import environment
 from alignkit.findings.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
 from alignkit.findings.provenance import coverage_facts, data_facts, path_facts, training_facts
 from alignkit.findings.published import published_facts
-from alignkit.findings.row_pairs import row_pairs
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.outcome import Measured
@@ -30,8 +29,8 @@ from alignkit.record import (
     RunRecord,
     WorstImage,
 )
+from alignkit.run.comparison_stage import worst_images
 from alignkit.run.mitigation import Outcomes, check_advice
-from alignkit.run.pixel_comparison import worst_images
 from alignkit.version import __version__
 from alignkit.workspace import write_atomically
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from alignkit.plan import Plan
     from alignkit.predict.cells import Predicted
     from alignkit.prepare.sets import Sets
-    from alignkit.run.pixel_comparison import Comparison
+    from alignkit.run.comparison_stage import Comparison
     from alignkit.train import Trained
 
 
@@ -73,6 +72,7 @@ def assemble_record(
     trainings = tuple(training_facts(each, folder) for each in results.trained)
     floors = floor_facts(results.predicted)
     curves = size_curves(results.predicted, matrix, trainings, resamples=resamples)
+    # advice is shown with its result; the file's rules are about its own paths
     judged = evidence.without(each.advised for each in results.advice)
     outcomes = Outcomes(plan, results.predicted, matrix, results.attributed)
     return RunRecord(
@@ -90,7 +90,7 @@ def assemble_record(
         verdict=judge(plan.gate, judged, controls=results.controls),
         attributions=results.attributed,
         flipped=results.flipped,
-        advice=check_advice(results.advice, outcomes, resamples=resamples),
+        advice=tuple(check_advice(e, outcomes, resamples=resamples) for e in results.advice),
         coverage_diffs=tuple(evidence.coverage_diffs),
         images=tuple(_image_table(comparison, folder) for comparison in results.compared),
         training_sizes=curves,
@@ -150,18 +150,11 @@ def _image_table(comparison: Comparison, folder: Path) -> ImageTableFacts:
 
 
 def _worst(results: RunResults, folder: Path) -> tuple[WorstImage, ...]:
-    sets = results.sets
     shown: list[WorstImage] = []
-    for comparison in results.compared:
-        shown += worst_images(
-            comparison,
-            sets.evaluated(comparison.reference),
-            sets.evaluated(comparison.candidate),
-            sets.evaluation,
-            folder,
-            count=results.plan.worst,
-            flipped=_flips(results.predicted, comparison.reference, comparison.candidate),
-        )
+    for each in results.compared:
+        flipped = _flips(results.predicted, each.reference, each.candidate)
+        count = results.plan.worst
+        shown += worst_images(each, results.sets, folder, count=count, flipped=flipped)
     return tuple(shown)
 
 
@@ -172,6 +165,7 @@ def _flips(predicted: Sequence[Predicted], reference: str, candidate: str) -> Ca
     """
     row = [each for each in predicted if each.evaluation.training.row.is_only(reference)]
     aligned = {each.evaluation.training.key: each for each in row if each.evaluation.aligned}
+    # a class changes against the same model served as it was trained
     homes = [(aligned[each.evaluation.training.key], each) for each in row]
     pairs = [
         (_classes(home), _classes(each))

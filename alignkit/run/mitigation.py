@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from alignkit.plan import Plan
     from alignkit.predict.cells import Predicted
 
-NO_SHARES = "nothing was attributed for this path"
-
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
@@ -75,14 +73,8 @@ class Outcomes:
         return found
 
 
-def check_advice(
-    advice: Sequence[AdviceFacts], outcomes: Outcomes, *, resamples: int
-) -> tuple[AdviceFacts, ...]:
-    """Add the drift before, expected and confirmed to each advice, in the reference runtime."""
-    return tuple(_checked(each, outcomes, resamples) for each in advice)
-
-
-def _checked(advice: AdviceFacts, outcomes: Outcomes, resamples: int) -> AdviceFacts:
+def check_advice(advice: AdviceFacts, outcomes: Outcomes, *, resamples: int) -> AdviceFacts:
+    """Add the drift before, expected and confirmed to an advice, in the reference runtime."""
     if not advice.advised:
         return advice
     before = outcomes.drift(outcomes.reference, advice.served)
@@ -92,6 +84,7 @@ def _checked(advice: AdviceFacts, outcomes: Outcomes, resamples: int) -> AdviceF
     else:
         expected = _expected_of_serving(advice, outcomes)
         confirmed = outcomes.drift(outcomes.reference, advice.advised)
+    # a failed cell has its own reason; this one says why there is no verdict
     if before is None or confirmed is None:
         return advice.model_copy(update={"reason": "a cell it is checked with did not run"})
     rows = tuple(
@@ -137,10 +130,12 @@ def _expected_of_serving(advice: AdviceFacts, outcomes: Outcomes) -> dict[str, E
 def _without(found: Mapping[str, AttributionFacts], metric: str, changed: set[str]) -> Estimate:
     attribution = found.get(metric)
     if attribution is None or attribution.total.value is None:
-        return _unknown(attribution.total.reason if attribution else NO_SHARES)
+        no_shares = "nothing was attributed for this path"
+        return _unknown(attribution.total.reason if attribution else no_shares)
     gone = [
         share.effect.value or 0.0
         for share in attribution.shares
+        # stages that only fit together are one factor, joined by +
         if {*share.factor.split("+")} & changed
     ]
     return Estimate(value=attribution.total.value - sum(gone), low=None, high=None)
@@ -158,6 +153,7 @@ def promise_kept(churn: MitigationFacts) -> bool | None:
     before, expected, confirmed = churn.before.value, churn.expected.value, churn.confirmed
     if expected is None or before is None or confirmed.low is None or confirmed.high is None:
         return None
+    # only an interval that lies wholly on one side decides
     if confirmed.low > expected:
         return False
     return True if confirmed.high < before else None
@@ -166,11 +162,7 @@ def promise_kept(churn: MitigationFacts) -> bool | None:
 def _sentence(
     advice: AdviceFacts, reference: str, churn: MitigationFacts, *, kept: bool | None
 ) -> str:
-    change = (
-        f"trained with {advice.label} instead"
-        if advice.change == "training"
-        else f"served with {advice.label} instead"
-    )
+    done = "trained" if advice.change == "training" else "served"
     outcome = {
         True: "the promise was kept",
         False: "the promise was not kept",
@@ -178,7 +170,8 @@ def _sentence(
     }
     return (
         f"Models trained with {reference} and served with {advice.served} change "
-        f"{_share(churn.before)} of their predictions; {change} ({advice.advised}), "
+        f"{_share(churn.before)} of their predictions; {done} with {advice.label} instead "
+        f"({advice.advised}), "
         f"{_share(churn.expected)} was expected to remain and {_share(churn.confirmed)} "
         f"remains: {outcome[kept]}."
     )

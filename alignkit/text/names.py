@@ -41,7 +41,7 @@ class PathName:
         """For a cell of a long table."""
         if not self.note:
             return self.name
-        mix = self.name.endswith(")")
+        mix = self.name.endswith(")")  # a mix's name ends in brackets already
         return f"{self.name[:-1]}, surrogate)" if mix else f"{self.name} (surrogate)"
 
 
@@ -52,14 +52,15 @@ class Names:
         self._known = {path.name: PathName(path.name, surrogate_note(path)) for path in paths}
 
     def of(self, name: str) -> PathName:
-        """The path of that name."""
+        """Return the path of that name."""
         if name in self._known:
             return self._known[name]
+        # a row may name a mix, or a share of the data
         known = [self._known[path] for path in Row.parse(name).preprocesses if path in self._known]
         return PathName(name, "; ".join(path.note for path in known if path.note))
 
     def short(self, name: str) -> str:
-        """Its name for a cell of a long table."""
+        """Return its name for a cell of a long table."""
         return self.of(name).short
 
     def cells(self, placed: Placed) -> tuple[str, str, str]:
@@ -86,7 +87,7 @@ def place_in_words(placed: Placed) -> str:
 
 
 def surrogate_note(path: PathFacts) -> str:
-    """What a surrogate stands for and how near it is known to be."""
+    """Name what a surrogate replaces and how near it is known to be."""
     if not path.surrogate_of:
         return ""
     return f"surrogate of {path.surrogate_of}, {path.calibration or 'not yet calibrated'}"

@@ -27,7 +27,7 @@ def signed(value: float, decimals: int) -> str:
 def plain(value: float, decimals: int) -> str:
     """``1.234``; ``<0.001`` for a positive number that would round to zero."""
     smallest = 10**-decimals
-    if 0 < value < smallest / 2:
+    if 0 < value < smallest / 2:  # what is not zero never reads as a bare zero
         return f"<{smallest:.{decimals}f}"
     return written(value, f".{decimals}f")
 
@@ -41,7 +41,7 @@ def percent(fraction: float, decimals: int = 1) -> str:
     """``97.3 %``; ``100 %`` and ``0 %`` for exactly all and none."""
     if fraction in (0, 1):
         return f"{100 * fraction:.0f}{NBSP}%"
-    if fraction < 1 and round(100 * fraction, decimals) == 100:
+    if fraction < 1 and round(100 * fraction, decimals) == 100:  # nor does almost all read as all
         return f">{100 - 10**-decimals:.{decimals}f}{NBSP}%"
     return f"{plain(100 * fraction, decimals)}{NBSP}%"
 
@@ -52,6 +52,7 @@ def interval(estimate: Estimate, decimals: int = 2, *, share: bool = False) -> s
         return ""
     low, high = 100 * estimate.low, 100 * estimate.high
     if share:
+        # a share cannot be negative, so it carries no sign
         return f"[{low:.{decimals}f}, {high:.{decimals}f}]"
     return f"[{signed(low, decimals)}, {signed(high, decimals)}]"
 

@@ -38,7 +38,7 @@ from alignkit.train.training_step import (
 )
 
 if TYPE_CHECKING:
-    from alignkit.experiment.recipe import Recipe
+    from alignkit.experiment.train_option import Recipe
     from alignkit.plan.work import Training
 
 

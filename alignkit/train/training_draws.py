@@ -19,7 +19,7 @@ from alignkit.place import FULL
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from alignkit.experiment.recipe import Augment
+    from alignkit.experiment.train_option import Augment
     from alignkit.plan.work import Training
 
 

@@ -13,7 +13,7 @@ import torch
 from alignkit.train.training_draws import Draws, chosen_path, draw, shuffle
 
 if TYPE_CHECKING:
-    from alignkit.experiment.recipe import Recipe
+    from alignkit.experiment.train_option import Recipe
     from alignkit.preprocess import Normalise
 
 EVERY = slice(None)

@@ -21,7 +21,7 @@ from alignkit.errors import WorkspaceError
 from alignkit.workspace import write_atomically
 
 if TYPE_CHECKING:
-    from alignkit.experiment.recipe import Recipe
+    from alignkit.experiment.train_option import Recipe
     from alignkit.rank import Rank
     from alignkit.train.training_step import Score
 

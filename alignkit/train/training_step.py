@@ -14,7 +14,7 @@ from torch import nn
 from alignkit.rank import Rank
 
 if TYPE_CHECKING:
-    from alignkit.experiment.recipe import Recipe
+    from alignkit.experiment.train_option import Recipe
     from alignkit.train.training_images import TrainingImages
     from alignkit.train.training_state import TrainingState
 

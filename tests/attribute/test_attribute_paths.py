@@ -11,8 +11,8 @@ from alignkit.backends.kserve import KServeBackend
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.torch import TorchBackend
 from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.plan.attribution import PlannedAttribution
-from alignkit.plan.runtime import Runtime
+from alignkit.plan.planned_runtime import Runtime
+from alignkit.plan.work import PlannedAttribution
 from alignkit.workspace import Workspace
 from tests.attribute.test_attribute import ONE_RUNTIME, Projection
 from tests.stacks import REFERENCE, changed, turned_photos

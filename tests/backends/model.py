@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from alignkit.engines.build import build_engine
+from alignkit.engines import build_engine
 from alignkit.engines.export import export_onnx
 from alignkit.models.checkpoint import Calibration, Checkpoint, EngineSource
 from alignkit.workspace import Workspace

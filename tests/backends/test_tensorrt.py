@@ -18,7 +18,7 @@ from alignkit.backends.onnx_graph import graph_of, products
 from alignkit.backends.tensorrt import TensorRTBackend
 from alignkit.backends.tensorrt_session import facts_of, layers_by_type, require
 from alignkit.backends.torch import TorchBackend
-from alignkit.engines.build import engine_parts
+from alignkit.engines import engine_parts
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.models.checkpoint import EngineSource
 from alignkit.plugins import gpu_present

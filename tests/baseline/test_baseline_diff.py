@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignkit.baseline.diff import compare_with_baseline
+from alignkit.baseline.baseline_diff import compare_with_baseline
 from alignkit.baseline.golden import GoldenStore
 from alignkit.baseline.snapshot import take_snapshot
 from alignkit.decoders.opencv import OpenCVDecoder

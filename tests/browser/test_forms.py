@@ -6,8 +6,7 @@ import subprocess
 import pytest
 
 from alignkit.report.compare_page import render_comparison
-from alignkit.report.form import ReportOptions
-from alignkit.report.write import write_report
+from alignkit.report.write_report import ReportOptions, write_report
 from alignkit.studies.compare_runs import compare_runs
 from tests.browser.conftest import Browser
 from tests.browser.test_page import AXE, COPIED, requests

@@ -5,7 +5,7 @@ import json
 import html5lib
 import pytest
 
-from alignkit.record.run_comparison import RunComparison
+from alignkit.record.study_documents import RunComparison
 from tests.run_pair import IDS, quickstart, write_small_run
 
 

@@ -91,7 +91,7 @@ def test_7_is_a_measurement_too_noisy_to_decide_where_the_file_says_that_fails(
         )
         for path, rounds in (("pillow", quiet), ("opencv", noisy))
     ]
-    monkeypatch.setattr("alignkit.gate.latency.measure_latency", lambda *_: tuple(timed))
+    monkeypatch.setattr("alignkit.gate.gate_check.measure_latency", lambda *_: tuple(timed))
     file = case.write("{metric: latency.preprocess.p50, fail: 2}", also="on_inconclusive: fail")
     assert gate(file).code == ExitCode.INCONCLUSIVE
     assert gate(file, "--exit-zero").code == ExitCode.PASS

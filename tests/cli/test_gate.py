@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from alignkit.gate import check as check_module
+from alignkit.gate import gate_check as check_module
 from alignkit.record import Control
 from tests.gate_case import ONE_PATH, PATHS, make_case
 
@@ -107,7 +107,7 @@ def test_one_path_alone_needs_rules_against_a_baseline(gate, case):
 
 def test_a_control_that_fails_ends_with_3(gate, case, monkeypatch):
     broken = Control(name="A/A", expected="0", observed="1", passed=False)
-    monkeypatch.setattr(check_module, "self_test_controls", lambda *_: (broken,))
+    monkeypatch.setattr("alignkit.gate.pixel_gate.check_pixels", lambda *_: (broken,))
     told = gate(case.write("{preset: strict}"), "--exit-zero")
     assert told.code == 3
     assert "cannot be trusted" in told.out

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from alignkit.baseline.from_run import pack, unpack
+from alignkit.baseline.baseline_from_run import pack, unpack
 
 EXPERIMENT = """\
 # Is it so?

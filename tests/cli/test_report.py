@@ -1,8 +1,7 @@
 """`alignkit report`."""
 
 from alignkit.record.document import write_record
-from alignkit.report.form import ReportOptions
-from alignkit.report.write import write_report
+from alignkit.report.write_report import ReportOptions, write_report
 from tests.report.records import quickstart as sample_record
 
 

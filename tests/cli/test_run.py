@@ -9,7 +9,7 @@ import pytest
 from alignkit.cli import arguments
 from alignkit.errors import DataError, WorkspaceError
 from alignkit.record import RunRecord
-from alignkit.report.write import WrittenReport
+from alignkit.report.write_report import WrittenReport
 from tests.report.records import quickstart as sample_record
 
 
@@ -35,9 +35,9 @@ def runs(monkeypatch, tmp_path, record) -> dict:
         return record.model_copy(update={"name": experiment.name, "verdict": verdict}), tmp_path
 
     module = SimpleNamespace(run_or_check=run_or_check)
-    monkeypatch.setitem(sys.modules, "alignkit.gate.check", module)
+    monkeypatch.setitem(sys.modules, "alignkit.gate.gate_check", module)
     monkeypatch.setattr(
-        "alignkit.report.write.write_report",
+        "alignkit.report.write_report.write_report",
         lambda folder, form: WrittenReport(folder / "index.html", bytes=0, left_out=0),
     )
     outcomes["done"] = done

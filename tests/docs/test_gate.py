@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from alignkit.experiment import load_experiment
-from alignkit.experiment.rule import RULE_PRESETS
-from alignkit.experiment.rule_metric import metric_names
+from alignkit.experiment.metric_option import metric_names
+from alignkit.experiment.rule_option import RULE_PRESETS
 from alignkit.gate.outputs import OUTPUTS
 from tests.gate_case import make_case
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from alignkit.experiment import load_experiment
-from alignkit.experiment.hugging_face import PROCESSORS
+from alignkit.experiment.hugging_face_config import PROCESSORS
 from alignkit.preprocess import STAGES
 from alignkit.preprocess.presets import PRESETS
 

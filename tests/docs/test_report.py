@@ -4,8 +4,8 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from alignkit.report.form import SINGLE_FILE_BYTES, SINGLE_FILE_IMAGES
 from alignkit.report.summary_view import MOST_ROWS
+from alignkit.report.write_report import SINGLE_FILE_BYTES, SINGLE_FILE_IMAGES
 from tests.browser.test_page import JENKINS
 
 ROOT = Path(__file__).parents[2]

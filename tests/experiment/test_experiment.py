@@ -10,8 +10,8 @@ import yaml
 from alignkit.experiment import load_experiment
 from alignkit.experiment.experiment import Evaluate, ExperimentFile, Gate, experiment_schema
 from alignkit.experiment.preprocess_option import PreprocessOption
-from alignkit.experiment.recipe import Augment, Recipe
-from alignkit.experiment.source import parse
+from alignkit.experiment.train_option import Augment, Recipe
+from alignkit.experiment.yaml_source import parse
 from alignkit.preprocess.presets import PRESETS
 from tests.experiment.test_load import FREE, FULL
 

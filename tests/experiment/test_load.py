@@ -7,7 +7,7 @@ import pytest
 
 from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
-from alignkit.experiment.source import parse
+from alignkit.experiment.yaml_source import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 FULL = """\

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from alignkit.errors import DataError
 from alignkit.experiment.option import (
+    PluginMapping,
     PluginOption,
     plugin_from,
     plugin_schema,
-    validated_with_plugin,
 )
 from alignkit.plugins import Plugin
 
@@ -93,9 +93,9 @@ def test_what_a_plugin_itself_refuses_is_told_in_its_words():
     ]
 
 
-class Stage(BaseModel):
-    model_config = ConfigDict(extra="allow", arbitrary_types_allowed=True)
-    name: str
+class Stage(PluginMapping):
+    family = "sharpeners"
+    table = TABLE
     size: int
 
 
@@ -113,7 +113,7 @@ def test_a_surrounding_model_places_the_error():
 def test_own_keys_and_plugin_options_are_checked_in_one_pass():
     given = {"name": "sharpener", "size": "big", "radius": 1, "clp": True}
     with pytest.raises(ValidationError) as caught:
-        validated_with_plugin(Stage, given, Stage.model_validate, family="sharpeners", table=TABLE)
+        Stage.model_validate(given)
     assert {line["loc"] for line in caught.value.errors()} == {("size",), ("clp",)}
 
 

@@ -9,8 +9,8 @@ from torch.utils.dlpack import from_dlpack
 
 from alignkit.errors import ConfigError
 from alignkit.experiment.preprocess_option import PreprocessOption
-from alignkit.experiment.torchpipe_backend import TORCHPIPE_BACKENDS
 from alignkit.experiment.torchpipe_toml import backends_of, stages_of_toml
+from alignkit.experiment.torchpipe_toml_stages import TORCHPIPE_BACKENDS
 from tests.photos import encoded, exif, make_jpegs, photo
 
 CPU = """\

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from alignkit.experiment.published_option import Published
+from alignkit.experiment.report_option import Published
 from alignkit.findings.published import published_facts, read_claim, unmeasured
 from alignkit.record import Estimate, NoiseFloor, SizeCurve, SizePoint
 from tests.report.records import quickstart

@@ -8,7 +8,8 @@ import pytest
 from scipy.stats import norm, t
 
 from alignkit.compare.statistics import required_sample
-from alignkit.experiment.rule import Gate, Rule
+from alignkit.experiment.gate_option import Gate
+from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.judge.words import settled_by

@@ -6,7 +6,8 @@ import pytest
 from alignkit.compare import drift
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.statistics import rule_of_three
-from alignkit.experiment.rule import Gate, Rule
+from alignkit.experiment.gate_option import Gate
+from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.record import MatrixEntry, RuleOutcome

@@ -14,11 +14,16 @@ from alignkit.errors import ConfigError, MissingDependency, NothingCompared
 from alignkit.experiment import load_experiment
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.match import Match, match
-from alignkit.match.configurations import Configuration, Geometry, configurations, variants
-from alignkit.match.distances import distances
-from alignkit.match.serving import serving_options
+from alignkit.match.configuration_distances import distances
+from alignkit.match.configurations import (
+    Configuration,
+    Geometry,
+    configurations,
+    serving_options,
+    variants,
+)
+from alignkit.match.match_text import as_json, headline, label, stage_block, yaml_block
 from alignkit.match.target import Target, preprocess_of, preprocess_target
-from alignkit.match.text import as_json, headline, label, stage_block, yaml_block
 from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
 from alignkit.preprocess.presets import PRESETS
 from alignkit.resizers.opencv import OpenCVResizer

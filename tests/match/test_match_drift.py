@@ -6,9 +6,9 @@ import pytest
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.match import Match, match
 from alignkit.match.configurations import Configuration
-from alignkit.match.drift import with_churn
+from alignkit.match.match_drift import with_churn
+from alignkit.match.match_text import fewer_changes, headline
 from alignkit.match.target import preprocess_of, preprocess_target
-from alignkit.match.text import fewer_changes, headline
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
 from tests.match.test_match import found_for, photographs

@@ -12,8 +12,8 @@ from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import DataError
 from alignkit.match import Match, match
 from alignkit.match.configurations import configurations
+from alignkit.match.match_text import stage_block
 from alignkit.match.recorded_target import recorded_target
-from alignkit.match.text import stage_block
 from alignkit.preprocess import Colour, Crop, Normalise, Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer

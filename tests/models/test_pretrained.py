@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from alignkit.errors import ConfigError, DataError, MissingDependency
-from alignkit.experiment.recipe import Recipe
+from alignkit.experiment.train_option import Recipe
 from alignkit.models.architectures import build_model, weights_hash
 from alignkit.models.pretrained import begin_with, identity, read_pretrained
 from alignkit.train import read_log

@@ -24,8 +24,7 @@ from alignkit.plan import make_plan
 from alignkit.plan.forecast import forecast
 from alignkit.predict import open_session
 from alignkit.progress import NoProgress
-from alignkit.report.form import ReportOptions
-from alignkit.report.write import write_report
+from alignkit.report.write_report import ReportOptions, write_report
 from alignkit.run import run_experiment
 from alignkit.workspace import Context, Workspace
 from tests.backends.model import trained_model
@@ -135,7 +134,7 @@ def test_classes_in_another_order_are_brought_into_the_datas(files):
 
 
 def make_runtime():
-    from alignkit.plan.runtime import Runtime
+    from alignkit.plan.planned_runtime import Runtime
 
     return Runtime("onnxruntime", ONNXRuntimeBackend(), "fp32", "")
 

@@ -7,14 +7,13 @@ import pytest
 
 import alignkit
 from alignkit import plugins
-from alignkit.engines import export
-from alignkit.engines.build import build_engine, calibration_of
+from alignkit.engines import build_engine, calibration_of, export
 from alignkit.experiment import load_experiment
 from alignkit.models.checkpoint import Checkpoint, EngineSource
 from alignkit.plan import Plan, make_plan, preparations
-from alignkit.plan.attribution import planned_attributions
+from alignkit.plan.work import planned_attributions
 from alignkit.predict import cell_parts
-from alignkit.predict.build_variability import spread_stored
+from alignkit.predict.cells import spread_stored
 from alignkit.progress import NoProgress
 from alignkit.run.advise import advise
 from alignkit.version import code_version
@@ -185,20 +184,20 @@ def test_another_opset_makes_new_what_was_exported(keys, monkeypatch):
         ("preprocess/nv12.py", PREPARED),
         ("preprocess/stage_mixtures.py", PREPARED),
         ("isolation/worker.py", PREPARED),
-        ("prepare/pixel_file.py", PREPARED),
+        ("prepare/__init__.py", PREPARED),
         ("datasets/digits_on_photos.py", PREPARED),
         ("models/user_model.py", TRAINED | {"advice"}),
         ("train/fit.py", TRAINED),
         ("backends/onnxruntime_int8.py", RUN | {"export", "engine", "advice"}),
-        ("engines/build.py", RUN | {"export", "engine"}),
+        ("engines/__init__.py", RUN | {"export", "engine"}),
         ("engines/export.py", RUN | {"export", "engine"}),
-        ("predict/inputs.py", RUN),
-        ("predict/share.py", RUN),
+        ("predict/session_inputs.py", RUN),
+        ("predict/rank_sessions.py", RUN),
         ("compare/image_table.py", RUN | {"comparison", "advice"}),
         ("compare/statistics.py", RUN | {"comparison", "advice"}),
         ("attribute/shares.py", {"attribution"}),
-        ("match/search.py", {"advice"}),
-        ("run/pixel_comparison.py", {"comparison"}),
+        ("match/__init__.py", {"advice"}),
+        ("run/comparison_stage.py", {"comparison"}),
         ("run/advise.py", {"advice"}),
         ("plan/forecast.py", set()),
         ("report/table.py", set()),

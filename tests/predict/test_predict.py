@@ -8,7 +8,7 @@ import pytest
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.torch import TorchBackend
 from alignkit.errors import BackendError, DataError, MissingDependency, NothingCompared
-from alignkit.plan.runtime import Runtime
+from alignkit.plan.planned_runtime import Runtime
 from alignkit.plan.work import Evaluation
 from alignkit.predict import cell_parts, open_session, predict, stored_answer
 from alignkit.prepare import Prepared, SampleOutcome
@@ -187,12 +187,6 @@ def test_a_skipped_runtime_is_not_opened(model):
         open_session(skipped, model.checkpoint),
     ):
         pytest.fail("opened")
-
-
-def test_progress_counts_images(case, model, tmp_path):
-    told = []
-    run(case, model, tmp_path, progress=lambda done, total: told.append((done, total)))
-    assert told == [(25, 90), (50, 90), (75, 90), (90, 90)]
 
 
 def test_the_recorded_hash_is_that_of_the_tensors_whatever_the_runtime_and_batch(

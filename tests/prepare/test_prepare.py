@@ -23,8 +23,7 @@ from alignkit.decoders import Decoded
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
 from alignkit.errors import ConfigError, DataError, MissingDependency, NothingCompared
-from alignkit.prepare import Preparation, coverage, prepare, prepare_one
-from alignkit.prepare.pixel_file import PixelFile
+from alignkit.prepare import PixelFile, Preparation, coverage, prepare, prepare_one
 from alignkit.preprocess import Crop, Normalise, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.workspace import Workspace

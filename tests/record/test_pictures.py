@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from alignkit.record.pictures import choose_amplification, write_worst
+from alignkit.record.pictures import choose_amplification, pack, script, write_worst
 from alignkit.workspace import file_sha256
 from tests.packed import unpack
 
@@ -87,3 +87,28 @@ def test_a_single_outlier_does_not_lower_the_amplification():
     distance = np.full((32, 32, 3), 2.0)
     distance[0, 0, 0] = 250.0
     assert choose_amplification(distance) == 64
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+def test_arrays_come_back_bit_for_bit(dtype):
+    values = np.random.default_rng(0).integers(0, 255, (7, 5, 3)).astype(dtype)
+    if dtype is np.float32:
+        values.flat[:3] = np.nan, -0.0, 1e-30
+    found = unpack(pack(values))
+    assert found.dtype == dtype
+    assert found.tobytes() == values.tobytes()
+
+
+def test_an_empty_array_comes_back_empty():
+    assert unpack(pack(np.zeros(0, np.float32))).size == 0
+
+
+def test_other_types_are_refused():
+    with pytest.raises(ValueError, match="float64"):
+        pack(np.zeros(2))
+
+
+def test_a_script_is_one_assignment_of_json():
+    text = script("self.x", {"name": "</script>", "n": 1})
+    assert text.startswith("self.x=")
+    assert json.loads(text[len("self.x=") : -2]) == {"name": "</script>", "n": 1}

@@ -7,7 +7,7 @@ import numpy as np
 from alignkit.compare.image_table import write_image_table
 from alignkit.compare.pixel_diff import ImageRow
 from alignkit.compare.predictions import Predictions
-from alignkit.findings.row_pairs import pairs_of
+from alignkit.findings.changes import pairs_of
 from alignkit.preprocess import STAGES
 from alignkit.record import Artifact, ImageTableFacts
 from alignkit.record.document import write_record

@@ -9,8 +9,7 @@ import pytest
 from alignkit.errors import RecordError
 from alignkit.record.document import read_record
 from alignkit.report import render
-from alignkit.report.distribution_view import distribution_sections
-from alignkit.report.scatter import MOST, scatter, steps
+from alignkit.report.distribution_view import MOST, distribution_sections, scatter, steps
 from alignkit.text.names import Names
 from tests.run_pair import IDS, write_small_run
 
@@ -50,7 +49,7 @@ def test_a_quarter_without_flips_says_so(section):
 
 def test_the_distribution_rises_from_nothing_to_all():
     made = steps(np.array([0, 1, 4], np.float32), id="a", title="b")
-    points = [tuple(map(float, each.split(","))) for each in made.points.split()]
+    points = [tuple(map(float, each.split(","))) for each in made.lines[0].points.split()]
     assert points[0] == (made.frame.left, made.frame.bottom)
     assert points[-1][1] == made.frame.top
     assert points == sorted(points)

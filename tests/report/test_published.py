@@ -4,12 +4,11 @@ from pathlib import Path
 
 import html5lib
 
-from alignkit.experiment.published_option import Published
+from alignkit.experiment.report_option import Published
 from alignkit.findings.published import published_facts
 from alignkit.report.published_view import published_section, tally
 from alignkit.report.results import results_from_record
-from alignkit.report.summary_view import summary_view
-from alignkit.report.terminal import summary
+from alignkit.report.summary_view import summary, summary_view
 from alignkit.text.names import Names
 
 LABEL = "published, internal data set, 3080 Ti"
@@ -57,7 +56,7 @@ def test_the_summaries_name_the_source_and_count_the_readings(record):
     told = tally(published.published)
     assert told.startswith("Of 1\N{NO-BREAK SPACE}published difference 1 ")
     assert f"{LABEL}: {told}" in summary(published, Path("index.html")).splitlines()
-    (section,) = [each for each in summary_view(published).sections if "published" in each.title]
+    (section,) = [each for each in summary_view(published)["sections"] if "published" in each.title]
     assert any(LABEL in header.text for header in section.table.columns)
     assert "Source: torchpipe." in section.words
     assert results_from_record(published).published == published.published

@@ -8,7 +8,7 @@ import pytest
 from alignkit.errors import RecordError
 from alignkit.record import Estimate, MatrixEntry
 from alignkit.report import render
-from alignkit.report.verdict_view import OUTLINES, SIGNS, WORDS
+from alignkit.report.verdict_view import ICONS
 from alignkit.text.numbers import DASH
 from tests.report.gold import compare_gold
 
@@ -97,21 +97,21 @@ def test_no_placeholder_of_a_missing_number_is_shown(page):
     assert not re.search(r"\b(nan|NaN|None|inf|null)\b", " ".join(parse(page).itertext()))
 
 
-@pytest.mark.parametrize("state", WORDS)
+@pytest.mark.parametrize("state", ICONS)
 def test_verdict_is_told_by_word_icon_and_favicon(state, record, rendered):
     verdict = record.verdict.model_copy(update={"state": state})
     page = (rendered(record.model_copy(update={"verdict": verdict})) / "index.html").read_text()
     tree = parse(page)
-    assert text_of(elements(tree, "h1")[0]) == WORDS[state]
-    assert text_of(elements(tree, "title")[0]).startswith(f"{WORDS[state]}: quickstart")
+    assert text_of(elements(tree, "h1")[0]) == ICONS[state].word
+    assert text_of(elements(tree, "title")[0]).startswith(f"{ICONS[state].word}: quickstart")
     assert f'class="icon {state}"' in page
     assert 'rel="icon" href="data:image/svg+xml,' in page
 
 
 def test_states_have_icons_of_different_shape():
-    for first, second in combinations(WORDS, 2):
-        assert OUTLINES[first] != OUTLINES[second]
-        assert SIGNS[first] != SIGNS[second]
+    for first, second in combinations(ICONS.values(), 2):
+        assert first.outline != second.outline
+        assert first.sign != second.sign
 
 
 def test_names_of_users_stay_text(record, rendered):

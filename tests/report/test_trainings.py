@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from alignkit.record import Artifact, PretrainedFacts
-from alignkit.report.terminal import summary
+from alignkit.report.summary_view import summary
 from alignkit.report.training_view import training_sections, training_table
 from alignkit.text.names import Names
 
@@ -32,7 +32,7 @@ def with_trainings(record, trainings):
 def test_held_out_images_get_a_curve_columns_and_words(record):
     held = with_trainings(record, map(scored, record.trainings))
     section = training_sections(held, Names(record.paths))[0]
-    assert [chart.title.partition(": ")[2] for chart in section.charts] == [
+    assert [chart.frame.title.partition(": ")[2] for chart in section.charts] == [
         "training loss by epoch",
         "training accuracy in % by epoch",
         "held-out macro recall in % by epoch",

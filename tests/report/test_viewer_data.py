@@ -8,8 +8,7 @@ from alignkit.compare.predictions import Predictions
 from alignkit.errors import RecordError
 from alignkit.record.document import read_record
 from alignkit.report import render
-from alignkit.report.image_order import ImageOrder
-from alignkit.report.viewer_data import viewer_script
+from alignkit.report.viewer_data import ImageOrder, viewer_script
 from tests.packed import unpack
 from tests.report.run_folder import write_run
 

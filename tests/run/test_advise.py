@@ -153,7 +153,9 @@ def test_what_is_nearest_already_is_not_advised_again(tmp_path):
     record, _ = run_experiment(
         load_experiment(file), Context(Workspace(tmp_path / "reports"), NoProgress())
     )
-    assert record.advice[0].reason == "what the models are trained with comes nearest already"
+    assert (
+        record.advice[0].reason == "the models are already trained with the nearest configuration"
+    )
 
 
 def test_the_advice_asked_for_decides_the_run_s_folder(tmp_path):

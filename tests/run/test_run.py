@@ -26,7 +26,7 @@ from alignkit.progress import NoProgress
 from alignkit.record import RunRecord
 from alignkit.record.document import read_record
 from alignkit.run import forget, run_experiment
-from alignkit.run.pixel_comparison import compare_paths
+from alignkit.run.comparison_stage import compare_paths
 from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace
 from tests.photos import encoded, photo

@@ -9,7 +9,7 @@ import torch
 
 from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
-from alignkit.experiment.recipe import Augment, Recipe
+from alignkit.experiment.train_option import Augment, Recipe
 from alignkit.plan import make_plan
 from alignkit.preprocess import Normalise
 from alignkit.record import PathFacts

@@ -8,7 +8,7 @@ import torch
 from pydantic import ValidationError
 from sklearn.metrics import recall_score
 
-from alignkit.experiment.recipe import Recipe
+from alignkit.experiment.train_option import Recipe
 from alignkit.models.architectures import load_model
 from alignkit.train import read_log
 from alignkit.train.training_draws import held_out

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from alignkit.errors import MissingDependency, TrainingError, WorkspaceError
-from alignkit.experiment.recipe import Augment
+from alignkit.experiment.train_option import Augment
 from alignkit.models.architectures import build_model
 from alignkit.preprocess import Normalise
 from alignkit.record import Epoch

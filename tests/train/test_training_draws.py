@@ -3,7 +3,7 @@ import pytest
 import torch
 from torchvision.transforms import functional
 
-from alignkit.experiment.recipe import Augment
+from alignkit.experiment.train_option import Augment
 from alignkit.train.training_draws import draw, shuffle
 from alignkit.train.training_images import apply
 

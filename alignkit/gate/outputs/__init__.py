@@ -6,20 +6,29 @@ The contract of every output, which tests check:
 - it is pure: it measures nothing, and one result gives one text, on every machine;
 - it keeps within the limits of the system that reads it, and says how much it left out;
 - it has a text for every result, also if nothing could be measured.
+
+`deliver` alone writes: to standard output, to files, and to those that GitHub Actions names.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from alignkit.plugins import Plugin
+from alignkit.errors import ConfigError
+from alignkit.plugins import Plugin, find_plugin
+from alignkit.workspace import explained, write_atomically
 
 if TYPE_CHECKING:
     from alignkit.baseline import Baseline
-    from alignkit.gate.shard import ShardResult
+    from alignkit.gate.gate_shard import ShardResult
     from alignkit.record import Finding, RunRecord, Verdict
+
+_STEP_SUMMARY = 900 * 1024
+"""Bytes; GitHub refuses a step's summary above 1 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +61,58 @@ class GateOutput(Protocol):
         ...
 
 
+def _plugin(target: str, summary: str) -> Plugin:
+    return Plugin(f"alignkit.gate.outputs.{target}", summary=summary)
+
+
+# names, not classes: `alignkit list` and `--help` show the table and import no output
 OUTPUTS = {
-    "text": Plugin("alignkit.gate.outputs.text:Text", summary="at most 30 lines for a terminal"),
-    "json": Plugin(
-        "alignkit.gate.outputs.json:JsonResults", summary="everything, with a format number"
-    ),
-    "md": Plugin("alignkit.gate.outputs.markdown:Markdown", summary="for a pull request's comment"),
-    "junit": Plugin("alignkit.gate.outputs.junit:JUnit", summary="one test case a rule and place"),
-    "github": Plugin(
-        "alignkit.gate.outputs.github:GitHub",
-        summary="annotations on the rules' lines, for Actions",
-    ),
-    "gitlab": Plugin("alignkit.gate.outputs.gitlab:CodeQuality", summary="code quality findings"),
-    "metrics": Plugin("alignkit.gate.outputs.metrics:Metrics", summary="OpenMetrics, for GitLab"),
-    "sarif": Plugin(
-        "alignkit.gate.outputs.sarif:Sarif", summary="mistakes in the file, as SARIF 2.1.0"
-    ),
-    "pending": Plugin(
-        "alignkit.gate.outputs.handover:Pending",
-        summary="changed lines, for `baseline approve --from`",
-    ),
-    "shard": Plugin(
-        "alignkit.gate.outputs.handover:ShardPart",
-        summary="what a shard measured, for `alignkit report merge`",
-    ),
+    "text": _plugin("text_output:Text", "at most 30 lines for a terminal"),
+    "json": _plugin("json_output:JsonResults", "everything, with a format number"),
+    "md": _plugin("text_output:Markdown", "for a pull request's comment"),
+    "junit": _plugin("ci_output:JUnit", "one test case a rule and place"),
+    "github": _plugin("ci_output:GitHub", "annotations on the rules' lines, for Actions"),
+    "gitlab": _plugin("json_output:CodeQuality", "code quality findings"),
+    "metrics": _plugin("ci_output:Metrics", "OpenMetrics, for GitLab"),
+    "sarif": _plugin("json_output:Sarif", "mistakes in the file, as SARIF 2.1.0"),
+    "pending": _plugin("json_output:Pending", "changed lines, for `baseline approve --from`"),
+    "shard": _plugin("json_output:ShardPart", "what a shard measured, for `alignkit report merge`"),
 }
+
+
+def targets(arguments: Sequence[str]) -> list[tuple[GateOutput, Path]]:
+    """Parse ``KIND=PATH``; raises `ConfigError` for an unknown kind or a missing path."""
+    parsed = []
+    for text in arguments:
+        kind, equals, path = text.partition("=")
+        if not equals or not path:
+            raise ConfigError(f"--out {text}: write it as KIND=PATH, for example junit=junit.xml")
+        parsed.append((output(kind), Path(path)))
+    return parsed
+
+
+def output(kind: str) -> GateOutput:
+    """Load the output of that name; an unknown one raises `ConfigError` with the nearest."""
+    built: GateOutput = find_plugin("outputs", OUTPUTS, kind).load()()
+    return built
+
+
+def deliver(result: GateResult, *, form: str, to: Sequence[tuple[GateOutput, Path]]) -> None:
+    """Print one form and write the others; for ``github``, the step's summary and outputs too."""
+    for rendered, path in to:
+        write_atomically(path, rendered.render(result))
+    print(output(form).render(result), end="")
+    if form == "github":
+        from alignkit.gate.outputs.ci_output import step_outputs
+
+        # the limit is in bytes, and the cut may fall inside a character
+        summary = output("md").render(result).encode()[:_STEP_SUMMARY].decode(errors="ignore")
+        for variable, text in (
+            ("GITHUB_STEP_SUMMARY", summary),
+            ("GITHUB_OUTPUT", step_outputs(result)),
+        ):
+            # unset outside Actions; earlier steps may have written to the same file
+            if variable in os.environ:
+                path = Path(os.environ[variable])
+                with explained(path), path.open("a", encoding="utf-8") as file:
+                    file.write(text)

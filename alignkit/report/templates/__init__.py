@@ -1,15 +1,18 @@
-"""Templates → text. Everything a view holds is escaped for the language of the page."""
+"""Templates → text of a report. All that a view holds is escaped for the language of the page."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-MARKDOWN_SPECIAL = re.compile(r"[\\`*<>|]")
+PAGE_ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
+"""Files that a page with a script loads."""
+_MARKDOWN_SPECIAL = re.compile(r"[\\`*<>|]")
 
 
 def html(template: str, **views: Any) -> str:
@@ -24,8 +27,13 @@ def markdown(template: str, **views: Any) -> str:
     return environment.get_template(template).render(**views)
 
 
+def asset(name: str) -> bytes:
+    """Return a file that pages load: a style sheet, the script, its licences."""
+    return files("alignkit.report").joinpath("assets", name).read_bytes()
+
+
 def trusted(text: str) -> Markup:
-    """Alignkit's own style or script, which goes into a page as it is.
+    """Mark alignkit's own style or script, which goes into a page as it is.
 
     Raises `ValueError` for a text that would end the element it stands in.
     """
@@ -35,26 +43,27 @@ def trusted(text: str) -> Markup:
 
 
 class Written(str):
-    """Markdown already, not to be escaped again."""
+    """Text that is Markdown already, not to be escaped again."""
 
     __slots__ = ()
 
 
 def markdown_text(value: Any) -> str:
-    """A value so that Markdown shows it as it is."""
+    """Escape a value so that Markdown shows it as it is."""
     if isinstance(value, Written):
         return value
     line = " ".join(str(value).split())
-    return MARKDOWN_SPECIAL.sub(r"\\\g<0>", line).replace("](", "]\\(")
+    return _MARKDOWN_SPECIAL.sub(r"\\\g<0>", line).replace("](", "]\\(")
 
 
 def fenced(text: str, language: str = "") -> Written:
-    """A code block whose fence is longer than any in the text."""
+    """Return a code block whose fence is longer than any in the text, so that none ends it."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return Written(f"{fence}{language}\n{text.rstrip()}\n{fence}")
 
 
+# made once: a page renders dozens of parts of two languages
 @cache
 def _environment(*, autoescape: bool, **options: Any) -> Environment:
     return Environment(

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from alignkit.errors import BackendError, NothingCompared
-from alignkit.record.bisection import Bisection, LayerDrift
+from alignkit.record.study_documents import Bisection, LayerDrift
 from alignkit.studies.bisect.layer_graph import Activations, Layer, Values
 from alignkit.studies.bisect.layer_sides import ONNXSide, TorchSide
-from alignkit.text.columns import columns
+from alignkit.text import columns
 from alignkit.text.numbers import count, significant
 
 _HEAD = ("", "layer", "operator", "shape", "max |Δ|", "mean |Δ|", "relative", "alone", "non-finite")

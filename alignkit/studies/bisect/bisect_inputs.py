@@ -19,11 +19,11 @@ from alignkit.experiment.option import plugin_from
 from alignkit.models.checkpoint import Checkpoint, EngineSource
 from alignkit.outcome import Measured, Skipped
 from alignkit.plan import Plan
+from alignkit.plan.planned_runtime import Runtime
 from alignkit.plan.rekey import keyed_plan
-from alignkit.plan.runtime import Runtime
 from alignkit.plan.work import Evaluation
 from alignkit.plugins import did_you_mean, find_plugin
-from alignkit.predict.model_file import model_source
+from alignkit.predict import model_source
 from alignkit.prepare.sets import prepare_sets
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import encoded_images, take_pixels

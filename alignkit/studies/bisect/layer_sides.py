@@ -17,10 +17,10 @@ from typing import Any
 
 from alignkit.arrays import Batch
 from alignkit.backends import Builder
-from alignkit.engines.build import build_engine
+from alignkit.engines import build_engine
 from alignkit.errors import BackendError
 from alignkit.models.checkpoint import Calibration, Checkpoint, EngineSource
-from alignkit.plan.runtime import Runtime
+from alignkit.plan.planned_runtime import Runtime
 from alignkit.predict import open_session
 from alignkit.studies.bisect.layer_graph import (
     Activations,

@@ -19,7 +19,7 @@ from alignkit.compare.statistics import holm, mcnemar
 from alignkit.place import Place
 from alignkit.record import MatrixEntry, PixelStage, RunRecord
 from alignkit.record.cell import ALPHA
-from alignkit.record.run_comparison import (
+from alignkit.record.study_documents import (
     Change,
     EntryChange,
     ImageChange,

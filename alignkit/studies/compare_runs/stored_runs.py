@@ -9,10 +9,10 @@ from pathlib import Path
 from alignkit.arrays import Labels
 from alignkit.compare.image_table import ImageTable, read_image_table
 from alignkit.compare.predictions import Predictions, aligned
-from alignkit.errors import NothingCompared, RecordError
+from alignkit.errors import NothingCompared
 from alignkit.place import Place
-from alignkit.record import Artifact, Cell, MatrixEntry, RunRecord
-from alignkit.record.document import read_record
+from alignkit.record import Cell, MatrixEntry, RunRecord
+from alignkit.record.document import existing, read_record
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,22 +29,14 @@ class StoredRun:
         cell = self.cells.get((at, seed))
         if cell is None or cell.predictions is None:
             return None
-        return Predictions.from_parquet(self._file(cell.predictions))
+        return Predictions.from_parquet(existing(self.folder, cell.predictions.path))
 
     def images(self, reference: str, candidate: str) -> ImageTable | None:
         """Read every image's difference between two paths; ``None`` if they were not compared."""
         for each in self.record.images:
             if (each.reference, each.candidate) == (reference, candidate):
-                return read_image_table(self._file(each.table))
+                return read_image_table(existing(self.folder, each.table.path))
         return None
-
-    def _file(self, artifact: Artifact) -> Path:
-        path = self.folder / artifact.path
-        if not path.is_file():
-            raise RecordError(
-                f"{path} is missing, which record.json names; copy the whole folder of the run"
-            )
-        return path
 
 
 def stored_run(folder: Path) -> StoredRun:

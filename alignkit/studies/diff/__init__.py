@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from alignkit.errors import ExitCode, MissingDependency, worst
-from alignkit.experiment.path_argument import NamedPath
+from alignkit.experiment.yaml_argument import NamedPath
 from alignkit.isolation import Limits
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
 from alignkit.preprocess import StageName

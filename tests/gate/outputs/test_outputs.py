@@ -9,9 +9,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from alignkit.gate.deliver import output
-from alignkit.gate.outputs import OUTPUTS, GateResult
-from alignkit.gate.outputs.github import step_outputs
+from alignkit.gate.outputs import OUTPUTS, GateResult, output
+from alignkit.gate.outputs.ci_output import step_outputs
 from alignkit.record import Control, Finding, RuleOutcome, Verdict
 from tests.report.records import quickstart
 

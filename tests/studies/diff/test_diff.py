@@ -7,7 +7,7 @@ import pytest
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from alignkit.errors import BackendError, ExitCode, MissingDependency, RecordError
-from alignkit.experiment.path_argument import NamedPath, named_paths
+from alignkit.experiment.yaml_argument import NamedPath, named_paths
 from alignkit.isolation import Limits
 from alignkit.preprocess.stress import Stress
 from alignkit.progress import NoProgress

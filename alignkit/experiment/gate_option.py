@@ -1,0 +1,138 @@
+"""``gate:``: the rules of an experiment, its waivers, and their fit to the rest of the file."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import BaseModel, Field, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from alignkit.experiment.option import STRICT_MODEL, Flag, Name, no_such, wrong
+from alignkit.experiment.rule_option import Against, Rule
+from alignkit.plugins import NO_GPU
+
+
+class Waiver(BaseModel):
+    """One entry of ``gate.waive``: a rule that may fail until a date, and why."""
+
+    model_config = STRICT_MODEL
+    rule: str
+    """Its metric; or its id, which adds path, backend, precision and mode if it names them."""
+    path: Name | None = None
+    """Only where the candidate is this path."""
+    until: Annotated[dt.date, Field(strict=False)]
+    """The last day it holds."""
+    reason: Annotated[str, Field(min_length=8)]
+
+
+class Gate(BaseModel):
+    """``gate:``: when the run fails."""
+
+    model_config = STRICT_MODEL
+    informational: Flag = False
+    """Show verdicts, but exit 0."""
+    on_inconclusive: Literal["warn", "fail"] = "warn"
+    allow_missing: Flag | Literal["gpu"] = False
+    """Skip paths and cells that this machine cannot run without exit code 4: any of them, or only
+    those that need a GPU."""
+    environment: str | None = None
+    """Fingerprint of the environment whose baseline is used; by default this machine's. A machine
+    without a GPU can name a GPU's, to compare its stand-in with that GPU's golden tensors."""
+    rules: Annotated[tuple[Rule, ...], Field(min_length=1)] | None = None
+    """By default churn ≤ 2 % and macro recall within ±1 point; without labels, ``strict``."""
+    waive: tuple[Waiver, ...] = ()
+
+    def allows(self, reason: str) -> bool:
+        """Return whether a path or cell that cannot run here for this reason may be skipped."""
+        return NO_GPU in reason if self.allow_missing == "gpu" else self.allow_missing
+
+    @property
+    def expanded(self) -> list[Rule]:
+        """The rules as given, presets spelt out; empty if there are none."""
+        return [each for rule in self.rules or () for each in rule.expanded()]
+
+    def placed(self, lines: Sequence[int] = (), *, with_model: bool) -> list[tuple[Rule, int]]:
+        """Return every rule with its line (0 if unknown): presets expanded, ``coverage`` added."""
+        # no rules in the file means the usual ones, not none
+        rules = self.rules or (DEFAULT_RULES if with_model else PIXEL_RULES)
+        numbered = zip(rules, lines or [0] * len(rules), strict=True)
+        placed = [(each, line) for rule, line in numbered for each in rule.expanded()]
+        # pixel metrics leave out images that one side cannot decode, so coverage is checked too
+        for against in get_args(Against):
+            kinds = [each.measured.kind for each, _ in placed if each.against == against]
+            if "pixel" in kinds and "coverage" not in kinds:
+                placed.append((Rule(metric="coverage", fail=0.0, against=against), 0))
+        return placed
+
+    @model_validator(mode="after")
+    def _waivers_match(self) -> Self:
+        if not self.waive:
+            return self
+        known = {
+            name
+            # whether there are labels is not known here; either set of default rules may hold
+            for with_model in (False, True)
+            for rule, _ in self.placed(with_model=with_model)
+            for name in (rule.id, rule.metric or "")
+        }
+        for waiver in self.waive:
+            if waiver.rule not in known:
+                ids = ", ".join(sorted(known))
+                message = f"a waiver for {waiver.rule!r}, which is no rule's id: {ids}"
+                raise PydanticCustomError("waiver", "{message}", {"message": message})
+        return self
+
+
+DEFAULT_RULES = (
+    Rule(metric="churn", fail=0.02),
+    Rule(metric="recall.macro", margin=0.01),
+)
+PIXEL_RULES = (Rule(preset="strict"),)
+
+
+def misplaced(
+    gate: Gate, *, paths: Sequence[str], backends: Sequence[str], labelled: bool
+) -> list[InitErrorDetails]:
+    """Return one line for each rule that this file can never measure."""
+    rules = gate.rules or ()
+    lines = []
+    # one path has nothing to be compared with
+    if len(paths) == 1 and not (rules and all(rule.against == "baseline" for rule in rules)):
+        message = (
+            "needs two paths or more; the first is the reference (one is enough where every rule "
+            "is against the baseline)"
+        )
+        lines.append(wrong("paths", message, "preprocess", given=paths[0]))
+    for index, rule in enumerate(rules):
+        for key, message in _mistakes(rule, paths, backends, labelled=labelled):
+            given = getattr(rule, key)
+            lines.append(wrong("rule", message, "gate", "rules", index, key, given=given))
+    for index, waiver in enumerate(gate.waive):
+        if waiver.path is not None and waiver.path not in paths:
+            message, loc = no_such("path", waiver.path, paths), ("gate", "waive", index, "path")
+            lines.append(wrong("waiver", message, *loc, given=waiver.path))
+    return lines
+
+
+def _mistakes(
+    rule: Rule, paths: Sequence[str], backends: Sequence[str], *, labelled: bool
+) -> Iterator[tuple[str, str]]:
+    metrics = [each.measured for each in rule.expanded()]
+    kinds = {each.kind for each in metrics}
+    inference = any(each.name.startswith("latency.inference") for each in metrics)
+    if not labelled and (kinds & {"model", "class"} or inference):
+        yield (
+            "preset" if rule.preset else "metric",
+            "needs a model, and these images have no labels to train one with",
+        )
+    if rule.path is not None and rule.path not in paths:
+        yield "path", no_such("path", rule.path, paths)
+    compared = rule.against == "reference" and kinds & {"pixel", "coverage", "latency"}
+    if rule.path == paths[0] and compared:
+        yield "path", f"{rule.path!r} is the reference itself; name one of the others"
+    if not labelled and rule.where and "class" in rule.where:
+        yield "where", "these images have no labels"
+    if rule.backend is not None and rule.backend not in backends:
+        yield "backend", no_such("backend", rule.backend, backends)

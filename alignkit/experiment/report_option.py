@@ -1,0 +1,155 @@
+"""``report:``, ``published:`` and ``advise:``: options of the page besides a run's own cells."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+from pydantic_core import InitErrorDetails
+
+from alignkit.backends import Precision
+from alignkit.decoders import DECODERS
+from alignkit.experiment.option import (
+    STRICT_MODEL,
+    Fraction,
+    Integer,
+    Name,
+    Number,
+    no_such,
+    wrong,
+)
+from alignkit.place import FULL
+from alignkit.plugins import Plugin, did_you_mean
+from alignkit.resizers import RESIZERS
+
+
+class ReportOption(BaseModel):
+    """``report:``: options of the page."""
+
+    model_config = STRICT_MODEL
+    worst: Annotated[Integer, Field(ge=0, le=200)] = 12
+    """Images shown for each candidate path, worst first."""
+
+
+PublishedMetric = Literal[
+    "top1",
+    "recall.macro", "recall.micro", "recall.weighted",
+    "precision.macro", "precision.micro", "precision.weighted",
+]  # fmt: skip
+PublishedText = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class PublishedRowOption(BaseModel):
+    """One row of a published table, and the entry of this experiment that corresponds to it."""
+
+    model_config = STRICT_MODEL
+    training: PublishedText
+    """As the table words it."""
+    inference: PublishedText
+    """As the table words it."""
+    trained_with: Name
+    """The path here."""
+    fraction: Annotated[Number, Field(gt=0, le=1)] = FULL
+    """Share of the training images."""
+    evaluated_with: Name
+    backend: str | None = None
+    """By default that of the path's aligned cell, the first of ``evaluate.backends``."""
+    precision: Precision | None = None
+    """By default that of the aligned cell."""
+    metrics: Annotated[dict[PublishedMetric, Fraction], Field(min_length=1)]
+    """Value by the name of the metric measured here; as a fraction: 94.76 % is 0.9476."""
+
+
+class Published(BaseModel):
+    """A table from elsewhere."""
+
+    # its figures are shown beside measured ones and never mixed with them
+    model_config = STRICT_MODEL
+    source: PublishedText
+    """Its author and where it was published."""
+    label: PublishedText
+    """Data and hardware of the figures, e.g. ``internal data set, 3080 Ti``; shown with each."""
+    note: str = ""
+    """Facts about it that are unknown, or different here."""
+    rows: Annotated[tuple[PublishedRowOption, ...], Field(min_length=1)]
+
+
+def unplaced(
+    published: Published, *, paths: Collection[str], backends: Sequence[str], labelled: bool
+) -> list[InitErrorDetails]:
+    """Return one line for each row that this file can never measure."""
+    if not labelled:
+        message = "needs a model, and these images have no labels to train one with"
+        return [wrong("published", message, "published", given=published.source)]
+    return [
+        wrong("published", message, "published", "rows", index, key, given=getattr(row, key))
+        for index, row in enumerate(published.rows)
+        for key, message in _mistakes(row, paths, backends)
+    ]
+
+
+def _mistakes(
+    row: PublishedRowOption, paths: Collection[str], backends: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    for key in ("trained_with", "evaluated_with"):
+        name = getattr(row, key)
+        if name not in paths:
+            yield key, no_such("path", name, paths)
+    if row.backend is not None and row.backend not in backends:
+        yield "backend", no_such("backend", row.backend, backends)
+
+
+ADVISED = "advised-"
+"""Prefix of an advised path's name; the name of the path it is advice for follows."""
+
+
+class AdviseOption(BaseModel):
+    """Search the configuration that comes nearest, add it as a path, and check what it promised."""
+
+    model_config = STRICT_MODEL
+    served_by: tuple[Name, ...] = ()
+    """Paths to find advice for; by default all except the reference."""
+    change: Literal["training", "serving"] = "training"
+    """``training``: come near to the path that serves, and train with that. ``serving``: come near
+    to the reference, and serve the models that were trained with it along that."""
+    decoders: tuple[str, ...] = ()
+    """Decoders to choose from, by name; by default all that can run here."""
+    resizers: tuple[str, ...] = ()
+    images: Annotated[Integer, Field(ge=10)] = 200
+    """Training images the search is made on, a fifth of them for its own check. It never sees an
+    evaluation image."""
+
+
+def unadvisable(
+    advise: AdviseOption, paths: Sequence[str], *, labelled: bool, trains: bool
+) -> list[InitErrorDetails]:
+    """Return one line for each contradiction between ``advise`` and the rest of the file."""
+    lines = []
+    if not labelled:
+        lines.append(wrong("advise", "needs labelled images: its effect is a model's", "advise"))
+    if not trains and advise.change == "training":
+        message = "models: are trained already; with change: serving, their serving can be advised"
+        lines.append(wrong("advise", message, "advise", "change", given=advise.change))
+    # the reference is the path that the others should come near
+    for name in advise.served_by:
+        if name not in paths[1:]:
+            given = "is the reference" if name in paths else "is no path"
+            message = f"{name!r} {given}{did_you_mean(name, paths[1:])}"
+            lines.append(wrong("advise", message, "advise", "served_by", given=name))
+    lines += [
+        wrong("paths", f"a name with {ADVISED!r} before it is kept for advice", "preprocess", name)
+        for name in paths
+        if name.startswith(ADVISED)
+    ]
+    families: Mapping[str, tuple[dict[str, Plugin], tuple[str, ...]]] = {
+        "decoders": (DECODERS, advise.decoders),
+        "resizers": (RESIZERS, advise.resizers),
+    }
+    for family, (table, names) in families.items():
+        lines += [
+            wrong("advise", no_such(family[:-1], name, table), "advise", family, given=name)
+            for name in names
+            if name not in table
+        ]
+    return lines

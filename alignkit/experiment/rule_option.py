@@ -1,0 +1,199 @@
+"""`Rule`: one rule of an experiment or of a pixel gate, as the YAML writes it, validated.
+
+A threshold that no value can pass is refused: it would look like a rule and never fire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from alignkit.experiment.metric_option import OF_CLASS, RuleMetric, find_metric, metric_names
+from alignkit.experiment.option import STRICT_MODEL, Flag, Name, Number, Positive
+from alignkit.preprocess import STAGES
+
+Against = Literal["reference", "baseline"]
+PresetName = Literal["strict", "decode", "mlperf-99", "mlperf-99.9"]
+
+
+def _known_metric(name: str) -> str:
+    try:
+        return find_metric(name).name
+    except ValueError as error:
+        raise PydanticCustomError("metric", "{message}", {"message": str(error)}) from None
+
+
+MetricName = Annotated[
+    str,
+    AfterValidator(_known_metric),
+    WithJsonSchema(
+        {"anyOf": [{"enum": metric_names()}, {"type": "string", "pattern": OF_CLASS.pattern}]}
+    ),
+]
+Threshold = Annotated[Number, Field(ge=0)]
+SubgroupKey = Literal[
+    "subsampling", "format", "coding", "mode", "quality", "size", "orientation", "icc", "class",
+    "image",
+]  # fmt: skip
+"""Property that images are grouped by: a dimension of `alignkit.preprocess.image_kinds`, the label,
+or the id."""
+
+
+class Rule(BaseModel):
+    """One entry of ``gate.rules``: a metric and its limits, or the name of a preset of rules."""
+
+    model_config = STRICT_MODEL
+    metric: MetricName | None = None
+    """``stage.metric``, ``coverage``, ``metric[.average]`` or ``recall[CLASS]``."""
+    preset: PresetName | None = None
+    """``strict`` bit-exact · ``decode`` mean ≤ 0.05 and max ≤ 2 grey levels · ``mlperf-99`` and
+    ``mlperf-99.9`` at least that share of the reference's accuracy."""
+    warn: Threshold | None = None
+    fail: Threshold | None = None
+    """Threshold on the absolute value; for PSNR, SSIM and cosine the least allowed value."""
+    margin: Positive | None = None
+    """A 95 % interval inside the margin passes, outside it fails, across it is inconclusive."""
+    direction: Literal["both", "drop", "rise"] = "both"
+    """``both`` is equivalence; ``drop`` lets the candidate be better: non-inferiority."""
+    relative: Flag = False
+    """Limits are shares of the reference's (or the baseline's) value."""
+    against: Against = "reference"
+    """The reference path, or the baseline that `alignkit baseline record` wrote."""
+    mode: Literal["isolated", "cumulative"] | None = None
+    """Mode of a pixel metric: the stage alone on the reference's input (the default), or together
+    with all stages before it. Against a baseline always cumulative."""
+    path: Name | None = None
+    """Only cells evaluated with this path; by default all."""
+    where: dict[SubgroupKey, Annotated[str, Field(min_length=1)]] | None = None
+    """Only these images: ``subsampling: 4:2:0`` and other kinds of file, ``class`` a label,
+    ``image`` a pattern of ids."""
+    backend: Name | None = None
+    precision: Name | None = None
+
+    @property
+    def measured(self) -> RuleMetric:
+        """The metric, looked up."""
+        assert self.metric is not None
+        return find_metric(self.metric)
+
+    @property
+    def group(self) -> dict[str, str]:
+        """``where``, empty if the rule is about all images."""
+        return {str(kind): value for kind, value in (self.where or {}).items()}
+
+    @property
+    def id(self) -> str:
+        """The rule's name in every output, which does not depend on its limits."""
+        narrowed = [each for each in (self.path, self.backend, self.precision, self.mode) if each]
+        narrowed += [f"{kind}={value}" for kind, value in sorted(self.group.items())]
+        against = ["against baseline"] if self.against == "baseline" else []
+        return " ".join([self.metric or self.preset or "", *narrowed, *against])
+
+    def expanded(self) -> tuple[Rule, ...]:
+        """Return the rules of a preset; the rule itself if it names a metric."""
+        if self.preset is None:
+            return (self,)
+        # a preset fixes the limits; the place it is applied to is the rule's own
+        kept = {"against": self.against, "path": self.path, "where": self.where}
+        return tuple(Rule(**{**rule, **kept}) for rule in RULE_PRESETS[self.preset])
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if reason := _mistake(self):
+            raise PydanticCustomError("rule", "{message}", {"message": reason})
+        return self
+
+
+RULE_PRESETS: dict[PresetName, tuple[dict[str, Any], ...]] = {
+    "strict": (
+        {"metric": "coverage", "fail": 0.0},
+        *({"metric": f"{stage}.changed", "fail": 0.0} for stage in STAGES),
+    ),
+    "decode": (
+        {"metric": "coverage", "fail": 0.0},
+        {"metric": "decode.mean_abs", "fail": 0.05},
+        {"metric": "decode.max_abs", "fail": 2.0},
+    ),
+    # mlcommons/inference_policies, inference_rules: 99 % or 99.9 % of the reference's quality
+    "mlperf-99": ({"metric": "top1", "fail": 0.01, "relative": True, "direction": "drop"},),
+    "mlperf-99.9": ({"metric": "top1", "fail": 0.001, "relative": True, "direction": "drop"},),
+}
+
+
+def _mistake(rule: Rule) -> str:
+    if (rule.metric is None) == (rule.preset is None):
+        return "a rule names either a 'metric' or a 'preset'"
+    # 0 is a limit: bit-exact
+    limits = [limit for limit in (rule.warn, rule.fail, rule.margin) if limit is not None]
+    if rule.preset is not None:
+        fixed = limits or rule.relative or rule.mode or rule.direction != "both"
+        return (
+            "a preset has its own limits; give its metrics as rules to change them" if fixed else ""
+        )
+    if not limits:
+        return "a rule needs 'warn', 'fail' or 'margin'"
+    metric = rule.measured
+    reasons = chain(_misfits(rule, metric), _unmeasured(rule, metric))
+    return _never_fires(rule, metric) or next(reasons, "")
+
+
+def _never_fires(rule: Rule, metric: RuleMetric) -> str:
+    greatest = metric.greatest
+    if rule.relative:
+        # a share of a value can drop by the whole at most; a rise has no limit
+        greatest = 1.0 if rule.direction == "drop" else None
+    for name in ("warn", "fail", "margin"):
+        limit = getattr(rule, name)
+        if limit is None:
+            continue
+        if metric.worse == "below" and limit <= max(0.0, metric.least):
+            return f"'{name}: {limit:g}' can never fire: no {metric.name} is below {limit:g}"
+        if metric.worse == "above" and greatest is not None and limit >= greatest:
+            what = "drop" if rule.direction == "drop" else metric.name
+            return f"'{name}: {limit:g}' can never fire: {what} is at most {greatest:g}"
+    if rule.warn is not None and rule.fail is not None:
+        below = metric.worse == "below"
+        if rule.warn <= rule.fail if below else rule.warn >= rule.fail:
+            return f"'warn: {rule.warn:g}' can never fire: 'fail: {rule.fail:g}' comes first"
+    return ""
+
+
+def _misfits(rule: Rule, metric: RuleMetric) -> Iterator[str]:
+    """Yield the reason for each option that the metric does not have."""
+    if rule.direction != "both" and not metric.signed:
+        yield f"{metric.name} has no direction; leave 'direction' out"
+    if rule.margin is not None and not metric.interval:
+        yield f"{metric.name} has no interval to hold against a margin; use 'warn' or 'fail'"
+    if rule.relative and not (metric.signed or metric.kind == "latency"):
+        yield f"{metric.name} is a difference already, and relative to nothing"
+    if rule.relative and metric.kind == "class":
+        yield f"{metric.name} has limits in points; leave 'relative' out"
+    if rule.mode and metric.kind != "pixel":
+        yield "'mode' is for pixel metrics"
+    if metric.field == "ssim" and (rule.against == "baseline" or rule.mode == "isolated"):
+        yield "SSIM is measured cumulatively, between two paths"
+    if metric.kind in ("pixel", "coverage") and (rule.backend or rule.precision):
+        yield "pixels are made before any backend runs; leave 'backend' and 'precision' out"
+
+
+def _unmeasured(rule: Rule, metric: RuleMetric) -> Iterator[str]:
+    """Yield the reason for each combination that a run or a baseline does not measure."""
+    baseline = rule.against == "baseline"
+    if baseline and rule.where is not None:
+        yield "subgroups are compared with the reference; leave 'against' out"
+    if baseline and metric.kind == "latency":
+        yield "a baseline's milliseconds are another machine's; compare with the reference"
+    if metric.kind == "latency" and rule.where is not None:
+        yield "latency is measured over all images; leave 'where' out"
+    if metric.name.startswith("latency.preprocess") and (rule.backend or rule.precision):
+        yield "preprocessing runs before any backend; leave 'backend' and 'precision' out"
+    if metric.name.startswith("latency.inference") and rule.path:
+        yield "inference is timed on the reference path; leave 'path' out"
+    if baseline and rule.mode == "isolated":
+        yield "against a baseline a stage is compared with all that came before it"
+    if baseline and metric.field.startswith("logits."):
+        yield f"a baseline keeps predicted classes, which {metric.name} is not made of"

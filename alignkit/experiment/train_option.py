@@ -1,0 +1,131 @@
+"""`Recipe`: how a model is trained, the same for every path."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from alignkit.experiment.imported_configuration import unknown_timm
+from alignkit.experiment.option import (
+    STRICT_MODEL,
+    Flag,
+    Fraction,
+    Integer,
+    Name,
+    Number,
+    Positive,
+    refuse,
+    wrong,
+)
+from alignkit.models.architectures import SCHEMA, unknown_model
+
+
+class Augment(BaseModel):
+    """Random changes of training images, the same for every path (drawn per sample, seeded)."""
+
+    model_config = STRICT_MODEL
+    flip: Fraction = 0.0
+    """Probability of a horizontal flip."""
+    crop: Annotated[Integer, Field(ge=0, le=512)] = 0
+    """Pixels of zero padding on each side before a random crop back to the input size."""
+
+
+class Recipe(BaseModel):
+    """``train:``: the training every path gets; only the preprocessing differs."""
+
+    model_config = STRICT_MODEL
+    model: Annotated[str, Field(json_schema_extra=SCHEMA)] = "small-cnn"
+    """``small-cnn``, the name of a torchvision classification model, or ``timm:NAME``."""
+    epochs: Annotated[Integer, Field(ge=1, le=10_000)] = 8
+    seeds: Annotated[tuple[Integer, ...], Field(min_length=1)] = (0, 1, 2)
+    fractions: Annotated[tuple[Annotated[Number, Field(gt=0, le=1)], ...], Field(min_length=1)] = (
+        1.0,
+    )
+    """Shares of the training images; each gives rows of its own. A share takes as much of every
+    class, the same images for every path, and the smaller lies within the larger."""
+    mix: tuple[Name, ...] = ()
+    """Paths of a further row: one model whose images each come from one of these paths, drawn for
+    every image and epoch. Its cells are compared with the first of these paths."""
+    batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 64
+    optimiser: Literal["adamw", "sgd"] = "adamw"
+    learning_rate: Positive = 0.005
+    weight_decay: Annotated[Number, Field(ge=0)] = 0.05
+    momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.9
+    """Used by ``sgd`` only."""
+    schedule: Literal["cosine", "constant", "step"] = "cosine"
+    step_epochs: Annotated[Integer, Field(ge=1)] = 30
+    """Used by ``step`` only: the rate is divided by ten after each such number of epochs."""
+    warm_up: Annotated[Number, Field(ge=0)] = 0.0
+    """Epochs in which the rate rises linearly to that of the schedule."""
+    label_smoothing: Annotated[Number, Field(ge=0, lt=1)] = 0.0
+    clip_norm: Positive | None = None
+    """Greatest norm of the gradient of all weights together; a larger gradient is scaled down."""
+    mixup: Annotated[Number, Field(ge=0)] = 0.0
+    """Alpha of Mixup; 0 is none. With ``cutmix`` too, each batch gets one of the two."""
+    cutmix: Annotated[Number, Field(ge=0)] = 0.0
+    """Alpha of CutMix."""
+    ema: Annotated[Number, Field(ge=0, lt=1)] = 0.0
+    """Decay per step of the moving average of the weights, which is kept as the model; 0: none."""
+    amp: Literal["off", "bf16", "fp16"] = "off"
+    """Precision of the operations that ``torch.amp`` lowers; the weights stay float32."""
+    compile: Flag = False
+    """Run through ``torch.compile``: a minute or more before the first step."""
+    channels_last: Flag = True
+    """Memory format of weights and images; it decides which convolution kernels run."""
+    sync_batch_norm: Flag = False
+    """Under ``torchrun``, normalise by the statistics of the whole batch, not of each rank's part.
+    Torch computes it on GPUs only."""
+    holdout: Annotated[Number, Field(ge=0, le=0.5)] = 0.0
+    """Share of each class's training images that is kept from training to score every epoch on.
+    The same images for every path."""
+    keep: Literal["last", "best"] = "last"
+    """Epoch whose weights become the model. ``best`` has the most right answers on ``holdout``; a
+    tie goes to the smallest loss. The evaluation images are not used."""
+    pretrained: Annotated[str, Field(min_length=1)] | None = None
+    """Weights to begin with: a file of a ``state_dict``, with its suffix, torchvision's name
+    (``IMAGENET1K_V1``) or timm's tag. A last layer for other classes is initialised randomly."""
+    augment: Augment = Augment()
+    device: Literal["cpu", "cuda"] = "cpu"
+
+    # twice the same would train one model and count it as two
+    @field_validator("seeds", "fractions", "mix")
+    @classmethod
+    def _distinct(cls, given: tuple[Any, ...], info: ValidationInfo) -> tuple[Any, ...]:
+        if len(set(given)) != len(given):
+            one = {"seeds": "seed", "fractions": "fraction", "mix": "path"}[str(info.field_name)]
+            raise PydanticCustomError("distinct", f"each {one} may stand here once")
+        return given
+
+    @field_validator("mix")
+    @classmethod
+    def _several(cls, mix: tuple[str, ...]) -> tuple[str, ...]:
+        if len(mix) == 1:
+            raise PydanticCustomError("mix", "name two paths or more, or none")
+        return mix
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        lines = []
+        if self.keep == "best" and not self.holdout:
+            message = (
+                "is chosen on training images that are held out; set train.holdout, say to 0.1. "
+                "Chosen on the evaluation images, it would flatter every cell"
+            )
+            lines.append(wrong("keep", message, "keep"))
+        # torch would raise at the first batch, after all images are prepared
+        if self.sync_batch_norm and self.device == "cpu":
+            message = "torch computes SyncBatchNorm on GPUs only; set train.device: cuda"
+            lines.append(wrong("device", message, "sync_batch_norm"))
+        refuse("Recipe", lines)
+        return self
+
+    @field_validator("model")
+    @classmethod
+    def _known_model(cls, model: str) -> str:
+        timm = model.startswith("timm:")
+        reason = unknown_timm(model.removeprefix("timm:")) if timm else unknown_model(model)
+        if reason:
+            raise PydanticCustomError("model", "{message}", {"message": reason})
+        return model

@@ -1,0 +1,287 @@
+"""`Experiment` → `Checked`: measure it as `alignkit gate` does, and judge or record it.
+
+Images without labels make a pure pixel gate: no model is trained or needed. Otherwise the
+experiment is run, or its finished run is read, and judged again: waivers end, baselines change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignkit.baseline import (
+    Baseline,
+    FirstChanged,
+    baseline_environment,
+    baseline_file,
+    baseline_folder,
+    baseline_text,
+    find_baseline,
+    named_baseline,
+    read_baseline,
+)
+from alignkit.baseline.approval import approve, changes, metric_changes, refuse_in_ci
+from alignkit.baseline.baseline_diff import compare_with_baseline, first_changes
+from alignkit.baseline.baseline_from_run import STAGES_FILE, baseline_of_run
+from alignkit.baseline.pending import pending_changes, pending_file, write_pending
+from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
+from alignkit.errors import BaselineError, ConfigError, MissingDependency, NothingCompared
+from alignkit.experiment.experiment import Experiment
+from alignkit.experiment.rule_option import Rule
+from alignkit.experiment.yaml_source import parse
+from alignkit.gate.gate_latency import measure_latency
+from alignkit.gate.gate_subgroup import measure_groups
+from alignkit.gate.pixel_gate import compare_pixels, first_failure, pixel_record
+from alignkit.judge import judge
+from alignkit.judge.evidence import BASELINE, Evidence
+from alignkit.plan.rekey import keyed_plan
+from alignkit.preprocess import StageName
+from alignkit.record import BaselineFacts, RunRecord
+from alignkit.record.document import write_record
+from alignkit.run import forget, run_experiment
+from alignkit.workspace import Context, write_atomically
+
+if TYPE_CHECKING:
+    from alignkit.gate.gate_shard import ShardResult
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A gate run, measured and judged."""
+
+    record: RunRecord
+    folder: Path
+    """The folder of the record."""
+    approved: Baseline | None = None
+    """The baseline it was compared with; ``None`` if no rule asks for one."""
+    now: Baseline | None = None
+    """The baseline that this run would make."""
+    part: ShardResult | None = None
+    """Its measurements in full, if it is a shard."""
+
+
+def check(
+    experiment: Experiment,
+    context: Context,
+    *,
+    baselines: Path | None,
+    changed_only: bool = False,
+    against: Path | None = None,
+    as_run: bool = False,
+    fail_fast: bool = False,
+) -> Checked:
+    """Measure everything the rules need, with the self-test, and judge it.
+
+    ``baselines`` is the folder of baselines, by default ``alignkit.baseline`` beside the file;
+    ``changed_only`` skips stages that cannot have changed since their approval.
+    ``against`` is the folder of a run that replaces the baseline. ``as_run`` leaves rules against a
+    baseline to the gate and keeps the stages that a later ``against`` needs for them.
+    ``fail_fast`` ends with the first path whose pixels fail, before models and baselines.
+    Raises `BaselineError` if a rule needs a baseline that does not exist, `NothingCompared` if no
+    image was left, and whatever a run raises.
+    """
+    folder = baseline_folder(experiment, baselines)
+    # before any work, so that a missing baseline costs seconds and not a whole run
+    approved = None if as_run else approved_baseline(experiment, folder, against)
+    if fail_fast:
+        early = first_failure(experiment, rule_lines(experiment), context)
+        if early is not None:
+            write_record(*early)
+            return Checked(*early)
+    measure = run_experiment if experiment.labelled else _measured_pixels
+    record, run = measure(experiment, context)
+    if against is not None and run.resolve() == against.resolve():
+        raise BaselineError(
+            f"{against} is this very run: nothing it depends on has changed since, and it would be "
+            "compared with itself; give another run's folder"
+        )
+    record = _with_measured(experiment, record, run, context)
+    now, facts = None, None
+    if approved is not None:
+        first_changed = _first_changed(experiment, approved) if changed_only else {}
+        # the run of an experiment that trains keeps predictions and no stages to compare with
+        untapped: FirstChanged = dict.fromkeys(path.name for path in experiment.paths)
+        now = snapshot_of(
+            experiment,
+            folder,
+            record=record,
+            run=run,
+            approved=approved,
+            first_changed=first_changed if approved.lines else untapped,
+            progress=context.progress,
+        )
+        facts = compare_with_baseline(approved, now, first_changed=first_changed)
+    elif as_run and _baseline_rules(experiment):
+        now = snapshot_of(experiment, folder, progress=context.progress)
+        # for a later `--against` this run; it is compared with nothing itself
+        write_atomically(run / STAGES_FILE, baseline_text(now.as_baseline()))
+    return conclude(experiment, record, run, approved=approved, now=now, baseline=facts)
+
+
+def _baseline_rules(experiment: Experiment) -> list[Rule]:
+    """Return the rules that compare with a baseline, presets expanded."""
+    return [rule for rule in experiment.gate.expanded if rule.against == BASELINE]
+
+
+def approved_baseline(
+    experiment: Experiment, folder: Path, against: Path | None = None
+) -> Baseline | None:
+    """Read the baseline of the rules; ``None`` if none has one. Raises `BaselineError`."""
+    rules = _baseline_rules(experiment)
+    if against is None:
+        if not rules:
+            return None
+        # a file may name another machine's baseline, to be held against its golden tensors
+        if (environment := experiment.gate.environment) is not None:
+            return named_baseline(folder, environment)
+        return find_baseline(folder, baseline_environment(experiment.paths))
+    if not rules:
+        raise ConfigError(f"--against {against}: no rule of {experiment.file} compares with it; "
+                          "write 'against: baseline' in those that shall")  # fmt: skip
+    baseline = baseline_of_run(against, baseline_environment(experiment.paths))
+    if any(rule.measured.kind in ("pixel", "coverage") for rule in rules) and not baseline.lines:
+        raise BaselineError(f"{against} keeps no stages, which rules about pixels compare; "
+                            "`alignkit run` of a file without models keeps them")  # fmt: skip
+    return baseline
+
+
+def _with_measured(
+    experiment: Experiment, record: RunRecord, run: Path, context: Context
+) -> RunRecord:
+    """Add the measurements that only a gate makes to the record: subgroups and latency."""
+    return record.model_copy(
+        update={
+            "groups": measure_groups(experiment, record, run, context),
+            "latencies": measure_latency(experiment, context),
+        }
+    )
+
+
+def _first_changed(experiment: Experiment, approved: Baseline) -> FirstChanged:
+    usable = [path for path in experiment.paths if not path.missing()]
+    now = head_now(experiment.name, usable, experiment.data.evaluation())
+    return first_changes(approved.head, now)
+
+
+def rule_lines(experiment: Experiment) -> tuple[int, ...]:
+    """Return the line of each rule in the file, from 1; 0 for a rule of an override."""
+    source = parse(experiment.text, str(experiment.file))
+    places = [("gate", "rules", index) for index in range(len(experiment.gate.rules or ()))]
+    # an override replaces the whole list, so that no rule is the one on the file's line
+    if any(each.startswith("gate.rules") for each in experiment.overrides):
+        return (0,) * len(places)
+    return tuple(
+        source.place(place, of_key=False).line + 1 if place in source.values else 0
+        for place in places
+    )
+
+
+def _measured_pixels(experiment: Experiment, context: Context) -> tuple[RunRecord, Path]:
+    samples = experiment.data.evaluation()
+    compared = compare_pixels(experiment.paths, samples, context)
+    record = pixel_record(experiment, samples, compared)
+    return record, context.workspace.run_folder(experiment.name, record.key)
+
+
+def conclude(
+    experiment: Experiment,
+    record: RunRecord,
+    run: Path,
+    *,
+    approved: Baseline | None,
+    now: Snapshot | None,
+    baseline: BaselineFacts | None,
+) -> Checked:
+    """Judge a record by the file's rules, and write it to the folder ``run``."""
+    compared = record.model_copy(update={"baseline": baseline})
+    verdict = judge(
+        experiment.gate,
+        Evidence.of_record(compared),
+        controls=record.controls,
+        lines=rule_lines(experiment),
+    )
+    done = compared.model_copy(update={"verdict": verdict})
+    write_record(done, run)
+    return Checked(done, run, approved, now.as_baseline() if now else None)
+
+
+def run_or_check(
+    experiment: Experiment,
+    context: Context,
+    *,
+    fresh: bool = False,
+    cells: Sequence[str] = (),
+) -> tuple[RunRecord, Path]:
+    """Run an experiment; images without labels are compared and judged as a gate does it.
+
+    Returns the record and its folder. Raises what `alignkit.run.run_experiment` and `check` raise.
+    """
+    if experiment.labelled:
+        return run_experiment(experiment, context, fresh=fresh, cells=cells)
+    if cells:
+        raise ConfigError("--cell: images without labels make no cells; leave it out")
+    if fresh:
+        forget(keyed_plan(experiment, context.workspace), context.workspace)
+    checked = check(experiment, context, baselines=None, as_run=True)
+    return checked.record, checked.folder
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineRecording:
+    """Outcome of a recording."""
+
+    file: Path
+    added: int
+    known: int
+    """Lines that were approved before."""
+    pending: int
+    """Lines that differ from the approved ones and wait for an approval."""
+
+
+def record_baseline(
+    experiment: Experiment,
+    context: Context,
+    *,
+    baselines: Path | None,
+    golden: Collection[StageName],
+    reason: str,
+) -> BaselineRecording:
+    """Record every path's stages and add the lines of images and paths that have none.
+
+    Existing lines are never overwritten: changes become pending. Raises `ConfigError` in CI,
+    `MissingDependency` if a path cannot run here: a baseline without it would compare nothing.
+    """
+    refuse_in_ci("recording a baseline")
+    for preprocess in experiment.paths:
+        if reason_missing := preprocess.missing():
+            raise MissingDependency(f"preprocess.{preprocess.name}: {reason_missing}")
+    folder = baseline_folder(experiment, baselines)
+    file = baseline_file(folder, baseline_environment(experiment.paths))
+    approved = read_baseline(file) if file.exists() else None
+    record, run = run_experiment(experiment, context) if experiment.labelled else (None, None)
+    now = snapshot_of(
+        experiment,
+        folder,
+        record=record,
+        run=run,
+        approved=approved,
+        keep=golden,
+        progress=context.progress,
+    ).as_baseline()
+    if not any(line.sha256 for line in now.lines.values()):
+        first = next(iter(now.lines.values()), None)
+        why = f": {first.image}: {first.reason}" if first else ""
+        raise NothingCompared(f"no image could be decoded; there is nothing to record{why}")
+    # a new stage of a known image is a change, which somebody has to approve
+    known = {key[:2] for key in approved.lines} if approved else set()
+    new = [each for each in changes(approved, now) if (each.path, each.image) not in known]
+    metrics = [change for change in metric_changes(approved, now) if change.old is None]
+    # through an approval, so that the log names who recorded, and when
+    if new or metrics:
+        approve(folder, now, new, metrics, reason=reason)
+    left = pending_changes(read_baseline(file), now)
+    write_pending(pending_file(context.workspace, experiment.name, now.fingerprint), left)
+    before = len(approved.lines) if approved else 0
+    return BaselineRecording(file, len(new), before, len(left.lines))

@@ -1,0 +1,173 @@
+"""File → `GateResult`: the outcome of a gate run, errors included, ready for every output."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from alignkit.baseline.approval import in_ci
+from alignkit.baseline.pending import pending_changes, pending_file, write_pending
+from alignkit.errors import AlignkitError, ConfigError, ExitCode
+from alignkit.experiment import load_experiment
+from alignkit.experiment.experiment import Experiment
+from alignkit.experiment.yaml_source import parse
+from alignkit.gate.gate_check import Checked, check
+from alignkit.gate.gate_shard import Shard, check_shard, merge, read_part
+from alignkit.gate.outputs import GateResult
+from alignkit.judge import informational_exit_code
+from alignkit.progress import Progress
+from alignkit.record import Finding, Verdict
+from alignkit.workspace import Context, Workspace
+
+_PROBLEM = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$")
+"""The format of `alignkit.experiment.yaml_source.Problem` as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateRun:
+    """A file to check, with its options."""
+
+    file: Path
+    overrides: Sequence[str]
+    workspace: Workspace
+    baselines: Path | None = None
+    exit_zero: bool = False
+    report: bool = True
+    """Render the HTML page."""
+    changed_only: bool = False
+    shard: Shard | None = None
+    against: Path | None = None
+    """The folder of a run that replaces the baseline."""
+    fail_fast: bool = False
+
+    @property
+    def command(self) -> str:
+        """Shell command that reproduces this."""
+        sets = [word for each in self.overrides for word in ("--set", each)]
+        shard = ["--shard", f"{self.shard.index}/{self.shard.count}"] if self.shard else []
+        against = ["--against", str(self.against)] if self.against else []
+        fast = ["--fail-fast"] if self.fail_fast else []
+        changed = ["--changed-only"] if self.changed_only else []
+        words = ["alignkit", "gate", str(self.file), *sets, *shard, *against, *fast, *changed]
+        return shlex.join(words)
+
+
+def run_gate(run: GateRun, progress: Progress) -> GateResult:
+    """Check a file; an error is an outcome, too.
+
+    Outside CI, changes against a baseline become pending.
+    """
+    context = Context(run.workspace, progress)
+
+    def measure(experiment: Experiment) -> Checked:
+        if run.shard is None:
+            return check(
+                experiment,
+                context,
+                baselines=run.baselines,
+                changed_only=run.changed_only,
+                against=run.against,
+                fail_fast=run.fail_fast,
+            )
+        if run.against is not None:
+            raise ConfigError("--shard is judged against recorded baselines, not against runs")
+        # a shard that stopped early could not be added to the others
+        if run.fail_fast or run.changed_only:
+            raise ConfigError(
+                "--shard measures all of its images; leave --fail-fast and --changed-only out"
+            )
+        return check_shard(experiment, context, run.shard, baselines=run.baselines)
+
+    return _result_or_failure(run, measure)
+
+
+def merge_gate(run: GateRun, parts: Sequence[Path]) -> GateResult:
+    """Join the shards of a file; an error is an outcome, too."""
+
+    def measure(experiment: Experiment) -> Checked:
+        shards = [read_part(path) for path in parts]
+        return merge(experiment, shards, run.workspace, baselines=run.baselines)
+
+    return _result_or_failure(run, measure)
+
+
+def _result_or_failure(run: GateRun, measure: Callable[[Experiment], Checked]) -> GateResult:
+    try:
+        experiment = load_experiment(run.file, run.overrides)
+        return _result(run, experiment, measure(experiment))
+    except ConfigError as error:
+        return _failed(run, str(error), error.exit_code, _mistakes(run.file, str(error)))
+    except AlignkitError as error:
+        return _failed(run, str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return _failed(run, "interrupted", ExitCode.INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 - every output tells a crash from drift
+        what = traceback.format_exception_only(error)[-1].strip()
+        text = f"{what}\nThis is a defect of alignkit; please report it:\n{traceback.format_exc()}"
+        return _failed(run, text, ExitCode.CRASHED)
+
+
+def _result(run: GateRun, experiment: Experiment, checked: Checked) -> GateResult:
+    code = checked.record.verdict.exit_code
+    pending = None
+    # only changes against this machine's own baseline can be approved here
+    if checked.now is not None and experiment.gate.environment is None and run.against is None:
+        pending = pending_changes(checked.approved, checked.now)
+        # a shard knows of some of the changes alone, and a CI job's workspace is gone after it
+        if checked.part is None and not in_ci():
+            file = pending_file(run.workspace, experiment.name, pending.fingerprint)
+            write_pending(file, pending)
+    page = None
+    if run.report:
+        from alignkit.report import render  # late: a gate without a page needs no templates
+
+        page = render(checked.folder)
+    return GateResult(
+        name=experiment.name,
+        file=run.file,
+        command=run.command,
+        verdict=checked.record.verdict,
+        exit_code=informational_exit_code(code) if run.exit_zero else code,
+        record=checked.record,
+        page=page,
+        findings=_ended_waivers(experiment),
+        pending=pending,
+        part=checked.part,
+    )
+
+
+def _failed(
+    run: GateRun, sentence: str, code: ExitCode, findings: tuple[Finding, ...] = ()
+) -> GateResult:
+    verdict = Verdict(state="error", sentence=sentence, informational=False, exit_code=int(code))
+    return GateResult(run.file.stem, run.file, run.command, verdict, int(code), findings=findings)
+
+
+def _mistakes(file: Path, text: str) -> tuple[Finding, ...]:
+    """Return each mistake of a `ConfigError` with its line; the whole text if it names no line."""
+    lines = [found for line in text.splitlines() if (found := _PROBLEM.match(line))]
+    return tuple(
+        Finding(
+            found["file"], int(found["line"]), int(found["column"]), "error", "config",
+            found["message"],
+        )
+        for found in lines
+    ) or (Finding(str(file), 0, 0, "error", "config", text),)  # fmt: skip
+
+
+def _ended_waivers(experiment: Experiment) -> tuple[Finding, ...]:
+    """Find the waivers whose last day is over: they have no effect any more."""
+    file, today = str(experiment.file), date.today()  # noqa: DTZ011 - the reader's day
+    source, findings = parse(experiment.text, file), []
+    for index, waiver in enumerate(experiment.gate.waive):
+        if waiver.until < today:
+            place = source.place(("gate", "waive", index), of_key=False)
+            where = file, place.line + 1, place.column + 1
+            message = f"the waiver of {waiver.rule} ended on {waiver.until} and excuses nothing"
+            findings.append(Finding(*where, "warning", "ended-waiver", message))
+    return tuple(findings)

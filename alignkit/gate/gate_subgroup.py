@@ -1,0 +1,116 @@
+"""``where`` of a rule → the images it selects, measured by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import numpy as np
+
+from alignkit.compare import drift
+from alignkit.compare.predictions import Predictions, mean_metrics
+from alignkit.experiment.experiment import Experiment
+from alignkit.gate.pixel_gate import compare_pixels
+from alignkit.place import Place
+from alignkit.preprocess.image_header import declared_size
+from alignkit.preprocess.image_kinds import kinds_of
+from alignkit.preprocess.jpeg_header import read_jpeg_header
+from alignkit.record import GroupFacts, MatrixEntry, RunRecord
+from alignkit.samples import Samples
+from alignkit.workspace import Context
+
+
+def measure_groups(
+    experiment: Experiment,
+    record: RunRecord,
+    folder: Path,
+    context: Context,
+) -> tuple[GroupFacts, ...]:
+    """Measure every distinct ``where`` of the rules; ``folder`` holds the record's predictions."""
+    wanted = [rule.group for rule in experiment.gate.rules or () if rule.group]
+    if not wanted:
+        return ()
+    samples = experiment.data.evaluation()
+    groups = []
+    # several rules may ask for one subgroup, in any order of its conditions
+    for where in {tuple(sorted(each.items())): each for each in wanted}.values():
+        chosen = samples.take(members(where, samples))
+        compared = compare_pixels(experiment.paths, chosen, context) if len(chosen) else ()
+        groups.append(
+            GroupFacts(
+                where=where,
+                images=len(chosen),
+                pixels=tuple(stage for each in compared for stage in each.stages),
+                coverage=tuple(each.coverage for each in compared),
+                matrix=_matrix(record, folder, frozenset(chosen.ids), experiment.resamples),
+            )
+        )
+    return tuple(groups)
+
+
+def members(where: Mapping[str, str], samples: Samples) -> list[int]:
+    """Return the indices of the images that match all of ``where``.
+
+    ``class`` is a label, ``image`` a shell pattern of ids, and anything else a dimension of
+    `alignkit.preprocess.image_kinds`.
+    """
+    return [
+        index
+        for index in range(len(samples))
+        if all(_is(name, value, index, samples) for name, value in where.items())
+    ]
+
+
+def _is(name: str, value: str, index: int, samples: Samples) -> bool:
+
+    if name == "image":
+        return fnmatchcase(samples.ids[index], value)
+    if name == "class":
+        return bool(samples.labels) and samples.classes[samples.labels[index]] == value
+    encoded = samples.read(index)
+    kinds = kinds_of(encoded, read_jpeg_header(encoded), declared_size(encoded))
+    return bool(kinds._asdict()[name] == value)
+
+
+def _matrix(
+    record: RunRecord, folder: Path, ids: frozenset[str], resamples: int
+) -> tuple[MatrixEntry, ...]:
+    """Compute the matrix over these images alone."""
+    kept: dict[Place, dict[int, Predictions]] = {}
+    for cell in record.cells if record.matrix else ():
+        if cell.predictions is not None:
+            whole = Predictions.from_parquet(folder / cell.predictions.path)
+            rows = [row for row, name in enumerate(whole.ids) if name in ids]
+            of_group = whole.rows(np.asarray(rows, np.int64))
+            kept.setdefault(cell.place, {})[cell.seed] = of_group
+    # a drift is against the aligned entry of the same row
+    aligned = {each.row: each.place for each in record.matrix if each.aligned}
+    return tuple(
+        _entry(
+            each,
+            kept.get(aligned.get(each.row, each.place), {}),
+            kept.get(each.place, {}),
+            resamples,
+        )
+        for each in record.matrix
+    )
+
+
+def _entry(
+    entry: MatrixEntry,
+    reference: Mapping[int, Predictions],
+    candidate: Mapping[int, Predictions],
+    resamples: int,
+) -> MatrixEntry:
+
+    # churn pairs images, and a pair needs both sides of a seed
+    seeds = [seed for seed in entry.seeds if seed in reference and seed in candidate]
+    sides = [reference[seed] for seed in seeds], [candidate[seed] for seed in seeds]
+    shared = bool(seeds) and all(set(a.ids) & set(b.ids) for a, b in zip(*sides, strict=True))
+    if entry.state == "measured" and not shared:
+        return entry.model_copy(
+            update={"drift": None, "metrics": {}, "reason": "no image of the subgroup is predicted"}
+        )
+    change = drift(*sides, resamples=resamples) if shared and not entry.aligned else None
+    return entry.model_copy(update={"drift": change, "metrics": mean_metrics(sides[1])})

@@ -1,0 +1,145 @@
+"""Outputs in JSON, for programs: results, GitLab's findings, SARIF, and parts for other machines.
+
+Two carry work to another machine: changed lines to approve there, and a shard to merge there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from alignkit.gate.outputs import GateResult
+from alignkit.judge.words import explained, worst_first
+from alignkit.record import Finding
+from alignkit.report.results import Results, measured_fields, results_text
+from alignkit.text.names import place_in_words
+from alignkit.version import __version__
+
+_SEVERITIES = {"error": "blocker", "fail": "critical", "inconclusive": "minor", "warn": "info"}
+"""GitLab's, by the state of an outcome; one that passes is no finding."""
+_SARIF_RESULTS = 5_000
+"""GitHub shows no more results of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonResults:
+    """``results.json``: the verdict and all measurements; see `alignkit.report.results`."""
+
+    def render(self, result: GateResult) -> str:
+        """Return one document; a missing value is ``null`` with its reason beside it."""
+        document = Results(
+            alignkit=__version__,
+            name=result.name,
+            command=result.command,
+            file=str(result.file),
+            exit_code=result.exit_code,
+            verdict=result.verdict,
+            findings=result.findings,
+            pending=result.pending.count if result.pending else 0,
+            report=str(result.page) if result.page else None,
+            **measured_fields(result.record),
+        )
+        return results_text(document)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeQuality:
+    """GitLab's code quality report: every outcome that did not pass, every mistake in the file."""
+
+    def render(self, result: GateResult) -> str:
+        """Return the findings on the file's lines.
+
+        Fingerprints hold no values, so that a finding stays the same while its number changes.
+        """
+        findings = [
+            _finding(result, each.rule, f"{place_in_words(each)}: {explained(each)}", each.line,
+                     _SEVERITIES[each.state], place_in_words(each))
+            for each in worst_first(result.verdict.rules)
+            if each.state in _SEVERITIES
+        ]  # fmt: skip
+        findings += [
+            _finding(result, each.rule, each.message, each.line,
+                     "critical" if each.level == "error" else "minor", each.message)
+            for each in result.findings
+        ]  # fmt: skip
+        # an empty report is green in GitLab, which a gate that measured nothing is not
+        if result.exit_code and not findings:
+            findings.append(
+                _finding(result, "gate", result.verdict.sentence, 1, "blocker", "not measured")
+            )
+        return json.dumps(findings, indent=1) + "\n"
+
+
+def _finding(
+    result: GateResult, rule: str, text: str, line: int, severity: str, where: str
+) -> dict[str, object]:
+    identity = "\n".join((result.name, str(result.file), rule, where))
+    return {
+        "description": text,
+        "check_name": f"alignkit/{rule}",
+        "fingerprint": hashlib.sha256(identity.encode()).hexdigest(),
+        "severity": severity,
+        "location": {"path": str(result.file), "lines": {"begin": max(1, line)}},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Sarif:
+    """SARIF 2.1.0: mistakes in the file, without drift, which has no line of source.
+
+    See docs.oasis-open.org/sarif/sarif/v2.1.0.
+    """
+
+    def render(self, result: GateResult) -> str:
+        """Return one run, even without results, so that fixed mistakes disappear."""
+        rules = sorted({finding.rule for finding in result.findings})
+        driver = {
+            "name": "alignkit", "version": __version__, "rules": [{"id": rule} for rule in rules],
+        }  # fmt: skip
+        run = {
+            "tool": {"driver": driver},
+            "results": [_sarif_result(each, rules) for each in result.findings[:_SARIF_RESULTS]],
+        }
+        document = {
+            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "version": "2.1.0",
+            "runs": [run],
+        }
+        return json.dumps(document, indent=1) + "\n"
+
+
+def _sarif_result(finding: Finding, rules: list[str]) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": finding.file}}
+    if finding.line:  # 0 is a finding about the whole file
+        place["region"] = {"startLine": finding.line, "startColumn": max(1, finding.column)}
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": rules.index(finding.rule),
+        "level": finding.level,
+        "message": {"text": finding.message},
+        "locations": [{"physicalLocation": place}],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A baseline file of the changed lines alone, for `alignkit baseline approve --from`."""
+
+    def render(self, result: GateResult) -> str:
+        """Return the lines; empty where no rule looks at a baseline."""
+        from alignkit.baseline import baseline_text
+
+        return baseline_text(result.pending) if result.pending else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPart:
+    """Sums and histograms of one shard's images, for `alignkit report merge`."""
+
+    def render(self, result: GateResult) -> str:
+        """Return the JSON; empty without ``--shard`` or where nothing was measured."""
+        from alignkit.gate.gate_shard import part_text
+
+        return part_text(result.part) if result.part else ""

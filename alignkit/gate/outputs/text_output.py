@@ -1,0 +1,148 @@
+"""Outputs for people: the terminal's text, and Markdown for a comment or a step's summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from alignkit.gate.outputs import GateResult
+from alignkit.judge.words import explained, remark, worst_first
+from alignkit.record import RuleOutcome
+from alignkit.report.matrix_view import warnings
+from alignkit.text import columns
+from alignkit.text.names import place_in_words
+from alignkit.text.numbers import shorten
+
+_OUTCOMES = 12
+"""Outcomes that did not pass; with all else, fewer than 30 lines."""
+_FINDINGS = 3
+_CHARACTERS = 60_000
+"""A comment on GitHub holds 65,536 characters, a step's summary 1 MiB."""
+_ROWS = 50
+_SIGNS = {"pass": "✅", "warn": "⚠️", "fail": "❌", "inconclusive": "❔", "error": "💥"}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The verdict, the rules that did not pass, and what to do next."""
+
+    def render(self, result: GateResult) -> str:
+        """Return at most 30 lines, none of them shortened."""
+        verdict = result.verdict
+        informational = ", informational" if verdict.informational else ""
+        lines = [
+            f"{result.name}: {verdict.state.upper()} (exit {result.exit_code}{informational})",
+            *verdict.sentence.splitlines()[:8],
+            *_outcome_lines(verdict.rules),
+        ]
+        # without a record nothing was measured, and the sentence is the finding
+        if result.record is not None:
+            lines += [
+                f"{each.level}: {each.file}:{each.line}: {each.message}"
+                for each in result.findings[:_FINDINGS]
+            ]
+        return "\n".join([*lines, columns(_facts(result))]) + "\n"
+
+
+def _outcome_lines(outcomes: Sequence[RuleOutcome]) -> list[str]:
+    shown = [each for each in worst_first(outcomes) if each.state != "pass"]
+    if not shown:
+        return []
+    rows = [
+        (each.state, each.metric, place_in_words(each), explained(each))
+        for each in shown[:_OUTCOMES]
+    ]
+    lines = columns(rows, indent="  ").splitlines()
+    if len(shown) > _OUTCOMES:
+        lines.append(f"  … and {len(shown) - _OUTCOMES} more; see the report")
+    return lines
+
+
+def _facts(result: GateResult) -> list[tuple[str, str]]:
+    record, rows = result.record, []
+    if record is not None:
+        held = sum(control.passed for control in record.controls)
+        rows.append(("self-test", f"{held} of {len(record.controls)} controls hold"))
+        rows.append(("images", str(record.data.eval)))
+        rows += [("warning", text) for text in warnings(record.matrix)]
+        rows += [("not run", f"{p.name}: {p.skipped}") for p in record.paths if p.skipped][:3]
+    if result.page is not None:
+        rows.append(("report", str(result.page)))
+    rows.append(("again", result.command))
+    if result.pending is not None and result.pending.count:
+        rows.append(("review", f"alignkit review {result.file}"))
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Markdown:
+    """``summary.md``: the verdict, the rules, the stages and how to go on."""
+
+    def render(self, result: GateResult) -> str:
+        """Return at most 60,000 characters."""
+        verdict = result.verdict
+        sentence = verdict.sentence
+        again = f"Again: `{result.command}`"
+        if result.pending is not None and result.pending.count:
+            again += f"  \nIf the change is meant: `alignkit review {result.file}`"
+        parts = [
+            f"## {_SIGNS[verdict.state]} {result.name}: {verdict.state}",
+            # a mistake in the file is shown with a caret below it, which needs a fixed pitch
+            f"```\n{sentence}\n```" if "\n" in sentence else sentence,
+            _rule_table(verdict.rules),
+            _stage_table(result),
+            again,
+        ]
+        return shorten("\n\n".join(part for part in parts if part), _CHARACTERS) + "\n"
+
+
+def _rule_table(outcomes: Sequence[RuleOutcome]) -> str:
+    ordered = worst_first(outcomes)
+    # passes are listed only if there is nothing else to show
+    shown = [each for each in ordered if each.state != "pass"][:_ROWS] or ordered[:_ROWS]
+    if not shown:
+        return ""
+    rows = [
+        (
+            f"{_SIGNS[each.state]} {each.state}",
+            f"`{each.rule}`",
+            place_in_words(each),
+            each.observed,
+            each.limit,
+            remark(each),
+        )
+        for each in shown
+    ]
+    table = _table(("", "rule", "where", "observed", "limit", "why"), rows)
+    left = len(outcomes) - len(shown)
+    return f"{table}\n\n{left} more checks are in the report." if left else table
+
+
+def _stage_table(result: GateResult) -> str:
+    stages = result.record.pixels if result.record else ()
+    rows = [
+        (
+            f"{each.candidate} against {each.reference}",
+            each.stage,
+            f"{each.mean_abs or 0:.4g}",
+            f"{each.max_abs:.4g}",
+            "" if each.share_differing is None else f"{100 * each.share_differing:.1f} %",
+        )
+        for each in stages
+        if each.mode == "isolated" and each.max_abs
+    ][:_ROWS]
+    if not rows:
+        return ""
+    table = _table(("paths", "stage alone", "mean", "max", "pixels that differ"), rows)
+    # folded: the rules above say what fails, this says where it begins
+    return f"<details><summary>Stages that differ</summary>\n\n{table}\n</details>"
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    # shortened first: a cut between a backslash and its pipe would end the cell
+    return shorten(text, 300).replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,174 @@
+"""A pure pixel gate: every path against the reference, with the self-test, also path by path."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from alignkit.controls.planted_faults import check_pixels
+from alignkit.datasets import DATASETS
+from alignkit.decoders import DECODERS
+from alignkit.experiment.experiment import Experiment
+from alignkit.experiment.gate_option import PIXEL_RULES
+from alignkit.experiment.rule_option import Rule
+from alignkit.findings.environment import environment
+from alignkit.findings.provenance import path_facts
+from alignkit.judge import judge
+from alignkit.judge.evidence import Evidence
+from alignkit.plugins import name_of
+from alignkit.preprocess import Preprocess, stage_identity
+from alignkit.progress import Progress, advancing
+from alignkit.record import DataFacts, RunRecord, Verdict
+from alignkit.run.comparison_stage import Comparison, compare_stored
+from alignkit.samples import Samples
+from alignkit.version import ALL_LAYERS, __version__, code_version
+from alignkit.workspace import Context, content_key
+
+if TYPE_CHECKING:
+    from alignkit.gate.gate_shard import PairSums
+
+Compared = TypeVar("Compared")
+Advance: TypeAlias = Callable[[int, int], None]
+
+
+def compare_pixels(
+    preprocesses: Sequence[Preprocess], samples: Samples, context: Context
+) -> tuple[Comparison, ...]:
+    """Compare every path that can run here with the reference, or read what is stored."""
+
+    def compare(reference: Preprocess, candidate: Preprocess, advance: Advance) -> Comparison:
+        return compare_stored(reference, candidate, samples, context.workspace, advance)
+
+    return for_each_pair(preprocesses, len(samples), context.progress, compare)
+
+
+def for_each_pair(
+    preprocesses: Sequence[Preprocess],
+    images: int,
+    progress: Progress,
+    compare: Callable[[Preprocess, Preprocess, Advance], Compared],
+) -> tuple[Compared, ...]:
+    """Call ``compare`` on the reference and each path that can run here, and show its progress."""
+    reference, *others = preprocesses
+    compared = []
+    # whether a path that cannot run here is an error, the rules decide
+    for candidate in [] if reference.missing() else others:
+        if not candidate.missing():
+            with progress.stage("compare", images, candidate.name) as stage:
+                compared.append(compare(reference, candidate, advancing(stage)))
+    return tuple(compared)
+
+
+def pixel_record(
+    experiment: Experiment, samples: Samples, compared: Sequence[Comparison | PairSums]
+) -> RunRecord:
+    """Run the self-test and build the record of a pixel gate that is not judged yet.
+
+    The self-test checks that A/A gives zero, and that planted faults, swapped channels and a shift
+    by half a pixel, are found.
+    """
+    # before the record, whose seconds include it
+    controls = check_pixels(experiment.reference, samples)
+    paths, entries = experiment.paths, experiment.entries
+    parts = {
+        "data": samples.fingerprint,
+        "paths": [[each.name, each.identity(), each.versions()] for each in paths],
+        "gate": experiment.gate.model_dump(mode="json"),
+        "code": code_version(ALL_LAYERS),
+    }
+    of_models: dict[str, Any] = dict.fromkeys(
+        ("coverage", "trainings", "cells", "matrix", "noise_floor"), ()
+    )
+    overrides = [word for each in experiment.overrides for word in ("--set", each)]
+    return RunRecord(
+        alignkit=__version__,
+        name=experiment.name,
+        question=experiment.question,
+        key=content_key(parts),
+        command=shlex.join(["alignkit", "gate", str(experiment.file), *overrides]),
+        yaml=experiment.text,
+        overrides=experiment.overrides,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=round(time.process_time(), 1),
+        partial=False,
+        environment=environment({name_of(each.decode, DECODERS) for each in paths}),
+        data=_data_facts(experiment, samples),
+        paths=tuple(path_facts(each, entries[each.name].preset) for each in paths),
+        **of_models,
+        controls=controls,
+        pixels=tuple(stage for each in compared for stage in each.stages),
+        worst=(),
+        verdict=Verdict(state="error", sentence="not judged", informational=False, exit_code=3),
+        coverage_diffs=tuple(each.coverage for each in compared),
+    )
+
+
+def _data_facts(experiment: Experiment, samples: Samples) -> DataFacts:
+
+    data = experiment.data
+    # as text, since the roots of a data set are paths
+    options = {key: str(value) for key, value in stage_identity(data).items() if key != "stage"}
+    return DataFacts(
+        name=name_of(data, DATASETS),
+        options=options,
+        train=0,
+        eval=len(samples),
+        classes=samples.classes,
+        fingerprint=samples.fingerprint,
+        version=data.version(),
+    )
+
+
+def first_failure(
+    experiment: Experiment, rule_lines: tuple[int, ...], context: Context
+) -> tuple[RunRecord, Path] | None:
+    """Return the record of the first path whose pixels fail a rule, and the folder for it.
+
+    For ``--fail-fast``: pixels are judged before models, path by path, until one fails. The record
+    holds that path and the reference; ``None`` if no path fails. Comparisons are stored, so that
+    the whole gate does not repeat them.
+    """
+    samples = experiment.data.evaluation()
+    rules = experiment.gate.rules or (() if experiment.labelled else PIXEL_RULES)
+    # the default rules stand on no line
+    placed = list(zip(rules, rule_lines or [0] * len(rules), strict=True))
+    for candidate in experiment.paths[1:]:
+        decided = [(rule, line) for rule, line in placed if _decided(rule, candidate.name)]
+        if not decided:
+            continue
+        names = (experiment.reference.name, candidate.name)
+        pair = experiment.narrowed(names, [rule for rule, _ in decided])
+        record = pixel_record(pair, samples, compare_pixels(pair.paths, samples, context))
+        verdict = judge(
+            pair.gate,
+            Evidence.of_record(record),
+            controls=record.controls,
+            lines=tuple(line for _, line in decided),
+        )
+        if verdict.state == "fail":
+            left_out = _left_out(experiment, candidate.name, len(rules) - len(decided))
+            judged = verdict.model_copy(update={"sentence": f"{verdict.sentence} {left_out}"})
+            folder = context.workspace.run_folder(experiment.name, record.key)
+            return record.model_copy(update={"verdict": judged}), folder
+    return None
+
+
+def _decided(rule: Rule, candidate: str) -> bool:
+    """Return whether the pixels of this path and the reference decide the rule."""
+    of_pixels = all(each.measured.kind in ("pixel", "coverage") for each in rule.expanded())
+    own = rule.against == "reference" and rule.path in (None, candidate)
+    return of_pixels and own and rule.where is None
+
+
+def _left_out(experiment: Experiment, failed: str, rules: int) -> str:
+    names = [path.name for path in experiment.paths]
+    later = names[names.index(failed) + 1 :]
+    left = [f"path{'s' * (len(later) > 1)} {', '.join(later)}"] if later else []
+    left += [f"{rules} other rule{'s' * (rules > 1)}"] if rules else []
+    if not left:
+        return "Nothing was left out (--fail-fast)."
+    return f"Stopped there (--fail-fast): {' and '.join(left)} not looked at."

@@ -1,0 +1,299 @@
+"""Guess layout, channel order, colour matrix, geometry and normalisation of recorded tensors.
+
+Every hypothesis is tried on some images: our own pixels, made by the hypothesis, are fitted to the
+tensors channel by channel with a scale and an offset. The hypothesis with the least residual wins,
+and the residual of the next best of each kind is kept as evidence. The fit itself is the
+normalisation: ``scale = 1 / (255 std)``, ``offset = -mean / std``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from alignkit.arrays import FloatArray
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.errors import DataError
+from alignkit.isolation.worker import Encoded
+from alignkit.match.configurations import RGB, Configuration, Geometry
+from alignkit.match.target import MISREADINGS, Misreading, misread
+from alignkit.preprocess import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    Colour,
+    ColourSpace,
+    Crop,
+    Normalise,
+    Resize,
+)
+from alignkit.preprocess.exif import exif_orientation
+from alignkit.preprocess.image_taps import take_pixels
+from alignkit.resizers import Resizer
+from alignkit.resizers.opencv import OpenCVResizer
+from alignkit.resizers.pillow import PillowResizer
+from alignkit.samples import Samples
+
+if TYPE_CHECKING:
+    from alignkit.match.recorded_target import RecordedTensors
+
+Layout = Literal["CHW", "HWC"]
+
+_IMAGES = 8
+"""Images on which every hypothesis is tried."""
+_STRIDE = 3
+"""Every third pixel in both directions is used for a fit."""
+_ALIKE = 1.005
+"""A later hypothesis must be better by this factor, so that the plainest wins a tie."""
+_SHARES = (1.0, 224 / 256, 224 / 232, 224 / 236, 224 / 246, 0.9, 0.95, 0.96, 0.97, 0.98)
+"""Side of the centre crop ÷ shorter side of the resized image, as model zoos have them."""
+_RESIZERS: tuple[Resizer, ...] = (PillowResizer(), OpenCVResizer())
+"""One with antialias and one without: near enough to any other to tell the hypotheses apart."""
+_PADS = (114, 0, 127, 128, 255)
+
+_KNOWN: dict[str, Normalise] = {
+    "none, grey levels 0..255": Normalise((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255)),
+    "0..1": Normalise((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
+    "-1..1": Normalise((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+    "ImageNet mean and std": Normalise(IMAGENET_MEAN, IMAGENET_STD),
+    "CLIP mean and std": Normalise(
+        (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+    ),
+    "ImageNet mean subtracted from grey levels": Normalise(
+        (123.68 / 255, 116.779 / 255, 103.939 / 255), (1 / 255, 1 / 255, 1 / 255)
+    ),
+}
+"""Normalisations in use, for channels in the order R, G, B."""
+_NEAR = 0.03
+"""Greatest distance from a known normalisation, for a fit on pixels that are still a guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class Colouring:
+    """A stack's treatment of colours: an order or round trip, perhaps after a misreading."""
+
+    colour: Colour
+    misreading: Misreading | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """One hypothesis, with its evidence."""
+
+    layout: Layout
+    geometry: Geometry
+    misreading: Misreading | None
+    scale: tuple[float, float, float]
+    """Tensor units for each grey level, in the tensor's channel order."""
+    offset: tuple[float, float, float]
+    residual: float
+    """Root mean square of the fit's error, in grey levels."""
+    against: dict[str, float]
+    """Rejected kind of hypothesis → the residual it leaves, in grey levels."""
+
+    @property
+    def colouring(self) -> Colouring:
+        """The stack's treatment of colours."""
+        return Colouring(self.geometry.colour, self.misreading)
+
+    def coloured(self, colouring: Colouring) -> Guess:
+        """Return the same hypothesis with other colours."""
+        geometry = replace(self.geometry, colour=colouring.colour)
+        return replace(self, geometry=geometry, misreading=colouring.misreading)
+
+
+def guess(recorded: RecordedTensors, samples: Samples) -> Guess:
+    """Return the best hypothesis. Raises `DataError` if the tensors hold no RGB image."""
+    spread = np.linspace(0, len(recorded.rows) - 1, min(_IMAGES, len(recorded.rows)))
+    # neighbours in a folder are often alike
+    chosen = [recorded.rows[place] for place in spread.astype(int)]
+    tried: list[Guess] = []
+    for layout in _layouts(recorded):
+        tensors = [arranged(recorded.read(index), layout) for index in chosen]
+        size = (tensors[0].shape[0], tensors[0].shape[1])
+        sampled = np.concatenate([_sampled(tensor) for tensor in tensors]).astype(np.float64)
+        if not np.isfinite(sampled).all() or (sampled.std(axis=0) == 0).any():
+            raise DataError(f"{recorded.name}: the tensors are constant, or hold NaN or infinity")
+        encoded = [samples.read(index) for index in chosen]
+        tried += _tried(layout, size, encoded, sampled)
+    if not tried:
+        raise DataError(f"{recorded.name}: none of the first images could be decoded")
+    best = _best(tried)
+    return replace(best, against=_evidence(best, tried))
+
+
+def _layouts(recorded: RecordedTensors) -> tuple[Layout, ...]:
+    shape = recorded.shape[1:] if recorded.shape[:1] == (1,) else recorded.shape
+    axes: dict[Layout, int] = {"CHW": 0, "HWC": 2}
+    found = tuple(each for each, axis in axes.items() if len(shape) == 3 and shape[axis] == 3)
+    if not found:
+        raise DataError(
+            f"{recorded.name}: tensors of shape {recorded.shape} are no RGB images; expected "
+            "(3, h, w), (h, w, 3), or one of these with a leading 1"
+        )
+    return found
+
+
+def arranged(tensor: npt.NDArray[np.generic], layout: Layout) -> npt.NDArray[np.generic]:
+    """Return a tensor as (height, width, 3)."""
+    image = tensor[0] if tensor.ndim == 4 else tensor
+    return np.moveaxis(image, 0, -1) if layout == "CHW" else image
+
+
+def _sampled(image: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    return image[::_STRIDE, ::_STRIDE].reshape(-1, 3)
+
+
+def _tried(
+    layout: Layout, size: tuple[int, int], encoded: Sequence[bytes], tensors: FloatArray
+) -> list[Guess]:
+    """Try every geometry in both channel orders; other colours only with the best of these."""
+    turned = any(exif_orientation(each) != 1 for each in encoded)
+    orders = [Colouring(RGB), Colouring(Colour("bgr"))]
+    fits = partial(_fits, layout, encoded=encoded, tensors=tensors)
+    plain = list(fits(list(_geometries(size, turned=turned)), orders))
+    if not plain:
+        return []
+    # one respect after the other, as all combinations would be many times as many paths
+    best = _best(plain)
+    if best.geometry.crop.size:
+        plain += fits(list(_roundings(best.geometry)), [Colouring(best.geometry.colour)])
+    best = _best(plain)
+    return plain + list(fits([best.geometry], colourings(best.geometry.colour)[1:]))
+
+
+def colourings(order: Colour) -> tuple[Colouring, ...]:
+    """Return the treatments of colours that a stack may have, the plain one first."""
+    spaces: tuple[ColourSpace, ...] = get_args(ColourSpace)
+    return (
+        Colouring(order),
+        *(Colouring(order, each) for each in MISREADINGS),
+        # a round trip ends in RGB
+        *(Colouring(Colour(each)) for each in spaces if order == RGB and each.startswith("nv12")),
+    )
+
+
+def _best(tried: Sequence[Guess]) -> Guess:
+    least = min(each.residual for each in tried)
+    return next(each for each in tried if each.residual <= least * _ALIKE + 1e-9)
+
+
+def _fits(
+    layout: Layout,
+    geometries: Sequence[Geometry],
+    coloured: Sequence[Colouring],
+    encoded: Sequence[bytes],
+    tensors: FloatArray,
+) -> Iterator[Guess]:
+    misreadings = dict.fromkeys(each.misreading for each in coloured)
+    cases = list(product(geometries, _RESIZERS, misreadings))
+    preprocesses = []
+    for geometry, resizer, misreading in cases:
+        configuration = Configuration(misread(OpenCVDecoder(), misreading), resizer)
+        preprocesses.append(configuration.preprocess(replace(geometry, colour=RGB), Normalise()))
+    images = [Encoded(str(number), data) for number, data in enumerate(encoded)]
+    by_path = zip(*take_pixels(preprocesses, images), strict=True)
+    for (geometry, _, misreading), found in zip(cases, by_path, strict=True):
+        taken = [each.pixels for each in found]
+        pixels = [each for each in taken if each is not None and each.shape[:2] == geometry.size]
+        if len(pixels) < len(encoded):
+            continue
+        for colouring in coloured:
+            if colouring.misreading == misreading:
+                ours = np.concatenate([_sampled(colouring.colour(each)) for each in pixels])
+                scale, offset, residual = fit(ours.astype(np.float64), tensors)
+                recoloured = replace(geometry, colour=colouring.colour)
+                yield Guess(layout, recoloured, misreading, scale, offset, residual, {})
+
+
+def _geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Geometry]:
+    plain = Resize(OpenCVResizer(), size)
+    policies: tuple[Literal["none", "exif"], ...] = ("none", "exif")
+    # where no image is turned, both give the same pixels
+    for policy in policies if turned else policies[:1]:
+        yield Geometry(plain, orient=policy)
+        for share in _SHARES:
+            side = round(max(size) / share)
+            shorter = Resize(OpenCVResizer(), (side, side), "shorter")
+            yield Geometry(shorter, Crop(size), policy)
+        for pad in _PADS:
+            yield Geometry(replace(plain, fit="letterbox", pad=pad), orient=policy)
+
+
+def _roundings(plain: Geometry) -> Iterator[Geometry]:
+    """Yield other positions of a crop with an odd margin, and roundings of the longer side."""
+    sides: tuple[Literal["down", "nearest"], ...] = ("down", "nearest")
+    halves: tuple[Literal["even", "down", "up"], ...] = ("even", "down", "up")
+    for side, half in [*product(sides, halves)][1:]:  # the first is `plain` itself
+        resize, crop = replace(plain.resize, rounding=side), replace(plain.crop, half=half)
+        yield replace(plain, resize=resize, crop=crop)
+
+
+PerChannel: TypeAlias = tuple[float, float, float]
+Fit: TypeAlias = tuple[PerChannel, PerChannel, float]
+"""Scale and offset of each channel, and the residual in grey levels."""
+
+
+def fit(ours: FloatArray, tensors: FloatArray) -> Fit:
+    """Fit ``tensors ≈ scale · ours + offset`` for each channel; both are (pixels, 3).
+
+    The residual is in the units of ``ours``. A scale of zero or less leaves an infinite residual:
+    no normalisation turns an image into its negative.
+    """
+    centred = ours - ours.mean(axis=0)
+    # an image of one colour has no variance
+    variance = np.maximum((centred**2).mean(axis=0), 1e-12)
+    scale = (centred * (tensors - tensors.mean(axis=0))).mean(axis=0) / variance
+    offset = tensors.mean(axis=0) - scale * ours.mean(axis=0)
+    if (scale <= 0).any():
+        return _triple(scale), _triple(offset), float("inf")
+    error = (tensors - ours * scale - offset) / scale
+    return _triple(scale), _triple(offset), float(np.sqrt((error**2).mean()))
+
+
+def _triple(values: FloatArray) -> PerChannel:
+    return float(values[0]), float(values[1]), float(values[2])
+
+
+def _evidence(best: Guess, tried: Sequence[Guess]) -> dict[str, float]:
+    """Return the least residual among hypotheses that differ from the best in each respect."""
+    kinds: dict[str, Callable[[Guess], object]] = {
+        "layout": lambda each: each.layout,
+        "channel order": lambda each: each.geometry.colour.space == "bgr",
+        "geometry": lambda each: replace(each.geometry, colour=best.geometry.colour),
+    }
+    found = {}
+    for kind, value in kinds.items():
+        others = [each.residual for each in tried if value(each) != value(best)]
+        if others and np.isfinite(min(others)):
+            found[kind] = min(others)
+    return found
+
+
+def normalise_of(
+    scale: PerChannel, offset: PerChannel, *, near: float = _NEAR
+) -> tuple[str, Normalise]:
+    """Return the normalisation of a fit: a known one with its name if near, else the fit's own.
+
+    ``near`` is a share of the scale, and of the whole range for the offset. Channels are in the
+    order of the fit; known normalisations are also tried in the reverse order.
+    """
+    for name, known in _KNOWN.items():
+        for reverse in (False, True):
+            step = -1 if reverse else 1
+            mean, std = np.asarray(known.mean)[::step], np.asarray(known.std)[::step]
+            expected, whole = 1 / (255 * std), 1 / std
+            scaled = np.abs(np.asarray(scale) / expected - 1)
+            shifted = np.abs(np.asarray(offset) + mean / std) / whole
+            if max(scaled.max(), shifted.max()) <= near:
+                reversed_note = ", channels reversed" if reverse and len({*known.std}) > 1 else ""
+                return name + reversed_note, Normalise(_triple(mean), _triple(std))
+    std = 1 / (255 * np.asarray(scale))
+    mean = -np.asarray(offset) * std
+    # a fit has no more significant digits
+    return "", Normalise(_triple(mean.round(7)), _triple(std.round(9)))

@@ -1,0 +1,122 @@
+"""Inputs of sessions: the same bytes for the same images in every runtime, with their hash."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from alignkit.backends import EncodedFiles
+from alignkit.errors import BackendError, DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from alignkit.arrays import Batch, Logits
+    from alignkit.backends import Session
+    from alignkit.prepare import Prepared
+    from alignkit.preprocess import Normalise
+
+FILES = "files:"
+"""Prefix of the digest of encoded images."""
+
+
+class Inputs(Protocol):
+    """Images that are made batch by batch, so that memory does not grow with their number."""
+
+    def __len__(self) -> int: ...
+
+    def part(self, start: int, stop: int, *, count: bool) -> Batch | EncodedFiles:
+        """Return a session's input for some images; ``count`` adds them to the digest."""
+        ...
+
+    def digest(self) -> str:
+        """Return the hash of all counted images, in order; the batch size does not change it."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Tensors:
+    """Normalised images, as every backend receives them."""
+
+    prepared: Prepared
+    indices: npt.NDArray[np.int64]
+    normalise: Normalise
+    shape: tuple[int, int, int]
+    """Input shape of the model: (3, height, width)."""
+    _counted: hashlib._Hash = field(default_factory=hashlib.sha256)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def part(self, start: int, stop: int, *, count: bool) -> Batch:
+        """Make a batch; raise `DataError` if the images are not of the model's size."""
+        import numpy as np
+
+        batch: Batch = self.prepared.batch(self.indices[start:stop], self.normalise)
+        if batch.shape[1:] != self.shape:
+            raise DataError(
+                f"the path gives inputs of {batch.shape[1:]}, the model takes {self.shape}"
+            )
+        # its bytes are hashed as they lie, and runtimes read them so
+        batch = np.ascontiguousarray(batch)
+        if count:
+            self._counted.update(batch.data)
+        return batch
+
+    def digest(self) -> str:
+        """Return SHA-256 hex."""
+        return self._counted.hexdigest()
+
+
+@dataclass(slots=True, eq=False)
+class FileInputs:
+    """Encoded images, for a runtime that does its own preprocessing."""
+
+    read: Callable[[int], bytes]
+    indices: npt.NDArray[np.int64]
+    normalise: Normalise
+    _counted: hashlib._Hash = field(default_factory=hashlib.sha256)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def part(self, start: int, stop: int, *, count: bool) -> EncodedFiles:
+        """Read the files unchanged."""
+        files = [self.read(index) for index in self.indices[start:stop].tolist()]
+        if count:
+            for each in files:
+                self._counted.update(each)
+        return EncodedFiles(files, self.normalise)
+
+    def digest(self) -> str:
+        """Return ``files:`` and SHA-256 hex."""
+        return FILES + self._counted.hexdigest()
+
+
+def logits_of(session: Session, inputs: Inputs, classes: int, batch_size: int) -> Logits:
+    """Predict batch by batch; return (images, classes) float32."""
+    import numpy as np
+
+    # one array from the start: joining batches would need the memory twice
+    logits = np.empty((len(inputs), classes), np.float32)
+    for start in range(0, len(inputs), batch_size):
+        stop = min(start + batch_size, len(inputs))
+        logits[start:stop] = batch_logits(session, inputs, start, stop, classes, count=True)
+    return logits
+
+
+def batch_logits(
+    session: Session, inputs: Inputs, start: int, stop: int, classes: int, *, count: bool = False
+) -> Logits:
+    """Predict one batch; raise `BackendError` if the logits are not float32 (images, classes)."""
+    logits = session.predict(inputs.part(start, stop, count=count))
+    # numpy would broadcast a wrong shape into the array without a word
+    if logits.shape != (stop - start, classes) or str(logits.dtype) != "float32":
+        raise BackendError(
+            f"the backend returned {logits.dtype} {logits.shape} for {stop - start} images of "
+            f"{classes} classes, not float32 logits"
+        )
+    return logits

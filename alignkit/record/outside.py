@@ -1,0 +1,110 @@
+"""Stored types of comparisons with results from outside a run: a baseline, a published table."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from alignkit.record.cell import Drift
+from alignkit.record.path import CoverageDiff
+from alignkit.record.pixels import PixelStage
+from alignkit.record.stored import Count, Estimate, Placed, Stored
+
+Reading = Literal[
+    "holds here", "does not hold here", "inside the noise floor", "undecided", "not measured"
+]
+
+
+class BaselineStage(Stored):
+    """One stage of a path compared with the approved one."""
+
+    path: str
+    stage: str
+    images: Count
+    """Images that have an approved line."""
+    changed: Count
+    """Images whose array differs."""
+    begun: Count
+    """Changed images in which no earlier stage changed: the change begins here."""
+    examples: tuple[str, ...] = ()
+    """Ids of changed images, at most 20."""
+    cause: str = ""
+    """Changes of this stage since: library, options, the image files."""
+    pixels: PixelStage | None = None
+    """The distance; ``None`` if a changed image has no golden tensor."""
+    at_least: dict[str, float] = {}
+    """Lower bounds of the distance, from the lines alone."""
+    unmeasured: Count = 0
+    """Changed images without a golden tensor."""
+
+
+class BaselineDrift(Stored):
+    """The drift of a matrix entry since the predictions that a baseline keeps of it."""
+
+    seeds: tuple[str, ...]
+    """The seeds in which both sides predicted."""
+    drift: Drift
+
+
+class BaselineFacts(Stored):
+    """The comparison of a run with a baseline."""
+
+    fingerprint: str
+    new: Count
+    """Images and paths that have no approved line."""
+    gone: Count
+    """Approved images that were not among the images of this run."""
+    stages: tuple[BaselineStage, ...]
+    coverage: tuple[CoverageDiff, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    """Paths that were not compared: images, code, libraries and options are the approved ones."""
+    begins: dict[str, str] = {}
+    """Path → the first stage that was compared, if the earlier ones are as approved."""
+    metrics: dict[str, dict[str, float | None]] = {}  # keyed by text, since JSON has no other keys
+    """``trained with|evaluated with|backend|precision`` → approved metrics."""
+    drifts: dict[str, BaselineDrift] = {}
+    """The same keys → drift since, paired image by image, if predictions were kept."""
+
+
+class PublishedRow(Placed):
+    """One published row, and the entry of the matrix it corresponds to.
+
+    ``backend`` and ``precision`` are empty where it was not part of this run and names none.
+    """
+
+    training: str
+    """As published."""
+    inference: str
+    """As published."""
+    metrics: dict[str, float]
+    """Published values; fractions."""
+    measured: dict[str, float | None]
+    """Values of this run, mean over seeds; ``null`` with ``reason``."""
+    reason: str = ""
+
+
+class Claim(Stored):
+    """A difference of published figures, read against the same difference here."""
+
+    words: str
+    metric: str
+    published: float
+    """Candidate minus reference; no interval was published with it."""
+    measured: Estimate
+    floor: float | None
+    """Noise floor of the metric over seeds in the row here; the greater one of two rows."""
+    reading: Reading
+    why: str
+
+
+class PublishedFacts(Stored):
+    """A published table."""
+
+    source: str
+    label: str
+    """Circumstances, e.g. ``internal data set, 3080 Ti``; shown with every figure."""
+    note: str = ""
+    """Facts that are not known of it, or that differ here."""
+    rows: tuple[PublishedRow, ...]
+    claims: tuple[Claim, ...]
+    """Each row compared with the published row served as trained; then, if models were trained on
+    several shares of the data, how much greater that change is with fewer images."""

@@ -1,0 +1,174 @@
+"""Documents of studies: two runs compared (`comparison.json`), two models bisected by layers.
+
+``before`` and ``after`` are the two runs. A flip is a prediction that differs from that of the
+aligned cell of its row, in the same run and with the same seed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from alignkit.record.stored import Count, Placed, Stored
+
+Change = Literal["new", "worse", "fixed", "better", "unchanged", "not compared"]
+
+
+class ComparedRun(Stored):
+    """One of the two runs."""
+
+    folder: str
+    """The folder's own name, without the folders above it."""
+    name: str
+    key: str
+    started: str
+    verdict: str
+    sentence: str
+
+
+class Difference(Stored):
+    """A difference between the runs that may be the cause."""
+
+    what: str
+    before: str
+    after: str
+
+
+class ImageChange(Stored):
+    """An image that flips in one run and not in the other, or flips to another class."""
+
+    id: str
+    label: str
+    change: Literal["new", "fixed", "other class"]
+    seeds: Count
+    """The number of shared seeds in which it changes."""
+    before: str
+    """Predicted class or classes, of the first such seed: aligned → this cell."""
+    after: str
+
+
+class EntryChange(Placed):
+    """A place of the matrix in both runs."""
+
+    aligned: bool
+    change: Change
+    reason: str = ""
+    """Why it was not compared."""
+    n: Count = 0
+    """Images that both runs have, times the seeds that both have."""
+    before: Count = 0
+    """Flips; for an aligned cell, wrong predictions."""
+    after: Count = 0
+    appeared: Count = 0
+    """Flips that only the later run has; for an aligned cell, right → wrong."""
+    gone: Count = 0
+    """Flips that only the earlier run has; for an aligned cell, wrong → right."""
+    p: float | None = None
+    """Two-sided exact sign test over images, adjusted for the number of entries (Holm)."""
+    images: tuple[ImageChange, ...] = ()
+
+
+class StageChange(Stored):
+    """A stage's own difference between two paths, in both runs."""
+
+    reference: str
+    candidate: str
+    stage: str
+    change: Change
+    before: float | None
+    """Mean absolute difference in grey levels; for ``normalise``, in normalised units."""
+    after: float | None
+    reason: str = ""
+
+
+class PixelImage(Stored):
+    """An image whose pixels differ more, or less, between two paths than they did."""
+
+    id: str
+    change: Literal["new", "worse", "fixed", "better"]
+    before: float
+    """Mean absolute difference of the last pixels, grey levels."""
+    after: float
+
+
+class PixelChange(Stored):
+    """The images of a pair of paths by how their last pixels' difference changed."""
+
+    reference: str
+    candidate: str
+    images: Count
+    new: Count
+    """Images that were equal before and differ now."""
+    worse: Count
+    fixed: Count
+    better: Count
+    unchanged: Count
+    not_compared: Count
+    """Images in one run only, or not decoded by both paths."""
+    greatest: tuple[PixelImage, ...]
+    """The greatest changes, at most 20."""
+
+
+class RunComparison(Stored):
+    """A comparison of two runs."""
+
+    format: Literal[1] = 1
+    # 1: 2026-11, first format.
+    alignkit: str
+    command: str
+    before: ComparedRun
+    after: ComparedRun
+    forced: tuple[str, ...]
+    """Reasons not to compare the two that the user overruled."""
+    differences: tuple[Difference, ...]
+    entries: tuple[EntryChange, ...]
+    stages: tuple[StageChange, ...]
+    pixels: tuple[PixelChange, ...]
+
+
+class LayerDrift(Stored):
+    """One layer's output on both sides, over all images."""
+
+    name: str
+    operator: str
+    """ONNX operator."""
+    tensor: str
+    """The output's name in the graph."""
+    shape: tuple[int, ...] = ()
+    """Images first."""
+    max_abs: float | None = None
+    mean_abs: float | None = None
+    relative: float | None = None
+    """Greatest |Δ| over the reference's greatest absolute value."""
+    non_finite: Count = 0
+    """Values that are NaN or infinite on either side."""
+    # JSON keeps the names that were published with the first format
+    exceeds_tolerance: bool = Field(default=False, serialization_alias="past")
+    """Relative difference above the tolerance, values finite on one side only, or two shapes."""
+    reason: str = ""
+    """Why a number is missing."""
+    isolated_max_abs: float | None = Field(default=None, serialization_alias="own_max_abs")
+    """Greatest |Δ| of the layer alone, fed the reference's activations."""
+    isolated_relative: float | None = Field(default=None, serialization_alias="own_relative")
+    isolated_reason: str = Field(default="", serialization_alias="own_reason")
+    """Why a number of the isolated layer is missing."""
+
+
+class Bisection(Stored):
+    """Two models compared layer by layer, in the order of the graph."""
+
+    format: Literal[1] = 1
+    # 1: 2026-11, first format.
+    model: str
+    reference: str
+    candidate: str
+    images: Count
+    tolerance: float
+    first: str | None
+    """The first layer that exceeds the tolerance; ``null`` if none does."""
+    layers: tuple[LayerDrift, ...]
+    unmatched: tuple[str, ...] = ()
+    """Layers that only one side has."""
+    command: str = ""
+    """Shell command that reproduces this."""

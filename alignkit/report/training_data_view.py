@@ -1,0 +1,189 @@
+"""Views of drift against the training data: the size of the set, and a mix of paths.
+
+The charts and the tables beside them show where another path served than trained, in the reference
+runtime; a further table shows every entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from alignkit.record import Estimate, MixFacts, RunRecord, SizeCurve
+from alignkit.report.charts import LinePlot, drawn, spread_plot
+from alignkit.report.entries_view import served_elsewhere
+from alignkit.report.table import Notes, RowCells, Table, numbers
+from alignkit.text.names import LABELS, Names
+from alignkit.text.numbers import count, estimated, grouped
+
+_LINES = 4
+"""Lines of one chart, those that change most: more cannot be told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeSection:
+    """One metric."""
+
+    title: str
+    sentences: tuple[str, ...]
+    chart: LinePlot | None
+    """``None`` where no other path was measured."""
+    omitted: str
+    """How many lines the chart leaves to the table, in words."""
+    table: Table | None
+    """Of the curves that the chart may show; ``None`` as the chart."""
+    every: Table
+    """Of every entry and runtime."""
+
+
+@dataclass(frozen=True, slots=True)
+class MixSection:
+    """Every mix of a run."""
+
+    sentences: tuple[str, ...]
+    table: Table
+
+
+def size_sections(record: RunRecord, names: Names) -> tuple[SizeSection, ...]:
+    """Return a section a metric; none where models were trained on one share of the data only."""
+    metrics = dict.fromkeys(curve.metric for curve in record.training_sizes)
+    return tuple(_size_section(record, metric, names) for metric in metrics)
+
+
+def across_paths(record: RunRecord, metric: str) -> list[SizeCurve]:
+    """Return the curves of models served with another path, in the reference runtime."""
+    curves = served_elsewhere(record.training_sizes, record)
+    return [each for each in curves if each.metric == metric]
+
+
+def size_sentence(curve: SizeCurve, names: Names) -> str:
+    """Word the two ends of a curve, and whether they are told apart."""
+    share = curve.metric == "churn"
+    least, most = curve.points[0], curve.points[-1]
+    what = LABELS[curve.metric] if share else f"Change of {LABELS[curve.metric].lower()}"
+    few, many = (estimated(each.drift, share=share, unit=" pp") for each in (least, most))
+    # by size: a drift of recall is greater whichever way it goes
+    amplified = abs(least.drift.value or 0) > abs(most.drift.value or 0)
+    reading = _difference(
+        curve.change,
+        f"Fewer images {'amplify' if amplified else 'lessen'} the drift",
+        doubt="no amplification is shown",
+    )
+    return (
+        f"{what} of {_label(curve, names, 'models served with')}: {few} trained on "
+        f"{count(least.images, 'image')}, {many} on {grouped(most.images)}. {reading}"
+    )
+
+
+def _difference(change: Estimate, effect: str, *, doubt: str) -> str:
+    """Word a paired difference as an effect only where its interval is clear of zero."""
+    if change.value is None or change.low is None or change.high is None:
+        return f"Their difference has no interval: {change.reason or 'not measured'}."
+    size = estimated(change, unit=" pp")
+    if change.low <= 0 <= change.high:
+        return f"The difference, {size}, may be none: {doubt}."
+    return f"{effect}: {size}."
+
+
+def _label(curve: SizeCurve, names: Names, served: str = "served with") -> str:
+    return f"{names.short(curve.trained_with)} {served} {names.short(curve.evaluated_with)}"
+
+
+def _size_section(record: RunRecord, metric: str, names: Names) -> SizeSection:
+    # every entry and runtime
+    curves = [each for each in record.training_sizes if each.metric == metric]
+    across = across_paths(record, metric)
+    most = sorted(across, key=lambda each: -abs(each.change.value or 0.0))[:_LINES]
+    shown = [each for each in across if each in most]  # a line has one colour in every chart
+    left = len(across) - len(shown)
+    title = LABELS[metric] if metric == "churn" else f"Δ {LABELS[metric].lower()}"
+    unit = "%" if metric == "churn" else "percentage points"
+    chart = spread_plot(
+        [(_label(each, names), _points(each)) for each in shown],
+        id=f"size-{metric.replace('.', '-')}",
+        title=f"{title} against the number of training images, with 95 % intervals",
+        names=("training images", f"{title}, {unit}"),
+    )
+    return SizeSection(
+        title=title,
+        sentences=tuple(size_sentence(each, names) for each in across),
+        chart=chart if shown else None,
+        omitted=f"{count(left, 'more line')} in the table only." if left else "",
+        table=_size_table(title, unit, across, names, every=False) if across else None,
+        every=_size_table(title, unit, curves, names, every=True),
+    )
+
+
+def _points(curve: SizeCurve) -> list[tuple[float, float, float, float]]:
+    """Return (images, value, low, high) of each point with a value, in percent."""
+    known = [(each.images, drawn(each.drift)) for each in curve.points]
+    return [(float(n), end.value, end.low, end.high) for n, end in known if end is not None]
+
+
+def _size_table(
+    title: str, unit: str, curves: Sequence[SizeCurve], names: Names, *, every: bool
+) -> Table:
+    """Tabulate curves; without ``every``, all are of one runtime and their seeds are left out."""
+    notes = Notes()
+    rows: list[RowCells] = []
+    for curve in curves:
+        share = curve.metric == "churn"
+        place = names.cells(curve)[: 2 + every]
+        for each in curve.points:
+            sample = (grouped(each.images), str(each.seeds))[: 1 + every]
+            rows.append((*place, *sample, notes.estimated(each.drift, share=share)))
+        ends = ("fewest less most", "")[: 1 + every]
+        rows.append((*place, *ends, notes.estimated(curve.change)))
+    columns = (
+        *("Trained with", "Served with", "Runtime")[: 2 + every],
+        *numbers(*("Images", "Seeds")[: 1 + every], f"{title}, {unit}"),
+    )
+    pairing = "; fewest less most is paired by seed and image" if every else ""
+    caption = f"{title} by number of training images{pairing}"
+    return Table.of(caption, columns, rows, notes=notes)
+
+
+def mix_section(record: RunRecord, names: Names) -> MixSection | None:
+    """Return the mixes of a run; ``None`` where no model was trained on one."""
+    if not record.mixes:
+        return None
+    notes = Notes()
+    rows: list[RowCells] = [
+        (
+            names.short(each.mix),
+            names.short(each.evaluated_with),
+            LABELS[each.metric],
+            notes.estimated(each.mixed, share=each.metric == "churn"),
+            notes.estimated(each.single, share=each.metric == "churn"),
+            notes.estimated(each.change),
+        )
+        for each in record.mixes
+    ]
+    drifts = numbers("Mix, pp", "First path alone, pp", "Mix less alone, pp")
+    columns = ("Trained with", "Served with", "Change of", *drifts)
+    caption = (
+        "Drift from the cell served with the first path, in the reference runtime, with 95 % "
+        "intervals; mix less alone is paired by seed and image"
+    )
+    return MixSection(mix_sentences(record, names), Table.of(caption, columns, rows, notes=notes))
+
+
+def mix_sentences(record: RunRecord, names: Names) -> tuple[str, ...]:
+    """Answer for each path that serves, by churn."""
+    return tuple(_mix_sentence(each, names) for each in record.mixes if each.metric == "churn")
+
+
+def _mix_sentence(facts: MixFacts, names: Names) -> str:
+    known = "" if facts.in_mix else " (no training image of the mix came from it)"
+    effect = "lessens the drift, not to nothing"
+    if facts.change.low is not None and facts.change.low > 0:
+        effect = "makes it worse"
+    elif facts.mixed.high == 0:
+        effect = "removes the drift"
+    reading = _difference(facts.change, f"The mix {effect}", doubt="the mix is not shown to help")
+    return (
+        f"Served with {names.short(facts.evaluated_with)}{known}, "
+        f"{estimated(facts.mixed, share=True)} of the predictions of models trained on "
+        f"{names.short(facts.mix)} change, {estimated(facts.single, share=True)} of those trained "
+        f"with {names.short(facts.alone)} alone. {reading}"
+    )

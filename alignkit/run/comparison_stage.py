@@ -1,0 +1,126 @@
+"""Comparison of two paths, pixel by pixel over the evaluation images, as a run stores it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from alignkit.compare.compare_pixels import compare_preprocess, coverage_diff, pixel_stages
+from alignkit.compare.image_table import write_image_table
+from alignkit.plan.work import PixelComparison
+from alignkit.prepare.sets import Sets
+from alignkit.preprocess import Preprocess
+from alignkit.progress import advancing
+from alignkit.record import CoverageDiff, PixelStage, WorstImage
+from alignkit.record.pictures import write_worst
+from alignkit.samples import Samples
+from alignkit.workspace import Context, Workspace
+
+if TYPE_CHECKING:
+    pass
+
+_IMAGES = "images.parquet"
+_RANKED = 200
+"""Images kept in the ranking: as many as a report may show."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The stage table of two paths, and the images that differ most."""
+
+    reference: str
+    candidate: str
+    stages: tuple[PixelStage, ...]
+    worst: tuple[str, ...]
+    """Sample ids, greatest mean difference of the last pixel stage first."""
+    coverage: CoverageDiff
+    images: Path
+    """Parquet; see `alignkit.compare.image_table`."""
+
+
+def compare_stored(
+    reference: Preprocess,
+    candidate: Preprocess,
+    samples: Samples,
+    workspace: Workspace,
+    progress: Callable[[int, int], None],
+) -> Comparison:
+    """Compare two paths over ``samples``, or read the stored comparison."""
+
+    def compare(folder: Path) -> None:
+        diffs = compare_preprocess(reference, candidate, samples, progress=progress)
+        write_image_table(diffs.rows, folder / _IMAGES)
+        content = {
+            "stages": [stage.model_dump(mode="json") for stage in pixel_stages(diffs)],
+            "worst": [row.id for row in diffs.worst(_RANKED)],
+            "coverage": coverage_diff(diffs).model_dump(mode="json"),
+        }
+        (folder / "comparison.json").write_text(json.dumps(content))
+
+    # names of paths are not part of the key: renaming one repeats nothing
+    planned = PixelComparison(reference, candidate, samples.fingerprint)
+    read = partial(_comparison, reference=reference.name, candidate=candidate.name)
+    return workspace.keep(planned.kind, planned.parts, planned.label, compare, read)
+
+
+def _comparison(folder: Path, reference: str, candidate: str) -> Comparison:
+    content = json.loads((folder / "comparison.json").read_text())
+    names = {"reference": reference, "candidate": candidate}
+    stages = tuple(PixelStage.model_validate({**stage, **names}) for stage in content["stages"])
+    coverage = CoverageDiff.model_validate({**content["coverage"], **names})
+    return Comparison(
+        reference, candidate, stages, tuple(content["worst"]), coverage, folder / _IMAGES
+    )
+
+
+def worst_images(
+    comparison: Comparison, sets: Sets, folder: Path, *, count: int, flipped: Callable[[str], str]
+) -> tuple[WorstImage, ...]:
+    """Write the pictures of the images that differ most, from their prepared pixels."""
+    samples, reference = sets.evaluation, sets.evaluated(comparison.reference)
+    candidate = sets.evaluated(comparison.candidate)
+    places = {sample: index for index, sample in enumerate(samples.ids)}
+    shown = []
+    for sample in comparison.worst[:count]:
+        index = places[sample]
+        if min(reference.rows[index], candidate.rows[index]) < 0:
+            continue  # a worker died of it when it was prepared, and not when it was compared
+        label = samples.classes[samples.labels[index]] if samples.labels else ""
+        shown.append(
+            write_worst(
+                folder,
+                reference.pixels[reference.rows[index]],
+                candidate.pixels[candidate.rows[index]],
+                reference=comparison.reference,
+                candidate=comparison.candidate,
+                id=sample,
+                label=label,
+                # the last stage whose values are grey levels
+                stage="colour",
+                flipped=flipped(sample),
+            )
+        )
+    return tuple(shown)
+
+
+def compare_paths(
+    preprocesses: Sequence[Preprocess], sets: Sets, context: Context
+) -> tuple[Comparison, ...]:
+    """Compare the reference path with every other, stage by stage, over the evaluation images."""
+    reference, *candidates = preprocesses
+    compared = []
+    for candidate in candidates:
+        if sets.usable(reference.name, "eval") and sets.usable(candidate.name, "eval"):
+            detail = f"{reference.name} with {candidate.name}"
+            images = sets.evaluation
+            with context.progress.stage("compare", len(images), detail) as stage:
+                compared.append(
+                    compare_stored(
+                        reference, candidate, images, context.workspace, advancing(stage)
+                    )
+                )
+    return tuple(compared)

@@ -1,0 +1,121 @@
+"""YAML text → values with places, and what is wrong with it."""
+
+import textwrap
+
+import pytest
+import yaml
+
+from alignkit.experiment.yaml_source import dotted, parse
+
+
+def problems(text: str) -> list[str]:
+    return [str(problem) for problem in parse(textwrap.dedent(text), "x.yaml").problems]
+
+
+def test_values_equal_those_of_pyyaml_where_yaml_1_1_and_1_2_agree():
+    text = "a: [1, -2.5, true, null, text, '7']\nb: {c: 0x10, d: ~}\n"
+    assert parse(text, "x").value == yaml.safe_load(text)
+
+
+@pytest.mark.parametrize(
+    ("scalar", "value"),
+    [
+        ("no", "no"),
+        ("on", "on"),
+        ("1e-3", 0.001),
+        ("1_000", "1_000"),
+        ("12:30", "12:30"),
+        ("2024-01-01", "2024-01-01"),
+        (".nan", ".nan"),
+        (".inf", ".inf"),
+        ("0o17", 15),
+        ("017", "017"),
+        (".5", 0.5),
+    ],
+)
+def test_scalars_follow_the_core_schema_of_yaml_1_2(scalar, value):
+    parsed = parse(f"a: {scalar}", "x").value["a"]
+    assert parsed == value
+    assert type(parsed) is type(value)
+
+
+def test_every_key_and_value_knows_its_place():
+    source = parse("a:\n  b: [10, {c: xyz}]\n", "x.yaml")
+    assert source.keys["a", "b"].where == "x.yaml:2:3"
+    assert source.values["a", "b", 0].where == "x.yaml:2:7"
+    place = source.values["a", "b", 1, "c"]
+    assert place.underlined() == "      b: [10, {c: xyz}]\n                  ^^^"
+
+
+def test_a_missing_place_is_that_of_what_surrounds_it():
+    source = parse("a:\n  b: {}\n", "x.yaml")
+    assert source.place(("a", "b", "c", 3), of_key=False).where == "x.yaml:2:3"
+    assert source.place(("z",), of_key=True).where == "x.yaml:1:1"
+
+
+def test_a_syntax_error_shows_its_place():
+    (told,) = problems(
+        """\
+        a: 1
+        b: [1, 2
+        c: 3
+        """
+    )
+    assert told.startswith("x.yaml:3:")
+    assert "not valid YAML" in told
+    assert told.endswith("^")
+
+
+@pytest.mark.parametrize("text", ["a: \tb: 1", "a: 'x", "a: *b", "- a\nb: 1", "a: 1\n---\nb: 1"])
+def test_no_malformed_document_escapes_as_an_exception(text):
+    (told,) = problems(text)
+    assert told.startswith("x.yaml:")
+
+
+def test_a_tag_that_makes_objects_is_refused():
+    (told,) = problems("a: !!python/object:os.system {}")
+    assert "x.yaml:1:4" in told
+
+
+def test_a_control_character_is_located():
+    (told,) = problems("a: 1\nb: x\x00y\n")
+    assert told.startswith("x.yaml:2:5: character")
+
+
+def test_every_duplicate_key_is_reported_with_the_first_ones_line():
+    first, second = problems("a: 1\nb: {c: 1, c: 2}\na: 3\n")
+    assert first.startswith("x.yaml:2:11: b.c: duplicate key; it stands in line 2 already")
+    assert second.startswith("x.yaml:3:1: a: duplicate key; it stands in line 1 already")
+
+
+def test_a_key_that_is_no_text_is_refused():
+    (told,) = problems("a: {1: x}")
+    assert told.startswith("x.yaml:1:5: a: a key must be text")
+
+
+def test_anchors_and_merge_keys_are_resolved_without_counting_as_duplicates():
+    source = parse("a: &x {p: 1, q: 2}\nb: {<<: *x, q: 3}\n", "x.yaml")
+    assert not source.problems
+    assert source.value["b"] == {"p": 1, "q": 3}
+    assert source.keys["b", "q"].where == "x.yaml:2:13"
+    assert source.keys["b", "p"].where == "x.yaml:1:8"
+
+
+def test_an_alias_of_what_contains_it_is_refused():
+    (told,) = problems("a: &x [1, *x]")
+    assert "contains itself" in told
+
+
+def test_an_empty_document_has_no_value_and_no_problem():
+    source = parse("# nothing\n", "x.yaml")
+    assert source.value is None
+    assert not source.problems
+
+
+def test_tabs_before_a_caret_do_not_move_it():
+    place = parse("a: 'x\ty'", "x").values["a",]
+    assert place.underlined() == "    a: 'x y'\n       ^^^^^"
+
+
+def test_dotted_keys_read_as_set_takes_them():
+    assert dotted(("a", 0, "b")) == "a.0.b"

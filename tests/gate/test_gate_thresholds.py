@@ -1,0 +1,80 @@
+"""Proposed thresholds: a gate with them passes today and fails for what is worse."""
+
+import pytest
+
+from alignkit.errors import NothingCompared
+from alignkit.experiment import load_experiment
+from alignkit.gate import gate_thresholds as module
+from alignkit.gate.gate_check import check
+from alignkit.gate.gate_thresholds import proposal_text, propose, rounded_up
+from alignkit.progress import NoProgress
+from alignkit.workspace import Context, Workspace
+from tests.gate_case import PATHS, make_case
+from tests.report.records import quickstart
+
+NEAREST = PATHS.replace(
+    "opencv: {decode: opencv", "opencv: {decode: {name: simplejpeg, chroma: nearest}"
+)
+
+
+@pytest.fixture
+def case(tmp_path):
+    return make_case(tmp_path)
+
+
+def proposals(case, paths, record=None, repeats=2):
+    experiment = load_experiment(case.write(paths=paths))
+    return propose(experiment, record, repeats=repeats, progress=NoProgress())
+
+
+def verdict(case, text, paths):
+    file = case.write(paths=paths)
+    file.write_text(file.read_text() + text)
+    checked = check(
+        load_experiment(file), Context(Workspace(case.reports), NoProgress()), baselines=None
+    )
+    return checked.record.verdict
+
+
+def test_stages_without_any_difference_are_held_bit_for_bit(case):
+    found = proposals(case, PATHS)
+    assert all(".changed, fail: 0" in each.rule for each in found)
+    assert len(found) == 7
+
+
+def test_a_gate_with_the_proposal_passes_today_and_fails_for_more(case):
+    text = proposal_text(proposals(case, NEAREST))
+    assert "decode.mean_abs" in text
+    assert verdict(case, text, NEAREST).exit_code == 0
+    worse = NEAREST.replace("chroma: nearest", "chroma: nearest, dct: ifast")
+    assert verdict(case, text, worse).exit_code == 1
+
+
+def test_noise_of_repeats_raises_a_threshold(case, monkeypatch):
+    noisy = {"decode": module._Measured(mean=0.5, most=3.0)}
+    monkeypatch.setattr(module, "_compared", lambda *_: noisy)
+    rules = [each.rule for each in proposals(case, PATHS)]
+    assert "{metric: decode.mean_abs, fail: 0.63}" in rules
+    assert "{metric: decode.max_abs, fail: 3.8}" in rules
+
+
+def test_models_are_held_to_the_noise_of_their_seeds(case):
+    record = quickstart()
+    rules = {each.rule.split(",")[0]: each for each in proposals(case, PATHS, record)}
+    floor = max(each.churn for each in record.noise_floor)
+    assert f"fail: {rounded_up(floor):g}" in rules["{metric: churn"].rule
+    assert "recall.macro, margin" in rules["{metric: recall.macro"].rule
+
+
+def test_one_path_has_nothing_to_calibrate(case):
+    gpu = PATHS.replace("opencv: {decode: opencv", "opencv: {decode: torchvision-cuda")
+    experiment = load_experiment(case.write(paths=gpu))
+    if not experiment.paths[1].missing():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(NothingCompared):
+        propose(experiment, None, repeats=1, progress=NoProgress())
+
+
+@pytest.mark.parametrize(("value", "up"), [(0.0, 0.0), (0.4123, 0.42), (7.0, 7.0), (123.0, 130.0)])
+def test_rounding_is_upwards_to_two_digits(value, up):
+    assert rounded_up(value) == up

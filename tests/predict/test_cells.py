@@ -1,0 +1,118 @@
+"""How much builds of one model differ."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from alignkit.errors import BackendError
+from alignkit.predict.cells import measure_spread, spread_of, spread_stored
+from alignkit.predict.session_inputs import Tensors
+from alignkit.record import BuildSpread
+from alignkit.workspace import Workspace
+from tests.backends.model import trained_model
+from tests.training_case import digits_case
+
+
+@pytest.fixture(scope="module")
+def inputs() -> Tensors:
+    case = digits_case(first=900, count=90)
+    normalise = case.training.preprocess.normalise
+    return Tensors(case.prepared, np.arange(90), normalise, (3, 32, 32))
+
+
+class Shifted:
+    """A session whose logits lie a little off, differently in every build."""
+
+    open = 0
+
+    def __init__(self, logits, by):
+        self.logits, self.by, self.seen = logits, by, 0
+
+    def predict(self, batch):
+        answer = self.logits[self.seen : self.seen + len(batch)] + np.float32(self.by)
+        self.seen += len(batch)
+        return answer
+
+
+def builder(logits, offsets):
+    remaining = list(offsets)
+
+    @contextmanager
+    def build():
+        assert Shifted.open == 0, "two engines in memory"
+        Shifted.open += 1
+        try:
+            by = remaining.pop(0)
+            if by is None:
+                raise BackendError("this build failed")
+            yield Shifted(logits, by)
+        finally:
+            Shifted.open -= 1
+
+    return build
+
+
+def test_the_farthest_two_builds_are_compared_logit_by_logit():
+    rng = np.random.default_rng(0)
+    several = [rng.normal(size=(40, 3)).astype(np.float32) for _ in range(4)]
+    found = spread_of(several)
+    every = np.stack(several).astype(np.float64)
+    pairs = np.abs(every[:, None] - every[None]).max(axis=(0, 1))
+    assert found.max_abs == pytest.approx(pairs.max(), rel=1e-12)
+    assert found.mean_abs == pytest.approx(pairs.mean(), rel=1e-12)
+    classes = every.argmax(axis=2)
+    assert found.flips == sum(len(set(column)) > 1 for column in classes.T)
+    assert (found.builds, found.images) == (4, 40)
+
+
+def test_builds_are_made_anew_one_after_another(inputs):
+    logits = np.zeros((90, 10), np.float32)
+    build = builder(logits, [0.5, -0.25])
+    found = measure_spread(logits, inputs, build, builds=3, batch_size=25)
+    assert (found.builds, found.max_abs, found.mean_abs, found.flips) == (3, 0.75, 0.75, 0)
+
+
+def test_a_build_that_fails_is_the_reason_and_is_tried_again(inputs, tmp_path):
+    logits = np.zeros((90, 10), np.float32)
+    workspace = Workspace(tmp_path)
+
+    def measure(*offsets):
+        return spread_stored(
+            {"cell": 1},
+            2,
+            workspace,
+            lambda: measure_spread(
+                logits, inputs, builder(logits, offsets), builds=2, batch_size=90
+            ),
+        )
+
+    failed = measure(None)
+    assert (failed.builds, failed.max_abs, failed.reason) == (1, None, "this build failed")
+    assert measure(0.5).max_abs == 0.5
+    assert measure().max_abs == 0.5  # stored: nothing is built
+
+
+def test_outputs_that_are_not_finite_have_no_spread():
+    found = spread_of([np.zeros((2, 2), np.float32), np.array([[1, np.nan], [0, 0]], np.float32)])
+    assert found == BuildSpread(
+        builds=2, images=2, flips=1, reason="a build gives outputs that are not finite"
+    )
+
+
+def test_the_same_model_loaded_twice_differs_in_nothing(inputs):
+    from alignkit.backends.torch import TorchBackend
+
+    model = trained_model()
+
+    @contextmanager
+    def build():
+        session = TorchBackend().open(model.checkpoint, None, "fp32")
+        yield session
+        session.close()
+
+    first = model.predict(TorchBackend(), "fp32")
+    found = measure_spread(first, inputs, build, builds=2, batch_size=90)
+    assert (found.max_abs, found.flips) == (0, 0)

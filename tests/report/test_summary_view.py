@@ -1,0 +1,78 @@
+"""The few lines a terminal shows of a run."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from alignkit.record import Control
+from alignkit.report.summary_view import summary
+from tests.report.records import quickstart
+
+PAGE = Path("reports/quickstart/5e1f/index.html")
+
+
+@pytest.fixture(scope="module")
+def record():
+    return quickstart()
+
+
+def test_it_opens_with_the_verdict_and_ends_with_the_page(record):
+    lines = summary(record, PAGE).splitlines()
+    assert lines[0] == f"quickstart: {record.verdict.state.upper()} (informational)"
+    assert lines[1] == record.verdict.sentence
+    assert lines[-1] == f"report  {PAGE}"
+
+
+def test_it_has_thirty_lines_at_most_however_many_paths(record):
+    copies = [
+        entry.model_copy(update={"trained_with": f"{entry.trained_with}-{number}"})
+        for entry in record.matrix
+        for number in range(9)
+    ]
+    told = summary(record.model_copy(update={"matrix": tuple(copies)}), PAGE)
+    assert len(told.splitlines()) <= 30
+    assert "that moved less; see the report" in told
+
+
+def test_each_pair_of_paths_has_one_row(record):
+    pairs = {(each.trained_with, each.evaluated_with) for each in record.matrix if each.drift}
+    rows = [line.split() for line in summary(record, PAGE).splitlines()[4 : 4 + len(pairs)]]
+    assert {(row[0], row[1]) for row in rows} == pairs
+
+
+def test_the_pair_that_moved_most_comes_first(record):
+    churns = [entry.drift.churn.value for entry in record.matrix if entry.drift]
+    told = summary(record, PAGE).splitlines()[4]
+    assert f"{100 * max(churns):.2f}\N{NO-BREAK SPACE}%" in told
+
+
+def test_entries_that_did_not_run_are_counted_with_a_reason(record):
+    skipped = [entry for entry in record.matrix if entry.state == "skipped"]
+    assert skipped
+    assert f"skipped: {len(skipped)}" in summary(record, PAGE)
+    assert skipped[0].reason in summary(record, PAGE)
+
+
+def test_a_runtime_whose_logits_hold_here_alone_is_told_once(record):
+    warned = [each.model_copy(update={"warning": "saturates here"}) for each in record.matrix[:3]]
+    told = summary(record.model_copy(update={"matrix": (*warned, *record.matrix[3:])}), PAGE)
+    places = {f"{each.backend} {each.precision}" for each in warned}
+    lines = [line for line in told.splitlines() if line.startswith("warning: ")]
+    assert len(lines) == len(places)
+    assert all("saturates here" in line for line in lines)
+
+
+def test_a_failed_control_is_told(record):
+    broken = Control(name="A/A", expected="0", observed="3", passed=False)
+    told = summary(record.model_copy(update={"controls": (broken,)}), PAGE)
+    assert "control failed: A/A: expected 0, observed 3" in told
+
+
+def test_a_single_comparison_is_not_counted_among_others(record):
+    measured = next(each for each in record.matrix if each.drift)
+    for corrected, told in ((0.5, "is not"), (0.001, "is")):
+        drift = replace(measured.drift, holm={"recall.macro": corrected})
+        alone = (measured.model_copy(update={"drift": drift}),)
+        text = summary(record.model_copy(update={"matrix": alone}), PAGE)
+        assert f"* The change of macro recall {told} significant at the 5 % level." in text

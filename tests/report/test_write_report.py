@@ -1,0 +1,115 @@
+"""The forms of a report: a copy, a single file, fewer images, a limit."""
+
+import re
+
+import html5lib
+import pytest
+
+from alignkit.errors import ConfigError, RecordError
+from alignkit.record.document import write_record
+from alignkit.report.templates import trusted
+from alignkit.report.write_report import SINGLE_FILE_IMAGES, ReportOptions, form, write_report
+from tests.report.records import quickstart
+
+NOTHING_LOADED = re.compile(r'(?:src|href)="(?!data:|#)([^"]*)"')
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run's folder with its pictures."""
+    folder = tmp_path_factory.mktemp("run")
+    write_record(quickstart(folder), folder)
+    return folder
+
+
+def shown(page):
+    return page.read_text().count('class="card"')
+
+
+def test_a_single_file_needs_no_other_file(run, tmp_path):
+    written = write_report(run, ReportOptions(single_file=True), tmp_path / "mail.html")
+    text = (tmp_path / "mail.html").read_text()
+    assert list(tmp_path.iterdir()) == [written.page]
+    assert NOTHING_LOADED.findall(text) == []
+    assert 0 < shown(written.page) <= SINGLE_FILE_IMAGES
+    assert written.bytes == written.page.stat().st_size <= 15_000_000
+    html5lib.HTMLParser(strict=True).parse(text)
+
+
+def test_a_single_file_lies_beside_the_record_by_default(run):
+    assert write_report(run, ReportOptions(single_file=True)).page == run / "report.html"
+
+
+def test_a_copy_holds_what_it_shows_and_not_the_arrays(run, tmp_path):
+    written = write_report(run, ReportOptions(), tmp_path)
+    text = written.page.read_text()
+    for path in NOTHING_LOADED.findall(text):
+        assert (tmp_path / path).is_file(), path
+    assert not (tmp_path / "record.json").exists()
+
+
+@pytest.mark.parametrize(("text", "most"), [("none", 0), ("worst:1", 1), ("worst:3", 3)])
+def test_no_more_images_are_shown_than_asked_for(run, tmp_path, text, most):
+    wanted = form(single_file=False, images=text, max_report_size="")
+    page = write_report(run, wanted, tmp_path).page
+    pairs = {(each.reference, each.candidate) for each in quickstart().worst}
+    assert shown(page) == most * len(pairs)
+    assert f"shows {most * len(pairs) or 'none'} of the" in page.read_text()
+    assert len(list((tmp_path / "img").glob("*"))) <= 3 * most * len(pairs) if most else True
+
+
+def test_all_images_are_shown_without_a_remark(run, tmp_path):
+    page = write_report(
+        run, form(single_file=False, images="all", max_report_size=""), tmp_path
+    ).page
+    assert shown(page) == len(quickstart().worst)
+    assert "This form of the report" not in page.read_text()
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_a_limit_leaves_out_the_least_bad_images_and_says_so(run, tmp_path, single):
+    bare = write_report(
+        run, ReportOptions(single_file=single, images=0), tmp_path / "a" / "r.html"
+    ).bytes
+    full = write_report(
+        run,
+        ReportOptions(single_file=single, images=99, max_bytes=10**8),
+        tmp_path / "b" / "r.html",
+    )
+    limit = (bare + full.bytes) // 2
+    out = tmp_path / "c" / "r.html"
+    written = write_report(run, ReportOptions(single_file=single, images=99, max_bytes=limit), out)
+    files = [each for each in (tmp_path / "c").rglob("*") if each.is_file()]
+    assert sum(each.stat().st_size for each in files) == written.bytes <= limit
+    assert 0 < written.left_out == len(quickstart().worst) - shown(written.page)
+    first = quickstart().worst[0].id
+    assert first in written.page.read_text()
+
+
+def test_a_limit_below_the_page_is_refused_with_the_size(run):
+    with pytest.raises(ConfigError, match=r"without a single image.*--max-report-size"):
+        write_report(run, ReportOptions(max_bytes=1000))
+
+
+def test_a_missing_picture_is_told_so(tmp_path):
+    write_record(quickstart(), tmp_path)
+    with pytest.raises(RecordError, match="copy the whole folder"):
+        write_report(tmp_path, ReportOptions(single_file=True))
+
+
+@pytest.mark.parametrize(
+    ("images", "size"), [("some", ""), ("worst:", ""), ("", "big"), ("", "5M"), ("", "0MB")]
+)
+def test_unknown_forms_are_refused(images, size):
+    with pytest.raises(ConfigError, match="--"):
+        form(single_file=False, images=images, max_report_size=size)
+
+
+@pytest.mark.parametrize(("text", "size"), [("100MB", 10**8), ("1.5 kb", 1500), ("2GB", 2 * 10**9)])
+def test_sizes_are_read(text, size):
+    assert form(single_file=False, images="", max_report_size=text).max_bytes == size
+
+
+def test_an_asset_that_would_end_its_element_is_refused():
+    with pytest.raises(ValueError, match="end of a script"):
+        trusted("a </SCRIPT> b")
