@@ -27,9 +27,9 @@ import cv2
 from compare import OPENCV, PAIRS, bare_loop, naive_loop
 from prepare import bundled_photos, seconds
 
-from alignkit.isolation.shared_images import Encoded
+from alignkit.isolation.worker import Encoded
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.isolated import run_isolated
+from alignkit.preprocess.image_taps import run_isolated
 from alignkit.studies.diff import EXTENTS
 from alignkit.studies.diff.diff_images import DiffImages
 from alignkit.studies.diff.diff_tally import DiffTally

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from prepare import bundled_photos
 
-from alignkit.datasets.images import Images
+from alignkit.datasets.unlabelled_images import Images
 from alignkit.match import match
 from alignkit.match.configurations import configurations
 from alignkit.match.match_text import headline

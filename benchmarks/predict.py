@@ -28,7 +28,7 @@ from alignkit.plan import make_plan
 from alignkit.predict import model_source, open_session, predict
 from alignkit.prepare.sets import prepare_sets
 from alignkit.progress import NoProgress
-from alignkit.train.trainings import train_models
+from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace
 
 MODEL = "resnet18"

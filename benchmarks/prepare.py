@@ -22,7 +22,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from alignkit.datasets.images import Images
+from alignkit.datasets.unlabelled_images import Images
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.prepare import prepare
 from alignkit.preprocess import Preprocess, Resize

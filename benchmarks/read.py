@@ -16,7 +16,7 @@ from pathlib import Path
 import cv2
 
 from alignkit.datasets.digits_on_photos import DigitsOnPhotos
-from alignkit.datasets.images import Images
+from alignkit.datasets.unlabelled_images import Images
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.prepare import prepare_one
 from alignkit.preprocess import Preprocess, Resize

@@ -28,7 +28,7 @@ from alignkit.preprocess import Normalise, Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.torch_settings import available_threads
 from alignkit.train.fit import fit
-from alignkit.train.images import PixelSource, TrainingImages
+from alignkit.train.training_images import PixelSource, TrainingImages
 
 
 def bare_loop(images: torch.Tensor, labels: torch.Tensor, recipe: Recipe) -> float:

@@ -39,15 +39,7 @@ class Case:
 
     def train(self, root: Path, **options) -> Checkpoint:
         arguments = {"indices": self.indices, "workspace": Workspace(root), **options}
-        return train(
-            self.training,
-            self.recipe,
-            self.prepared,
-            labels=self.samples.labels,
-            ids=self.samples.ids,
-            classes=self.samples.classes,
-            **arguments,
-        )
+        return train(self.training, self.recipe, self.prepared, samples=self.samples, **arguments)
 
     def with_recipe(self, **changes) -> Case:
         recipe = self.recipe.model_copy(update=changes)

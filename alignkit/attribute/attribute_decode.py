@@ -17,7 +17,7 @@ from alignkit.decoders import Decoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.outcome import Skipped
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.isolated import encoded_images
+from alignkit.preprocess.image_taps import encoded_images
 from alignkit.preprocess.stage_mixtures import LeftOut, make_stage_mixtures
 from alignkit.samples import Samples
 

@@ -18,10 +18,9 @@ from alignkit.arrays import Batch, FloatArray, Logits
 from alignkit.backends import Session
 from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import NothingCompared
-from alignkit.isolation.shared_images import EVERYTHING, Encoded
-from alignkit.isolation.worker import Begin
+from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
 from alignkit.preprocess import Normalise
-from alignkit.preprocess.isolated import encoded_images, run_isolated, warm_up
+from alignkit.preprocess.image_taps import encoded_images, run_isolated, warm_up
 from alignkit.preprocess.stage_mixtures import FromCandidate, LeftOut, StageMixtures
 from alignkit.samples import Samples
 

@@ -22,8 +22,8 @@ from alignkit.compare.metrics import softmax_margin
 from alignkit.compare.predictions import aligned
 from alignkit.compare.statistics import holm, percentile_interval
 from alignkit.outcome import Measured
+from alignkit.preprocess.image_header import declared_size
 from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of
-from alignkit.preprocess.image_size import declared_size
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.record import Estimate, FlippedFacts, Subgroup
 from alignkit.record.cell import ALPHA

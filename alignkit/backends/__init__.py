@@ -20,8 +20,10 @@ Every backend keeps this contract, which the conformance tests check:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+
+from pydantic import TypeAdapter
 
 from alignkit.plugins import Plugin
 
@@ -90,7 +92,7 @@ class Backend(Protocol):
     """Whether ``open`` needs the exported ONNX file besides the checkpoint."""
     precisions: ClassVar[tuple[Precision, ...]]
     """Precisions it supports on a suitable machine; the first is the default."""
-    live: ClassVar[bool]
+    live: ClassVar[bool] = False
     """Whether its answers may change between runs: its cells are then measured in every run."""
 
     @property
@@ -215,3 +217,48 @@ BACKENDS = {
         summary="TensorRT 10 or 11 engines, strongly typed; fp32, tf32, fp16",
     ),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """One backend on one device in one precision."""
+
+    backend: str
+    device: str
+    """``device=cuda``, as an experiment writes it; empty if there is no choice."""
+    precision: Precision
+    version: str
+    """Version of the installed library; empty if it is not installed."""
+    reason: str
+    """Why it cannot run here, with the fix where there is one; empty if it can."""
+
+    @property
+    def name(self) -> str:
+        """Name as in ``torch device=cuda fp16``."""
+        return " ".join(filter(None, (self.backend, self.device, self.precision)))
+
+
+def usable_backends() -> list[Usable]:
+    """List all that an experiment can name; load no runtime and contact no endpoint."""
+    combinations = []
+    for name, plugin in BACKENDS.items():
+        kind, missing, version = plugin.load(), plugin.missing(), plugin.version()
+        # an option without a default, such as an endpoint's address, cannot be tried
+        open_ended = any(each.default is each.default_factory is MISSING for each in fields(kind))
+        # one row for each device, as its reasons differ
+        for options in _devices(kind):
+            device = " ".join(f"{key}={value}" for key, value in options.items())
+            backend = None if open_ended else kind(**options)
+            for precision in kind.precisions:
+                reason = missing or (backend.impossible(precision) if backend else "")
+                combinations.append(Usable(name, device, precision, version, reason))
+    return combinations
+
+
+def _devices(kind: type[Any]) -> list[dict[str, str]]:
+    """List the values of the option that says where a backend computes."""
+    properties = TypeAdapter(kind).json_schema()["properties"]
+    for option in ("device", "provider"):
+        if option in properties:
+            return [{option: value} for value in properties[option]["enum"]]
+    return [{}]

@@ -37,6 +37,7 @@ def byte_products() -> bytes:
     import numpy as np
     from onnx import TensorProto, helper, numpy_helper
 
+    # 127: two products with 255 exceed 16 bits, which a saturating kernel shows
     graph = helper.make_graph(
         [helper.make_node("MatMulInteger", ["bytes", "weights"], ["product"])],
         "byte products",
@@ -59,6 +60,7 @@ def products() -> bytes:
     def edge(name: str, *shape: int) -> Any:
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
+    # an exact product with the identity returns its input unchanged
     identity = np.eye(64, dtype=np.float32)
     weights = {"identity": identity, "kernel": identity[:, :, None, None]}
     graph = helper.make_graph(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from alignkit.backends import CalibrationSet, Choice
+from alignkit.backends import Backend, CalibrationSet, Choice
 from alignkit.backends.onnx_graph import refusal
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.machine import processor_flags
@@ -45,25 +45,24 @@ _WEIGHTED = ("Convolution", "FullyConnected", "MatMul", "GroupConvolution")
 
 
 @dataclass(frozen=True, slots=True)
-class OpenVINOBackend:
+class OpenVINOBackend(Backend):
     """OpenVINO's CPU plugin; no other device is ever tried."""
 
     needs_onnx: ClassVar[bool] = True
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "bf16", "fp16", "int8")
-    live: ClassVar[bool] = False
-    on_cpu: ClassVar[bool] = True
     own_path: ClassVar[str] = ""
+    on_cpu: ClassVar[bool] = True
     calibration_images: Annotated[int, Field(ge=1, le=100_000)] = 300
     calibration_choice: Choice = "balanced"
 
     def impossible(self, precision: Precision) -> str:
-        """Return why the precision cannot run here; empty if it can be tried."""
         if precision not in _HINTS:
             names = ", ".join(self.precisions)
             return f"{precision} is not a precision of OpenVINO's CPU plugin; {names} are"
         if precision == "int8" and (missing := NNCF.missing()):
             return missing
         required = _NEEDED_FLAGS.get(precision)
+        # a system may hide its processor's flags: opening the model then decides
         if (flags := processor_flags()) and required and not flags & required:
             needed = " or ".join(sorted(required))
             return (
@@ -97,41 +96,37 @@ class OpenVINOBackend:
         return {"quantiser": NNCF.version()} if precision == "int8" else None
 
     def calibration(self, precision: Precision) -> CalibrationSet | None:
-        """Return the images that give int8 its scales."""
         chosen = CalibrationSet(self.calibration_images, self.calibration_choice)
         return chosen if precision == "int8" else None
 
     def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:  # noqa: ARG002 - int8 alone is built
-        """Quantise the graph; raise `BackendError` if NNCF or OpenVINO refuses it."""
+        """Write ``model.xml`` and ``model.bin`` with NNCF's ``quantize``, at its defaults.
+
+        It uses all calibration images. Raises `BackendError` if NNCF or OpenVINO cannot read or
+        quantise the graph.
+        """
+        import nncf
+        import openvino
+
         assert source.calibration is not None
-        _quantise(source.onnx, source.calibration.images(), folder)
+        images = source.calibration.images()
+        single = nncf.Dataset([image[None] for image in images])
+        try:
+            graph = openvino.Core().read_model(source.onnx)
+            graph.reshape([-1, *images.shape[1:]])
+            # nncf prints progress bars, and stdout is for data
+            with quiet(TORCH_EXTENSIONS), redirect_stdout(StringIO()):
+                made = nncf.quantize(graph, single, subset_size=len(images))
+        except (RuntimeError, nncf.ValidationError) as error:
+            raise BackendError(f"NNCF cannot quantise the graph: {refusal(error)}") from error
+        # its default would round the layers that stay in float32 to float16
+        openvino.save_model(made, folder / "model.xml", compress_to_fp16=False)
 
     def version(self) -> str:
         """Name the version and the device, as in ``openvino 2026.4.1-…, CPU``."""
         import openvino
 
         return f"openvino {openvino.__version__}, CPU"
-
-
-def _quantise(onnx: Path, images: Batch, folder: Path) -> None:
-    """Write ``model.xml`` and ``model.bin`` with NNCF's ``quantize``, all its images and defaults.
-
-    ``images`` are (n, 3, height, width) float32, normalised. Raises `BackendError` if NNCF or
-    OpenVINO cannot read or quantise the graph.
-    """
-    import nncf
-    import openvino
-
-    single = nncf.Dataset([image[None] for image in images])
-    try:
-        graph = openvino.Core().read_model(onnx)
-        graph.reshape([-1, *images.shape[1:]])
-        # nncf prints progress bars, and stdout is for data
-        with quiet(TORCH_EXTENSIONS), redirect_stdout(StringIO()):
-            made = nncf.quantize(graph, single, subset_size=len(images))
-    except (RuntimeError, nncf.ValidationError) as error:
-        raise BackendError(f"NNCF cannot quantise the graph: {refusal(error)}") from error
-    openvino.save_model(made, folder / "model.xml", compress_to_fp16=False)
 
 
 def _compiled_session(file: Path, size: tuple[int, int], precision: Precision) -> OpenVINOSession:
@@ -147,7 +142,7 @@ def _compiled_session(file: Path, size: tuple[int, int], precision: Precision) -
     options = {
         "INFERENCE_PRECISION_HINT": _HINTS[precision],
         "INFERENCE_NUM_THREADS": threads,
-        "NUM_STREAMS": 1,
+        "NUM_STREAMS": 1,  # more would divide the threads between requests
     }
     try:
         core = openvino.Core()

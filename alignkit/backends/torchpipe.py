@@ -16,7 +16,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from alignkit.backends import BACKENDS
+from alignkit.backends import BACKENDS, Backend
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.plugins import UNPROVEN
 from alignkit.torch_settings import TORCH_EXTENSIONS, missing_device, quiet
@@ -31,19 +31,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TorchpipeBackend:
+class TorchpipeBackend(Backend):
     """A pipe of two nodes: preprocessing and engine."""
 
     needs_onnx: ClassVar[bool] = True
     precisions: ClassVar[tuple[Precision, ...]] = ("served",)
-    live: ClassVar[bool] = False
     on_cpu: ClassVar[bool] = False
     own_path: ClassVar[str] = "torchpipe-gpu"
     engine: Literal["fp16", "fp32"] = "fp16"
     """Precision that torchpipe is asked to build; nothing verifies the result."""
 
     def impossible(self, precision: Precision) -> str:
-        """Return why the precision cannot run here; empty if it can be tried."""
         if precision not in self.precisions:
             return f"{precision} cannot be verified in torchpipe's engine; set 'engine' instead"
         return missing_device("cuda")
@@ -58,7 +56,7 @@ class TorchpipeBackend:
 
     def version(self) -> str:
         """Name the versions, as in ``torchpipe 0.2.25, omniback 0.2.24, CUDA 13.0``."""
-        from alignkit.decoders.torchpipe_cuda import TorchpipeCudaDecoder
+        from alignkit.decoders.torchpipe import TorchpipeCudaDecoder
 
         return TorchpipeCudaDecoder().version()
 

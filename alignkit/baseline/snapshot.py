@@ -27,11 +27,10 @@ from alignkit.baseline import (
 from alignkit.baseline.golden import GoldenStore, array_sha256
 from alignkit.compare.pixel_sums import PixelSums, pixel_sums
 from alignkit.experiment.experiment import Experiment
-from alignkit.isolation.shared_images import Encoded
-from alignkit.isolation.worker import Begin
+from alignkit.isolation.worker import Begin, Encoded
 from alignkit.place import Place
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
-from alignkit.preprocess.isolated import Started, encoded_images, run_isolated, taps_of, warm_up
+from alignkit.preprocess.image_taps import Started, encoded_images, run_isolated, taps_of, warm_up
 from alignkit.progress import Progress, advancing
 from alignkit.record import RunRecord
 from alignkit.samples import Samples

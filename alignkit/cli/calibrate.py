@@ -14,7 +14,7 @@ from alignkit.errors import ConfigError, ExitCode
 from alignkit.progress import progress_for
 
 if TYPE_CHECKING:
-    from alignkit.isolation.shared_images import Encoded
+    from alignkit.isolation.worker import Encoded
     from alignkit.studies.calibrate.surrogate_stages import Surrogate
 
 
@@ -79,8 +79,8 @@ def _chosen(known: Sequence[Surrogate], names: Sequence[str]) -> list[Surrogate]
 
 
 def _probe(folders: Sequence[Path]) -> tuple[Encoded, ...]:
-    from alignkit.datasets.images import Images
-    from alignkit.isolation.shared_images import Encoded
+    from alignkit.datasets.unlabelled_images import Images
+    from alignkit.isolation.worker import Encoded
     from alignkit.studies.calibrate import probe_images
 
     if not folders:

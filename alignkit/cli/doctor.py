@@ -21,8 +21,8 @@ from alignkit.resizers import RESIZERS
 from alignkit.text import columns
 
 if TYPE_CHECKING:
-    from alignkit.backends.usable import Usable
-    from alignkit.decoders.self_test import DecoderCheck
+    from alignkit.backends import Usable
+    from alignkit.decoders.decoder_check import DecoderCheck
     from alignkit.record import Environment
 
 
@@ -32,8 +32,8 @@ def doctor(as_json: Json = False) -> None:
     Exits with 0 if everything in the base install works here.
     """
     # late: every command's help imports this module
-    from alignkit.backends.usable import usable_backends
-    from alignkit.decoders.self_test import self_test
+    from alignkit.backends import usable_backends
+    from alignkit.decoders.decoder_check import self_test
     from alignkit.findings.environment import environment
 
     found = environment()
@@ -85,7 +85,7 @@ def _self_test(tested: list[DecoderCheck]) -> str:
 
 def _backends() -> str:
     """Format one line per backend and device, and one per reason that something cannot run."""
-    from alignkit.backends.usable import usable_backends
+    from alignkit.backends import usable_backends
 
     groups: dict[tuple[str, str], list[Usable]] = {}
     for each in usable_backends():
@@ -191,7 +191,7 @@ def _note(plugin: Plugin) -> str:
 
 def _listed_backends() -> list[Listed]:
     """List each backend, then each of its devices and precisions."""
-    from alignkit.backends.usable import usable_backends
+    from alignkit.backends import usable_backends
 
     listed = _listed(BACKENDS)
     for each in usable_backends():

@@ -82,7 +82,7 @@ def match(
     quiet: Quiet = False,
 ) -> None:
     """Find the configurations on this machine whose pixels are nearest to a serving stack's."""
-    from alignkit.datasets.images import Images
+    from alignkit.datasets.unlabelled_images import Images
     from alignkit.match import match as search
     from alignkit.match.configurations import configurations, serving_options
     from alignkit.match.match_text import as_json

@@ -10,10 +10,9 @@ from typing import TypeAlias
 from alignkit.compare.image_diff import DECODED, ImageDiff, diff_taps
 from alignkit.compare.pixel_diff import ImageRow, PixelDiff, StageDiffs, diffs_of, joined, row_of
 from alignkit.errors import NothingCompared
-from alignkit.isolation.shared_images import Encoded
-from alignkit.isolation.worker import Begin
+from alignkit.isolation.worker import Begin, Encoded
 from alignkit.preprocess import Preprocess, StageName
-from alignkit.preprocess.isolated import (
+from alignkit.preprocess.image_taps import (
     Started,
     encoded_images,
     result_or_reason,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from alignkit.predict.cells import Predicted
     from alignkit.prepare.sets import Sets
     from alignkit.samples import Samples
-    from alignkit.train.trainings import Trained
+    from alignkit.train import Trained
 
 SAME_LOGITS = "A/A: the same path twice"
 LEARNED = "the reference models learned"

@@ -1,4 +1,4 @@
-"""Plugins that give labelled encoded images, from folders or made here, as `Samples`.
+"""Data set plugins: image files of a folder, labelled or unlabelled, or digits on photos.
 
 The contract that every data set keeps and the conformance tests check:
 
@@ -46,7 +46,7 @@ class Dataset(Protocol):
 
     def notes(self) -> Iterable[str]:
         """Return remarks on the data that are no errors; the report shows them."""
-        ...
+        return ()
 
 
 DATASETS = {
@@ -61,7 +61,7 @@ DATASETS = {
         summary="your own images: ROOT/{train,eval}/<class>/…, or ROOT/<class>/… split by a seed",
     ),
     "images": Plugin(
-        "alignkit.datasets.images:Images",
+        "alignkit.datasets.unlabelled_images:Images",
         summary="unlabelled images, from a folder or by name; for diff",
     ),
 }

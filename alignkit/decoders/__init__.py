@@ -29,6 +29,8 @@ from alignkit.plugins import Plugin
 if TYPE_CHECKING:
     from alignkit.arrays import Image
 
+START_OF_IMAGE = b"\xff\xd8"
+"""The first two bytes of a JPEG file."""
 DecodeOutcome = Literal["ok", "corrupt", "failed", "unsupported"]
 
 
@@ -46,7 +48,7 @@ class Decoded:
 class Decoder(Protocol):
     """Decoder plugin: a frozen dataclass whose fields are its options."""
 
-    orients: ClassVar[bool]
+    orients: ClassVar[bool] = False
     """Whether the library turns images by their EXIF orientation and has no switch for it."""
 
     def decode(self, encoded: bytes) -> Decoded:
@@ -58,95 +60,78 @@ class Decoder(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library with plugins of this family and of the resizers."""
+
+    distributions: tuple[str, ...]
+    module: str
+    extra: str = ""
+
+    def plugin(self, target: str, summary: str, *, gpu: bool = False) -> Plugin:
+        """Return the table's entry of a class; none for a GPU has run on hardware yet."""
+        return Plugin(
+            target, self.distributions, self.module, self.extra, gpu, unproven=gpu, summary=summary
+        )
+
+
+OPENCV = Library(("opencv-python", "opencv-python-headless", "opencv-contrib-python"), "cv2")
+PILLOW = Library(("pillow",), "PIL")
+TORCHVISION = Library(("torchvision",), "torchvision")
+TORCHPIPE = Library(("torchpipe",), "torchpipe")
 # one wheel for each CUDA version: the first installed one counts
-NVIMGCODEC = ("nvidia-nvimgcodec-cu13", "nvidia-nvimgcodec-cu12")
-DALI = ("nvidia-dali-cuda130", "nvidia-dali-cuda120")
+DALI = Library(("nvidia-dali-cuda130", "nvidia-dali-cuda120"), "nvidia.dali", "dali")
+_NVIMGCODEC = Library(
+    ("nvidia-nvimgcodec-cu13", "nvidia-nvimgcodec-cu12"), "nvidia.nvimgcodec", "nvimgcodec"
+)
 
 DECODERS = {
-    "opencv": Plugin(
+    "opencv": OPENCV.plugin(
         "alignkit.decoders.opencv:OpenCVDecoder",
-        distributions=("opencv-python", "opencv-python-headless", "opencv-contrib-python"),
-        module="cv2",
-        summary="cv2.imdecode; libjpeg-turbo, smooth chroma, islow",
+        "cv2.imdecode; libjpeg-turbo, smooth chroma, islow",
     ),
-    "pillow": Plugin(
+    "pillow": PILLOW.plugin(
         "alignkit.decoders.pillow:PillowDecoder",
-        distributions=("pillow",),
-        module="PIL",
-        summary="PIL.Image.open; libjpeg-turbo, smooth chroma, islow",
+        "PIL.Image.open; libjpeg-turbo, smooth chroma, islow",
     ),
-    "torchvision": Plugin(
+    "torchvision": TORCHVISION.plugin(
         "alignkit.decoders.torchvision:TorchvisionDecoder",
-        distributions=("torchvision",),
-        module="torchvision",
-        summary="torchvision.io.decode_image on the CPU",
+        "torchvision.io.decode_image on the CPU",
     ),
-    "simplejpeg": Plugin(
+    "simplejpeg": Library(("simplejpeg",), "simplejpeg").plugin(
         "alignkit.decoders.simplejpeg:SimpleJPEGDecoder",
-        distributions=("simplejpeg",),
-        module="simplejpeg",
-        summary="libjpeg-turbo with its chroma and DCT switches",
+        "libjpeg-turbo with its chroma and DCT switches",
     ),
-    "torchpipe": Plugin(
+    "torchpipe": TORCHPIPE.plugin(
         "alignkit.decoders.torchpipe:TorchpipeDecoder",
-        distributions=("torchpipe",),
-        module="torchpipe",
-        summary="torchpipe DecodeMat (OpenCV inside); turns by EXIF",
+        "torchpipe DecodeMat (OpenCV inside); turns by EXIF",
     ),
-    "dali": Plugin(
-        "alignkit.decoders.dali:DALIDecoder",
-        distributions=DALI,
-        module="nvidia.dali",
-        extra="dali",
-        summary="NVIDIA DALI on the CPU",
+    "dali": DALI.plugin("alignkit.decoders.dali:DALIDecoder", "NVIDIA DALI on the CPU"),
+    "nvimgcodec": _NVIMGCODEC.plugin(
+        "alignkit.decoders.nvimgcodec:NvImageCodecDecoder", "nvImageCodec's CPU backends"
     ),
-    "nvimgcodec": Plugin(
-        "alignkit.decoders.nvimgcodec:NvImageCodecDecoder",
-        distributions=NVIMGCODEC,
-        module="nvidia.nvimgcodec",
-        extra="nvimgcodec",
-        summary="nvImageCodec's CPU backends",
+    "pyav": Library(("av",), "av", "pyav").plugin(
+        "alignkit.decoders.pyav:PyAVDecoder", "FFmpeg's JPEG decoder and swscale"
     ),
-    "pyav": Plugin(
-        "alignkit.decoders.pyav:PyAVDecoder",
-        distributions=("av",),
-        module="av",
-        extra="pyav",
-        summary="FFmpeg's JPEG decoder and swscale",
-    ),
-    "torchvision-cuda": Plugin(
-        "alignkit.decoders.torchvision_cuda:TorchvisionCudaDecoder",
-        distributions=("torchvision",),
-        module="torchvision",
+    "torchvision-cuda": TORCHVISION.plugin(
+        "alignkit.decoders.torchvision:TorchvisionCudaDecoder",
+        "torchvision.io.decode_jpeg on CUDA: nvJPEG, nearest chroma",
         gpu=True,
-        unproven=True,
-        summary="torchvision.io.decode_jpeg on CUDA: nvJPEG, nearest chroma",
     ),
-    "torchpipe-cuda": Plugin(
-        "alignkit.decoders.torchpipe_cuda:TorchpipeCudaDecoder",
-        distributions=("torchpipe",),
-        module="torchpipe",
+    "torchpipe-cuda": TORCHPIPE.plugin(
+        "alignkit.decoders.torchpipe:TorchpipeCudaDecoder",
+        "torchpipe DecodeTensor: nvJPEG, nearest chroma",
         gpu=True,
-        unproven=True,
-        summary="torchpipe DecodeTensor: nvJPEG, nearest chroma",
     ),
-    "dali-gpu": Plugin(
+    "dali-gpu": DALI.plugin(
         "alignkit.decoders.dali:DALIGPUDecoder",
-        distributions=DALI,
-        module="nvidia.dali",
-        extra="dali",
+        "NVIDIA DALI mixed: nvJPEG, nearest chroma by default",
         gpu=True,
-        unproven=True,
-        summary="NVIDIA DALI mixed: nvJPEG, nearest chroma by default",
     ),
-    "nvimgcodec-gpu": Plugin(
+    "nvimgcodec-gpu": _NVIMGCODEC.plugin(
         "alignkit.decoders.nvimgcodec:NvImageCodecGPUDecoder",
-        distributions=NVIMGCODEC,
-        module="nvidia.nvimgcodec",
-        extra="nvimgcodec",
+        "nvImageCodec on CUDA or the JPEG engine: nvJPEG, smooth chroma by default",
         gpu=True,
-        unproven=True,
-        summary="nvImageCodec on CUDA or the JPEG engine: nvJPEG, smooth chroma by default",
     ),
 }
 

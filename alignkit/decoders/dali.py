@@ -18,19 +18,25 @@ DALI silently decodes on the CPU whatever the GPU cannot decode; this is the sta
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from alignkit.decoders import Decoded
+from alignkit.decoders import Decoded, Decoder
 
 UNSUPPORTED = "nvImageCodec failure: '#4'"
 """Beginning of DALI's message for ``NVIMGCODEC_STATUS_CODESTREAM_UNSUPPORTED`` of nvimgcodec.h."""
 
 
-@dataclass(frozen=True, slots=True)
-class DALIDecoder:
-    """CPU decoder: libjpeg-turbo with smooth chroma; ``adjust_orientation`` switched off."""
+class _DALI(Decoder):
+    def version(self) -> str:
+        """Return ``dali 2.4.0``."""
+        import nvidia.dali
 
-    orients: ClassVar[bool] = False
+        return f"dali {nvidia.dali.__version__}"
+
+
+@dataclass(frozen=True, slots=True)
+class DALIDecoder(_DALI):
+    """CPU decoder: libjpeg-turbo with smooth chroma; ``adjust_orientation`` switched off."""
 
     use_fast_idct: bool = False
     """libjpeg-turbo's fast integer inverse cosine transform."""
@@ -39,16 +45,10 @@ class DALIDecoder:
         """Decode one image on the CPU."""
         return _decoded(encoded, device="cpu", use_fast_idct=self.use_fast_idct)
 
-    def version(self) -> str:
-        """Return ``dali 2.4.0``."""
-        return _version()
-
 
 @dataclass(frozen=True, slots=True)
-class DALIGPUDecoder:
+class DALIGPUDecoder(_DALI):
     """GPU decoder: nvJPEG; ``adjust_orientation`` switched off. Not yet run on hardware."""
-
-    orients: ClassVar[bool] = False
 
     fancy_upsampling: bool = False
     """``jpeg_fancy_upsampling``: smooth chroma as libjpeg-turbo's, instead of repeated samples."""
@@ -56,10 +56,6 @@ class DALIGPUDecoder:
     def decode(self, encoded: bytes) -> Decoded:
         """Decode one image on the GPU and copy it back."""
         return _decoded(encoded, device="mixed", jpeg_fancy_upsampling=self.fancy_upsampling)
-
-    def version(self) -> str:
-        """Return ``dali 2.4.0``."""
-        return _version()
 
 
 def _decoded(encoded: bytes, **options: Any) -> Decoded:
@@ -76,9 +72,3 @@ def _decoded(encoded: bytes, **options: Any) -> Decoded:
     except RuntimeError as error:
         reason = str(error).strip()
     return Decoded("unsupported" if reason.startswith(UNSUPPORTED) else "failed", reason=reason)
-
-
-def _version() -> str:
-    import nvidia.dali
-
-    return f"dali {nvidia.dali.__version__}"

@@ -23,37 +23,57 @@ allowed, so an image the GPU cannot decode is ``failed``. EXIF: ignored; ICC pro
 from __future__ import annotations
 
 import threading
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-from alignkit.decoders import Decoded
+from alignkit.decoders import Decoded, Decoder
 
 _of_this_thread = threading.local()
 _ENGINES = {"cuda": ("GPU_ONLY", "HYBRID_CPU_GPU"), "hardware": ("HW_GPU_ONLY",)}
 """``nvimgcodec.BackendKind`` by name; hybrid: Huffman codes on the CPU, the rest on the GPU."""
 
 
-@dataclass(frozen=True, slots=True)
-class NvImageCodecDecoder:
-    """CPU decoder: ``nvimgcodec.Decoder`` without a device; ``apply_exif_orientation`` off."""
+class _NvImageCodec(Decoder):
+    def decode(self, encoded: bytes) -> Decoded:
+        """Decode one image."""
+        import numpy as np
+        from nvidia import nvimgcodec
 
-    orients: ClassVar[bool] = False
+        # one for each thread: a decoder that two threads call at once loses images
+        built: dict[Any, Any] = vars(_of_this_thread).setdefault("decoders", {})
+        if self not in built:
+            built[self] = self.build()
+        parameters = nvimgcodec.DecodeParams(apply_exif_orientation=False)
+        try:
+            image = built[self].decode(nvimgcodec.CodeStream(encoded), params=parameters)
+        except RuntimeError as error:
+            return Decoded("failed", reason=str(error).strip())
+        if image is None:
+            return Decoded("failed", reason="nvImageCodec gave no image; its reason is on stderr")
+        return Decoded("ok", np.array(image.cpu()))
+
+    def version(self) -> str:
+        """Return ``nvimgcodec 0.9.0``."""
+        from nvidia import nvimgcodec
+
+        return f"nvimgcodec {nvimgcodec.__version__}"
+
+    @abstractmethod
+    def build(self) -> Any:
+        """Build the library's decoder."""
+
+
+@dataclass(frozen=True, slots=True)
+class NvImageCodecDecoder(_NvImageCodec):
+    """CPU decoder: ``nvimgcodec.Decoder`` without a device; ``apply_exif_orientation`` off."""
 
     fancy_upsampling: bool = True
     """Smooth chroma upsampling instead of repeated samples."""
     fast_idct: bool = False
     """libjpeg-turbo's fast integer inverse cosine transform."""
 
-    def decode(self, encoded: bytes) -> Decoded:
-        """Decode one image on the CPU."""
-        return _decoded(encoded, self)
-
-    def version(self) -> str:
-        """Return ``nvimgcodec 0.9.0``."""
-        return _version()
-
     def build(self) -> Any:
-        """Build the library's decoder."""
         from nvidia import nvimgcodec
 
         return nvimgcodec.Decoder(
@@ -66,25 +86,14 @@ class NvImageCodecDecoder:
 
 
 @dataclass(frozen=True, slots=True)
-class NvImageCodecGPUDecoder:
+class NvImageCodecGPUDecoder(_NvImageCodec):
     """GPU decoder: ``nvimgcodec.Decoder``, pixels copied back. Not yet run on hardware."""
-
-    orients: ClassVar[bool] = False
 
     fancy_upsampling: bool = True
     """Smooth chroma upsampling instead of repeated samples."""
     engine: Literal["cuda", "hardware"] = "cuda"
 
-    def decode(self, encoded: bytes) -> Decoded:
-        """Decode one image on the GPU."""
-        return _decoded(encoded, self)
-
-    def version(self) -> str:
-        """Return ``nvimgcodec 0.9.0``."""
-        return _version()
-
     def build(self) -> Any:
-        """Build the library's decoder."""
         from nvidia import nvimgcodec
 
         return nvimgcodec.Decoder(
@@ -94,31 +103,7 @@ class NvImageCodecGPUDecoder:
         )
 
 
-def _decoded(encoded: bytes, decoder: NvImageCodecDecoder | NvImageCodecGPUDecoder) -> Decoded:
-    import numpy as np
-    from nvidia import nvimgcodec
-
-    # one for each thread: a decoder that two threads call at once loses images
-    built: dict[Any, Any] = vars(_of_this_thread).setdefault("decoders", {})
-    if decoder not in built:
-        built[decoder] = decoder.build()
-    parameters = nvimgcodec.DecodeParams(apply_exif_orientation=False)
-    try:
-        image = built[decoder].decode(nvimgcodec.CodeStream(encoded), params=parameters)
-    except RuntimeError as error:
-        return Decoded("failed", reason=str(error).strip())
-    if image is None:
-        return Decoded("failed", reason="nvImageCodec gave no image; its reason is on stderr")
-    return Decoded("ok", np.array(image.cpu()))
-
-
 def _backends(*kinds: str) -> list[Any]:
     from nvidia import nvimgcodec
 
     return [nvimgcodec.Backend(getattr(nvimgcodec.BackendKind, kind)) for kind in kinds]
-
-
-def _version() -> str:
-    from nvidia import nvimgcodec
-
-    return f"nvimgcodec {nvimgcodec.__version__}"

@@ -15,19 +15,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, cast
 
-from alignkit.decoders import Decoded
+from alignkit.decoders import Decoded, Decoder
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image
 
 
 @dataclass(frozen=True, slots=True)
-class OpenCVDecoder:
+class OpenCVDecoder(Decoder):
     """OpenCV to RGB, with its turning by EXIF switched off: `Orient` is a stage of its own."""
-
-    orients: ClassVar[bool] = False
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode an image of any format this OpenCV was built with."""

@@ -19,16 +19,13 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import ClassVar
 
-from alignkit.decoders import Decoded
+from alignkit.decoders import Decoded, Decoder
 
 
 @dataclass(frozen=True, slots=True)
-class PillowDecoder:
+class PillowDecoder(Decoder):
     """Pillow to RGB; does not turn the image, does not use ``draft``."""
-
-    orients: ClassVar[bool] = False
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode the first frame of an image of any format Pillow knows."""
@@ -38,7 +35,7 @@ class PillowDecoder:
         try:
             with Image.open(io.BytesIO(encoded)) as opened:
                 image = np.array(opened.convert("RGB"))
-        except UnidentifiedImageError:
+        except UnidentifiedImageError:  # its message is the address of the buffer
             return Decoded("failed", reason="an unknown format, or a damaged header")
         except Exception as error:  # noqa: BLE001 - Pillow's formats raise any kind on bad bytes
             return Decoded("failed", reason=f"{type(error).__name__}: {error}")

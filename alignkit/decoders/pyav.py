@@ -20,19 +20,17 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
-from alignkit.decoders import Decoded
+from alignkit.decoders import Decoded, Decoder
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image
 
 
 @dataclass(frozen=True, slots=True)
-class PyAVDecoder:
+class PyAVDecoder(Decoder):
     """PyAV's ``frame.to_ndarray(format="rgb24")``; the frame's rotation is not applied."""
-
-    orients: ClassVar[bool] = False
 
     interpolation: Literal["point", "bilinear", "bicubic", "lanczos"] = "bilinear"
     """swscale's chroma upsampling; PyAV's default is ``bilinear``."""

@@ -17,21 +17,17 @@ default ``dct_method``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
-from alignkit.decoders import Decoded, embedded_version
+from alignkit.decoders import START_OF_IMAGE, Decoded, Decoder, embedded_version
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image
 
-START_OF_IMAGE = b"\xff\xd8"
-
 
 @dataclass(frozen=True, slots=True)
-class SimpleJPEGDecoder:
+class SimpleJPEGDecoder(Decoder):
     """simplejpeg to RGB; does not turn the image."""
-
-    orients: ClassVar[bool] = False
 
     chroma: Literal["smooth", "nearest"] = "smooth"
     """How subsampled chroma is brought to full size: a triangle filter, or repetition."""

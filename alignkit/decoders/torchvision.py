@@ -1,4 +1,6 @@
-"""``torchvision.io.decode_image`` on the CPU, ``ImageReadMode.RGB``.
+"""torchvision's two decoders, with ``ImageReadMode.RGB``.
+
+On the CPU (``torchvision``): ``torchvision.io.decode_image``.
 
 - JPEG, PNG, GIF and WebP; any other format is ``unsupported``.
 - EXIF: ignored; the image is not turned.
@@ -8,22 +10,29 @@
 - progressive JPEG: the same pixels as a baseline file of the same coefficients.
 - truncated files: ``failed``.
 - never ``corrupt``: libjpeg's warnings go to the process's stderr and not to the caller.
+
+On the GPU (``torchvision-cuda``): ``torchvision.io.decode_jpeg(device="cuda")``, which is nvJPEG
+with its default flags. **Not yet run on hardware**; the following is taken from torchvision's
+source and documentation.
+
+- JPEG only; anything that does not begin as one is ``unsupported``, so that 16 bits and alpha do
+  not arise. ICC profile: ignored.
+- chroma samples are repeated (``NVJPEG_FLAGS_DEFAULT``), with no switch for it; EXIF is ignored.
+- grey: three equal channels. nvJPEG decides whether CMYK, progressive and truncated files decode;
+  a file it refuses is ``failed`` with its message. Never ``corrupt``: it reports no damage.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
-from alignkit.decoders import Decoded, embedded_version
+from alignkit.decoders import START_OF_IMAGE, Decoded, Decoder, embedded_version
 
 
 @dataclass(frozen=True, slots=True)
-class TorchvisionDecoder:
+class TorchvisionDecoder(Decoder):
     """torchvision to RGB; ``apply_exif_orientation`` stays ``False``."""
-
-    orients: ClassVar[bool] = False
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode one JPEG, PNG, GIF or WebP image."""
@@ -55,3 +64,31 @@ class TorchvisionDecoder:
             codec = embedded_version(str(library), r"libjpeg-turbo version ([\d.]+)")
             return f"torchvision {torchvision.__version__}, libjpeg-turbo {codec}"
         return f"torchvision {torchvision.__version__}"
+
+
+@dataclass(frozen=True, slots=True)
+class TorchvisionCudaDecoder(Decoder):
+    """Decoder on the current CUDA device; pixels are copied back."""
+
+    def decode(self, encoded: bytes) -> Decoded:
+        """Decode one JPEG."""
+        import numpy as np
+        import torch
+        from torchvision.io import ImageReadMode, decode_jpeg
+
+        if not encoded.startswith(START_OF_IMAGE):
+            return Decoded("unsupported", reason="not a JPEG: it does not begin with FF D8")
+        # the copy is writable; torch warns of a buffer that is not
+        data = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
+        try:
+            decoded = decode_jpeg(data, mode=ImageReadMode.RGB, device="cuda").cpu()
+        except RuntimeError as error:
+            return Decoded("failed", reason=str(error).strip())
+        return Decoded("ok", np.ascontiguousarray(decoded.permute(1, 2, 0).numpy()))
+
+    def version(self) -> str:
+        """Return ``torchvision 0.27.1+cu130, CUDA 13.0``."""
+        import torch
+        import torchvision
+
+        return f"torchvision {torchvision.__version__}, CUDA {torch.version.cuda}"

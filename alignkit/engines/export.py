@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import BackendError
-from alignkit.models.onnx_file import graph_in
+from alignkit.models.user_model import graph_in
 from alignkit.plugins import Plugin
 from alignkit.version import ENGINE_LAYERS, code_version
 from alignkit.workspace import Workspace, write_atomically

@@ -16,7 +16,7 @@ from pydantic_core import InitErrorDetails
 
 from alignkit.errors import ConfigError
 from alignkit.experiment.option import no_such, wrong
-from alignkit.models.user_model_files import import_timm
+from alignkit.models.torch_model_files import import_timm
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess.presets import PRESETS
 

@@ -42,7 +42,7 @@ from alignkit.preprocess import (
     Quantise,
     Resize,
 )
-from alignkit.preprocess.decode import MAX_PIXELS
+from alignkit.preprocess.image_header import MAX_PIXELS
 from alignkit.preprocess.presets import PRESETS
 from alignkit.resizers import RESIZERS
 

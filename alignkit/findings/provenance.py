@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from alignkit.outcome import Outcome
     from alignkit.plan import Plan
     from alignkit.prepare.sets import Sets
-    from alignkit.train.trainings import Trained
+    from alignkit.train import Trained
 
 _EXAMPLES = 50
 """Images named in a coverage row."""
@@ -127,7 +127,7 @@ def coverage_facts(preprocesses: Sequence[Preprocess], sets: Sets) -> tuple[Cove
 def training_facts(trained: Trained, folder: Path) -> TrainingFacts:
     """Describe a training by its log, or why there is none; writes log files into ``folder``."""
     from alignkit.train import read_log
-    from alignkit.train.logged import write_logs
+    from alignkit.train.training_log import write_logs
 
     state, reason, _ = state_of(trained.ended)
     logged: dict[str, Any] = {"key": trained.training.key, "images": trained.images}

@@ -102,7 +102,7 @@ def _samples(images: ImageSource) -> Samples:
     files = tuple(Path(each) for each in listed if not isinstance(each, bytes))
     # folders are searched, and files read on demand; a list that holds bytes is in memory anyway
     if files and len(files) == len(listed):
-        from alignkit.datasets.images import Images
+        from alignkit.datasets.unlabelled_images import Images
 
         return Images(files).evaluation()
     encoded = [each if isinstance(each, bytes) else Path(each).read_bytes() for each in listed]
@@ -163,7 +163,7 @@ def _results(
     side: Preprocess | Function, samples: Samples, *, tensor: bool
 ) -> Iterator[npt.NDArray[Any]]:
     """Yield a stack's result for each image: (h, w, 3), or (3, h, w) of a tensor."""
-    from alignkit.preprocess.isolated import encoded_images, take_pixels
+    from alignkit.preprocess.image_taps import encoded_images, take_pixels
 
     if not isinstance(side, Preprocess):
         yield from (_called(side, samples.read(index)) for index in range(len(samples)))

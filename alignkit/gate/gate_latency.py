@@ -26,10 +26,10 @@ from alignkit.plan.work import Evaluation
 from alignkit.predict import model_file, open_session
 from alignkit.prepare.sets import Sets, prepare_sets
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.isolated import encoded_images, take_pixels
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.progress import Progress
 from alignkit.record import LatencyFacts
-from alignkit.train.trainings import train_models
+from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace
 
 ROUNDS = 9

@@ -13,8 +13,8 @@ from alignkit.compare.predictions import Predictions, mean_metrics
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.pixel_gate import compare_pixels
 from alignkit.place import Place
+from alignkit.preprocess.image_header import declared_size
 from alignkit.preprocess.image_kinds import kinds_of
-from alignkit.preprocess.image_size import declared_size
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.record import GroupFacts, MatrixEntry, RunRecord
 from alignkit.samples import Samples

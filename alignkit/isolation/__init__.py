@@ -18,15 +18,23 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from multiprocessing.connection import wait
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from alignkit.errors import AlignkitError
-from alignkit.isolation.shared_images import EVERYTHING, Encoded
-from alignkit.isolation.worker import READY, Work, WorkerFailure
-from alignkit.isolation.worker_process import AHEAD, WorkerProcess, Zygote
+from alignkit.isolation.worker import (
+    EVERYTHING,
+    READY,
+    Encoded,
+    WarmUpDied,
+    Work,
+    WorkerFailure,
+    WorkFailed,
+)
+from alignkit.isolation.worker_process import AHEAD, WorkerProcess, Zygote, how_died
 
 _Result = TypeVar("_Result")
 
@@ -39,6 +47,8 @@ _STALL = 2.0
 """Seconds between two checks after which this process stood still, and time limits start again."""
 WARM_UP_SECONDS = 600.0
 """Limit for loading libraries: many times what the slowest takes on a busy machine."""
+_KNOWN: dict[int, Isolation] = {}
+"""By process: after a fork, the child must not use the processes of its parent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +60,12 @@ class Limits:
     """Bytes, above what a worker takes at rest."""
 
 
-class WarmUpDied(Exception):  # noqa: N818 - named after the event
-    """The death of a worker before it was given an image."""
-
-    def __init__(self, path: int, reason: str) -> None:
-        super().__init__(reason)
-        self.path, self.reason = path, reason
-
-
-class WorkFailed(RuntimeError):  # noqa: N818
-    """An exception of the work that no image caused; the message is the worker's traceback."""
-
-
-class Isolation:
+class Isolation(AbstractContextManager["Isolation"]):
     """Worker processes, ended by the context manager; may be used from several threads."""
 
     def __init__(self) -> None:
         self._zygote: Zygote | None = None
         self._starting = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -104,7 +99,7 @@ class Isolation:
             crew.dismiss()
 
     def _started(self) -> Zygote:
-        with self._starting:
+        with self._starting:  # threads share one zygote
             if self._zygote and self._zygote.ended:
                 self.close()
             self._zygote = self._zygote or Zygote()
@@ -113,20 +108,12 @@ class Isolation:
 
 def process_wide() -> Isolation:
     """Return the `Isolation` of this process, which ends with it: libraries are imported once."""
-    known = _KNOWN.get(os.getpid())
-    if known is None:
-        known = _KNOWN[os.getpid()] = Isolation()
-        atexit.register(_close, known, os.getpid())
-    return known
-
-
-def _close(isolation: Isolation, process: int) -> None:
-    if os.getpid() == process:  # a forked child inherits this call, and not the processes
-        isolation.close()
-
-
-_KNOWN: dict[int, Isolation] = {}
-"""By process: after a fork, the child must not use the processes of its parent."""
+    process = os.getpid()
+    if process not in _KNOWN:
+        known = _KNOWN[process] = Isolation()
+        # a forked child inherits this call, and not the processes
+        atexit.register(lambda: known.close() if os.getpid() == process else None)
+    return _KNOWN[process]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,16 +146,16 @@ class _Crew(Generic[_Result]):
     size: int
     limits: Limits
     zygote: Zygote
-    modules: Sequence[str] = ()
-    images_a_task: int = IMAGES_A_TASK
+    modules: Sequence[str]
+    images_a_task: int
     workers: list[_Worker[_Result]] = field(default_factory=list)
     waiting: deque[_Task[_Result]] = field(default_factory=deque)
     looked: float = 0.0
+    """When the workers' time and memory were last checked; 0 asks for a check now."""
     watched: float = field(default_factory=time.monotonic)
-    """When the workers were watched last."""
+    """As ``looked``, without the requests."""
     resumed: float = 0.0
     """When this process went on after it stood still, for instance suspended."""
-    """When the workers' time and memory were last checked."""
 
     def results(self, images: Iterator[Encoded]) -> Iterator[_Result]:
         """Yield the results in order, with few tasks under way at a time, which bounds memory."""
@@ -198,14 +185,14 @@ class _Crew(Generic[_Result]):
         worker.process.close()
 
     def _hand_out(self) -> None:
+        # every worker has one task before any has a second one in reserve
         for depth in range(1, AHEAD + 1):
             for worker in self.workers:
                 if worker.ready and len(worker.tasks) < depth and (task := self._fitting(worker)):
                     worker.tasks.append(task)
                     worker.process.give(task.images)
-        starting = sum(not worker.ready for worker in self.workers)
-        if len(self.waiting) <= starting:
-            return
+        if len(self.waiting) <= sum(not worker.ready for worker in self.workers):
+            return  # those that are starting will take them
         idle = [worker for worker in self.workers if worker.ready and not worker.tasks]
         if idle and len(self.workers) == self.size:
             self._retire(idle[0])  # all waiting tasks need a worker that no image has used
@@ -232,9 +219,9 @@ class _Crew(Generic[_Result]):
                 self._receive(worker)
             else:
                 self.looked = 0.0  # a worker died
-        if time.monotonic() - self.looked < TICK:
-            return
         now = time.monotonic()
+        if now - self.looked < TICK:
+            return
         if now - self.watched > _STALL:
             self.resumed = now
         self.looked = self.watched = now
@@ -286,7 +273,7 @@ class _Crew(Generic[_Result]):
         if worker.process.channel.poll():
             self._receive(worker)  # what it sent before it died
         position, path, _ = worker.process.beat.read()
-        reason = worker.condemned or worker.process.how_died(status)
+        reason = worker.condemned or how_died(status, worker.process.output)
         worker.process.close()
         if not worker.ready:
             raise WarmUpDied(path, reason)
@@ -297,17 +284,13 @@ class _Crew(Generic[_Result]):
         images = list(task.images)
         guilty = worker.certain or (len(images) == 1 and not worker.used)
         if guilty:
-            images[position] = _without(images[position], path, reason)
+            image = images[position]
+            # where a path dies although it was marked before, nothing of the image is tried
+            blamed = EVERYTHING if path in dict(image.lost) else path
+            images[position] = replace(image, lost=(*image.lost, (blamed, reason)))
         if len(images) == 1:
-            again = replace(task, images=tuple(images), unspoilt=not guilty)
-            self.waiting.appendleft(again)
+            self.waiting.appendleft(replace(task, images=tuple(images), unspoilt=not guilty))
             return
         task.results[:] = [None] * len(images)
         alone = [_Task((image,), task.results, place) for place, image in enumerate(images)]
         self.waiting.extendleft(reversed(alone))
-
-
-def _without(image: Encoded, path: int, reason: str) -> Encoded:
-    """Copy the image with this path marked as failed; with all paths if this one failed before."""
-    known = {number for number, _ in image.lost}
-    return replace(image, lost=(*image.lost, (EVERYTHING if path in known else path, reason)))

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.errors import BackendError
-from alignkit.isolation.shared_images import Encoded, SharedMemory
-from alignkit.isolation.worker import LAYOUT, Heartbeat
+from alignkit.isolation.worker import LAYOUT, Encoded, Heartbeat, SharedMemory
 from alignkit.isolation.zygote import BORN, DIED, LONGEST
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -158,7 +157,7 @@ class WorkerProcess:
         self.pid = pid
         self.channel = channel
         self.beat = beat
-        self._output = output
+        self.output = output
         self._slots = slots
         self._given = self._received = 0
         self.resident_at_rest = self.resident()
@@ -201,20 +200,19 @@ class WorkerProcess:
         with suppress(ProcessLookupError):  # it has ended by itself
             os.kill(self.pid, signal.SIGKILL)
 
-    def how_died(self, status: int) -> str:
-        """Explain the death, e.g. ``crashed: SIGSEGV``, with the last line it wrote."""
-        return how_died(status, self._output)
-
     def close(self) -> None:
         """Release what belongs to the parent."""
         self.channel.close()
-        os.close(self._output)
+        os.close(self.output)
         for slot in self._slots:
             slot.close()
 
 
 def how_died(status: int, output: int) -> str:
-    """Explain an exit status, which is minus the signal if one ended the process."""
+    """Explain a death, e.g. ``crashed: SIGSEGV``, with the last line in the ``output`` file.
+
+    The exit status is minus the signal if one ended the process.
+    """
     if status == -signal.SIGKILL:
         return "out of memory: killed by the system"  # our own kills carry their own reason
     said = os.pread(output, 1 << 16, 0).decode(errors="replace").strip().splitlines()

@@ -37,7 +37,10 @@ def serve(control: int) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to handle
     with socket.socket(fileno=control) as caller:
         children: set[int] = set()
-        deaths = _watch_deaths()
+        # becomes readable when a child ends
+        deaths, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
         try:
             while _handle(caller, deaths, children):
                 pass
@@ -46,16 +49,6 @@ def serve(control: int) -> NoReturn:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
     sys.exit()
-
-
-def _watch_deaths() -> int:
-    """Open a file descriptor that becomes readable when a child ends."""
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    return reader
 
 
 def _handle(caller: socket.socket, deaths: int, children: set[int]) -> bool:
@@ -101,7 +94,8 @@ def _become_worker(caller: socket.socket, deaths: int, descriptors: Sequence[int
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _die_with_parent()
+        # a worker stuck in a library is ended by the kernel with a run that was killed
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # its death is expected
         channel, heartbeat, output, *slots = descriptors
         caller.close()
@@ -115,8 +109,3 @@ def _become_worker(caller: socket.socket, deaths: int, descriptors: Sequence[int
         status = 0
     finally:
         os._exit(status)  # without unwinding the zygote's stack
-
-
-def _die_with_parent() -> None:
-    """Have the kernel end a worker stuck in a library with a run that was killed."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

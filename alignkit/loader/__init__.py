@@ -17,18 +17,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import numpy as np
+import torch
+
 from alignkit.errors import ConfigError, WorkerError
-from alignkit.loader.encoded import EncodedBatch, EncodedImages, Unread, checked, collate_encoded
+from alignkit.loader.loader_batch import (
+    EncodedBatch,
+    EncodedImages,
+    Unread,
+    Upload,
+    Uploaded,
+    checked,
+    collate_encoded,
+)
 from alignkit.prepare import prepare_one
 from alignkit.torch_settings import usable_cpus
-from alignkit.train.augment import words
+from alignkit.train.training_draws import words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import torch
 
     from alignkit.arrays import Pixels
-    from alignkit.loader.upload import Upload, Uploaded
     from alignkit.preprocess import Preprocess
 
 __all__ = [
@@ -145,27 +154,26 @@ class MixedLoader:
         )  # fmt: skip
 
     def __iter__(self) -> Iterator[MixedBatch]:
-        from alignkit.loader.upload import Upload
-
         sampler: Any = getattr(self.batches, "sampler", None)
         if hasattr(sampler, "set_epoch"):  # without this, a DistributedSampler repeats one order
             sampler.set_epoch(self.epoch)
         upload = Upload(self.device, (self.first, self.second))
-        pending: deque[Future[_Done]] = deque()
+        pending: deque[tuple[int, Future[tuple[list[_Prepared], Uploaded]]]] = deque()
         seen = 0
         with _explained_deaths(), _pools(self.threads or usable_cpus()) as (pool, sender):
             for number, batch in enumerate(self.batches):
-                drawn = self._draw(number, seen, checked(batch, number + 1))
-                jobs = [pool.submit(self._one, upload, *each) for each in drawn.jobs()]
-                pending.append(sender.submit(_sent, drawn, jobs, upload))
+                encoded = checked(batch, number + 1)
+                jobs = self._draw(number, seen, encoded)
+                images = [pool.submit(self._one, upload, job) for job in jobs]
+                pending.append((number, sender.submit(_sent, images, encoded.labels, upload)))
                 seen += len(jobs)
                 if len(pending) > self.ahead:
-                    yield self._batch(pending.popleft().result())
+                    yield self._batch(*pending.popleft())
             while pending:
-                yield self._batch(pending.popleft().result())
+                yield self._batch(*pending.popleft())
         self.epoch += 1
 
-    def _draw(self, number: int, seen: int, encoded: EncodedBatch) -> _Drawn:
+    def _draw(self, number: int, seen: int, encoded: EncodedBatch) -> list[_Job]:
         count = len(encoded.images)
         ids = encoded.ids or [f"image-{seen + position}" for position in range(count)]
         drawn = words(f"loader:{self.seed}:{self.epoch}", ids, 2)
@@ -173,85 +181,76 @@ class MixedLoader:
         if self.per == "batch":
             whole = words(f"loader-batch:{self.seed}:{self.epoch}", [str(number)], 1)
             chosen = whole[0].repeat(count)
+        # 53 bits, which a float64 holds exactly
         seconds = (chosen >> 11) * 2.0**-53 >= self.share
-        return _Drawn(
-            number, encoded, ids, seconds.astype(int).tolist(), (drawn[:, 1] >> 1).tolist()
-        )
+        paths = seconds.astype(int).tolist()
+        seeds = (drawn[:, 1] >> 1).tolist()  # 63 bits, which fit torch's signed seeds
+        columns = zip(encoded.images, paths, seeds, ids, strict=True)
+        return [_Job(*each) for each in columns]
 
-    def _one(
-        self, upload: Upload, encoded: bytes | Unread, path: int, seed: int, name: str
-    ) -> _Prepared:
-        if isinstance(encoded, Unread):
-            return _Prepared("failed", encoded, None)
-        outcome, pixels = prepare_one(name, encoded, (self.first, self.second)[path])
-        transform = self.second_transform or self.transform if path else self.transform
+    def _one(self, upload: Upload, job: _Job) -> _Prepared:
+        if isinstance(job.encoded, Unread):
+            return _Prepared(job, "failed", job.encoded, None)
+        outcome, pixels = prepare_one(job.id, job.encoded, (self.first, self.second)[job.path])
+        transform = self.second_transform or self.transform if job.path else self.transform
         if pixels is None:
-            return _Prepared(outcome.outcome, outcome.reason, None)
+            return _Prepared(job, outcome.outcome, outcome.reason, None)
         if transform is not None:
             try:
-                pixels = _changed(transform, pixels, seed)
+                pixels = _changed(transform, pixels, job.seed)
             except Exception as error:
-                error.add_note(f"raised by the transform on {name}, seed {seed}")
+                error.add_note(f"raised by the transform on {job.id}, seed {job.seed}")
                 raise
-        return _Prepared(outcome.outcome, outcome.reason, upload.ready(pixels, path))
+        return _Prepared(job, outcome.outcome, outcome.reason, upload.ready(pixels, job.path))
 
-    def _batch(self, done: _Done) -> MixedBatch:
+    def _batch(self, number: int, sent: Future[tuple[list[_Prepared], Uploaded]]) -> MixedBatch:
         names = (self.first.name, self.second.name)
-        drawn, images = done.drawn, done.images
-        kept = [place for place, each in enumerate(images) if each.image is not None]
+        images, tensors = sent.result()
         failed = tuple(
-            FailedImage(
-                place, names[drawn.paths[place]], each.outcome, each.reason, drawn.ids[place]
-            )
+            FailedImage(place, names[each.job.path], each.outcome, each.reason, each.job.id)
             for place, each in enumerate(images)
             if each.image is None
         )
         for each in failed:
             logger.warning(
-                "batch %d is without %s: %s, %s: %s", drawn.number + 1, each.id, each.path,
+                "batch %d is without %s: %s, %s: %s", number + 1, each.id, each.path,
                 each.outcome, each.reason,
             )  # fmt: skip
-        tensors = done.sent.arrived()
-        paths = tuple(names[drawn.paths[place]] for place in kept)
-        return MixedBatch(*tensors, paths, tuple(drawn.ids[place] for place in kept), failed)
+        kept = [each.job for each in images if each.image is not None]
+        paths = tuple(names[job.path] for job in kept)
+        return MixedBatch(*tensors.arrived(), paths, tuple(job.id for job in kept), failed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """Batch with the paths and seeds drawn for it."""
+class _Job(NamedTuple):
+    """Image with the path and the seed drawn for it."""
 
-    number: int
-    encoded: EncodedBatch
-    ids: Sequence[str]
-    paths: Sequence[int]
+    encoded: bytes | Unread
+    path: int
     """0: first, 1: second."""
-    seeds: Sequence[int]
-
-    def jobs(self) -> Iterator[tuple[bytes | Unread, int, int, str]]:
-        return zip(self.encoded.images, self.paths, self.seeds, self.ids, strict=True)
+    seed: int
+    id: str
 
 
 class _Prepared(NamedTuple):
+    job: _Job
     outcome: str
     reason: str
     image: npt.NDArray[Any] | None
 
 
-class _Done(NamedTuple):
-    drawn: _Drawn
-    images: Sequence[_Prepared]
-    sent: Uploaded
-
-
-def _sent(drawn: _Drawn, jobs: Sequence[Future[_Prepared]], upload: Upload) -> _Done:
-    images = [job.result() for job in jobs]
-    kept = [place for place, each in enumerate(images) if each.image is not None]
+def _sent(
+    images: Sequence[Future[_Prepared]], labels: Sequence[int], upload: Upload
+) -> tuple[list[_Prepared], Uploaded]:
+    prepared = [each.result() for each in images]
+    kept = [
+        (each.image, each.job.path, label)
+        for each, label in zip(prepared, labels, strict=True)
+        if each.image is not None
+    ]
     sent = upload.send(
-        [each.image for each in images if each.image is not None],
-        [drawn.paths[place] for place in kept],
-        [drawn.encoded.labels[place] for place in kept],
+        [image for image, _, _ in kept], [path for _, path, _ in kept], [own for *_, own in kept]
     )
-    return _Done(drawn, images, sent)
+    return prepared, sent
 
 
 @contextmanager
@@ -285,8 +284,5 @@ def _explained_deaths() -> Iterator[None]:
 
 def _changed(transform: Transform, pixels: Pixels, seed: int) -> Pixels:
     """Transform (h, w, 3), of any size; a float path is never converted to ``uint8``."""
-    import numpy as np
-    import torch
-
     planes = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1)
     return transform(planes, seed).permute(1, 2, 0).contiguous().numpy()

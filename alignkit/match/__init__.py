@@ -18,12 +18,12 @@ from alignkit.arrays import FloatArray
 from alignkit.compare.bootstrap import resample_weights
 from alignkit.compare.statistics import percentile_interval
 from alignkit.errors import NothingCompared
-from alignkit.isolation.shared_images import Encoded
+from alignkit.isolation.worker import Encoded
 from alignkit.match.configuration_distances import MeasureDistances, PixelDistance
 from alignkit.match.configurations import Configuration
 from alignkit.match.target import Target
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.isolated import run_isolated
+from alignkit.preprocess.image_taps import run_isolated
 from alignkit.record import Estimate
 from alignkit.samples import Samples
 

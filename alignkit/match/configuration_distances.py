@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from alignkit.isolation.shared_images import EVERYTHING, Encoded
-from alignkit.isolation.worker import Begin
+from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
 from alignkit.match.configurations import Configuration
 from alignkit.match.target import Target, misread
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.decode import decode
-from alignkit.preprocess.isolated import Started, result_or_reason, taps_of, warm_up
+from alignkit.preprocess.image_header import decode
+from alignkit.preprocess.image_taps import Started, result_or_reason, taps_of, warm_up
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ConfigError
 from alignkit.plugins import Plugin, did_you_mean
 from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
-from alignkit.preprocess.decode import MAX_PIXELS
+from alignkit.preprocess.image_header import MAX_PIXELS
 from alignkit.resizers import RESIZERS, Resizer
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.torch import TorchResizer

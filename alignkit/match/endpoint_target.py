@@ -20,14 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.backends import BACKENDS
-from alignkit.backends.kserve.client import Address
+from alignkit.backends.kserve import Address
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.match.recorded_target import recorded_target
 
 if TYPE_CHECKING:
-    from alignkit.backends.kserve.client import Client
-    from alignkit.backends.kserve.model import TensorSpec
-    from alignkit.backends.kserve.request import Requester
+    from alignkit.backends.kserve_client import Client, Requester
+    from alignkit.backends.kserve_session import TensorSpec
     from alignkit.match.target import Target
     from alignkit.samples import Samples
 
@@ -110,8 +109,7 @@ def record_endpoint(
     Raises `BackendError` if the endpoint is down, has no such model, or answers for no image of a
     whole batch. ``progress`` is called with (images sent, images).
     """
-    from alignkit.backends.kserve.client import connect
-    from alignkit.backends.kserve.request import Loop, Requester, secrets_of
+    from alignkit.backends.kserve_client import Loop, Requester, connect, secrets_of
 
     headers, loop = endpoint.at.headers(), Loop()
     requester = Requester(_SECONDS, _RETRIES, secrets_of(headers))
@@ -131,7 +129,7 @@ def record_endpoint(
 
 
 async def _described(endpoint: EndpointModel, client: Client, requester: Requester) -> _Recorder:
-    from alignkit.backends.kserve.model import declared_tensor
+    from alignkit.backends.kserve_session import declared_tensor
 
     # first, so that a server that is down is told from a model it does not have
     await requester.send(client.server)
@@ -176,7 +174,7 @@ class _Recorder:
         self, samples: Samples, folder: Path, progress: Callable[[int, int], None] | None
     ) -> tuple[tuple[str, str], ...]:
         """Record every image, see `record_endpoint`."""
-        from alignkit.backends.kserve.request import gather_limited
+        from alignkit.backends.kserve_client import gather_limited
 
         left_out: list[tuple[str, str]] = []
         for start in range(0, len(samples), _TOGETHER):
@@ -213,7 +211,7 @@ class _Recorder:
 
     def _body(self, encoded: bytes) -> npt.NDArray[Any]:
         """Return one file as the model's input, with an axis of images where the model has one."""
-        from alignkit.backends.kserve.client import files_array
+        from alignkit.backends.kserve_client import files_array
 
         if self.given.kind == "UINT8":
             levels = np.frombuffer(encoded, np.uint8)

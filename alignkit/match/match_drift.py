@@ -18,7 +18,7 @@ from alignkit.errors import NothingCompared
 from alignkit.match import Match, mean_estimate
 from alignkit.match.target import Target
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.isolated import encoded_images, take_pixels
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.samples import Samples
 
 _BATCH = 32

@@ -11,7 +11,7 @@ from alignkit.match import Match, Ranked
 from alignkit.match.configurations import Configuration
 from alignkit.plugins import Plugin, name_of
 from alignkit.preprocess import Normalise, Preprocess, Resize
-from alignkit.preprocess.decode import MAX_PIXELS
+from alignkit.preprocess.image_header import MAX_PIXELS
 from alignkit.resizers import RESIZERS
 from alignkit.text.numbers import estimated
 

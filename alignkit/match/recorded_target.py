@@ -33,7 +33,7 @@ from alignkit.match.target_guess import (
     normalise_of,
 )
 from alignkit.preprocess import Colour, Normalise
-from alignkit.preprocess.isolated import encoded_images, take_pixels
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.samples import Samples
 
 _REFIT = 8

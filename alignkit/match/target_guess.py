@@ -20,7 +20,7 @@ import numpy.typing as npt
 from alignkit.arrays import FloatArray
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
-from alignkit.isolation.shared_images import Encoded
+from alignkit.isolation.worker import Encoded
 from alignkit.match.configurations import RGB, Configuration, Geometry
 from alignkit.match.target import MISREADINGS, Misreading, misread
 from alignkit.preprocess import (
@@ -33,7 +33,7 @@ from alignkit.preprocess import (
     Resize,
 )
 from alignkit.preprocess.exif import exif_orientation
-from alignkit.preprocess.isolated import take_pixels
+from alignkit.preprocess.image_taps import take_pixels
 from alignkit.resizers import Resizer
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer

@@ -1,1 +1,1 @@
-"""Network architectures, their weights, and the models that a user brings."""
+"""Network architectures, checkpoints and weights, and the models that a user brings."""

@@ -67,15 +67,32 @@ def build_model(name: str, classes: int, height: int, width: int) -> nn.Module:
     It maps (samples, 3, height, width) float32 to (samples, classes) logits. Raise `ConfigError`
     for an unknown name, and for an input size that the model's layers do not accept.
     """
+    import torch
+
+    from alignkit.models.torch_model_files import build_own
+
     if name == "small-cnn":
-        if min(height, width) < 32:
+        if min(height, width) < 32:  # four poolings leave 2x2 of it
             raise ConfigError(f"small-cnn needs inputs of 32x32 or more, not {height}x{width}")
         return small_cnn(classes)
-    if USER_BUILT.fullmatch(name) and not name.startswith("timm:"):
-        from alignkit.models.user_model_files import build_own
-
+    timm = name.startswith("timm:")
+    if USER_BUILT.fullmatch(name) and not timm:
         return build_own(name, classes)
-    return _library_model(name, classes, height, width)
+    if not timm and (reason := unknown_model(name)):
+        raise ConfigError(reason)
+    try:
+        model = build_own(name, classes) if timm else _torchvision(name, classes, height, width)
+        # in training mode batch normalisation would count the zeros in its statistics
+        model.eval()
+        with torch.inference_mode():
+            model(torch.zeros(1, 3, height, width))
+    except (ValueError, RuntimeError, AssertionError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(
+            f"{name} does not accept inputs of {height}x{width} ({reason}); "
+            "choose another model, or another size in 'resize'"
+        ) from error
+    return model.train()
 
 
 def small_cnn(classes: int, width: int = 16) -> nn.Module:
@@ -100,61 +117,23 @@ def small_cnn(classes: int, width: int = 16) -> nn.Module:
     return nn.Sequential(*layers, *head)
 
 
-def _library_model(name: str, classes: int, height: int, width: int) -> nn.Module:
-    """Build a model of timm or torchvision, and try it on an input of this size."""
-    timm = name.startswith("timm:")
-    if not timm and (reason := unknown_model(name)):
-        raise ConfigError(reason)
-    try:
-        model = _timm(name, classes) if timm else _torchvision(name, classes, height, width)
-        _try_size(model, height, width)
-    except (ValueError, RuntimeError, AssertionError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ConfigError(
-            f"{name} does not accept inputs of {height}x{width} ({reason}); "
-            "choose another model, or another size in 'resize'"
-        ) from error
-    return model
-
-
-def _timm(name: str, classes: int) -> nn.Module:
-    from alignkit.models.user_model_files import build_own
-
-    return build_own(name, classes)
-
-
 def _torchvision(name: str, classes: int, height: int, width: int) -> nn.Module:
+    """Build a model with the options that some constructors need for a size."""
     import torchvision
 
-    options = _size_options(name, height, width)
+    options: dict[str, Any] = {}
+    if name in ("googlenet", "inception_v3"):  # no auxiliary heads: a model has one output
+        options = {"aux_logits": False, "init_weights": True}
+    elif name.startswith("vit_"):
+        if height != width:
+            raise ValueError("it needs a square input")
+        options = {"image_size": height}
+    elif name == "maxvit_t":
+        options = {"input_size": (height, width)}
     model: nn.Module = torchvision.models.get_model(
         name, weights=None, num_classes=classes, **options
     )
     return model
-
-
-def _size_options(name: str, height: int, width: int) -> dict[str, Any]:
-    """Return the options that some constructors need for a size."""
-    # auxiliary heads are off: a model has one output
-    if name in ("googlenet", "inception_v3"):
-        return {"aux_logits": False, "init_weights": True}
-    if name.startswith("vit_"):
-        if height != width:
-            raise ValueError("it needs a square input")
-        return {"image_size": height}
-    if name == "maxvit_t":
-        return {"input_size": (height, width)}
-    return {}
-
-
-def _try_size(model: nn.Module, height: int, width: int) -> None:
-    import torch
-
-    # in training mode batch normalisation would count the zeros in its statistics
-    model.eval()
-    with torch.inference_mode():
-        model(torch.zeros(1, 3, height, width))
-    model.train()
 
 
 def load_model(checkpoint: Checkpoint) -> nn.Module:
@@ -164,7 +143,7 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
     """
     import torch
 
-    from alignkit.models.user_model_files import load_graph, misfit, read_weights
+    from alignkit.models.torch_model_files import load_graph, misfit, read_weights
 
     if checkpoint.format == "onnx":
         raise DataError(f"{checkpoint.weights} is an ONNX file, which torch does not run")

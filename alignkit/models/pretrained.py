@@ -51,7 +51,7 @@ def read_pretrained(pretrained: str, model: str) -> tuple[Mapping[str, Any], tup
     `ConfigError` if the file is not the published one.
     """
     if is_file(pretrained):
-        from alignkit.models.user_model_files import read_weights
+        from alignkit.models.torch_model_files import read_weights
 
         weights = read_weights(_existing(pretrained), model)
         if not isinstance(weights, Mapping):
@@ -71,7 +71,7 @@ def begin_with(module: nn.Module, pretrained: str, model: str) -> dict[str, Any]
     another model's.
     """
     from alignkit.models.architectures import weights_hash
-    from alignkit.models.user_model_files import misfit
+    from alignkit.models.torch_model_files import misfit
 
     published, heads = read_pretrained(pretrained, model)
     own = module.state_dict()
@@ -82,6 +82,7 @@ def begin_with(module: nn.Module, pretrained: str, model: str) -> dict[str, Any]
         and name in published
         and published[name].shape != own[name].shape
     ]
+    # a head for other classes has another shape: it keeps the drawn weights
     loaded = _without(fresh, published)
     if reason := misfit(_without(fresh, own), loaded):
         raise ConfigError(f"train.pretrained: {pretrained} is not for {model}: {reason}")

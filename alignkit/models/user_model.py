@@ -1,4 +1,8 @@
-"""`UserModel`: a trained model that the user brings, and its `Checkpoint`."""
+"""`UserModel`: a trained model that the user brings, its `Checkpoint`, and checks of ONNX files.
+
+Exporters may keep the weights of an ONNX graph in files beside it. Backends take the bytes of one
+file, so such a graph is joined with its weights once.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from alignkit.errors import ConfigError, DataError
+from alignkit.errors import BackendError, ConfigError, DataError
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
-from alignkit.workspace import content_key, file_sha256
+from alignkit.workspace import Workspace, content_key, file_sha256
+
+_LARGEST = 2**31
+"""Bytes of weights in one file: protobuf's limit for a message."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,7 @@ class UserModel:
     classes: tuple[str, ...] = ()
     """Class names in the order of the outputs; empty if that is the data's order."""
 
-    @cached_property
+    @cached_property  # a plan asks often, and hashing a large file takes seconds
     def parts(self) -> dict[str, Any]:
         """Return all that the outputs depend on, without the location on this machine.
 
@@ -47,18 +54,13 @@ class UserModel:
         }
         if self.model:  # the library's code, not the file, decides how the weights are used
             parts["library"] = model_version(self.model)
-        if self.format == "onnx" and (beside := self._weights_beside()):
+        if self.format == "onnx" and (beside := weights_beside(self.file)):
             parts["weights beside it"] = beside
         return parts
 
     def parts_for(self, size: tuple[int, int]) -> dict[str, Any]:
         """Return ``parts`` with the (height, width) of the inputs."""
         return {**self.parts, "size": list(size)}
-
-    def _weights_beside(self) -> dict[str, str]:
-        from alignkit.models.onnx_file import weights_beside
-
-        return weights_beside(self.file)
 
     def unsuitable(self, backend: str, *, needs_onnx: bool) -> str:
         """Explain why a backend cannot run this kind of file; empty if it can."""
@@ -77,8 +79,6 @@ class UserModel:
         """
         height, width = size
         if self.format == "onnx":
-            from alignkit.models.onnx_file import require_shapes
-
             require_shapes(self.file, classes=len(classes), height=height, width=width)
         return Checkpoint(
             model=self.model or self.name,
@@ -104,3 +104,128 @@ class UserModel:
                 f"{'; '.join(faults)}; name the folders as the model's 'classes'"
             )
         return tuple(self.classes.index(name) for name in classes)
+
+
+def weights_beside(file: Path) -> dict[str, str]:
+    """Map each file in which the graph keeps weights to its SHA-256; empty if it holds its own.
+
+    Raise `DataError` if one of them is not there. The result is also empty for a file that is no
+    ONNX file: `require_shapes` refuses it, in its own cells.
+    """
+    hashes: dict[str, str] = {}
+    try:
+        graph = _read(file).graph
+    except DataError:
+        return hashes
+    for tensor in graph.initializer:
+        location = next((fact.value for fact in tensor.external_data if fact.key == "location"), "")
+        if not location or location in hashes:
+            continue
+        beside = file.parent / location
+        if not beside.is_file():
+            raise DataError(
+                f"{file} keeps its weights in {location}, which is not beside it; move both "
+                "together"
+            )
+        hashes[location] = file_sha256(beside)
+    return hashes
+
+
+def in_one_file(file: Path, workspace: Workspace) -> Path:
+    """Return the file, or, if its weights lie beside it, a stored file with all of them.
+
+    Raise `DataError` if one file cannot hold the weights, or they cannot be read.
+    """
+    import onnx
+
+    beside = weights_beside(file)
+    if not beside:
+        return file
+    size = sum((file.parent / each).stat().st_size for each in beside)
+    if size > _LARGEST:
+        raise DataError(
+            f"{file} has {size / 2**30:.1f} GiB of weights; backends take graphs of one file, "
+            f"which holds at most {_LARGEST / 2**30:g} GiB"
+        )
+
+    def put_together(folder: Path) -> None:
+        try:
+            onnx.save(onnx.load(file), graph_in(folder))
+        except Exception as error:
+            raise DataError(f"{file}: its weights cannot be read ({error})") from error
+
+    parts = {"graph": file_sha256(file), "weights": beside}
+    label = f"put {file.name} together"
+    return workspace.keep("exports", parts, label, put_together, graph_in)
+
+
+def graph_in(folder: Path) -> Path:
+    """Return the file of a stored graph."""
+    return folder / "model.onnx"
+
+
+def require_shapes(file: Path, *, classes: int, height: int, width: int) -> None:
+    """Raise unless the graph maps (samples, 3, height, width) float32 to (samples, classes).
+
+    A dimension that the file leaves open fits. Raise `DataError` if it is no ONNX file,
+    `BackendError` if its shapes do not fit. Weights are not read.
+    """
+    import onnx
+
+    graph = _read(file).graph
+    # older exporters list the weights among the inputs
+    weights = {each.name for each in graph.initializer}
+    inputs = [each for each in graph.input if each.name not in weights]
+    if len(inputs) != 1 or not graph.output:
+        raise BackendError(
+            f"{file} has {len(inputs)} inputs and {len(graph.output)} outputs; an image classifier "
+            "with one input is needed"
+        )
+    if inputs[0].type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
+        raise BackendError(f"{file} takes no float32; export it with a float32 input")
+    _require_input(file, _shape(inputs[0]), (height, width))
+    output = _shape(graph.output[0])
+    if output and (len(output) != 2 or output[1] not in (None, classes)):
+        raise BackendError(
+            f"{file} gives outputs of {_text(output)}, and the data has {classes} classes"
+        )
+
+
+def _read(file: Path) -> Any:
+    """Read the graph without the weights beside it."""
+    import onnx
+
+    try:
+        return onnx.load(file, load_external_data=False)
+    except Exception as error:
+        raise DataError(f"{file} is no ONNX file ({error})") from error
+
+
+def _require_input(file: Path, taken: list[int | None], size: tuple[int, int]) -> None:
+    wanted = (3, *size)
+    if len(taken) == 4 and taken[3] == 3 and taken[1] != 3:
+        raise BackendError(
+            f"{file} takes {_text(taken)}: channels last; export it with channels first"
+        )
+    fits = len(taken) == 4 and all(
+        has in (None, want) for has, want in zip(taken[1:], wanted, strict=True)
+    )
+    if not fits:
+        raise BackendError(
+            f"{file} takes inputs of {_text(taken)}, and the path gives "
+            f"{_text([None, *wanted])}; change the path's size, or export the model again"
+        )
+    if taken[0] is not None:
+        raise BackendError(
+            f"{file} takes batches of exactly {taken[0]}; export it with a free first dimension "
+            "(torch.onnx.export: dynamic_shapes, or dynamic_axes)"
+        )
+
+
+def _shape(value: Any) -> list[int | None]:
+    dimensions = value.type.tensor_type.shape.dim
+    return [each.dim_value if each.HasField("dim_value") else None for each in dimensions]
+
+
+def _text(shape: list[int | None]) -> str:
+    return "x".join("?" if each is None else str(each) for each in shape)

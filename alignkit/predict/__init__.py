@@ -19,7 +19,7 @@ from alignkit.engines import build_engine, calibration_of
 from alignkit.engines.export import export_onnx
 from alignkit.errors import DataError, MissingDependency, NothingCompared
 from alignkit.models.checkpoint import EngineSource
-from alignkit.models.onnx_file import in_one_file
+from alignkit.models.user_model import in_one_file
 from alignkit.predict.session_inputs import FileInputs, Inputs, Tensors, batch_logits, logits_of
 from alignkit.rank import ALONE, Rank
 from alignkit.record.cell import BatchCheck

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from alignkit.plan.planned_runtime import Runtime
     from alignkit.plan.work import Evaluation
     from alignkit.prepare.sets import Sets
-    from alignkit.train.trainings import Trained
+    from alignkit.train import Trained
 
 
 @dataclass(frozen=True, slots=True)

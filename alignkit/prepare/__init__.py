@@ -179,7 +179,7 @@ def _fill(
     threads: int | None,
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    from alignkit.preprocess.isolated import encoded_images, take_pixels
+    from alignkit.preprocess.image_taps import encoded_images, take_pixels
 
     total = len(samples)
     outcomes: list[tuple[str, DecodeOutcome, str, int]] = []
@@ -208,7 +208,7 @@ def prepare_one(
     sample: str, encoded: bytes, preprocess: Preprocess
 ) -> tuple[SampleOutcome, Pixels | None]:
     """Prepare one image: return its outcome, and its pixels if it has any."""
-    from alignkit.preprocess.isolated import failed_taps, result_or_reason
+    from alignkit.preprocess.image_taps import failed_taps, result_or_reason
 
     taps = result_or_reason(lambda: preprocess.taps(encoded))
     if isinstance(taps, str):

@@ -1,4 +1,4 @@
-"""`Preprocess`: its tapped stages, its presets, and the facts in a file's header they need.
+"""`Preprocess`: its tapped stages, presets, mixtures and stress; EXIF, size and kind of images.
 
 The stages: decode ▸ orient ▸ resize ▸ crop ▸ quantise ▸ colour ▸ normalise. Each is a frozen
 dataclass; its fields are its options, its identity in the record and part of every cache key. All
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from alignkit.decoders import DECODERS, Decoded, Decoder
 from alignkit.plugins import Plugin, name_of
-from alignkit.preprocess.decode import MAX_PIXELS, decode
+from alignkit.preprocess.image_header import MAX_PIXELS, decode
 from alignkit.resizers import RESIZERS, Resizer
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Quantise:
 
         if self.rule == "none" or pixels.dtype == np.uint8:
             return pixels
-        clipped = np.clip(pixels, 0.0, 255.0)
+        clipped = np.clip(pixels, 0.0, 255.0)  # a cubic filter overshoots, and uint8 would wrap
         return (np.rint(clipped) if self.rule == "round" else clipped).astype(np.uint8)
 
 
@@ -268,17 +268,19 @@ class Preprocess:
 
     def versions(self) -> dict[str, str]:
         """Return the installed versions of the libraries that decide pixels; imports none."""
-        return {
-            "decode": _plugin_of(self.decode, DECODERS).version(),
-            "resize": _plugin_of(self.resize.resizer, RESIZERS).version(),
-        }
+        decode, resize = self.plugins()
+        return {"decode": decode.version(), "resize": resize.version()}
 
     def missing(self) -> str:
         """Explain why this path cannot run on this machine, with the fix; empty if it can."""
-        return (
-            _plugin_of(self.decode, DECODERS).missing()
-            or _plugin_of(self.resize.resizer, RESIZERS).missing()
-        )
+        decode, resize = self.plugins()
+        return decode.missing() or resize.missing()
+
+    def plugins(self) -> tuple[Plugin, Plugin]:
+        """Return the decoder's and the resizer's; an empty one for a class in no table."""
+        stages = (self.decode, DECODERS), (self.resize.resizer, RESIZERS)
+        decode, resize = (table.get(name_of(each, table), Plugin("")) for each, table in stages)
+        return decode, resize
 
 
 def stage_identity(stage: Any) -> Any:
@@ -287,7 +289,3 @@ def stage_identity(stage: Any) -> Any:
         options = {each.name: stage_identity(getattr(stage, each.name)) for each in fields(stage)}
         return {"stage": type(stage).__name__, **options}
     return list(stage) if isinstance(stage, tuple) else stage
-
-
-def _plugin_of(stage: Any, table: dict[str, Plugin]) -> Plugin:
-    return table.get(name_of(stage, table), Plugin(target=""))

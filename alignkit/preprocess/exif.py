@@ -10,6 +10,8 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from alignkit.decoders import START_OF_IMAGE
+
 if TYPE_CHECKING:
     from alignkit.arrays import Image
 
@@ -17,8 +19,7 @@ ORIENTATION_TAG = 0x0112
 SHORT, LONG = 3, 4
 """Types of a TIFF entry's value: 16 bits and 32 bits."""
 EXIF_IDENTIFIER = b"Exif\0\0"
-START_OF_IMAGE, START_OF_SCAN, END_OF_IMAGE = b"\xff\xd8", 0xDA, 0xD9
-APP1 = 0xE1
+START_OF_SCAN, END_OF_IMAGE, APP1 = 0xDA, 0xD9, 0xE1
 _ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 """Markers of a JPEG file without a segment."""
 
@@ -36,6 +37,7 @@ def turn(image: Image, orientation: int) -> Image:
     """Turn (h, w, 3) pixels so that orientation 1 results; C-contiguous."""
     import numpy as np
 
+    # the standard's eight orientations: a transposition, then flips of either axis
     if orientation in (5, 6, 7, 8):
         image = image.transpose(1, 0, 2)
     flip_rows = orientation in (3, 4, 7, 8)
@@ -70,7 +72,7 @@ def jpeg_segments(encoded: bytes) -> Iterator[tuple[int, bytes]]:
         if marker in (START_OF_SCAN, END_OF_IMAGE):
             return
         length = int.from_bytes(encoded[position + 1 : position + 3])
-        if length < 2:
+        if length < 2:  # a length counts its own two bytes
             return
         yield marker, encoded[position + 3 : position + 1 + length]
         position += 1 + length

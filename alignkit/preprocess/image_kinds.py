@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from alignkit.preprocess.exif import exif_orientation
-from alignkit.preprocess.image_size import ImageSize, image_format
+from alignkit.preprocess.image_header import ImageSize, image_format
 from alignkit.preprocess.jpeg_header import JpegHeader
-from alignkit.preprocess.jpeg_quality import Quality
 
 
 class ImageKinds(NamedTuple):
@@ -27,10 +27,18 @@ DIMENSIONS = ImageKinds._fields
 _UNKNOWN = "unknown"
 """Kind of a file that ends, or is damaged, before the place of the answer."""
 _NO_JPEG = "not JPEG"
-_QUALITIES = (70, 80, 90, 95)
-"""Lower ends of the quality classes above the lowest."""
-_MEGAPIXELS = (0.1, 0.5, 2, 10)
-"""Lower ends of the size classes above the lowest."""
+_QUALITIES = (
+    (0, "below 70"), (70, "70 to 79"), (80, "80 to 89"), (90, "90 to 94"), (95, "95 to 100"),
+)  # fmt: skip
+"""Lower end of each class of JPEG qualities, and its name."""
+_MEGAPIXELS = (
+    (0, "below 0.1 MP"),
+    (0.1, "0.1 to 0.5 MP"),
+    (0.5, "0.5 to 2 MP"),
+    (2, "2 to 10 MP"),
+    (10, "10 MP and more"),
+)
+"""Lower end of each class of sizes, and its name."""
 
 
 def kinds_of(encoded: bytes, header: JpegHeader | None, size: ImageSize | None) -> ImageKinds:
@@ -40,7 +48,7 @@ def kinds_of(encoded: bytes, header: JpegHeader | None, size: ImageSize | None) 
     'below 0.1 MP'
     """
     kind = image_format(encoded)
-    size_class = _size_class(size) if size else _UNKNOWN
+    size_class = _class_of(size[0] * size[1] / 1e6, _MEGAPIXELS) if size else _UNKNOWN
     if header is None:
         none = _UNKNOWN if kind == "JPEG" else _NO_JPEG
         turned = _orientation(exif_orientation(encoded))
@@ -50,34 +58,15 @@ def kinds_of(encoded: bytes, header: JpegHeader | None, size: ImageSize | None) 
         format=kind,
         coding=header.coding if header.precision == 8 else f"{header.coding}, not 8 bits",
         mode=header.mode,
-        quality=_quality_class(header.quality),
+        quality=_class_of(header.quality.value, _QUALITIES) if header.quality else _UNKNOWN,
         size=size_class,
         orientation=_orientation(header.orientation),
         icc="with ICC profile" if header.icc else "without",
     )
 
 
-def _quality_class(quality: Quality | None) -> str:
-    if quality is None:
-        return _UNKNOWN
-    first, *_, last = _QUALITIES
-    if quality.value < first:
-        return f"below {first}"
-    if quality.value >= last:
-        return f"{last} to 100"
-    low = max(each for each in _QUALITIES if each <= quality.value)
-    return f"{low} to {_QUALITIES[_QUALITIES.index(low) + 1] - 1}"
-
-
-def _size_class(size: ImageSize) -> str:
-    megapixels = size[0] * size[1] / 1e6
-    first, *_, last = _MEGAPIXELS
-    if megapixels < first:
-        return f"below {first} MP"
-    if megapixels >= last:
-        return f"{last} MP and more"
-    low = max(each for each in _MEGAPIXELS if each <= megapixels)
-    return f"{low} to {_MEGAPIXELS[_MEGAPIXELS.index(low) + 1]} MP"
+def _class_of(value: float, classes: Sequence[tuple[float, str]]) -> str:
+    return [name for start, name in classes if start <= value][-1]
 
 
 def _orientation(value: int) -> str:

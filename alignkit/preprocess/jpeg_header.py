@@ -2,16 +2,22 @@
 
 It is read here and not by a library, so that a file no library opens is described too, and no
 header can crash anything.
+
+The quality is that of the Independent JPEG Group's encoder, estimated from a quantisation table.
+libjpeg, libjpeg-turbo, OpenCV, Pillow and most others scale the example tables of ITU-T T.81,
+Annex K, by a quality of 1 to 100. Cameras and Adobe's programs have tables of their own: for those
+the result is the nearest of the hundred, marked as not exact.
 """
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache, lru_cache
+from typing import Literal, TypeAlias
 
-from alignkit.preprocess.exif import START_OF_IMAGE, exif_orientation, jpeg_segments
-from alignkit.preprocess.jpeg_quality import Quality, quality_of
+from alignkit.decoders import START_OF_IMAGE
+from alignkit.preprocess.exif import exif_orientation, jpeg_segments
 
 Coding = Literal["baseline", "extended", "progressive", "lossless", "hierarchical", "arithmetic"]
 ColourMode = Literal["grey", "YCbCr", "RGB", "CMYK", "YCCK", "other"]
@@ -36,6 +42,26 @@ _SUBSAMPLINGS = {
     (1, 4): "4:4:1",
 }
 """Luminance samples for each chrominance sample, across and down → the usual name."""
+QuantisationTable: TypeAlias = tuple[int, ...]
+"""64 steps in the zigzag order of the file."""
+
+LUMINANCE: QuantisationTable = (
+    16, 11, 12, 14, 12, 10, 16, 14, 13, 14, 18, 17, 16, 19, 24, 40,
+    26, 24, 22, 22, 24, 49, 35, 37, 29, 40, 58, 51, 61, 60, 57, 51,
+    56, 55, 64, 72, 92, 78, 64, 68, 87, 69, 55, 56, 80, 109, 81, 87,
+    95, 98, 103, 104, 103, 62, 77, 113, 121, 112, 100, 120, 92, 101, 103, 99,
+)  # fmt: skip
+"""T.81, table K.1."""
+_QUALITIES = range(1, 101)
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """A quality setting, 1 to 100."""
+
+    value: int
+    exact: bool
+    """Whether the table is that setting's own; otherwise the nearest one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +107,7 @@ def read_jpeg_header(encoded: bytes) -> JpegHeader | None:
     adobe: int | None = None
     jfif = icc = False
     for marker, segment in jpeg_segments(encoded):
-        if marker in CODINGS and frame is None:
+        if marker in CODINGS and frame is None:  # a hierarchical file has several
             frame = marker, segment
         elif marker == QUANTISATION:
             tables |= _quantisation_tables(segment)
@@ -90,7 +116,7 @@ def read_jpeg_header(encoded: bytes) -> JpegHeader | None:
         elif marker == APP2:
             icc |= segment.startswith(b"ICC_PROFILE\0")
         elif marker == APP14 and segment.startswith(b"Adobe") and len(segment) >= 12:
-            adobe = segment[11]
+            adobe = segment[11]  # the colour transform, its last byte
     if frame is None or (components := _components(frame[1])) is None:
         return None
     precision, height, width = struct.unpack_from(">BHH", frame[1])
@@ -172,3 +198,31 @@ def _subsampling(components: list[_Component]) -> str:
         return "other"
     ratio = first.across // second.across, first.down // second.down
     return _SUBSAMPLINGS.get(ratio, "other")
+
+
+@lru_cache(maxsize=256)  # the images of a set share few tables
+def quality_of(luminance: QuantisationTable) -> Quality:
+    """Estimate the setting of a luminance table; the highest if several have that table."""
+    known = _scaled_tables()
+
+    def distance(table: QuantisationTable) -> int:
+        return sum(abs(a - b) for a, b in zip(luminance, table, strict=True))
+
+    nearest = min(known, key=distance)
+    return Quality(known[nearest], exact=nearest == luminance)
+
+
+def scaled(quality: int) -> QuantisationTable:
+    """Compute the luminance table of a setting, as libjpeg's ``jpeg_set_quality``, baseline.
+
+    >>> scaled(50) == LUMINANCE
+    True
+    """
+    # steps are limited to 255, as baseline tables have 8 bits
+    percent = 5000 // quality if quality < 50 else 200 - 2 * quality
+    return tuple(min(max((step * percent + 50) // 100, 1), 255) for step in LUMINANCE)
+
+
+@cache
+def _scaled_tables() -> dict[QuantisationTable, int]:
+    return {scaled(quality): quality for quality in _QUALITIES}

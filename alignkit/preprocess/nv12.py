@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from alignkit.arrays import Pixels
@@ -45,9 +46,8 @@ def nv12_round_trip(pixels: Pixels, matrix: str, extent: str) -> Pixels:
     ``matrix`` is ``bt601`` or ``bt709``, ``extent`` ``limited`` (16..235) or ``full``. NV12 has no
     odd sides: an odd side repeats its last row or column, which is cut off again.
     """
-    import numpy as np
-
     height, width = pixels.shape[:2]
+    # chroma has one sample for 2x2 pixels
     even = np.pad(pixels, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
     luma, chroma = nv12_from_rgb(even.astype(np.float32), matrix, extent)
     tripped = rgb_from_nv12(luma, chroma, matrix, extent)[:height, :width]
@@ -56,8 +56,6 @@ def nv12_round_trip(pixels: Pixels, matrix: str, extent: str) -> Pixels:
 
 def nv12_from_rgb(rgb: Plane, matrix: str, extent: str) -> tuple[Plane, Plane]:
     """Convert (h, w, 3), sides even → luma (h, w), Cb and Cr (h/2, w/2, 2), whole codes 0..255."""
-    import numpy as np
-
     code = _coding(matrix, extent)
     red, green, blue = rgb[..., 0], rgb[..., 1], rgb[..., 2]
     luma = code.red * red + (1 - code.red - code.blue) * green + code.blue * blue
@@ -73,8 +71,6 @@ def nv12_from_rgb(rgb: Plane, matrix: str, extent: str) -> tuple[Plane, Plane]:
 
 def rgb_from_nv12(luma: Plane, chroma: Plane, matrix: str, extent: str) -> Plane:
     """Convert luma (h, w) and chroma (h/2, w/2, 2) → (h, w, 3), whole levels in 0..255."""
-    import numpy as np
-
     code = _coding(matrix, extent)
     level = (luma - code.luma_offset) / code.luma_scale
     differences = (chroma.repeat(2, axis=0).repeat(2, axis=1) - 128) / code.chroma_scale
@@ -85,6 +81,4 @@ def rgb_from_nv12(luma: Plane, chroma: Plane, matrix: str, extent: str) -> Plane
 
 
 def _whole(values: Plane) -> Plane:
-    import numpy as np
-
     return np.clip(np.rint(values), 0, 255).astype(np.float32)

@@ -53,6 +53,13 @@ DALI_GEOMETRY = {
     "rounding": "nearest",
     "keep_scale": True,
 }
+DALI_CROP: dict[str, Any] = {
+    "crop_share": (7, 8),
+    "crop_half": "up",
+    "others": {"orient": "exif"},
+}
+UNIT_RANGE = {"normalise": {"mean": [0.0, 0.0, 0.0], "std": [1.0, 1.0, 1.0]}}
+"""Values in 0..1."""
 TORCHPIPE_GPU = (
     "torchpipe 0.2.25, csrc/nvjpeg_torch/DecodeTensor.cpp (nvJPEG with flags 0: nearest chroma, no "
     "EXIF) and torchplugins/ResizeTensor.cpp (align_corners, unrounded float32)"
@@ -108,7 +115,7 @@ PRESETS = {
             "orient": "exif",
             "normalise": {
                 "mean": [123.68 / 255, 116.78 / 255, 103.94 / 255],
-                "std": [1 / 255, 1 / 255, 1 / 255],
+                "std": [1 / 255] * 3,
             },
         },
     ),
@@ -118,7 +125,7 @@ PRESETS = {
         "input) and utils.patches.imread (cv2.imdecode, so turned by EXIF)",
         decode={"name": "opencv"},
         resize={"name": "opencv", "interpolation": "linear", "fit": "letterbox", "pad": 114},
-        others={"orient": "exif", "normalise": {"mean": [0.0, 0.0, 0.0], "std": [1.0, 1.0, 1.0]}},
+        others={"orient": "exif", **UNIT_RANGE},
     ),
     "plsc": Preset(
         summary="PLSC's faces: Pillow, (x - 127.5) / 128; faces are cut to size beforehand",
@@ -126,12 +133,7 @@ PRESETS = {
         "128 and not 127.5; has no resize, so one of Pillow's is used where the size is another",
         decode={"name": "pillow"},
         resize={"name": "pillow", "filter": "bilinear"},
-        others={
-            "normalise": {
-                "mean": [127.5 / 255, 127.5 / 255, 127.5 / 255],
-                "std": [128 / 255, 128 / 255, 128 / 255],
-            }
-        },
+        others={"normalise": {"mean": [127.5 / 255] * 3, "std": [128 / 255] * 3}},
     ),
     "tensorflow-surrogate": Preset(
         summary="stands in for tf.image.decode_image and resize: fast DCT, no antialias, float32",
@@ -139,7 +141,7 @@ PRESETS = {
         "default INTEGER_FAST) and tf.image.resize (bilinear, antialias=False); Rescaling(1/255)",
         decode={"name": "simplejpeg", "dct": "ifast"},
         resize={"name": "torch", "mode": "bilinear"},
-        others={"normalise": {"mean": [0.0, 0.0, 0.0], "std": [1.0, 1.0, 1.0]}},
+        others=UNIT_RANGE,
         surrogate_of="tensorflow",
     ),
     "dali-resnet": Preset(
@@ -147,27 +149,21 @@ PRESETS = {
         source=DALI_RESNET,
         decode={"name": "dali"},
         resize={"name": "dali", **DALI_GEOMETRY},
-        crop_share=(7, 8),
-        crop_half="up",
-        others={"orient": "exif"},
+        **DALI_CROP,
     ),
     "dali-gpu": Preset(
         summary="NVIDIA DALI's ResNet-50 validation pipeline on a GPU; not yet run on hardware",
         source=DALI_RESNET + "; jpeg_fancy_upsampling is off by default: nearest chroma",
         decode={"name": "dali-gpu"},
         resize={"name": "dali-gpu", **DALI_GEOMETRY},
-        crop_share=(7, 8),
-        crop_half="up",
-        others={"orient": "exif"},
+        **DALI_CROP,
     ),
     "dali-gpu-surrogate": Preset(
         summary="stands in for dali-gpu: nearest chroma, DALI's resize on the CPU",
         source=DALI_RESNET + "; jpeg_fancy_upsampling is off by default: nearest chroma",
         decode={"name": "simplejpeg", "chroma": "nearest"},
         resize={"name": "dali", **DALI_GEOMETRY},
-        crop_share=(7, 8),
-        crop_half="up",
-        others={"orient": "exif"},
+        **DALI_CROP,
         surrogate_of="dali-gpu",
     ),
     "torchpipe-cpu": Preset(

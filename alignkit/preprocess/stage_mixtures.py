@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from alignkit.errors import AlignkitError, ConfigError
 from alignkit.preprocess import STAGES, Crop, Orient, Preprocess, Resize, StageName
-from alignkit.preprocess.decode import MAX_PIXELS, decode
-from alignkit.preprocess.isolated import result_or_reason
+from alignkit.preprocess.image_header import MAX_PIXELS, decode
+from alignkit.preprocess.image_taps import result_or_reason
 
 if TYPE_CHECKING:
     import numpy as np
@@ -158,13 +158,14 @@ def mixtures(factors: Sequence[str]) -> tuple[FromCandidate, ...]:
     """List the mixtures to compute: every subset of few factors, else none, each one, and all."""
     if len(factors) <= FACTORIAL_LIMIT:
         return all_mixtures(factors)
+    # subsets would double with every factor
     singles = (frozenset({factor}) for factor in factors)
     return (frozenset(), *singles, frozenset(factors))
 
 
 def _stages(preprocess: Preprocess) -> dict[StageName, Any]:
     stages: dict[StageName, Any] = {stage: getattr(preprocess, stage) for stage in STAGES}
-    if preprocess.decode.orients:
+    if preprocess.decode.orients:  # whatever the path's own policy is, which comes too late
         stages["orient"] = Orient("exif")
     return stages
 

@@ -37,6 +37,7 @@ class Stress:
         """Encode (h, w, 3) RGB as a JPEG without EXIF or ICC profile."""
         import simplejpeg
 
+        # not Pillow: it offers fewer subsamplings
         encoded: bytes = simplejpeg.encode_jpeg(
             image, quality=self.quality, colorspace="RGB", colorsubsampling=self.subsampling
         )

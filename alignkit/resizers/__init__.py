@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from alignkit.decoders import DALI
-from alignkit.plugins import Plugin
+from alignkit.decoders import DALI, OPENCV, PILLOW, TORCHPIPE, TORCHVISION, Library
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image, Pixels
@@ -34,75 +33,43 @@ class Resizer(Protocol):
 
 
 RESIZERS = {
-    "opencv": Plugin(
-        "alignkit.resizers.opencv:OpenCVResizer",
-        distributions=("opencv-python", "opencv-python-headless", "opencv-contrib-python"),
-        module="cv2",
-        summary="cv2.resize; uint8, no antialias",
+    "opencv": OPENCV.plugin(
+        "alignkit.resizers.opencv:OpenCVResizer", "cv2.resize; uint8, no antialias"
     ),
-    "pillow": Plugin(
-        "alignkit.resizers.pillow:PillowResizer",
-        distributions=("pillow",),
-        module="PIL",
-        summary="PIL.Image.resize; uint8, antialiased",
+    "pillow": PILLOW.plugin(
+        "alignkit.resizers.pillow:PillowResizer", "PIL.Image.resize; uint8, antialiased"
     ),
-    "torch": Plugin(
+    "torch": Library(("torch",), "torch").plugin(
         "alignkit.resizers.torch:TorchResizer",
-        distributions=("torch",),
-        module="torch",
-        summary="F.interpolate; float32, align_corners and antialias by choice",
+        "F.interpolate; float32, align_corners and antialias by choice",
     ),
-    "torchvision": Plugin(
+    "torchvision": TORCHVISION.plugin(
         "alignkit.resizers.torchvision:TorchvisionResizer",
-        distributions=("torchvision",),
-        module="torchvision",
-        summary="transforms.v2.functional.resize on a uint8 tensor",
+        "transforms.v2.functional.resize on a uint8 tensor",
     ),
-    "torchpipe": Plugin(
+    "torchpipe": TORCHPIPE.plugin(
         "alignkit.resizers.torchpipe:TorchpipeResizer",
-        distributions=("torchpipe",),
-        module="torchpipe",
-        summary="ResizeMat (uint8) or ResizeTensor (align_corners, unrounded float32)",
+        "ResizeMat (uint8) or ResizeTensor (align_corners, unrounded float32)",
     ),
-    "dali": Plugin(
-        "alignkit.resizers.dali:DALIResizer",
-        distributions=DALI,
-        module="nvidia.dali",
-        extra="dali",
-        summary="NVIDIA DALI's resize on the CPU; uint8, antialiased",
+    "dali": DALI.plugin(
+        "alignkit.resizers.dali:DALIResizer", "NVIDIA DALI's resize on the CPU; uint8, antialiased"
     ),
-    "torchvision-cuda": Plugin(
-        "alignkit.resizers.torchvision_cuda:TorchvisionCudaResizer",
-        distributions=("torchvision",),
-        module="torchvision",
+    "torchvision-cuda": TORCHVISION.plugin(
+        "alignkit.resizers.torchvision:TorchvisionCudaResizer",
+        "transforms.v2.functional.resize on a CUDA tensor",
         gpu=True,
-        unproven=True,
-        summary="transforms.v2.functional.resize on a CUDA tensor",
     ),
-    "torchpipe-cuda": Plugin(
-        "alignkit.resizers.torchpipe_cuda:TorchpipeCudaResizer",
-        distributions=("torchpipe",),
-        module="torchpipe",
+    "torchpipe-cuda": TORCHPIPE.plugin(
+        "alignkit.resizers.torchpipe:TorchpipeCudaResizer",
+        "ResizeTensor on a CUDA tensor; align_corners, unrounded float32",
         gpu=True,
-        unproven=True,
-        summary="ResizeTensor on a CUDA tensor; align_corners, unrounded float32",
     ),
-    "dali-gpu": Plugin(
+    "dali-gpu": DALI.plugin(
         "alignkit.resizers.dali:DALIGPUResizer",
-        distributions=DALI,
-        module="nvidia.dali",
-        extra="dali",
+        "NVIDIA DALI's resize on the GPU; uint8, antialiased",
         gpu=True,
-        unproven=True,
-        summary="NVIDIA DALI's resize on the GPU; uint8, antialiased",
     ),
-    "cvcuda": Plugin(
-        "alignkit.resizers.cvcuda:CVCUDAResizer",
-        distributions=("cvcuda-cu13", "cvcuda-cu12"),
-        module="cvcuda",
-        extra="cvcuda",
-        gpu=True,
-        unproven=True,
-        summary="CV-CUDA's resize; uint8",
+    "cvcuda": Library(("cvcuda-cu13", "cvcuda-cu12"), "cvcuda", "cvcuda").plugin(
+        "alignkit.resizers.cvcuda:CVCUDAResizer", "CV-CUDA's resize; uint8", gpu=True
     ),
 }

@@ -22,6 +22,7 @@ class CVCUDAResizer:
         import numpy as np
         import torch
 
+        # a copy, because torch warns of an array that cannot be written
         source = cvcuda.as_tensor(torch.from_numpy(np.array(image, order="C")).cuda(), "HWC")
         flag = getattr(cvcuda.Interp, self.interpolation.upper())
         torch.cuda.synchronize()  # CV-CUDA's stream is not torch's

@@ -24,6 +24,7 @@ class OpenCVResizer:
         import cv2
 
         flag = getattr(cv2, f"INTER_{self.interpolation.upper().replace('-', '_')}")
+        # OpenCV names the width first
         return cast("Image", cv2.resize(image, (width, height), interpolation=flag))
 
     def version(self) -> str:

@@ -1,8 +1,10 @@
-"""torchpipe's two resizes, on the CPU.
+"""torchpipe's two resizes on the CPU, and one of them on a GPU.
 
 ``mat`` is ``ResizeMat``: ``cv2.resize``, linear, ``uint8``. ``tensor`` is ``ResizeTensor``:
 ``upsample_bilinear2d(align_corners=True)``, unrounded ``float32``, which refuses a side of one
 pixel. The two differ by some 4 grey levels in the mean when a photo is shrunk to 224 pixels.
+
+``torchpipe-cuda`` is ``ResizeTensor`` on a CUDA tensor; **not yet run on hardware**.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ class TorchpipeResizer:
         size = {"resize_h": str(height), "resize_w": str(width)}
         if self.op == "mat":
             resize = backend("S[Tensor2Mat,ResizeMat,Mat2Tensor]", device="cpu", **size)
+            # a copy, because the image may be read-only
             request: dict[str, Any] = {"data": np.array(image, order="C")}
             resize(request)
             return from_dlpack(request["result"]).numpy()
@@ -47,3 +50,34 @@ class TorchpipeResizer:
         from alignkit.decoders.torchpipe import TorchpipeDecoder
 
         return TorchpipeDecoder().version()
+
+
+@dataclass(frozen=True, slots=True)
+class TorchpipeCudaResizer:
+    """``ResizeTensor`` on the current CUDA device; pixels are copied there and back.
+
+    Not yet run on hardware.
+    """
+
+    def resize(self, image: Pixels, height: int, width: int) -> Pixels:
+        """Resample (h, w, 3) ``uint8`` → (height, width, 3) ``float32``.
+
+        Raise `RuntimeError` where torchpipe refuses the size.
+        """
+        import numpy as np
+        import torch
+        from torch.utils.dlpack import from_dlpack
+
+        from alignkit.decoders.torchpipe import backend
+
+        planes = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))[None]).cuda()
+        request: dict[str, Any] = {"data": planes}
+        backend("ResizeTensor", resize_h=str(height), resize_w=str(width))(request)
+        resized = from_dlpack(request["result"])[0].cpu().permute(1, 2, 0)
+        return np.ascontiguousarray(resized.numpy())
+
+    def version(self) -> str:
+        """Return ``torchpipe 0.2.25, omniback 0.2.24, CUDA 13.0``."""
+        from alignkit.decoders.torchpipe import TorchpipeCudaDecoder
+
+        return TorchpipeCudaDecoder().version()

@@ -1,4 +1,8 @@
-"""``torchvision.transforms.v2.functional.resize`` on a ``uint8`` tensor."""
+"""``torchvision.transforms.v2.functional.resize`` on a ``uint8`` tensor.
+
+``torchvision-cuda`` resizes a CUDA tensor; **not yet run on hardware**. On CUDA torchvision has no
+``uint8`` kernel: it interpolates in ``float32`` and rounds.
+"""
 
 from __future__ import annotations
 
@@ -41,3 +45,28 @@ class TorchvisionResizer:
         import torchvision
 
         return f"torchvision {torchvision.__version__}, torch {torch.__version__}"
+
+
+@dataclass(frozen=True, slots=True)
+class TorchvisionCudaResizer(TorchvisionResizer):
+    """Resize on the current CUDA device; pixels are copied there and back.
+
+    Not yet run on hardware.
+    """
+
+    def resize(self, image: Image, height: int, width: int) -> Image:
+        """Resample (h, w, 3) ``uint8`` → (height, width, 3) ``uint8``."""
+        import numpy as np
+        import torch
+        from torchvision.transforms import InterpolationMode
+        from torchvision.transforms.v2 import functional
+
+        # decode_jpeg on CUDA returns planes, unlike the CPU's decoders
+        planes = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1))).cuda()
+        resized: torch.Tensor = functional.resize(
+            planes,
+            [height, width],
+            interpolation=InterpolationMode(self.interpolation),
+            antialias=self.antialias,
+        )
+        return np.ascontiguousarray(resized.cpu().permute(1, 2, 0).numpy())

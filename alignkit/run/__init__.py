@@ -27,7 +27,7 @@ from alignkit.record.document import read_record, write_record
 from alignkit.run.advise import advise, advised_plan
 from alignkit.run.assemble import RunResults, assemble_record
 from alignkit.run.comparison_stage import compare_paths
-from alignkit.train.trainings import train_models
+from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from alignkit.predict.cells import Predicted
     from alignkit.prepare.sets import Sets
     from alignkit.run.comparison_stage import Comparison
-    from alignkit.train.trainings import Trained
+    from alignkit.train import Trained
 
 
 @dataclass(frozen=True, slots=True)

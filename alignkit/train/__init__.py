@@ -4,19 +4,24 @@ For one seed every path's training has the same initial weights, the same sample
 augmentation draws and the same dropout masks; only the pixels differ. Each is a function of the
 seed, the epoch and the sample ids alone, so a training that was killed continues after its last
 whole epoch and ends with the same weights as without the kill, bit for bit.
+
+`train_models` runs all trainings of a plan. Finished work is stored at once, and a failure is a
+value too.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import TrainingError
 from alignkit.models.checkpoint import Checkpoint
+from alignkit.outcome import Outcome, Skipped, capture
 from alignkit.plan.rekey import training_parts
 from alignkit.rank import ALONE, Rank
-from alignkit.workspace import Workspace, content_key, write_atomically
+from alignkit.workspace import Context, Workspace, content_key, write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,11 +30,82 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from alignkit.experiment.train_option import Recipe
+    from alignkit.plan import Plan
     from alignkit.plan.work import Training
     from alignkit.prepare import Prepared
+    from alignkit.prepare.sets import Sets
     from alignkit.record import Epoch
+    from alignkit.samples import Samples
     from alignkit.train.fit import Fitted
-    from alignkit.train.images import TrainingImages
+    from alignkit.train.training_images import TrainingImages
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """One training and its outcome."""
+
+    training: Training
+    ended: Outcome[Checkpoint]
+    images: int
+    """Number of training images: those that every path decoded."""
+
+
+def train_models(
+    plan: Plan, sets: Sets, context: Context, folder: Path | None = None
+) -> tuple[Trained, ...]:
+    """Run every training of the plan, on the images that every usable path decoded.
+
+    Their logs grow in a run's ``folder``.
+    """
+    return tuple(
+        Trained(each, _train(each, plan.recipe, sets, context, folder), len(sets.trained_on))
+        for each in plan.trainings
+    )
+
+
+def _without_training(training: Training, sets: Sets) -> Outcome[Checkpoint] | None:
+    """Return the user's model, or the reason against a training; ``None`` if one is to be run."""
+    if training.skipped:
+        return Skipped(training.skipped)
+    if (given := training.given) is not None:
+        return capture(lambda: given.checkpoint(sets.evaluation.classes, training.preprocess.size))
+    reasons = (sets.unusable(path.name) for path in training.paths)
+    return next((each for each in reasons if each), None)
+
+
+def _train(
+    training: Training, recipe: Recipe, sets: Sets, context: Context, folder: Path | None
+) -> Outcome[Checkpoint]:
+    from alignkit.train.training_log import growing_log
+
+    if (ended := _without_training(training, sets)) is not None:
+        return ended
+    usable = (sets.usable(path.name, "train") for path in training.paths)
+    prepared, *others = (each for each in usable if each is not None)
+    title = training.label.removeprefix("train ")
+    with (
+        context.progress.stage("train", recipe.epochs, title) as stage,
+        growing_log(training, folder) as log,
+    ):
+
+        def report(epoch: Epoch) -> None:
+            log(epoch)
+            stage.note(f"loss {epoch.loss:.3f}, accuracy {100 * epoch.accuracy:.1f} %")
+            stage.advance()
+
+        return capture(
+            lambda: train(
+                training,
+                recipe,
+                prepared,
+                samples=sets.train,
+                indices=sets.trained_on,
+                workspace=context.workspace,
+                progress=report,
+                others=others,
+                rank=context.rank,
+            )
+        )
 
 
 def train(
@@ -37,10 +113,8 @@ def train(
     recipe: Recipe,
     prepared: Prepared,
     *,
+    samples: Samples,
     indices: npt.NDArray[np.int64],
-    labels: Sequence[int],
-    ids: Sequence[str],
-    classes: Sequence[str],
     workspace: Workspace,
     progress: Callable[[Epoch], None] | None = None,
     others: Sequence[Prepared] = (),
@@ -48,28 +122,32 @@ def train(
 ) -> Checkpoint:
     """Train one model, return the stored one, or continue the unfinished one.
 
-    ``indices`` are the samples that every path decoded, ascending; ``labels`` and ``ids`` are those
-    of all samples. ``progress`` is called with every epoch, and with the earlier ones of a resumed
-    training; ``others`` are the further paths of a mix. A share of the data is taken of
-    ``indices``. Call it on rank 0, which calls the other ranks.
+    ``indices`` are those of the ``samples`` that every path decoded, ascending. ``progress`` is
+    called with every epoch, and with the earlier ones of a resumed training; ``others`` are the
+    further paths of a mix. A share of the data is taken of ``indices``. Call it on rank 0, which
+    calls the other ranks.
     Raise `TrainingError` if the loss or a weight is not finite or there are fewer than two images,
     `MissingDependency` if the recipe's device is not here.
     """
-    parts = training_parts(training, [ids[index] for index in indices], len(ids))
+    used = [samples.ids[index] for index in indices]
+    parts = training_parts(training, used, len(samples))
     key = content_key(parts)
 
     def fill(folder: Path) -> None:
         # torch is imported only where a training is run
         from alignkit.train.fit import fit
 
-        images, held = _images(training, recipe, [prepared, *others], indices, labels, ids)
+        images, held = _images(training, recipe, [prepared, *others], samples, indices)
         state = workspace.unfinished(training.kind, key) / "state.pt"
-        fitted = fit(training, recipe, images, classes, state, progress, held_out=held, rank=rank)
+        fitted = fit(
+            training, recipe, images, samples.classes, state, progress, held_out=held, rank=rank
+        )
         _write(fitted, recipe, folder)
 
     def read(folder: Path) -> Checkpoint:
         height, width = training.preprocess.size
-        return Checkpoint(recipe.model, len(classes), height, width, folder / "weights.pt", key)
+        weights = folder / "weights.pt"
+        return Checkpoint(recipe.model, len(samples.classes), height, width, weights, key)
 
     return workspace.keep(training.kind, parts, training.label, fill, read)
 
@@ -78,16 +156,16 @@ def _images(
     training: Training,
     recipe: Recipe,
     prepared: Sequence[Prepared],
+    samples: Samples,
     indices: npt.NDArray[np.int64],
-    labels: Sequence[int],
-    ids: Sequence[str],
 ) -> tuple[TrainingImages, TrainingImages | None]:
     """Split the images into those for training and those held out for scoring."""
     import numpy as np
 
-    from alignkit.train.fraction import held_out, stratified
-    from alignkit.train.images import PixelSource, TrainingImages
+    from alignkit.train.training_draws import held_out, stratified
+    from alignkit.train.training_images import PixelSource, TrainingImages
 
+    ids, labels = samples.ids, samples.labels
     used = [ids[index] for index in indices]
     chosen = indices[stratified(training, [labels[index] for index in indices], used)]
     images = TrainingImages(
@@ -112,7 +190,7 @@ def _images(
 
 def _write(fitted: Fitted, recipe: Recipe, folder: Path) -> None:
     from alignkit.record import Epoch
-    from alignkit.train.logged import log_csv
+    from alignkit.train.training_log import log_csv
 
     write_atomically(folder / "weights.pt", fitted.weights)
     if fitted.other is not None:

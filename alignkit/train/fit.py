@@ -24,11 +24,18 @@ from alignkit.models.pretrained import begin_with
 from alignkit.rank import ALONE, Rank, shared
 from alignkit.record import Epoch
 from alignkit.torch_settings import available_threads, reproducible, require_device
-from alignkit.train.augment import shuffle
-from alignkit.train.images import TrainingImages, batch_bounds
-from alignkit.train.score import classification, score
-from alignkit.train.state import TrainingState, read_state, state_of
-from alignkit.train.step import learning_rate, mix_batch, not_finite, seed_of, take_step
+from alignkit.train.training_draws import shuffle
+from alignkit.train.training_images import TrainingImages, batch_bounds
+from alignkit.train.training_state import TrainingState, read_state, state_of
+from alignkit.train.training_step import (
+    classification,
+    learning_rate,
+    mix_batch,
+    not_finite,
+    score,
+    seed_of,
+    take_step,
+)
 
 if TYPE_CHECKING:
     from alignkit.experiment.train_option import Recipe
@@ -81,15 +88,15 @@ def fit(
     """
     task = Task(training.label, training.seed, recipe, images, classes, unfinished, held_out)
     rank.call_followers(fit_along, task=task)
-    return _fit(task, rank, progress)
+    return _fit(rank, task, progress)
 
 
 def fit_along(rank: Rank, task: Task) -> None:
     """Do the part of every rank except 0 in a `fit`."""
-    _fit(task, rank, None)
+    _fit(rank, task)
 
 
-def _fit(task: Task, rank: Rank, progress: Callable[[Epoch], None] | None) -> Fitted:
+def _fit(rank: Rank, task: Task, progress: Callable[[Epoch], None] | None = None) -> Fitted:
     device = rank.run_on_all(lambda: _device(task, rank))
     stored = rank.run_on_all(lambda: read_state(task.unfinished))
     _require_same(stored, task, rank)
@@ -104,9 +111,11 @@ def _fit(task: Task, rank: Rank, progress: Callable[[Epoch], None] | None) -> Fi
         report = progress or (lambda _: None)
         for stored_epoch in state.log["epochs"]:
             report(Epoch(**stored_epoch))
+        part = _Part(state, task, device, rank)
         for epoch in range(state.epochs_done, task.recipe.epochs):
-            line = _run_epoch(state, task, epoch, device, rank)
+            line = part.run_epoch(epoch)
             state.log["epochs"].append(line.model_dump())
+            # on all: every rank waits for the file, and fails if it cannot be written
             rank.run_on_all(lambda: None if rank.number else state.save(task.unfinished))
             report(line)
         return _fitted(state, task.recipe)
@@ -169,96 +178,94 @@ def _log(task: Task, model: nn.Module, device: torch.device, rank: Rank) -> dict
     }
 
 
-def _run_epoch(
-    state: TrainingState, task: Task, epoch: int, device: torch.device, rank: Rank
-) -> Epoch:
-    """Pass once over the images, in all ranks together."""
-    began = time.perf_counter()
-    recipe, count = task.recipe, len(task.images)
-    bounds = batch_bounds(count, recipe.batch_size, least=2 * rank.world)
-    losses, answers = _pass(state, task, epoch, device, rank, bounds)
-    rank.all_reduce(losses)
-    sizes = torch.tensor([stop - start for start, stop in bounds], device=device)
-    unfit = not_finite(losses / sizes, state.model, recipe, epoch)
-    # the statistics of batch normalisation are each rank's own: rank 0 decides for all
-    if unfit := rank.broadcast(unfit):
-        raise shared(TrainingError(f"{task.label}: {unfit}"))
-    dealt = rank.gather(answers)
-    labels = [label for part, _ in dealt for label in part]
-    predicted = [answer for _, part in dealt for answer in part]
-    seconds = time.perf_counter() - began
-    held_out = _score_epoch(state, task, epoch, device, rank, (labels, predicted))
-    right = sum(a == b for a, b in zip(labels, predicted, strict=True))
-    return Epoch(
-        epoch=epoch + 1,
-        loss=float(losses.sum()) / count,
-        accuracy=right / count,
-        learning_rate=learning_rate(recipe, epoch * len(bounds), len(bounds) * recipe.epochs),
-        images_per_second=count / seconds,
-        **held_out,
-    )
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One rank's part of a training."""
 
+    state: TrainingState
+    task: Task
+    device: torch.device
+    rank: Rank
 
-def _pass(
-    state: TrainingState,
-    task: Task,
-    epoch: int,
-    device: torch.device,
-    rank: Rank,
-    bounds: Sequence[tuple[int, int]],
-) -> tuple[torch.Tensor, tuple[list[int], list[int]]]:
-    """Train on this rank's share of each batch; return (steps,) losses and (labels, answers)."""
-    recipe, seed = task.recipe, task.seed
-    # dropout draws from the global generator: seed it in each epoch, so that a continuation agrees
-    own = f":{rank.number}" if rank.number else ""
-    torch.manual_seed(seed_of(f"epoch:{seed}:{epoch}{own}"))
-    losses = torch.zeros(len(bounds), device=device)
-    true, answered = [], []
-    blends = bool(recipe.mixup or recipe.cutmix)  # needs the neighbours: load the batch whole
-    share = slice(None) if blends else rank.share
-    batches = task.images.epoch(
-        seed=seed, epoch=epoch, recipe=recipe, device=device, bounds=bounds, share=share
-    )
-    state.model.train()
-    for step, (batch, labels) in enumerate(batches):
-        rate = learning_rate(recipe, epoch * len(bounds) + step, len(bounds) * recipe.epochs)
-        mixed, targets = mix_batch(
-            batch, labels, recipe, classes=len(task.classes), key=f"blend:{seed}:{epoch}:{step}"
+    def run_epoch(self, epoch: int) -> Epoch:
+        """Pass once over the images, in all ranks together."""
+        began = time.perf_counter()
+        recipe, rank, count = self.task.recipe, self.rank, len(self.task.images)
+        bounds = batch_bounds(count, recipe.batch_size, least=2 * rank.world)
+        losses, answers = self._pass(epoch, bounds)
+        rank.all_reduce(losses)
+        sizes = torch.tensor([stop - start for start, stop in bounds], device=self.device)
+        unfit = not_finite(losses / sizes, self.state.model, recipe, epoch)
+        # the statistics of batch normalisation are each rank's own: rank 0 decides for all
+        if unfit := rank.broadcast(unfit):
+            raise shared(TrainingError(f"{self.task.label}: {unfit}"))
+        dealt = rank.gather(answers)
+        labels = [label for part, _ in dealt for label in part]
+        predicted = [answer for _, part in dealt for answer in part]
+        # the time of scoring is left out: it is no part of the training's speed
+        seconds = time.perf_counter() - began
+        held_out = self._score(epoch, labels, predicted)
+        right = sum(a == b for a, b in zip(labels, predicted, strict=True))
+        return Epoch(
+            epoch=epoch + 1,
+            loss=float(losses.sum()) / count,
+            accuracy=right / count,
+            learning_rate=learning_rate(recipe, epoch * len(bounds), len(bounds) * recipe.epochs),
+            images_per_second=count / seconds,
+            **held_out,
         )
-        if blends:
-            mixed, targets, labels = mixed[rank.share], targets[rank.share], labels[rank.share]  # noqa: PLW2901
-        start, stop = bounds[step]
-        weight = len(labels) * rank.world / (stop - start)
-        loss, logits = take_step(state, mixed, targets, rate=rate, weight=weight, recipe=recipe)
-        losses[step] = loss * len(labels)
-        true.append(labels)
-        answered.append(logits.argmax(1))
-    return losses, (torch.cat(true).tolist(), torch.cat(answered).tolist())
 
+    def _pass(
+        self, epoch: int, bounds: Sequence[tuple[int, int]]
+    ) -> tuple[torch.Tensor, tuple[list[int], list[int]]]:
+        """Train on this rank's share of each batch; return (steps,) losses, (labels, answers)."""
+        task, rank, recipe, seed = self.task, self.rank, self.task.recipe, self.task.seed
+        # dropout draws from the global generator: seed it in each epoch, so that a continuation
+        # agrees
+        own = f":{rank.number}" if rank.number else ""
+        torch.manual_seed(seed_of(f"epoch:{seed}:{epoch}{own}"))
+        losses = torch.zeros(len(bounds), device=self.device)
+        true, answered = [], []
+        blends = bool(recipe.mixup or recipe.cutmix)  # needs the neighbours: load the batch whole
+        share = slice(None) if blends else rank.share
+        batches = task.images.epoch(
+            seed=seed, epoch=epoch, recipe=recipe, device=self.device, bounds=bounds, share=share
+        )
+        self.state.model.train()
+        for step, (batch, labels) in enumerate(batches):
+            rate = learning_rate(recipe, epoch * len(bounds) + step, len(bounds) * recipe.epochs)
+            mixed, targets = mix_batch(
+                batch, labels, recipe, classes=len(task.classes), key=f"blend:{seed}:{epoch}:{step}"
+            )
+            if blends:
+                mixed, targets, labels = mixed[rank.share], targets[rank.share], labels[rank.share]  # noqa: PLW2901
+            start, stop = bounds[step]
+            loss, logits = take_step(
+                self.state, mixed, targets, rate=rate, recipe=recipe,
+                weight=len(labels) * rank.world / (stop - start),
+            )  # fmt: skip
+            # summed over images, as the last batch may be smaller
+            losses[step] = loss * len(labels)
+            true.append(labels)
+            answered.append(logits.argmax(1))
+        return losses, (torch.cat(true).tolist(), torch.cat(answered).tolist())
 
-def _score_epoch(
-    state: TrainingState,
-    task: Task,
-    epoch: int,
-    device: torch.device,
-    rank: Rank,
-    trained: tuple[list[int], list[int]],
-) -> dict[str, float]:
-    """Note the epoch's classification report, and the weights if they are the best so far."""
-    if task.held_out is None:
-        of, (labels, predicted), facts = "training images as augmented", trained, {}
-    else:
-        scored = score(state.kept, task.held_out, task.recipe, device, rank)
-        if not rank.number:
-            state.note_best(epoch + 1, scored)
-        of, labels, predicted = "held-out training images", scored.labels, scored.predicted
-        facts = {"held_out_loss": scored.loss, "held_out_accuracy": scored.accuracy}
-    if not rank.number:
-        report = classification(labels, predicted, task.classes)
-        state.reports.append({"epoch": epoch + 1, "of": of, "report": report})
-        if facts:
-            facts["held_out_recall"] = report["macro avg"]["recall"]
-    return facts
+    def _score(self, epoch: int, labels: list[int], predicted: list[int]) -> dict[str, float]:
+        """Note the epoch's classification report, and the weights if they are the best so far."""
+        state, task = self.state, self.task
+        of, facts = "training images as augmented", {}
+        if task.held_out is not None:
+            scored = score(state.kept, task.held_out, task.recipe, self.device, self.rank)
+            if not self.rank.number:
+                state.note_best(epoch + 1, scored)
+            of, labels, predicted = "held-out training images", scored.labels, scored.predicted
+            facts = {"held_out_loss": scored.loss, "held_out_accuracy": scored.accuracy}
+        if not self.rank.number:
+            report = classification(labels, predicted, task.classes)
+            state.reports.append({"epoch": epoch + 1, "of": of, "report": report})
+            if facts:
+                facts["held_out_recall"] = report["macro avg"]["recall"]
+        return facts
 
 
 def _fitted(state: TrainingState, recipe: Recipe) -> Fitted:

@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alignkit.backends import EncodedFiles
+from alignkit.backends import EncodedFiles, kserve_client
 from alignkit.backends.kserve import KServeBackend
-from alignkit.backends.kserve import request as kserve_request
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.preprocess import Normalise
@@ -31,7 +30,7 @@ SECRET = "Bearer hunter2-hunter2"
 @pytest.fixture
 def endpoint(monkeypatch):
     pytest.importorskip("tritonclient.http.aio", reason="needs the extra kserve")
-    monkeypatch.setattr(kserve_request, "PAUSE", 0.001)
+    monkeypatch.setattr(kserve_client, "PAUSE", 0.001)
     with faulty() as it:
         yield it
 
@@ -173,7 +172,7 @@ def test_an_endpoint_that_is_down_is_told(endpoint, scheme):
 
 def test_an_endpoint_that_dies_in_the_middle_is_told(monkeypatch):
     pytest.importorskip("tritonclient.http.aio", reason="needs the extra kserve")
-    monkeypatch.setattr(kserve_request, "PAUSE", 0.001)
+    monkeypatch.setattr(kserve_client, "PAUSE", 0.001)
     with faulty() as dying:
         session = KServeBackend(dying.url, "m", retries=1).open(CHECKPOINT, None, "served")
         assert session.predict(EncodedFiles(FILES[:2], Normalise())).shape == (2, CLASSES)
@@ -300,9 +299,9 @@ def test_the_first_failure_cancels_what_is_under_way():
         await asyncio.sleep(0)
         raise BackendError("first")
 
-    loop = kserve_request.Loop()
+    loop = kserve_client.Loop()
     with pytest.raises(BackendError, match="first"):
-        loop.run(kserve_request.gather_limited([never, fails, never], 2))
+        loop.run(kserve_client.gather_limited([never, fails, never], 2))
     loop.close()
     assert begun == ended
     assert not loop.thread.is_alive()

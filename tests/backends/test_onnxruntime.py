@@ -9,12 +9,10 @@ import pytest
 import torch
 from onnx import TensorProto
 
+from alignkit.backends import onnxruntime_session
 from alignkit.backends.onnx_graph import half_precision
-from alignkit.backends.onnxruntime import ONNXRuntimeBackend
-from alignkit.backends.onnxruntime import session as onnxruntime_session
-from alignkit.backends.onnxruntime.kernels import Kernels, kernels_in
-from alignkit.backends.onnxruntime.provider import provider_options
-from alignkit.backends.onnxruntime.session import Start, require_no_crash
+from alignkit.backends.onnxruntime import ONNXRuntimeBackend, provider_options
+from alignkit.backends.onnxruntime_session import Kernels, Start, kernels_in, require_no_crash
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.models.architectures import build_model
 from alignkit.plugins import gpu_present
@@ -61,7 +59,7 @@ def test_where_the_library_falls_back_the_backend_refuses(model, monkeypatch):
         pytest.skip("of a machine without an NVIDIA GPU")
     alone = onnxruntime.InferenceSession(model.onnx.read_bytes(), providers=[CUDA])
     assert alone.get_providers() == [CPU]
-    monkeypatch.setattr("alignkit.backends.onnxruntime.provider.gpu_present", lambda: True)
+    monkeypatch.setattr("alignkit.backends.onnxruntime.gpu_present", lambda: True)
     with pytest.raises(MissingDependency, match=f"{CUDA} did not start.*would compute on the CPU"):
         ONNXRuntimeBackend(provider="cuda").open(model.checkpoint, model.onnx, "fp32")
 
@@ -212,7 +210,7 @@ def test_a_vision_transformer_in_fp16_runs_or_is_refused_and_never_kills_the_run
 def test_opening_a_session_says_nothing(model):
     script = (
         "import sys; from pathlib import Path;"
-        "from alignkit.backends.onnxruntime.session import Start;"
+        "from alignkit.backends.onnxruntime_session import Start;"
         "Start('CPUExecutionProvider', {}, 'ORT_ENABLE_ALL', 1)"
         ".profiled_session(Path(sys.argv[1]).read_bytes(), (32, 32))"
     )

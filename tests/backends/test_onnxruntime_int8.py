@@ -4,10 +4,10 @@ import numpy as np
 import onnx
 import pytest
 
+from alignkit.backends import onnxruntime_int8
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
-from alignkit.backends.onnxruntime import quantise as onnxruntime_quantise
-from alignkit.backends.onnxruntime.quantise import quantise
-from alignkit.backends.onnxruntime.session import Start, kernels_saturate
+from alignkit.backends.onnxruntime_int8 import quantise
+from alignkit.backends.onnxruntime_session import Start, kernels_saturate
 from alignkit.models.checkpoint import CALIBRATION
 from tests.backends.model import trained_model
 
@@ -18,7 +18,7 @@ def model():
 
 
 def engine(model, folder, monkeypatch, *, saturates):
-    monkeypatch.setattr(onnxruntime_quantise, "kernels_saturate", lambda: saturates)
+    monkeypatch.setattr(onnxruntime_int8, "kernels_saturate", lambda: saturates)
     folder.mkdir()
     quantise(model.onnx, model.seen, folder)
     (folder / CALIBRATION).write_text("some images")
@@ -94,5 +94,5 @@ def test_a_session_that_parts_from_its_graph_carries_a_warning(model, tmp_path, 
     assert facts["warning"].startswith(
         "int8 saturates on this processor: the fused kernels are off"
     )
-    monkeypatch.setattr(onnxruntime_quantise, "kernels_saturate", lambda: False)
+    monkeypatch.setattr(onnxruntime_int8, "kernels_saturate", lambda: False)
     assert "departs from its graph" in effective(model, folder)["warning"]

@@ -16,7 +16,7 @@ from onnx import TensorProto
 from alignkit.backends import BACKENDS, tensorrt
 from alignkit.backends.onnx_graph import graph_of, products
 from alignkit.backends.tensorrt import TensorRTBackend
-from alignkit.backends.tensorrt.layers import facts_of, layers_by_type, require
+from alignkit.backends.tensorrt_session import facts_of, layers_by_type, require
 from alignkit.backends.torch import TorchBackend
 from alignkit.engines import engine_parts
 from alignkit.errors import BackendError, ConfigError, MissingDependency

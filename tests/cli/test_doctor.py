@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from alignkit.backends import BACKENDS
-from alignkit.backends.usable import usable_backends
+from alignkit.backends import BACKENDS, usable_backends
 from alignkit.decoders import DECODERS
 from alignkit.machine import vector_extensions
 from alignkit.plugins import Plugin

@@ -49,7 +49,7 @@ def test_what_cannot_run_is_skipped_and_what_would_fall_back_fails(
     alignkit, experiment, monkeypatch
 ):
     """As on a machine that has a driver, and not the libraries of CUDA."""
-    monkeypatch.setattr("alignkit.backends.onnxruntime.provider.gpu_present", lambda: True)
+    monkeypatch.setattr("alignkit.backends.onnxruntime.gpu_present", lambda: True)
     told = alignkit("run", str(experiment), "--no-open")
     assert told.code == ExitCode.CRASHED
     (record,) = experiment.parent.glob("reports/**/record.json")

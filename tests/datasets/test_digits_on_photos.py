@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from alignkit.datasets import digit_photo
+from alignkit.datasets import digits_on_photos
 from alignkit.datasets.digits_on_photos import DigitsOnPhotos
 from alignkit.errors import ConfigError, WorkspaceError
 
@@ -46,33 +46,33 @@ def test_classes_are_balanced_and_labels_are_the_handwritten_digits():
     assert set(Counter(samples.labels).values()) == {4}
     assert samples.classes == tuple("0123456789")
     for split in ("train", "eval"):
-        for label, pool in enumerate(digit_photo.digits_of(split, 0)):
-            assert set(digit_photo.sources().labels[list(pool)]) == {label}
+        for label, pool in enumerate(digits_on_photos.digits_of(split, 0)):
+            assert set(digits_on_photos.sources().labels[list(pool)]) == {label}
 
 
 @pytest.mark.parametrize("seed", [0, 1, 7])
 def test_no_handwritten_digit_is_in_both_splits_and_none_is_unused(seed):
-    train = {index for pool in digit_photo.digits_of("train", seed) for index in pool}
-    evaluation = {index for pool in digit_photo.digits_of("eval", seed) for index in pool}
+    train = {index for pool in digits_on_photos.digits_of("train", seed) for index in pool}
+    evaluation = {index for pool in digits_on_photos.digits_of("eval", seed) for index in pool}
     assert not train & evaluation
     assert len(train | evaluation) == 1797
 
 
 def test_no_handwritten_digit_is_there_twice_under_different_indices():
-    digits = digit_photo.sources().digits.reshape(1797, -1)
+    digits = digits_on_photos.sources().digits.reshape(1797, -1)
     assert len(np.unique(digits, axis=0)) == 1797
 
 
 def test_the_splits_see_different_halves_of_the_photographs(monkeypatch):
     halves = np.zeros((427, 640, 3), np.uint8)
     halves[:, 320:] = 255
-    real = digit_photo.sources()
-    painted = digit_photo.Sources(real.digits, real.labels, (halves, halves))
-    monkeypatch.setattr(digit_photo, "sources", lambda: painted)
+    real = digits_on_photos.sources()
+    painted = digits_on_photos.Sources(real.digits, real.labels, (halves, halves))
+    monkeypatch.setattr(digits_on_photos, "sources", lambda: painted)
     for seed in range(60):
         random = np.random.default_rng(seed)
-        assert digit_photo._patch(random, "train", 192, 192).max() == 0
-        assert digit_photo._patch(random, "eval", 192, 192).min() == 255
+        assert digits_on_photos._patch(random, "train", 192, 192).max() == 0
+        assert digits_on_photos._patch(random, "eval", 192, 192).min() == 255
 
 
 def test_images_are_jpeg_files_of_varied_size_with_chroma_subsampled():
@@ -132,7 +132,7 @@ def test_a_second_call_makes_nothing(monkeypatch):
     def compose(*arguments):
         raise AssertionError("made again")
 
-    monkeypatch.setattr(digit_photo, "compose", compose)
+    monkeypatch.setattr(digits_on_photos, "compose", compose)
     assert len(contents(SMALL.training())) == 30
 
 
@@ -196,8 +196,8 @@ def test_what_a_killed_maker_left_is_removed_by_the_next(cache):
 
 def test_of_several_makers_one_makes_the_images(monkeypatch):
     made = []
-    real = digit_photo.compose
-    monkeypatch.setattr(digit_photo, "compose", lambda *a: made.append(a) or real(*a))
+    real = digits_on_photos.compose
+    monkeypatch.setattr(digits_on_photos, "compose", lambda *a: made.append(a) or real(*a))
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: contents(SMALL.training()), range(4)))
     assert len(made) == 30

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from alignkit.datasets import cache as hash_cache
+from alignkit.datasets import image_files
 from alignkit.datasets.folder import Folder
 from alignkit.errors import ConfigError, DataError
 
@@ -135,14 +135,14 @@ def test_the_fingerprint_does_not_depend_on_the_place(split, tmp_path):
 
 
 def test_a_second_fingerprint_reads_no_file(split, monkeypatch):
-    monkeypatch.setattr(hash_cache, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(image_files, "SETTLED_SECONDS", 0.0)
     first = Folder(split).fingerprint()
-    monkeypatch.setattr(hash_cache, "file_sha256", lambda path: pytest.fail(f"read {path}"))
+    monkeypatch.setattr(image_files, "file_sha256", lambda path: pytest.fail(f"read {path}"))
     assert Folder(split).fingerprint() == first
 
 
 def test_a_file_changed_behind_its_old_size_and_time_is_noticed(split, monkeypatch):
-    monkeypatch.setattr(hash_cache, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(image_files, "SETTLED_SECONDS", 0.0)
     first = Folder(split).fingerprint()
     file = split / "train/a/0.jpg"
     status, content = file.stat(), bytearray(file.read_bytes())
@@ -161,7 +161,7 @@ def test_hashes_of_files_just_changed_are_not_kept(split, cache):
 
 
 def test_damaged_hashes_are_made_again(split, cache, caplog, monkeypatch):
-    monkeypatch.setattr(hash_cache, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(image_files, "SETTLED_SECONDS", 0.0)
     first = Folder(split).fingerprint()
     (kept,) = (cache / "hashes").iterdir()
     kept.write_text(kept.read_text()[:100])
@@ -243,7 +243,7 @@ def test_permission_denied_while_hashing_is_named(split, monkeypatch):
     def refuse(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(hash_cache, "file_sha256", refuse)
+    monkeypatch.setattr(image_files, "file_sha256", refuse)
     with pytest.raises(DataError, match=r"cannot read .*\.jpg: Permission denied"):
         Folder(split).fingerprint()
 

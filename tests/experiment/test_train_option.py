@@ -9,7 +9,7 @@ import torch
 
 from alignkit.experiment.train_option import Recipe
 from alignkit.train import read_log
-from alignkit.train.step import learning_rate, mix_batch
+from alignkit.train.training_step import learning_rate, mix_batch
 from tests.training_case import digits_case
 
 OPTIONS = {

@@ -17,10 +17,10 @@ import sys
 from alignkit.decoders import DECODERS
 from alignkit.isolation import Limits
 from alignkit.plugins import Plugin
-from alignkit.preprocess import isolated
+from alignkit.preprocess import image_taps
 DECODERS["fatal"] = Plugin("tests.fatal_decoders:FatalDecoder")
 if seconds := float(sys.argv.pop(1)):
-    isolated.LIMITS = Limits(seconds)
+    image_taps.LIMITS = Limits(seconds)
 from alignkit.cli import main
 sys.argv[0] = "alignkit"
 main()

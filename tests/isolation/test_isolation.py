@@ -115,7 +115,7 @@ def test_many_fatal_images_in_a_row_all_fail():
 def crew():
     """All of its workers, one, have worked and are at rest."""
     with Isolation() as isolation:
-        crew = _Crew(Pids(), 1, Limits(), isolation._started())
+        crew = _Crew(Pids(), 1, Limits(), isolation._started(), (), 1)
         list(crew.results(iter(images(1))))
         yield crew
         crew.dismiss()
@@ -220,9 +220,9 @@ def test_images_are_read_a_few_ahead_only():
 
 FORKING = """
 import multiprocessing, time
-from alignkit.isolation.shared_images import Encoded
+from alignkit.isolation.worker import Encoded
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.isolated import take_pixels
+from alignkit.preprocess.image_taps import take_pixels
 from tests.photos import make_jpegs
 from tests.stacks import REFERENCE
 image = Encoded("a", make_jpegs()["420"])

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, DistributedSampler
 
-from alignkit.datasets.images import Images
+from alignkit.datasets.unlabelled_images import Images
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import ConfigError, DataError, WorkerError
 from alignkit.loader import EncodedImages, MixedLoader, collate_encoded

@@ -215,7 +215,7 @@ def test_a_folder_without_tensors_of_these_images_is_refused(tmp_path):
 
 @pytest.mark.slow
 def test_on_real_photographs_torchpipe_s_tensor_path_is_found(tmp_path, shared_data):
-    from alignkit.datasets.images import Images
+    from alignkit.datasets.unlabelled_images import Images
 
     samples = Images(shared_data / "photos").evaluation()
     path = replace(TORCHPIPE, resize=replace(TORCHPIPE.resize, size=(224, 224)))

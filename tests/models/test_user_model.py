@@ -18,9 +18,8 @@ from alignkit.errors import AlignkitError, BackendError, ConfigError, DataError
 from alignkit.experiment import load_experiment
 from alignkit.models.architectures import build_model, load_model
 from alignkit.models.checkpoint import Checkpoint
-from alignkit.models.onnx_file import in_one_file
-from alignkit.models.user_model import UserModel
-from alignkit.models.user_model_files import quiet_torchscript
+from alignkit.models.torch_model_files import quiet_torchscript
+from alignkit.models.user_model import UserModel, in_one_file
 from alignkit.plan import make_plan
 from alignkit.plan.forecast import forecast
 from alignkit.predict import open_session
@@ -204,7 +203,7 @@ def test_weights_beside_a_graph_belong_to_its_key(in_two_files):
 
 
 def test_weights_that_are_missing_or_too_many_are_told(in_two_files, tmp_path, monkeypatch):
-    monkeypatch.setattr("alignkit.models.onnx_file._LARGEST", 1000)
+    monkeypatch.setattr("alignkit.models.user_model._LARGEST", 1000)
     with pytest.raises(DataError, match="GiB of weights; backends take graphs of one file"):
         in_one_file(in_two_files, Workspace(tmp_path))
     in_two_files.with_name("two.data").unlink()

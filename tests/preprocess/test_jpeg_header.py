@@ -8,8 +8,13 @@ import simplejpeg
 from PIL import Image
 
 from alignkit.preprocess.exif import exif_orientation
-from alignkit.preprocess.jpeg_header import jpeg_size, read_jpeg_header
-from alignkit.preprocess.jpeg_quality import LUMINANCE, quality_of, scaled
+from alignkit.preprocess.jpeg_header import (
+    LUMINANCE,
+    jpeg_size,
+    quality_of,
+    read_jpeg_header,
+    scaled,
+)
 from tests.photos import encoded, photo
 
 PILLOW_SUBSAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}

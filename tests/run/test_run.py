@@ -27,7 +27,7 @@ from alignkit.record import RunRecord
 from alignkit.record.document import read_record
 from alignkit.run import forget, run_experiment
 from alignkit.run.comparison_stage import compare_paths
-from alignkit.train.trainings import train_models
+from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace
 from tests.photos import encoded, photo
 
@@ -176,7 +176,7 @@ def test_another_experiment_over_the_same_data_and_paths_preprocesses_nothing(
     def refuse(*_: object) -> None:
         raise DataError("an image was decoded")
 
-    monkeypatch.setattr("alignkit.preprocess.decode", refuse)
+    monkeypatch.setattr("alignkit.preprocess.image_header", refuse)
     train, evaluation = plan.data.training(), plan.data.evaluation()
     sets = prepare_sets(plan.preprocesses, train, evaluation, context, trains=True)
     trained = train_models(plan, sets, context)

@@ -8,7 +8,7 @@ import pytest
 from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan
 from alignkit.train import read_log
-from alignkit.train.fraction import stratified
+from alignkit.train.training_draws import stratified
 from tests.run.test_run import run, write_small
 from tests.training_case import digits_case
 

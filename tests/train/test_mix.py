@@ -14,8 +14,8 @@ from alignkit.plan import make_plan
 from alignkit.preprocess import Normalise
 from alignkit.record import PathFacts
 from alignkit.text.names import Names
-from alignkit.train.augment import chosen_path
-from alignkit.train.images import PixelSource, TrainingImages, batch_bounds
+from alignkit.train.training_draws import chosen_path
+from alignkit.train.training_images import PixelSource, TrainingImages, batch_bounds
 from tests.run.test_run import write_small
 from tests.training_case import PATH, digits_case
 

@@ -11,8 +11,8 @@ from sklearn.metrics import recall_score
 from alignkit.experiment.train_option import Recipe
 from alignkit.models.architectures import load_model
 from alignkit.train import read_log
-from alignkit.train.fraction import held_out
-from alignkit.train.score import classification
+from alignkit.train.training_draws import held_out
+from alignkit.train.training_step import classification
 from tests.training_case import digits_case
 
 CASE = digits_case(count=240).with_recipe(epochs=4, holdout=0.25, learning_rate=0.02)

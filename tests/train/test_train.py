@@ -17,8 +17,13 @@ from alignkit.preprocess import Normalise
 from alignkit.record import Epoch
 from alignkit.torch_settings import gpu_present
 from alignkit.train import read_log
-from alignkit.train.images import PixelSource, TrainingImages, batch_bounds, tensor_normaliser
-from alignkit.train.step import learning_rate
+from alignkit.train.training_images import (
+    PixelSource,
+    TrainingImages,
+    batch_bounds,
+    tensor_normaliser,
+)
+from alignkit.train.training_step import learning_rate
 from alignkit.workspace import Workspace
 from tests.training_case import RECIPE, SIDE, digits_case
 
@@ -155,7 +160,7 @@ def test_a_loss_that_is_not_finite_names_epoch_and_batch_and_stores_nothing(tmp_
 
 
 def test_a_full_disk_keeps_the_last_good_state(tmp_path, monkeypatch):
-    import alignkit.train.state as module
+    import alignkit.train.training_state as module
 
     write, calls = module.write_atomically, []
 

@@ -26,10 +26,10 @@ from alignkit.plugins import did_you_mean, find_plugin
 from alignkit.predict import model_source
 from alignkit.prepare.sets import prepare_sets
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.isolated import encoded_images, take_pixels
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.studies.bisect.layer_graph import Layer, inputs_of, layers_of, load_graph
 from alignkit.studies.bisect.layer_sides import ONNXSide, TorchSide
-from alignkit.train.trainings import train_models
+from alignkit.train import train_models
 from alignkit.workspace import Context, file_sha256
 
 _FORM = "TRAINED/EVALUATED/BACKEND/PRECISION"
@@ -186,7 +186,7 @@ def _path(text: str, height: int, width: int) -> Preprocess:
 
 
 def _batch(path: Preprocess, images: Sequence[Path], count: int) -> Batch:
-    from alignkit.datasets.images import Images
+    from alignkit.datasets.unlabelled_images import Images
 
     samples = Images(tuple(images)).evaluation()
     taken: list[Pixels] = []

@@ -27,9 +27,9 @@ import numpy.typing as npt
 from alignkit.arrays import Pixels
 from alignkit.compare.pixel_sums import PixelSums, pixel_sums
 from alignkit.errors import RecordError
-from alignkit.isolation.shared_images import Encoded
+from alignkit.isolation.worker import Encoded
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.decode import decode
+from alignkit.preprocess.image_header import decode
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.preprocess.stress import SUBSAMPLINGS, Stress
 from alignkit.progress import Progress, ProgressStage

@@ -15,8 +15,7 @@ from errno import EXDEV
 from pathlib import Path
 from typing import Literal
 
-from alignkit.datasets.folder import Folder
-from alignkit.datasets.layout import Labelled, divide, images_by_class, names_of, split_dirs
+from alignkit.datasets.folder import Folder, Labelled, divide, images_by_class, names_of, split_dirs
 from alignkit.errors import ConfigError, DataError, WorkspaceError
 from alignkit.samples import Split
 

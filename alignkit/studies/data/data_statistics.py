@@ -100,7 +100,7 @@ def _measured(
 
 
 def _decoding(name: str) -> Look:
-    from alignkit.preprocess.decode import decode
+    from alignkit.preprocess.image_header import decode
 
     plugin = find_plugin("decoders", DECODERS, name)
     if missing := plugin.missing():
@@ -116,9 +116,15 @@ def _decoding(name: str) -> Look:
 
 def _sets_of_folder(root: Path) -> tuple[dict[str, Samples], tuple[str, ...]]:
     """Return the folder's two splits, or all of its images as ``all``; and notes on them."""
-    from alignkit.datasets.folder import Folder, labelled_samples
-    from alignkit.datasets.images import Images
-    from alignkit.datasets.layout import has_classes, images_by_class, split_dirs, strays
+    from alignkit.datasets.folder import (
+        Folder,
+        has_classes,
+        images_by_class,
+        labelled_samples,
+        split_dirs,
+        strays,
+    )
+    from alignkit.datasets.unlabelled_images import Images
 
     if split_dirs(root, "train", ""):  # as `data: {name: folder}` reads it
         folder = Folder(root)

@@ -1,6 +1,6 @@
 """Compare preprocessing paths stage by stage, without any model: paths, images → `DiffRecord`.
 
-Every image runs in worker processes (`alignkit.preprocess.isolated`), once on every path. Workers
+Every image runs in worker processes (`alignkit.preprocess.image_taps`), once on every path. Workers
 return sums, so that memory does not depend on the number of images.
 """
 
@@ -15,10 +15,9 @@ from typing import Literal
 from alignkit.errors import ExitCode, MissingDependency, worst
 from alignkit.experiment.yaml_argument import NamedPath
 from alignkit.isolation import Limits
-from alignkit.isolation.shared_images import EVERYTHING, Encoded
-from alignkit.isolation.worker import Begin
+from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
 from alignkit.preprocess import StageName
-from alignkit.preprocess.isolated import encoded_images, run_isolated
+from alignkit.preprocess.image_taps import encoded_images, run_isolated
 from alignkit.preprocess.stress import Stress
 from alignkit.progress import Progress
 from alignkit.record import Environment, PathFacts

@@ -12,7 +12,7 @@ from alignkit.arrays import Pixels
 from alignkit.errors import ConfigError, DataError
 from alignkit.experiment.experiment import Experiment
 from alignkit.plugins import did_you_mean
-from alignkit.preprocess.isolated import encoded_images, take_pixels
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.record.pixel_diff import DiffRecord, write_diff_record
 from alignkit.samples import Samples
 from alignkit.studies.diff import DiffRequest
@@ -38,8 +38,8 @@ def samples_of(
     if no path is given or an id is unknown, `NothingCompared` if there is no image, and `DataError`
     if a file cannot be read.
     """
-    from alignkit.datasets.files import choose
-    from alignkit.datasets.images import Images
+    from alignkit.datasets.image_files import choose
+    from alignkit.datasets.unlabelled_images import Images
 
     if given:
         roots = tuple(path for each in given for path in _expanded(each))

@@ -14,13 +14,11 @@ from alignkit.compare.pixel_diff import PixelDiff, diffs_of, joined
 from alignkit.compare.pixel_sums import PixelSums
 from alignkit.compare.plane_sums import Planes, added_planes, planes_of
 from alignkit.decoders import DecodeOutcome
-from alignkit.isolation.shared_images import EVERYTHING, Encoded
-from alignkit.isolation.worker import Begin
+from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
 from alignkit.preprocess import Preprocess, StageName, Taps
-from alignkit.preprocess.decode import decode
+from alignkit.preprocess.image_header import declared_size, decode
 from alignkit.preprocess.image_kinds import ImageKinds, kinds_of
-from alignkit.preprocess.image_size import declared_size
-from alignkit.preprocess.isolated import (
+from alignkit.preprocess.image_taps import (
     Started,
     failed_taps,
     result_or_reason,

@@ -1,0 +1,265 @@
+"""Sessions of ONNX Runtime on one verified provider, with the kernels that they ran.
+
+The kernels are read from the runtime's own profile of one image.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from alignkit.backends.onnx_graph import byte_products, products, refusal
+from alignkit.backends.onnxruntime import PROVIDERS
+from alignkit.errors import BackendError, MissingDependency
+from alignkit.torch_settings import named_arithmetic
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Batch, Logits
+    from alignkit.backends import Precision
+
+_OPEN_SCRIPT = """
+import sys, onnxruntime
+options = onnxruntime.SessionOptions()
+options.log_severity_level = 4
+level = getattr(onnxruntime.GraphOptimizationLevel, sys.argv[2])
+options.graph_optimization_level = level
+onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
+"""
+_TYPES = {
+    "float": "float32", "float16": "float16", "bfloat16": "bfloat16", "double": "float64",
+    "int8": "int8", "uint8": "int8",
+}  # fmt: skip
+"""Type in the profile → type in the report; a node that has none of these only computes shapes."""
+_NARROWEST = ("int8", "bfloat16", "float16", "float32", "float64")
+_CONVERSIONS = frozenset({"Cast", "QuantizeLinear", "DequantizeLinear", "Transpose", "Reshape"})
+"""Operators that multiply nothing: an int8 graph with no other in int8 is int8 in name only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Settings of a session: provider, optimisation and threads."""
+
+    provider: str
+    options: dict[str, str]
+    """Options of the provider."""
+    level: str
+    """Name of an ``onnxruntime.GraphOptimizationLevel``."""
+    threads: int
+
+    def session(self, graph: bytes, profile: Path | None = None) -> Any:
+        """Open an ``InferenceSession`` on this provider only, profiled if a file is given.
+
+        Raises `MissingDependency` if the provider does not start, `BackendError` if the runtime
+        cannot load the graph.
+        """
+        import onnxruntime
+
+        if self.provider != "CPUExecutionProvider":
+            onnxruntime.preload_dlls()  # CUDA and cuDNN, from the nvidia-* wheels that torch brings
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self.threads
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, self.level)
+        options.log_severity_level = 3  # by default it warns about its own optimisations
+        if profile:
+            options.enable_profiling = True
+            options.log_severity_level = 4  # or it logs a missing profile for a graph it refuses
+            options.profile_file_prefix = str(profile)
+        providers = [(self.provider, self.options)]
+        try:
+            session = onnxruntime.InferenceSession(graph, options, providers, enable_fallback=0)
+        except Exception as error:
+            message = f"{self.provider} cannot load the graph: {refusal(error)}"
+            raise BackendError(message) from error
+        if session.get_providers()[0] != self.provider:
+            raise MissingDependency(
+                f"{self.provider} did not start, and ONNX Runtime would compute on the CPU; "
+                "check that the CUDA, cuDNN and TensorRT libraries that onnxruntime "
+                f"{onnxruntime.__version__} was built for are installed"
+            )
+        return session
+
+    def profiled_session(self, graph: bytes, size: tuple[int, int]) -> tuple[Any, Kernels]:
+        """Open a session, and read the kernels that one black image of (height, width) used."""
+        with tempfile.TemporaryDirectory() as folder:
+            session = self.session(graph, Path(folder) / "kernels")
+            session.run(None, {session.get_inputs()[0].name: np.zeros((1, 3, *size), np.float32)})
+            events = json.loads(Path(session.end_profiling()).read_text())
+        return session, kernels_in(events)
+
+    def arithmetic(self) -> str:
+        """Measure the arithmetic of float32 products and convolutions: ieee, tf32 or bf16."""
+        session = self.session(products())
+
+        def survives(value: float) -> bool:
+            image = np.full((1, 64, 32, 32), value, np.float32)
+            inputs = {"image": image, "matrix": image[0].reshape(64, 1024).T.copy()}
+            return all((output == value).all() for output in session.run(None, inputs))
+
+        return named_arithmetic(survives)
+
+
+def kernels_saturate() -> bool:
+    """Return whether the CPU provider's uint8 × int8 kernels cut sums of two products to 16 bits.
+
+    The kernels for x86 without VNNI do (``vpmaddubsw``). The function runs a kernel and does not
+    read the processor's flags: not every system shows them, an emulator or a hypervisor may show
+    another processor's, and another version of the runtime may choose its kernels by other flags.
+    """
+    session = Start("CPUExecutionProvider", {}, "ORT_ENABLE_ALL", 1).session(byte_products())
+    product = session.run(None, {"bytes": np.full((4, 64), 255, np.uint8)})[0]
+    return bool((product != 64 * 255 * 127).any())
+
+
+def require_no_crash(graph: bytes, level: str) -> None:
+    """Open the graph in another process; raise `BackendError` if that process dies.
+
+    ONNX Runtime 1.31 dies of a segmentation fault while it optimises some float16 graphs (vision
+    transformers) for the CPU, which would end the whole run.
+    """
+    with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+        file.write(graph)
+        file.flush()
+        trial = subprocess.run(  # noqa: S603 - our own interpreter and script
+            [sys.executable, "-c", _OPEN_SCRIPT, file.name, level], check=False, capture_output=True
+        )
+    if trial.returncode < 0:
+        raise BackendError(
+            f"ONNX Runtime crashes ({signal.Signals(-trial.returncode).name}) while it optimises "
+            "this model in fp16 for the CPU; set 'optimisation: basic' for this backend"
+        )
+
+
+def verified_session(
+    start: Start, graph: bytes, size: tuple[int, int], precision: Precision
+) -> ONNXRuntimeSession:
+    """Load a graph, run one image of (height, width), and verify the provider and the types.
+
+    Raises `MissingDependency` if the provider does not start, `BackendError` if the runtime cannot
+    run the graph, or runs it elsewhere or otherwise.
+    """
+    arithmetic = start.arithmetic()
+    if arithmetic != ("tf32" if precision == "tf32" else "ieee"):
+        fix = "; set NVIDIA_TF32_OVERRIDE=0" if start.provider == PROVIDERS["tensorrt"] else ""
+        raise BackendError(f"onnxruntime {precision}: products are computed in {arithmetic}{fix}")
+    session, kernels = start.profiled_session(graph, size)
+    kernels.require(start.provider, precision)
+    observed = {
+        "precision": precision,
+        "provider": start.provider,
+        "float32 products": f"{arithmetic}, verified",
+        **kernels.facts(precision),
+        "threads": str(start.threads),
+    }
+    return ONNXRuntimeSession(session, observed)
+
+
+@dataclass(slots=True, eq=False)
+class ONNXRuntimeSession:
+    """A graph loaded in one provider."""
+
+    session: Any
+    observed: dict[str, str] = field(default_factory=dict)
+
+    def predict(self, batch: Batch) -> Logits:
+        """Return (samples, classes) float32 for (samples, 3, height, width) float32."""
+        assert self.session is not None, "the session is closed"
+        logits: Logits = self.session.run(None, {self.session.get_inputs()[0].name: batch})[0]
+        return logits
+
+    def effective(self) -> dict[str, str]:
+        """Return the verified facts of the run."""
+        return dict(self.observed)
+
+    def close(self) -> None:
+        """Free the runtime's memory."""
+        self.session = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Counts of the nodes that one image went through, by type and provider."""
+
+    counts: Counter[tuple[str, str, str]]
+    """(operator, provider, type) → nodes; for a ``Cast`` the type that it writes."""
+    assigned: Counter[str] = field(default_factory=Counter)
+    """Provider → nodes, including those that compute shapes."""
+
+    def require(self, provider: str, precision: Precision) -> None:
+        """Raise `BackendError` if another provider computed, or another type was used."""
+        elsewhere = {operator for operator, who, _ in self.counts if who != provider}
+        if elsewhere:
+            raise BackendError(
+                f"{provider} left {', '.join(sorted(elsewhere))} to another provider; this model "
+                "cannot be measured on it"
+            )
+        if precision == "int8" and not self._computing_in("int8").keys() - _CONVERSIONS:
+            raise BackendError(
+                "int8: every layer computes in float32, with weights and activations that are only "
+                "rounded to int8; set 'optimisation: all', which fuses them"
+            )
+        other = {operator for operator, _, kind in self.counts if kind != "float32"}
+        if precision in ("fp32", "tf32") and other:
+            raise BackendError(
+                f"{precision}: {', '.join(sorted(other))} did not compute in float32"
+            )
+
+    def facts(self, precision: Precision) -> dict[str, str]:
+        """Describe for a report the nodes that computed in each type, and the casts."""
+        facts = {}
+        for kind in sorted({kind for _, _, kind in self.counts}):
+            if nodes := self._computing_in(kind):
+                facts[f"{kind} kernels"] = f"{nodes.total()}: {', '.join(sorted(nodes))}"
+        casts = Counter[str]()
+        for (operator, _, kind), count in self.counts.items():
+            if operator == "Cast":
+                casts[kind] += count
+        if precision == "fp16" and not self._computing_in("float16"):
+            rounded = "weights and some activations are" if casts["float16"] else "weights are"
+            facts["float16"] = f"storage only: {rounded} rounded to it, every kernel is float32's"
+        to_each = ", ".join(f"{count} to {kind}" for kind, count in sorted(casts.items()))
+        placed = ", ".join(f"{count} on {who}" for who, count in sorted(self.assigned.items()))
+        return {**facts, "casts": to_each or "none", "nodes": placed}
+
+    def _computing_in(self, kind: str) -> Counter[str]:
+        nodes = Counter[str]()
+        for (operator, _, each), count in self.counts.items():
+            if each == kind and operator != "Cast":
+                nodes[operator] += count
+        return nodes
+
+
+def kernels_in(events: Iterable[dict[str, Any]]) -> Kernels:
+    """Count the nodes of an ONNX Runtime profile that write floating-point or 8-bit tensors.
+
+    Single numbers (an attention's scale, from a shape) are left out: every provider leaves the
+    arithmetic of shapes to the CPU.
+    """
+    counts, assigned = Counter[tuple[str, str, str]](), Counter[str]()
+    for event in events:
+        if event.get("cat") != "Node" or not event["name"].endswith("_kernel_time"):
+            continue
+        facts = event["args"]
+        assigned[facts["provider"]] += 1
+        written = _tensors(facts["output_type_shape"])
+        if any(math.prod(shape) > 1 for shape in written.values()):
+            read = {} if facts["op_name"] == "Cast" else _tensors(facts["input_type_shape"])
+            # a fused integer kernel reads or writes float32 as well: its narrowest type counts
+            kinds = sorted({*written, *read}, key=_NARROWEST.index)
+            counts[facts["op_name"], facts["provider"], kinds[0]] += 1
+    return Kernels(counts, assigned)
+
+
+def _tensors(tensors: list[dict[str, list[int]]]) -> dict[str, list[int]]:
+    """Map each type to the shape of one tensor of that type."""
+    return {_TYPES[kind]: each[kind] for each in tensors for kind in each if kind in _TYPES}

@@ -1,0 +1,100 @@
+"""`Images`: unlabelled images, to compare preprocessing stacks on."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, NoReturn
+
+from alignkit.datasets import Dataset
+from alignkit.datasets.image_files import choose, content_hashes, image_files, read_image
+from alignkit.errors import ConfigError, DataError, NothingCompared
+from alignkit.workspace import content_key
+
+if TYPE_CHECKING:
+    from alignkit.samples import Samples, Split
+
+
+@dataclass(frozen=True, slots=True)
+class Images(Dataset):
+    """Every image of a folder and the folders in it, or the files named, or a list of both.
+
+    A named file is taken whatever its suffix.
+    """
+
+    labelled: ClassVar[bool] = False
+
+    root: Path | tuple[Path, ...]
+    limit: int | None = None
+    """Greatest number of images, chosen by ``seed``."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.root and isinstance(self.root, tuple):
+            raise ConfigError("root: name a folder or an image")
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError(f"limit: {self.limit}; 1 or more, or none")
+
+    def training(self) -> NoReturn:
+        """Raise `DataError`: images without labels cannot train a model."""
+        raise DataError("'images' has no labels to train on; use 'folder' with class folders")
+
+    def evaluation(self) -> Samples:
+        """Return each image once, in sorted order, with its path below their common folder as id.
+
+        Raise `NothingCompared` if there is none, `DataError` if one cannot be read.
+        """
+        from alignkit.samples import Samples
+
+        folder, names = self._found()
+        return Samples(
+            ids=names,
+            labels=(),
+            classes=(),
+            read=lambda index: read_image(folder, names[index]),
+            fingerprint=_content_key(folder, names),
+        )
+
+    def counts(self) -> tuple[int, int]:
+        """Return ``(0, images)``."""
+        return 0, len(self._found()[1])
+
+    def fingerprint(self, split: Split | None = None) -> str:
+        """Compute the SHA-256 hex over names and contents; unchanged files are not read again."""
+        if split == "train":
+            self.training()
+        return _content_key(*self._found())
+
+    def version(self) -> str:
+        """Say that the files alone decide the samples."""
+        return "the files as they are"
+
+    def _found(self) -> tuple[Path, tuple[str, ...]]:
+        """Return the folder that holds all images, and their paths below it."""
+        roots = (self.root,) if isinstance(self.root, Path) else self.root
+        if len(roots) == 1 and roots[0].expanduser().is_dir():
+            folder = roots[0].expanduser()
+            names = image_files(folder)
+        else:
+            files = sorted({file for root in roots for file in _files(root.expanduser())})
+            folder = Path(os.path.commonpath([file.parent for file in files])) if files else Path()
+            names = [file.relative_to(folder).as_posix() for file in files]
+        if not names:
+            raise NothingCompared(f"no images in {', '.join(str(root) for root in roots)}")
+        if self.limit is not None:
+            names = sorted(choose(names, self.limit, self.seed))
+        return folder, tuple(names)
+
+
+def _content_key(folder: Path, names: tuple[str, ...]) -> str:
+    return content_key([names, content_hashes(folder, names)])
+
+
+def _files(root: Path) -> list[Path]:
+    path = Path(os.path.abspath(root))  # noqa: PTH100 - resolve() would rename links
+    if path.is_dir():
+        return [path / name for name in image_files(path)]
+    if not path.exists():
+        raise DataError(f"{root} does not exist; name a folder or an image")
+    return [path]

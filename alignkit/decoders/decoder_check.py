@@ -1,0 +1,96 @@
+"""Self-test of the decoders on five small JPEG files of the package.
+
+The files are the same bytes everywhere, so hashes of two machines can be compared: where they
+differ, the machines decode differently.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from alignkit.decoders import DECODERS, DecodeOutcome
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Image
+
+SELF_TEST_KINDS = ("420", "444", "exif-6", "cmyk", "grey")
+"""Chroma at half resolution; at full; to be turned a quarter; four inks; one channel."""
+_MUST_DECODE = ("420", "444", "exif-6", "grey")
+"""Files that every decoder of the base install decodes."""
+_REFERENCE = "opencv"
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderCheck:
+    """Result of one decoder on one file."""
+
+    decoder: str
+    kind: str
+    outcome: DecodeOutcome
+    finding: str
+    """Difference from the reference decoder's pixels, and, if that is smaller, from those with
+    chroma upsampled by nearest neighbour; or the reason why there are no pixels."""
+    sha256: str = ""
+    """Hash of the pixels; empty if there are none."""
+
+    @property
+    def passed(self) -> bool:
+        """Tell whether the decoder does what the base install promises."""
+        return self.outcome == "ok" or self.kind not in _MUST_DECODE
+
+
+def self_test() -> list[DecoderCheck]:
+    """Run every installed decoder on every file."""
+    images = {kind: small_jpeg(kind) for kind in SELF_TEST_KINDS}
+    reference = DECODERS[_REFERENCE].load()()
+    expected = {kind: reference.decode(encoded) for kind, encoded in images.items()}
+    repeating = DECODERS["simplejpeg"].load()(chroma="nearest")
+    nearest = {kind: repeating.decode(encoded).image for kind, encoded in images.items()}
+    tested = []
+    for name, plugin in DECODERS.items():
+        if plugin.missing():
+            continue
+        decoder = plugin.load()()
+        for kind, encoded in images.items():
+            decoded = decoder.decode(encoded)
+            finding, digest = decoded.reason, ""
+            if decoded.image is not None:
+                finding = _finding(decoded.image, expected[kind].image, nearest[kind])
+                digest = hashlib.sha256(decoded.image.tobytes()).hexdigest()
+            tested.append(DecoderCheck(name, kind, decoded.outcome, finding, digest))
+    return tested
+
+
+def small_jpeg(kind: str) -> bytes:
+    """Read the package's file of a kind."""
+    return resources.files("alignkit.decoders").joinpath("jpegs", f"{kind}.jpg").read_bytes()
+
+
+def _finding(image: Image, expected: Image | None, nearest: Image | None) -> str:
+    if expected is None:
+        return f"{_REFERENCE} gives nothing to compare with"
+    if image.shape != expected.shape:
+        turned = image.shape[:2] == expected.shape[1::-1]
+        return "turned by EXIF" if turned else f"{image.shape[0]}x{image.shape[1]} pixels"
+    mean, most = _distance(image, expected)
+    if not most:
+        return f"equals {_REFERENCE}"
+    text = f"differs from {_REFERENCE}: mean {mean:.2f}, at most {most}"
+    if nearest is None or nearest.shape != image.shape:
+        return text
+    mean_nearest, most_nearest = _distance(image, nearest)
+    # half the distance: nearest chroma then explains most of the difference
+    if mean_nearest > mean / 2:
+        return text
+    return f"{text}; nearest chroma: mean {mean_nearest:.2f}, at most {most_nearest}"
+
+
+def _distance(left: Image, right: Image) -> tuple[float, int]:
+    """Compute the mean and the greatest difference in grey levels."""
+    import numpy as np
+
+    difference = np.abs(left.astype(np.int16) - right.astype(np.int16))
+    return float(difference.mean()), int(difference.max())

@@ -1,0 +1,149 @@
+"""Batches of a `MixedLoader`: encoded images that go in, and tensors on their way to the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from alignkit.errors import DataError
+from alignkit.samples import Samples
+from alignkit.torch_settings import require_device
+from alignkit.train.training_images import tensor_normaliser
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Pixels
+    from alignkit.preprocess import Preprocess
+
+
+class Unread(str):
+    """Reason why an image was not read, in place of its bytes; any ``collate_fn`` keeps text."""
+
+    __slots__ = ()
+
+
+class EncodedBatch(NamedTuple):
+    """Batch of the wrapped loader."""
+
+    images: Sequence[bytes | Unread]
+    labels: Sequence[int]
+    """Numbers, or values that ``int`` takes, such as the tensor that a ``DataLoader`` makes."""
+    ids: Sequence[str] | None = None
+    """Seeds of each image's draws; without ids, its number in the epoch is used."""
+
+
+def checked(batch: Any, number: int) -> EncodedBatch:
+    """Return a batch of encoded images, or raise `DataError`; ``number`` counts from 1."""
+    if not isinstance(batch, tuple | list) or len(batch) not in (2, 3):
+        raise DataError(f"batch {number} is not (images, labels) or (images, labels, ids)")
+    encoded = EncodedBatch(*batch)
+    if len({len(each) for each in batch}) > 1:
+        raise DataError(f"batch {number} has {' and '.join(str(len(each)) for each in batch)} of "
+                        "images, labels and ids")  # fmt: skip
+    for position, image in enumerate(encoded.images):
+        if not isinstance(image, bytes | Unread):
+            raise DataError(
+                f"batch {number}, image {position + 1} is {type(image).__name__}, not the bytes "
+                "of an encoded image: let the data set read files, not decode them"
+            )
+    return encoded
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedImages:
+    """`Samples` as a map-style data set of (encoded bytes, label, id) for a ``DataLoader``.
+
+    A file that can no longer be read is one failed image and does not end the loop.
+    """
+
+    samples: Samples
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> tuple[bytes | Unread, int, str]:
+        try:
+            encoded: bytes | Unread = self.samples.read(index)
+        except DataError as error:
+            encoded = Unread(error)
+        return encoded, self.samples.labels[index], self.samples.ids[index]
+
+
+def collate_encoded(items: Sequence[tuple[Any, ...]]) -> EncodedBatch:
+    """Collate (encoded bytes, label) or (…, label, id), as ``collate_fn`` of a ``DataLoader``."""
+    return EncodedBatch(*(list(column) for column in zip(*items, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """Tensors on their way to the device."""
+
+    images: torch.Tensor
+    labels: torch.Tensor
+    ready: torch.cuda.Event | None
+
+    def arrived(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return images and labels; later work on the caller's stream waits for their arrival."""
+        if self.ready is not None:
+            stream = torch.cuda.current_stream(self.images.device)
+            stream.wait_event(self.ready)
+            for tensor in (self.images, self.labels):
+                tensor.record_stream(stream)  # their memory was allocated on the loader's stream
+        return self.images, self.labels
+
+
+class Upload:
+    """Normalisation and transfer: on a CPU by image, with tables; on a GPU by batch, of bytes."""
+
+    def __init__(self, device: Literal["cpu", "cuda"], paths: Sequence[Preprocess]) -> None:
+        self.device = require_device(device)
+        self._paths = paths
+        self._cuda = self.device.type == "cuda"
+        self._stream = torch.cuda.Stream(self.device) if self._cuda else None  # type: ignore[no-untyped-call]
+        self._normalise = [tensor_normaliser(each.normalise, self.device) for each in paths]
+
+    def ready(self, pixels: Pixels, path: int) -> npt.NDArray[Any]:
+        """Convert one image for `send`; runs in the threads that prepare images."""
+        return np.ascontiguousarray(pixels) if self._cuda else self._paths[path].normalise(pixels)
+
+    def send(
+        self, images: Sequence[npt.NDArray[Any]], paths: Sequence[int], labels: Sequence[int]
+    ) -> Uploaded:
+        """Send (n, 3, h, w) float32, normalised, and (n,) int64, on the loader's own stream."""
+        numbers = torch.tensor([int(label) for label in labels], dtype=torch.int64)
+        if not images:
+            height, width = self._paths[0].size
+            blank = torch.zeros(0, 3, height, width, device=self.device)
+            return Uploaded(blank, numbers.to(self.device), None)
+        if not self._cuda:
+            return Uploaded(torch.from_numpy(np.stack(images)), numbers, None)
+        with torch.cuda.stream(self._stream):
+            batch = self._normalised(images, np.asarray(paths))
+            target = self._moved(numbers)
+            return Uploaded(batch, target, torch.cuda.current_stream(self.device).record_event())
+
+    def _normalised(
+        self, images: Sequence[npt.NDArray[Any]], paths: npt.NDArray[np.int64]
+    ) -> torch.Tensor:
+        """Normalise each path's images together, then restore the order."""
+        places = [np.flatnonzero(paths == path) for path in range(len(self._paths))]
+        parts = [
+            normalise(
+                self._moved(torch.from_numpy(np.stack([images[each] for each in own.tolist()])))
+                .permute(0, 3, 1, 2)
+                .contiguous()
+            )
+            for own, normalise in zip(places, self._normalise, strict=True)
+            if len(own)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        back = self._moved(torch.from_numpy(np.concatenate(places).argsort()))
+        return torch.cat(parts)[back]
+
+    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.pin_memory().to(self.device, non_blocking=True)

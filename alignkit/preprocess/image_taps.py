@@ -1,0 +1,174 @@
+"""Taps of images in worker processes: one that crashes or hangs a library is one failed image.
+
+Every command decodes through here, except that latencies, `alignkit data` and `alignkit calibrate`
+decode in the caller's process, and `alignkit.loader` in its user's own workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
+
+from alignkit.decoders import Decoded, DecodeOutcome
+from alignkit.decoders.decoder_check import small_jpeg
+from alignkit.errors import AlignkitError, BackendError, ConfigError
+from alignkit.isolation import IMAGES_A_TASK, Limits, process_wide
+from alignkit.isolation.worker import EVERYTHING, Begin, Encoded, WarmUpDied, Work
+from alignkit.preprocess import Preprocess, Taps
+from alignkit.torch_settings import usable_cpus
+
+if TYPE_CHECKING:
+    from alignkit.arrays import Pixels
+    from alignkit.samples import Samples
+
+Result = TypeVar("Result")
+Started: TypeAlias = Callable[[int], None]
+"""Function called with the number of the path that begins."""
+
+LIMITS = Limits()
+ALWAYS = ("numpy", "cv2", "PIL.Image", "alignkit.preprocess.image_taps")
+"""Modules that every worker needs, whatever the paths are."""
+GPU_WORKERS = 2
+"""Most workers for a path on a GPU: each holds a CUDA context of half a gigabyte."""
+
+
+def run_isolated(
+    work: Work[Result],
+    paths: Sequence[Preprocess],
+    images: Iterable[Encoded],
+    *,
+    processes: int | None = None,
+    limits: Limits | None = None,
+    images_a_task: int = IMAGES_A_TASK,
+) -> Iterator[Result]:
+    """Yield the results of ``work`` on a few images at a time, in the order of the images.
+
+    ``processes`` are by default the CPUs this process may use; results do not depend on them.
+    Raise `BackendError` if a path crashes or hangs on a harmless image.
+    """
+    plugins = [plugin for path in paths for plugin in path.plugins()]
+    gpu = any(plugin.gpu for plugin in plugins)
+    processes = processes or usable_cpus()
+    # a driver does not survive forking, so GPU libraries are left to the workers
+    libraries = [each.module for each in plugins if each.module and not each.gpu]
+    stages = [stage for path in paths for stage in (path.decode, path.resize.resizer)]
+    classes = [type(each).__module__ for each in (work, *stages)]  # else every worker imports them
+    if "__main__" in classes:
+        raise ConfigError(
+            "a decoder or resizer is defined in the script or notebook that runs; move its class "
+            "into a module, which worker processes can import"
+        )
+    try:
+        yield from process_wide().run(
+            work,
+            images,
+            processes=min(processes, GPU_WORKERS) if gpu else processes,
+            limits=limits or LIMITS,
+            modules=tuple(dict.fromkeys((*ALWAYS, *libraries, *classes))),
+            images_a_task=images_a_task,
+        )
+    except WarmUpDied as death:
+        raise BackendError(
+            f"{paths[death.path].name} cannot run here: on a small valid JPEG it {death.reason}"
+        ) from None
+
+
+def encoded_images(samples: Samples, indices: Iterable[int] | None = None) -> Iterator[Encoded]:
+    """Yield the samples at ``indices``, by default all, read one by one."""
+    for index in range(len(samples)) if indices is None else indices:
+        yield Encoded(samples.ids[index], samples.read(index))
+
+
+def warm_up(paths: Sequence[Preprocess], begin: Begin) -> None:
+    """Run every decoder and every resizer of the paths on a small JPEG of the package."""
+    encoded = small_jpeg("420")
+    # trying equal stages twice would only cost time
+    known: set[object] = set()
+    for number, path in enumerate(paths):
+        stages = {path.decode, path.resize.resizer}
+        if not stages <= known:
+            begin(0, number)
+            result_or_reason(partial(path.taps, encoded))
+            known |= stages
+
+
+def result_or_reason(call: Callable[[], Result]) -> Result | str:
+    """Return the result of a library's work on one image, or the reason of its failure."""
+    try:
+        return call()
+    except (AlignkitError, ImportError):  # of the set-up, not of the image
+        raise
+    except MemoryError as error:
+        return f"out of memory: {error or 'the library says so'}"
+    except Exception as error:  # noqa: BLE001 - what a library raises on one image is its outcome
+        return f"{type(error).__name__}: {error}"
+
+
+def taps_of(path: Preprocess, image: Encoded, number: int, begin: Started) -> Taps:
+    """Run path ``number``; ``failed`` where it raises, or a worker died on the image."""
+    lost = dict(image.lost)
+    taps: Taps | str = lost.get(EVERYTHING, "") or lost.get(number, "")
+    if not taps:
+        begin(number)
+        taps = result_or_reason(partial(path.taps, image.data))
+    return failed_taps(taps) if isinstance(taps, str) else taps
+
+
+def failed_taps(reason: str) -> Taps:
+    """Return the taps of an image without pixels."""
+    return Taps(Decoded("failed", reason=reason))
+
+
+class FinalPixels(NamedTuple):
+    """Pixels of one image at the end of a path, before normalisation."""
+
+    outcome: DecodeOutcome
+    reason: str
+    pixels: Pixels | None
+    """(height, width, 3), C-contiguous; ``None`` if the image was not decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakePixels:
+    """`Work` of `alignkit.isolation` that returns the pixels of each image on each path."""
+
+    paths: tuple[Preprocess, ...]
+
+    def warm_up(self, begin: Begin) -> None:
+        """Run every path once."""
+        warm_up(self.paths, begin)
+
+    def __call__(self, images: Sequence[Encoded], begin: Begin) -> list[tuple[FinalPixels, ...]]:
+        """Return, for each image, a `FinalPixels` for each path."""
+        return [
+            tuple(
+                final_pixels(taps_of(path, image, number, partial(begin, position)))
+                for number, path in enumerate(self.paths)
+            )
+            for position, image in enumerate(images)
+        ]
+
+
+def final_pixels(taps: Taps) -> FinalPixels:
+    """Return the last of a path's taps, contiguous, as shared memory holds it."""
+    import numpy as np
+
+    last = taps.last
+    if last is not None:
+        last = cast("Pixels", np.ascontiguousarray(last))
+    return FinalPixels(taps.decoded.outcome, taps.decoded.reason, last)
+
+
+def take_pixels(
+    paths: Sequence[Preprocess],
+    images: Iterable[Encoded],
+    *,
+    processes: int | None = None,
+    limits: Limits | None = None,
+) -> Iterator[tuple[FinalPixels, ...]]:
+    """Yield, for each image in order, its pixels on each path; see `run_isolated`."""
+    work = TakePixels(tuple(paths))
+    for part in run_isolated(work, paths, images, processes=processes, limits=limits):
+        yield from part

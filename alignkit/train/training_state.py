@@ -1,0 +1,172 @@
+"""`TrainingState`: all that the next epoch depends on, and its file.
+
+No generator is stored: an epoch draws all random numbers from the seed and the epoch's number.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.amp.grad_scaler import GradScaler
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from alignkit.errors import WorkspaceError
+from alignkit.workspace import write_atomically
+
+if TYPE_CHECKING:
+    from alignkit.experiment.train_option import Recipe
+    from alignkit.rank import Rank
+    from alignkit.train.training_step import Score
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """Weights with the best score on held-out images so far."""
+
+    epoch: int
+    accuracy: float
+    loss: float
+    weights: bytes
+    """A ``state_dict`` as ``torch.save`` writes it."""
+
+
+@dataclass(slots=True)
+class TrainingState:
+    """State of a training between two epochs."""
+
+    model: nn.Module
+    optimiser: torch.optim.Optimizer
+    log: dict[str, Any]
+    """As `alignkit.train.read_log` describes it."""
+    forward: Callable[[torch.Tensor], torch.Tensor]
+    """The model, compiled where the recipe asks for it."""
+    scaler: GradScaler
+    """Scaler of the loss against underflow in float16; without effect in other precisions."""
+    average: AveragedModel | None = None
+    """Moving average of the weights; if there is one, it is the model that is kept."""
+    best: Best | None = None
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    """``classification_report`` of every epoch; rank 0 alone has them."""
+
+    @property
+    def epochs_done(self) -> int:
+        """Count the finished epochs."""
+        return len(self.log["epochs"])
+
+    def save(self, file: Path) -> None:
+        """Replace the file in one step: a kill or a full disk leaves the last good state."""
+        content = {
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "log": self.log,
+            "scaler": self.scaler.state_dict(),
+            "average": self.average and self.average.state_dict(),
+            "best": self.best and asdict(self.best),
+            "reports": self.reports,
+        }
+        write_atomically(file, serialised(content))
+
+    def resume(self, stored: dict[str, Any]) -> None:
+        """Restore the state that another process saved."""
+        self.model.load_state_dict(stored["model"])
+        self.optimiser.load_state_dict(stored["optimiser"])
+        self.scaler.load_state_dict(stored["scaler"])
+        if self.average is not None:
+            self.average.load_state_dict(stored["average"])
+        self.best = stored["best"] and Best(**stored["best"])
+        self.reports = stored["reports"]
+        self.log = stored["log"]
+        self.log["resumed_after"].append(self.epochs_done)
+
+    def note_best(self, epoch: int, scored: Score) -> None:
+        """Keep these weights if they score better than every earlier epoch's."""
+        if self.best is None or scored.better_than(self.best.accuracy, self.best.loss):
+            self.best = Best(epoch, scored.accuracy, scored.loss, self.weights())
+
+    @property
+    def kept(self) -> nn.Module:
+        """Return the model that is the result of the training."""
+        return self.model if self.average is None else self.average.module
+
+    def weights(self) -> bytes:
+        """Serialise the ``state_dict``, on the CPU, as ``torch.save`` writes it."""
+        on_cpu = {name: each.cpu() for name, each in self.kept.state_dict().items()}
+        return serialised(on_cpu)
+
+
+def read_state(file: Path) -> dict[str, Any] | None:
+    """Read a file of `TrainingState.save`; ``None`` if there is nothing to continue.
+
+    Raise `WorkspaceError` if the file is damaged.
+    """
+    if not file.exists():
+        return None
+    try:
+        # to the CPU: a training may continue on another device; and no code in the pickle is run
+        stored: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+    except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+        raise WorkspaceError(
+            f"{file} is damaged ({error}); delete it, and the training starts again"
+        ) from error
+    return stored
+
+
+def state_of(
+    recipe: Recipe, model: nn.Module, log: dict[str, Any], device: torch.device, rank: Rank
+) -> TrainingState:
+    """Return the initial state of a training of ``model``, which is on ``device``."""
+    if recipe.sync_batch_norm and rank.world > 1:
+        model = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
+    average = None
+    if recipe.ema:
+        average = AveragedModel(
+            model,
+            multi_avg_fn=get_ema_multi_avg_fn(recipe.ema),  # type: ignore[no-untyped-call]
+            # the statistics of batch normalisation must fit the averaged weights
+            use_buffers=True,
+        )
+    return TrainingState(
+        model,
+        optimiser_for(recipe, model),
+        log,
+        forward=_forward(recipe, model, device, rank),
+        scaler=GradScaler(device.type, enabled=recipe.amp == "fp16"),
+        average=average,
+    )
+
+
+def _forward(
+    recipe: Recipe, model: nn.Module, device: torch.device, rank: Rank
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    shared: nn.Module = model
+    if rank.world > 1:
+        from torch.nn.parallel import DistributedDataParallel
+
+        shared = DistributedDataParallel(
+            model, device_ids=[rank.local] if device.type == "cuda" else None
+        )
+    return torch.compile(shared) if recipe.compile else shared
+
+
+def optimiser_for(recipe: Recipe, model: nn.Module) -> torch.optim.Optimizer:
+    """Build AdamW or SGD over all weights, as the recipe asks."""
+    rate, decay = recipe.learning_rate, recipe.weight_decay
+    if recipe.optimiser == "sgd":
+        return torch.optim.SGD(
+            model.parameters(), lr=rate, momentum=recipe.momentum, weight_decay=decay
+        )
+    return torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
+
+
+def serialised(content: Any) -> bytes:
+    """Run ``torch.save`` into memory: on a full disk it would raise no `OSError` itself."""
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()

@@ -1,0 +1,60 @@
+"""The five files of the decoder self-test, and what decoders make of them."""
+
+import io
+from importlib import resources
+
+import pytest
+from PIL import Image, JpegImagePlugin
+
+from alignkit.decoders import DECODERS
+from alignkit.decoders.decoder_check import SELF_TEST_KINDS, DecoderCheck, self_test
+from alignkit.preprocess.exif import exif_orientation
+
+
+def opened(kind: str) -> Image.Image:
+    return Image.open(
+        io.BytesIO(
+            resources.files("alignkit.decoders").joinpath("jpegs", f"{kind}.jpg").read_bytes()
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "sampling", "orientation"),
+    [("420", "RGB", 2, 1), ("444", "RGB", 0, 1), ("exif-6", "RGB", 2, 6), ("cmyk", "CMYK", -1, 1), ("grey", "L", -1, 1)],
+)  # fmt: skip
+def test_each_file_is_of_the_kind_it_is_named_after(kind, mode, sampling, orientation):
+    image = opened(kind)
+    assert image.mode == mode
+    assert JpegImagePlugin.get_sampling(image) == sampling
+    encoded = resources.files("alignkit.decoders").joinpath("jpegs", f"{kind}.jpg").read_bytes()
+    assert exif_orientation(encoded) == orientation
+
+
+def test_every_installed_decoder_is_tested_on_every_file():
+    tested = self_test()
+    usable = [name for name, plugin in DECODERS.items() if not plugin.missing()]
+    assert [(each.decoder, each.kind) for each in tested] == [
+        (n, k) for n in usable for k in SELF_TEST_KINDS
+    ]
+    assert all(each.passed for each in tested), [each for each in tested if not each.passed]
+    assert all(each.finding == "equals opencv" for each in tested if each.decoder == "opencv")
+
+
+def test_a_decoder_that_turns_by_exif_is_told_so():
+    (turned,) = [
+        each for each in self_test() if (each.decoder, each.kind) == ("torchpipe", "exif-6")
+    ]
+    assert turned.finding == "turned by EXIF"
+
+
+def test_a_decoder_that_repeats_chroma_is_told_so():
+    pytest.importorskip("av", reason="needs the extra pyav")
+    (found,) = [each for each in self_test() if (each.decoder, each.kind) == ("pyav", "420")]
+    assert found.finding.startswith("differs from opencv: mean 17")
+    assert "nearest chroma: mean 0." in found.finding
+
+
+def test_a_decoder_passes_by_decoding_what_it_must():
+    assert not DecoderCheck("x", "420", "failed", "broken").passed
+    assert DecoderCheck("x", "cmyk", "unsupported", "four inks").passed
