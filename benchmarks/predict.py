@@ -26,7 +26,7 @@ from alignkit.models.architectures import build_model
 from alignkit.outcome import Measured
 from alignkit.plan import make_plan
 from alignkit.predict import model_source, open_session, predict
-from alignkit.prepare.sets import prepare_sets
+from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.progress import NoProgress
 from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 
 def unpack(packed: dict[str, str]) -> npt.NDArray[np.generic]:
-    """Return the array that `alignkit.record.pictures.pack` was given, flat: (n,)."""
+    """Return the array that `alignkit.record.picture_facts.pack` was given, flat: (n,)."""
     dtype = np.dtype(packed["dtype"])
     grouped = np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), np.uint8)
     return np.ascontiguousarray(grouped.reshape(dtype.itemsize, -1).T).reshape(-1).view(dtype)

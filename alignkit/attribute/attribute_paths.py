@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from alignkit.plan import Plan
     from alignkit.plan.planned_runtime import Runtime
     from alignkit.plan.work import Evaluation
-    from alignkit.predict.cells import Predicted
-    from alignkit.prepare.sets import Sets
+    from alignkit.predict.predict_cells import Predicted
+    from alignkit.prepare.prepared_sets import Sets
     from alignkit.preprocess import Preprocess
     from alignkit.samples import Samples
     from alignkit.workspace import Context

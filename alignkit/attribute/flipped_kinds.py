@@ -26,7 +26,7 @@ from alignkit.preprocess.image_header import declared_size
 from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.record import Estimate, FlippedFacts, Subgroup
-from alignkit.record.cell import ALPHA
+from alignkit.record.cell_facts import ALPHA
 from alignkit.text.numbers import interval, p_value, plain
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
     from alignkit.place import Column
     from alignkit.plan import Plan
-    from alignkit.predict.cells import Predicted
+    from alignkit.predict.predict_cells import Predicted
     from alignkit.prepare import Prepared
-    from alignkit.prepare.sets import Sets
+    from alignkit.prepare.prepared_sets import Sets
     from alignkit.progress import Progress
     from alignkit.samples import Samples
 

@@ -13,20 +13,20 @@ from typing import Annotated
 import typer
 
 from alignkit.cli.arguments import Commands
-from alignkit.cli.baseline import app as baseline
-from alignkit.cli.baseline import review
-from alignkit.cli.bisect import bisect
-from alignkit.cli.calibrate import calibrate
-from alignkit.cli.check import check, schema
-from alignkit.cli.data import app as data
-from alignkit.cli.diff import diff
-from alignkit.cli.doctor import doctor, list_plugins
-from alignkit.cli.gate import app as gate
-from alignkit.cli.match import match
-from alignkit.cli.plan import plan
-from alignkit.cli.report import app as report
-from alignkit.cli.report import compare
-from alignkit.cli.run import run
+from alignkit.cli.baseline_command import app as baseline
+from alignkit.cli.baseline_command import review
+from alignkit.cli.bisect_command import bisect
+from alignkit.cli.calibrate_command import calibrate
+from alignkit.cli.check_command import check, schema
+from alignkit.cli.data_command import app as data
+from alignkit.cli.diff_command import diff
+from alignkit.cli.doctor_command import doctor, list_plugins
+from alignkit.cli.gate_command import app as gate
+from alignkit.cli.match_command import match
+from alignkit.cli.plan_command import plan
+from alignkit.cli.report_command import app as report
+from alignkit.cli.report_command import compare
+from alignkit.cli.run_command import run
 from alignkit.errors import DEFECT, AlignkitError, ConfigWarning, ExitCode
 from alignkit.version import __version__
 

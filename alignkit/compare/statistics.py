@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from alignkit.arrays import FloatArray
-from alignkit.record.cell import ALPHA
+from alignkit.record.cell_facts import ALPHA
 
 _POWER = 0.80  # the usual convention, see Cohen, Statistical Power Analysis (1988)
 _LEVEL = 0.95

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Plan
     from alignkit.plan.work import Evaluation
-    from alignkit.predict.cells import Predicted
-    from alignkit.prepare.sets import Sets
+    from alignkit.predict.predict_cells import Predicted
+    from alignkit.prepare.prepared_sets import Sets
     from alignkit.samples import Samples
     from alignkit.train import Trained
 

@@ -18,13 +18,13 @@ from alignkit.findings.matrix import predictions_of
 from alignkit.outcome import Measured
 from alignkit.place import Place, Row
 from alignkit.record import Estimate, MatrixEntry, MixFacts, RowPair, TrainingFacts
-from alignkit.record.cell import DRIFT_METRICS, DriftMetric, SizeCurve, SizePoint
+from alignkit.record.cell_facts import DRIFT_METRICS, DriftMetric, SizeCurve, SizePoint
 from alignkit.text.names import CELL_METRICS
 
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
     from alignkit.place import Column, Row
-    from alignkit.predict.cells import Predicted
+    from alignkit.predict.predict_cells import Predicted
 
 
 def mix_facts(

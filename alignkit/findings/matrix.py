@@ -31,7 +31,7 @@ from alignkit.workspace import file_sha256
 
 if TYPE_CHECKING:
     from alignkit.place import Place, Row
-    from alignkit.predict.cells import Predicted
+    from alignkit.predict.predict_cells import Predicted
 
 
 _Check = TypeVar("_Check", BatchCheck, BuildSpread)

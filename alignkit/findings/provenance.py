@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from alignkit.outcome import Outcome
     from alignkit.plan import Plan
-    from alignkit.prepare.sets import Sets
+    from alignkit.prepare.prepared_sets import Sets
     from alignkit.train import Trained
 
 _EXAMPLES = 50

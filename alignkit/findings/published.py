@@ -21,7 +21,7 @@ from alignkit.record import (
     PublishedRow,
     SizeCurve,
 )
-from alignkit.record.outside import Reading
+from alignkit.record.outside_facts import Reading
 
 
 @dataclass(frozen=True, slots=True)

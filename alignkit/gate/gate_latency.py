@@ -24,7 +24,7 @@ from alignkit.plan import Plan
 from alignkit.plan.rekey import keyed_plan
 from alignkit.plan.work import Evaluation
 from alignkit.predict import model_file, open_session
-from alignkit.prepare.sets import Sets, prepare_sets
+from alignkit.prepare.prepared_sets import Sets, prepare_sets
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.progress import Progress

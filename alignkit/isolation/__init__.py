@@ -1,4 +1,4 @@
-"""Worker processes: images are handed to them, and no image can end the run.
+"""Worker processes, forked by a zygote: images are handed to them, and none can end the run.
 
 Images are handed out a few at a time. A worker that a library kills, that does not return in time
 or that takes too much memory is replaced, and its images are tried again, each alone. An image that

@@ -17,7 +17,7 @@ from alignkit.experiment.gate_option import Gate, Waiver
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.judge.observe import observe
-from alignkit.judge.words import SEVERITY, in_words, limits, sentence
+from alignkit.judge.verdict_words import SEVERITY, in_words, limits, sentence
 from alignkit.record import Control, RuleOutcome, Verdict, VerdictState
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Plan of an experiment: every unit of work, its runtime and its key, before any is done."""
+"""Plan of an experiment: every unit of work, its runtime and key, and a forecast of its cost."""
 
 from __future__ import annotations
 

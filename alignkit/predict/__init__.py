@@ -22,7 +22,7 @@ from alignkit.models.checkpoint import EngineSource
 from alignkit.models.user_model import in_one_file
 from alignkit.predict.session_inputs import FileInputs, Inputs, Tensors, batch_logits, logits_of
 from alignkit.rank import ALONE, Rank
-from alignkit.record.cell import BatchCheck
+from alignkit.record.cell_facts import BatchCheck
 from alignkit.workspace import Workspace, content_key, write_atomically
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from alignkit.plan.planned_runtime import Runtime
     from alignkit.plan.work import Evaluation
     from alignkit.prepare import Prepared
-    from alignkit.prepare.sets import Sets
+    from alignkit.prepare.prepared_sets import Sets
     from alignkit.samples import Samples
 
 _EXPORT_CHECKED = 16

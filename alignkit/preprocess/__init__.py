@@ -1,4 +1,4 @@
-"""`Preprocess`: its tapped stages, presets, mixtures and stress; EXIF, size and kind of images.
+"""`Preprocess`: its tapped stages, presets, mixtures, stress; headers, EXIF, kinds of images; NV12.
 
 The stages: decode ▸ orient ▸ resize ▸ crop ▸ quantise ▸ colour ▸ normalise. Each is a frozen
 dataclass; its fields are its options, its identity in the record and part of every cache key. All

@@ -1,4 +1,4 @@
-"""Types that are stored: documents such as `RunRecord`, and their parts from paths to verdicts.
+"""Types that are stored: documents such as `RunRecord`, and the facts in them, pictures included.
 
 The `record.json` of a run alone renders its report. Arrays and pictures lie beside it; an
 `Artifact` names each by relative path and SHA-256. Counts are stored, ratios derived from them; a
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from alignkit.record.blame import (
+from alignkit.record.blame_facts import (
     AdviceFacts,
     AttributionFacts,
     FactorShare,
@@ -17,7 +17,7 @@ from alignkit.record.blame import (
     MitigationFacts,
     Subgroup,
 )
-from alignkit.record.cell import (
+from alignkit.record.cell_facts import (
     BatchCheck,
     BuildSpread,
     Cell,
@@ -35,7 +35,7 @@ from alignkit.record.cell import (
     SizePoint,
     StandardError,
 )
-from alignkit.record.outside import (
+from alignkit.record.outside_facts import (
     BaselineDrift,
     BaselineFacts,
     BaselineStage,
@@ -43,7 +43,7 @@ from alignkit.record.outside import (
     PublishedFacts,
     PublishedRow,
 )
-from alignkit.record.path import (
+from alignkit.record.path_facts import (
     Coverage,
     CoverageDiff,
     DataFacts,
@@ -55,9 +55,16 @@ from alignkit.record.path import (
     StageFacts,
     TrainingFacts,
 )
-from alignkit.record.pixels import ImageTableFacts, PixelStage, PlaneStage, WorstImage
+from alignkit.record.pixel_facts import ImageTableFacts, PixelStage, PlaneStage, WorstImage
 from alignkit.record.stored import Artifact, Count, Estimate, State, Stored, VerdictState
-from alignkit.record.verdict import Control, Finding, GroupFacts, LatencyFacts, RuleOutcome, Verdict
+from alignkit.record.verdict_facts import (
+    Control,
+    Finding,
+    GroupFacts,
+    LatencyFacts,
+    RuleOutcome,
+    Verdict,
+)
 
 
 class RunRecord(Stored):

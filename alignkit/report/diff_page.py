@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.progress import duration
-from alignkit.record.pixel_diff import (
+from alignkit.record.diff_document import (
     DiffRecord,
     DistanceFacts,
     KindCount,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from alignkit.judge.words import SEVERITY
+from alignkit.judge.verdict_words import SEVERITY
 from alignkit.place import Place, Row
 from alignkit.record import Drift, Estimate, MatrixEntry, RunRecord
 from alignkit.report.table import Note, Notes

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alignkit.record import Claim, PublishedFacts, PublishedRow, RunRecord
-from alignkit.record.outside import Reading
+from alignkit.record.outside_facts import Reading
 from alignkit.report.table import Group, Notes, RowCells, Shown, Table, numbers
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, listed, percent, points

@@ -13,7 +13,7 @@ import numpy as np
 from alignkit.findings.matrix import corrected
 from alignkit.place import Column, Place, Row
 from alignkit.record import CellPair, Drift, Estimate, LogitDistance, MatrixEntry, RunRecord
-from alignkit.record.pictures import pack
+from alignkit.record.picture_facts import pack
 from alignkit.report.matrix_view import MatrixView, matrix_views
 from alignkit.report.templates import html
 from alignkit.text.names import MATRIX_METRICS, Names

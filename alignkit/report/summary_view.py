@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alignkit.judge.words import worst_first
+from alignkit.judge.verdict_words import worst_first
 from alignkit.record import MatrixEntry, PublishedFacts, RunRecord
 from alignkit.report.cause_view import advice_sentence
 from alignkit.report.entries_view import MOST_REASON, entry_view

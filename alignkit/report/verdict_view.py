@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from alignkit.judge.words import SEVERITY, remark, worst_first
+from alignkit.judge.verdict_words import SEVERITY, remark, worst_first
 from alignkit.record import RuleOutcome, Verdict, VerdictState
 from alignkit.report.table import PLACE, Shown, Table
 from alignkit.text.names import Names

@@ -20,7 +20,7 @@ from alignkit.errors import RecordError
 from alignkit.place import Place, Row
 from alignkit.record import Cell, RunRecord
 from alignkit.record.document import existing
-from alignkit.record.pictures import pack, script
+from alignkit.record.picture_facts import pack, script
 from alignkit.report.worst_view import cell_command, image_command, pair_name
 from alignkit.text.names import Names
 

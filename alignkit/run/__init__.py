@@ -1,4 +1,4 @@
-"""The stages of a run, in order, one line each.
+"""The stages of a run, in order: comparison, advice, its mitigation, assembly of the record.
 
 Every finished preparation, training, cell and comparison is stored at once under its content hash;
 a killed run continues with the same command. All predictions are made first; all comparison comes
@@ -20,8 +20,8 @@ from alignkit.outcome import Measured
 from alignkit.plan import Plan
 from alignkit.plan.forecast import planned_work
 from alignkit.plan.rekey import keyed_plan, rekey_for_images
-from alignkit.predict.cells import predict_cells
-from alignkit.prepare.sets import prepare_sets
+from alignkit.predict.predict_cells import predict_cells
+from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.record import RunRecord
 from alignkit.record.document import read_record, write_record
 from alignkit.run.advise import advise, advised_plan

@@ -37,8 +37,8 @@ from alignkit.workspace import write_atomically
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
     from alignkit.plan import Plan
-    from alignkit.predict.cells import Predicted
-    from alignkit.prepare.sets import Sets
+    from alignkit.predict.predict_cells import Predicted
+    from alignkit.prepare.prepared_sets import Sets
     from alignkit.run.comparison_stage import Comparison
     from alignkit.train import Trained
 

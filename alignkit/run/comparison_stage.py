@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from alignkit.compare.compare_pixels import compare_preprocess, coverage_diff, pixel_stages
 from alignkit.compare.image_table import write_image_table
 from alignkit.plan.work import PixelComparison
-from alignkit.prepare.sets import Sets
+from alignkit.prepare.prepared_sets import Sets
 from alignkit.preprocess import Preprocess
 from alignkit.progress import advancing
 from alignkit.record import CoverageDiff, PixelStage, WorstImage
-from alignkit.record.pictures import write_worst
+from alignkit.record.picture_facts import write_worst
 from alignkit.samples import Samples
 from alignkit.workspace import Context, Workspace
 

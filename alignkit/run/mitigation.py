@@ -30,7 +30,7 @@ from alignkit.text.numbers import estimated
 if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
     from alignkit.plan import Plan
-    from alignkit.predict.cells import Predicted
+    from alignkit.predict.predict_cells import Predicted
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from alignkit.plan import Plan
     from alignkit.plan.work import Training
     from alignkit.prepare import Prepared
-    from alignkit.prepare.sets import Sets
+    from alignkit.prepare.prepared_sets import Sets
     from alignkit.record import Epoch
     from alignkit.samples import Samples
     from alignkit.train.fit import Fitted

@@ -8,7 +8,7 @@ import sys
 import html5lib
 import pytest
 
-from alignkit.record.pixel_diff import read_diff_record
+from alignkit.record.diff_document import read_diff_record
 from tests.photos import encoded, exif, photo
 
 NEAREST = "{name: nearest, preset: opencv-train, decode: {name: simplejpeg, chroma: nearest}}"

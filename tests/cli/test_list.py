@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from alignkit.cli.doctor import FAMILIES
+from alignkit.cli.doctor_command import FAMILIES
 from alignkit.decoders import DECODERS
 from alignkit.models.architectures import MODELS
 from alignkit.plugins import Plugin

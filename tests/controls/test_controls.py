@@ -10,7 +10,7 @@ import pytest
 from alignkit.compare.predictions import Predictions
 from alignkit.controls import check_identity, check_learned, check_same_inputs, verify
 from alignkit.outcome import Measured
-from alignkit.predict.cells import Predicted
+from alignkit.predict.predict_cells import Predicted
 from alignkit.progress import NoProgress
 from alignkit.workspace import Context, Workspace
 from tests.controls.photographs import opencv_path, photographs

@@ -21,7 +21,7 @@ def test_the_experiment_it_shows_loads_and_the_block_above_can_be_pasted_into_it
 def test_every_option_it_names_is_one_of_the_command():
     import inspect
 
-    from alignkit.cli.match import match
+    from alignkit.cli.match_command import match
 
     known = {name.replace("_", "-") for name in inspect.signature(match).parameters}
     named = set(re.findall(r"--([a-z][a-z-]*)", TEXT))

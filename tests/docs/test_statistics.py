@@ -17,7 +17,7 @@ from alignkit.compare.statistics import (
     t_over_normal,
     welch_satterthwaite_df,
 )
-from alignkit.record.outside import Reading
+from alignkit.record.outside_facts import Reading
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "statistics.md").read_text()

@@ -12,7 +12,7 @@ from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
-from alignkit.judge.words import settled_by
+from alignkit.judge.verdict_words import settled_by
 from alignkit.record import (
     Cell,
     Control,

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from alignkit.errors import RecordError
 from alignkit.record import Cell, Drift, Estimate, LogitDistance, NoiseFloor, RowPair
+from alignkit.record.diff_document import DiffRecord
 from alignkit.record.document import read_record, stored_document
-from alignkit.record.pixel_diff import DiffRecord
 
 NOTHING = Estimate(0.0, 0.0, 0.0)
 DRIFT = Drift(

@@ -430,7 +430,7 @@ def worst(folder):
                            a=made, b=made, difference=made)
             )  # fmt: skip
         else:
-            from alignkit.record.pictures import write_worst
+            from alignkit.record.picture_facts import write_worst
 
             a = picture(rank, 0).round().astype(np.uint8)
             shown.append(write_worst(folder, a, picture(rank, soften), **names))

@@ -10,7 +10,7 @@ import pytest
 from alignkit.compare.predictions import Predictions
 from alignkit.outcome import Measured
 from alignkit.place import Column, Place, Row
-from alignkit.predict.cells import Predicted
+from alignkit.predict.predict_cells import Predicted
 from alignkit.run.assemble import _flips
 
 CLASSES = ("cat", "dog", "truck")

@@ -20,8 +20,8 @@ from alignkit.outcome import Measured
 from alignkit.plan import Plan, make_plan
 from alignkit.plan.forecast import forecast
 from alignkit.plan.rekey import keyed_plan
-from alignkit.predict.cells import predict_cells
-from alignkit.prepare.sets import prepare_sets
+from alignkit.predict.predict_cells import predict_cells
+from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.progress import NoProgress
 from alignkit.record import RunRecord
 from alignkit.record.document import read_record

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from alignkit.gate.outputs import GateResult
-from alignkit.judge.words import explained, worst_first
+from alignkit.judge.verdict_words import explained, worst_first
 from alignkit.record import RuleOutcome
 from alignkit.text.names import place_in_words
 from alignkit.text.numbers import shorten

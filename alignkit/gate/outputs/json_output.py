@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from alignkit.gate.outputs import GateResult
-from alignkit.judge.words import explained, worst_first
+from alignkit.judge.verdict_words import explained, worst_first
 from alignkit.record import Finding
 from alignkit.report.results import Results, measured_fields, results_text
 from alignkit.text.names import place_in_words

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from alignkit.gate.outputs import GateResult
-from alignkit.judge.words import explained, remark, worst_first
+from alignkit.judge.verdict_words import explained, remark, worst_first
 from alignkit.record import RuleOutcome
 from alignkit.report.matrix_view import warnings
 from alignkit.text import columns

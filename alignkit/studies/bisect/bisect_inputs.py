@@ -24,7 +24,7 @@ from alignkit.plan.rekey import keyed_plan
 from alignkit.plan.work import Evaluation
 from alignkit.plugins import did_you_mean, find_plugin
 from alignkit.predict import model_source
-from alignkit.prepare.sets import prepare_sets
+from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.studies.bisect.layer_graph import Layer, inputs_of, layers_of, load_graph

@@ -12,8 +12,8 @@ from pathlib import Path
 from alignkit.errors import NotComparable, NothingCompared
 from alignkit.record import PathFacts, RunRecord
 from alignkit.record.study_documents import ComparedRun, Difference, RunComparison
+from alignkit.studies.compare_runs.compared_runs import stored_run
 from alignkit.studies.compare_runs.run_changes import entry_changes, pixel_changes, stage_changes
-from alignkit.studies.compare_runs.stored_runs import stored_run
 from alignkit.version import __version__
 
 MACHINE = re.compile(r"x86_64|amd64|aarch64|arm64", re.IGNORECASE)

@@ -18,7 +18,7 @@ from alignkit.compare.predictions import class_name
 from alignkit.compare.statistics import holm, mcnemar
 from alignkit.place import Place
 from alignkit.record import MatrixEntry, PixelStage, RunRecord
-from alignkit.record.cell import ALPHA
+from alignkit.record.cell_facts import ALPHA
 from alignkit.record.study_documents import (
     Change,
     EntryChange,
@@ -27,7 +27,7 @@ from alignkit.record.study_documents import (
     PixelImage,
     StageChange,
 )
-from alignkit.studies.compare_runs.stored_runs import Seed, StoredRun, seeds_of
+from alignkit.studies.compare_runs.compared_runs import Seed, StoredRun, seeds_of
 
 _SHOWN = 20
 """Images listed for each pair of paths."""

@@ -21,7 +21,7 @@ from alignkit.preprocess.image_taps import encoded_images, run_isolated
 from alignkit.preprocess.stress import Stress
 from alignkit.progress import Progress
 from alignkit.record import Environment, PathFacts
-from alignkit.record.pixel_diff import DiffRecord, ImageSet, PairDiff, StressDiff
+from alignkit.record.diff_document import DiffRecord, ImageSet, PairDiff, StressDiff
 from alignkit.samples import Samples
 from alignkit.studies.diff.diff_images import DiffImages
 from alignkit.studies.diff.diff_tally import (

@@ -13,7 +13,7 @@ from alignkit.errors import ConfigError, DataError
 from alignkit.experiment.experiment import Experiment
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
-from alignkit.record.pixel_diff import DiffRecord, write_diff_record
+from alignkit.record.diff_document import DiffRecord, write_diff_record
 from alignkit.samples import Samples
 from alignkit.studies.diff import DiffRequest
 
@@ -124,7 +124,7 @@ def write_outputs(
 
 def with_pictures(record: DiffRecord, request: DiffRequest, folder: Path) -> DiffRecord:
     """Write the pictures below ``folder``; return the record with their `WorstImage` entries."""
-    from alignkit.record.pictures import write_worst
+    from alignkit.record.picture_facts import write_worst
 
     pairs = [pair for pair in record.pairs if pair.state == "measured"]
     wanted = {image.id for pair in pairs for image in pair.worst[:_PICTURED]}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from alignkit.record import PixelStage, PlaneStage
-from alignkit.record.pixel_diff import DiffRecord, DistanceFacts, ImageDrift, PairDiff
+from alignkit.record.diff_document import DiffRecord, DistanceFacts, ImageDrift, PairDiff
 from alignkit.text import columns
 from alignkit.text.names import surrogate_note
 from alignkit.text.numbers import DASH, count, percent, plain, shorten

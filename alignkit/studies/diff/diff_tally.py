@@ -16,7 +16,7 @@ from alignkit.decoders import DecodeOutcome
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_kinds import DIMENSIONS, ImageKinds
 from alignkit.record import Coverage, CoverageDiff, NotDecoded
-from alignkit.record.pixel_diff import DistanceFacts, ImageDrift, KindCount, KindDrift, PairDiff
+from alignkit.record.diff_document import DistanceFacts, ImageDrift, KindCount, KindDrift, PairDiff
 from alignkit.studies.diff.diff_images import DiffPart, ImageDistance, ImageFacts, PixelTotals
 from alignkit.text.numbers import count, percent, plain
 

@@ -11,7 +11,7 @@ from alignkit.experiment.yaml_argument import NamedPath, named_paths
 from alignkit.isolation import Limits
 from alignkit.preprocess.stress import Stress
 from alignkit.progress import NoProgress
-from alignkit.record.pixel_diff import DiffRecord, read_diff_record, write_diff_record
+from alignkit.record.diff_document import DiffRecord, read_diff_record, write_diff_record
 from alignkit.samples import Samples
 from alignkit.studies.diff import DiffRequest, diff, exit_code
 from tests.fatal_decoders import MARK, BrokenDecoder, FatalDecoder

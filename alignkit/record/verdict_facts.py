@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from alignkit.record.cell import MatrixEntry
-from alignkit.record.path import CoverageDiff
-from alignkit.record.pixels import PixelStage
+from alignkit.record.cell_facts import MatrixEntry
+from alignkit.record.path_facts import CoverageDiff
+from alignkit.record.pixel_facts import PixelStage
 from alignkit.record.stored import STRICT, Count, Placed, Stored, VerdictState
 
 

@@ -31,7 +31,7 @@ from alignkit.predict import (
 )
 from alignkit.predict.rank_sessions import shared_session
 from alignkit.predict.session_inputs import Inputs, logits_of
-from alignkit.record.cell import BuildSpread
+from alignkit.record.cell_facts import BuildSpread
 from alignkit.workspace import Context, Workspace, content_key, write_atomically
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from alignkit.plan import Plan
     from alignkit.plan.planned_runtime import Runtime
     from alignkit.plan.work import Evaluation
-    from alignkit.prepare.sets import Sets
+    from alignkit.prepare.prepared_sets import Sets
     from alignkit.train import Trained
 
 

@@ -27,7 +27,7 @@ from alignkit.cli.arguments import (
     open_page,
     print_error,
 )
-from alignkit.cli.report import tell_left_out
+from alignkit.cli.report_command import tell_left_out
 from alignkit.errors import AlignkitError, ExitCode, RankError, worst
 from alignkit.progress import progress_for
 from alignkit.workspace import Context, Workspace

@@ -18,7 +18,7 @@ from alignkit.cli.arguments import (
     WithDefault,
     open_page,
 )
-from alignkit.cli.gate import merge
+from alignkit.cli.gate_command import merge
 
 if TYPE_CHECKING:
     from alignkit.report.write_report import WrittenReport

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from alignkit.record.cell import Drift
-from alignkit.record.path import CoverageDiff
-from alignkit.record.pixels import PixelStage
+from alignkit.record.cell_facts import Drift
+from alignkit.record.path_facts import CoverageDiff
+from alignkit.record.pixel_facts import PixelStage
 from alignkit.record.stored import Count, Estimate, Placed, Stored
 
 Reading = Literal[

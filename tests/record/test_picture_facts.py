@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from alignkit.record.pictures import choose_amplification, pack, script, write_worst
+from alignkit.record.picture_facts import choose_amplification, pack, script, write_worst
 from alignkit.workspace import file_sha256
 from tests.packed import unpack
 

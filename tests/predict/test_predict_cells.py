@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from alignkit.errors import BackendError
-from alignkit.predict.cells import measure_spread, spread_of, spread_stored
+from alignkit.predict.predict_cells import measure_spread, spread_of, spread_stored
 from alignkit.predict.session_inputs import Tensors
 from alignkit.record import BuildSpread
 from alignkit.workspace import Workspace
