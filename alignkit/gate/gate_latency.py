@@ -26,6 +26,7 @@ from alignkit.plan.work import Evaluation
 from alignkit.predict import model_file, open_session
 from alignkit.prepare.sets import Sets, prepare_sets
 from alignkit.preprocess import Preprocess
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.progress import Progress
 from alignkit.record import LatencyFacts
 from alignkit.train import train_models
@@ -33,7 +34,7 @@ from alignkit.workspace import Context, Workspace
 
 ROUNDS = 9
 _IMAGES = 32
-"""Images timed in each round."""
+"""Most images timed in each round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,16 @@ def measure_latency(experiment: Experiment, context: Context) -> tuple[LatencyFa
 
 def _of_paths(experiment: Experiment, progress: Progress) -> tuple[LatencyFacts, ...]:
     samples = experiment.data.evaluation()
-    encoded = [samples.read(index) for index in range(min(_IMAGES, len(samples)))]
-    reference = experiment.reference.name
+    missing = {each: each.missing() for each in experiment.paths}
+    present = [each for each, reason in missing.items() if not reason]
+    images = list(encoded_images(samples, range(min(_IMAGES, len(samples)))))
+    # clocks run in this process, so an image that could end it is found in a worker first; and the
+    # time to refuse an image is no time to prepare one
+    encoded = [
+        image.data
+        for image, results in zip(images, take_pixels(present, images), strict=True)
+        if all(result.pixels is not None for result in results)
+    ]
 
     def once(preprocess: Preprocess) -> Callable[[int], object]:
         def prepare(index: int) -> object:
@@ -68,15 +77,15 @@ def _of_paths(experiment: Experiment, progress: Progress) -> tuple[LatencyFacts,
 
         return prepare
 
-    sides, absent = [], []
-    for preprocess in experiment.paths:
-        name = preprocess.name
-        facts = LatencyFacts(part="preprocess", path=name, reference=name == reference)
-        if reason := preprocess.missing():
-            absent.append(facts.model_copy(update={"reason": reason}))
-        else:
-            sides.append(_Side(facts, once(preprocess)))
-    return (*_timed(sides, len(encoded), progress), *absent)
+    def facts(preprocess: Preprocess, reason: str = "") -> LatencyFacts:
+        reference = preprocess.name == experiment.reference.name
+        return LatencyFacts(
+            part="preprocess", path=preprocess.name, reference=reference, reason=reason
+        )
+
+    sides = [_Side(facts(each), once(each)) for each in present]
+    untimed = [facts(each, reason) for each, reason in missing.items() if reason]
+    return (*_timed(sides, len(encoded), progress), *untimed)
 
 
 def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts, ...]:
@@ -158,7 +167,8 @@ def _timed(sides: Sequence[_Side], images: int, progress: Progress) -> tuple[Lat
             stage.advance()
     if not images:
         return tuple(
-            each.facts.model_copy(update={"reason": "there is no image"}) for each in sides
+            each.facts.model_copy(update={"reason": "there is no image that every path decodes"})
+            for each in sides
         )
     p50, p95 = np.quantile(taken[:, 1:], (0.5, 0.95), axis=2)
     return tuple(

@@ -85,12 +85,16 @@ def test_diff(folder, alignkit, how, seconds, reason):
 
 @pytest.mark.parametrize(("how", "seconds"), [each.values[:2] for each in FATAL])
 def test_gate(folder, alignkit, how, seconds):
-    file = written(folder, how, "gate: {rules: [{metric: decode.max_abs, fail: 1}]}")
+    file = written(folder, how, "gate: {rules: [{metric: decode.max_abs, fail: 1},"
+                           " {metric: latency.preprocess.p50, fail: 1000}]}")  # fmt: skip
     done = alignkit(seconds, "gate", file, "-q", "--no-report", "--reports", "reports")
     (record,) = folder.glob("reports/*/*/record.json")
     (covered,) = json.loads(record.read_text())["coverage_diffs"]
     assert (covered["images"], covered["only_reference"]) == (IMAGES, 1), done.stderr
     assert covered["only_candidate"] == 0
+    assert [each["images"] for each in json.loads(record.read_text())["latencies"]] == [
+        IMAGES - 1
+    ] * 2
 
 
 @pytest.mark.parametrize(("how", "seconds", "reason"), FATAL)
