@@ -269,14 +269,18 @@ def _pools(threads: int) -> Iterator[tuple[ThreadPoolExecutor, ThreadPoolExecuto
 
 @contextmanager
 def _explained_deaths() -> Iterator[None]:
-    """Turn torch's ``RuntimeError`` for a worker process that ended into a `WorkerError`."""
+    """Turn torch's errors for a worker process that ended into a `WorkerError`."""
     try:
         yield
-    except RuntimeError as error:
-        if not str(error).startswith(_WORKER_DIED):
+    except (RuntimeError, EOFError) as error:
+        message = str(error).partition("\n")[0].rstrip(". ")
+        # a worker that ends before its shared tensor is fetched leaves an EOFError without words
+        if isinstance(error, EOFError) and not message:
+            message = f"{_WORKER_DIED} unknown) ended before its batch was received"
+        if not message.startswith(_WORKER_DIED):
             raise
         raise WorkerError(
-            f"{str(error).partition(chr(10))[0].rstrip('. ')}. Most often memory ran out: give the "
+            f"{message}. Most often memory ran out: give the "
             "DataLoader a smaller num_workers, prefetch_factor or batch_size, then begin this "
             "epoch again from your last checkpoint; set_epoch draws it as before"
         ) from error

@@ -155,6 +155,25 @@ def test_a_killed_worker_is_told_with_what_to_do_and_the_same_epoch_begins_again
     assert taken(loader) == taken(MixedLoader(batches(), CPU, GPU))
 
 
+def test_a_worker_that_ends_while_it_hands_over_a_batch_is_named_too():
+    def failing():
+        yield batches()[0]
+        raise EOFError
+
+    with pytest.raises(WorkerError, match=r"DataLoader worker \(pid unknown\) ended.*smaller"):
+        list(MixedLoader(failing(), CPU, GPU))
+
+
+@pytest.mark.parametrize("error", [EOFError("Caught EOFError in DataLoader worker"), KeyError("a")])
+def test_an_error_of_the_data_set_stays_as_it_is(error):
+    def failing():
+        yield batches()[0]
+        raise error
+
+    with pytest.raises(type(error), match=str(error)):
+        list(MixedLoader(failing(), CPU, GPU))
+
+
 def test_another_runtime_error_is_not_taken_for_a_killed_worker():
     def failing():
         yield batches()[0]
