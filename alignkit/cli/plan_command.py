@@ -38,7 +38,7 @@ def plan(
     """
     from alignkit.experiment import load_experiment
     from alignkit.plan.forecast import forecast
-    from alignkit.plan.rekey import keyed_plan
+    from alignkit.plan.plan_keys import keyed_plan
     from alignkit.workspace import Workspace
 
     # a mistake in one file does not hide the plans of the others

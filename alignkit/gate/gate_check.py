@@ -36,7 +36,7 @@ from alignkit.gate.gate_subgroup import measure_groups
 from alignkit.gate.pixel_gate import compare_pixels, first_failure, pixel_record
 from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
-from alignkit.plan.rekey import keyed_plan
+from alignkit.plan.plan_keys import keyed_plan
 from alignkit.preprocess import StageName
 from alignkit.record import BaselineFacts, RunRecord
 from alignkit.record.document import write_record

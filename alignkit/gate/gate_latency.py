@@ -21,7 +21,7 @@ from alignkit.backends import Session
 from alignkit.experiment.experiment import Experiment
 from alignkit.findings.provenance import state_of
 from alignkit.plan import Plan
-from alignkit.plan.rekey import keyed_plan
+from alignkit.plan.plan_keys import keyed_plan
 from alignkit.plan.work import Evaluation
 from alignkit.predict import model_file, open_session
 from alignkit.prepare.prepared_sets import Sets, prepare_sets

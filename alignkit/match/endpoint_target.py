@@ -25,8 +25,8 @@ from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.match.recorded_target import recorded_target
 
 if TYPE_CHECKING:
-    from alignkit.backends.kserve_client import Client, Requester
-    from alignkit.backends.kserve_session import TensorSpec
+    from alignkit.backends.kserve.kserve_client import Client, Requester
+    from alignkit.backends.kserve.kserve_session import TensorSpec
     from alignkit.match.target import Target
     from alignkit.samples import Samples
 
@@ -109,7 +109,7 @@ def record_endpoint(
     Raises `BackendError` if the endpoint is down, has no such model, or answers for no image of a
     whole batch. ``progress`` is called with (images sent, images).
     """
-    from alignkit.backends.kserve_client import Loop, Requester, connect, secrets_of
+    from alignkit.backends.kserve.kserve_client import Loop, Requester, connect, secrets_of
 
     headers, loop = endpoint.at.headers(), Loop()
     requester = Requester(_SECONDS, _RETRIES, secrets_of(headers))
@@ -129,7 +129,7 @@ def record_endpoint(
 
 
 async def _described(endpoint: EndpointModel, client: Client, requester: Requester) -> _Recorder:
-    from alignkit.backends.kserve_session import declared_tensor
+    from alignkit.backends.kserve.kserve_session import declared_tensor
 
     # first, so that a server that is down is told from a model it does not have
     await requester.send(client.server)
@@ -174,7 +174,7 @@ class _Recorder:
         self, samples: Samples, folder: Path, progress: Callable[[int, int], None] | None
     ) -> tuple[tuple[str, str], ...]:
         """Record every image, see `record_endpoint`."""
-        from alignkit.backends.kserve_client import gather_limited
+        from alignkit.backends.kserve.kserve_client import gather_limited
 
         left_out: list[tuple[str, str]] = []
         for start in range(0, len(samples), _TOGETHER):
@@ -211,7 +211,7 @@ class _Recorder:
 
     def _body(self, encoded: bytes) -> npt.NDArray[Any]:
         """Return one file as the model's input, with an axis of images where the model has one."""
-        from alignkit.backends.kserve_client import files_array
+        from alignkit.backends.kserve.kserve_client import files_array
 
         if self.given.kind == "UINT8":
             levels = np.frombuffer(encoded, np.uint8)

@@ -1,4 +1,4 @@
-"""Prediction of evaluations: a session of a model in a runtime, and its stored answers.
+"""Predict evaluations, the cells of the matrix: a session of a model, and its stored answers.
 
 A session is opened once for a model in a runtime, predicts on every path, and is closed before the
 next one is opened. Every backend receives the same array for the same images: normalising is the

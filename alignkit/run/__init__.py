@@ -19,7 +19,7 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.outcome import Measured
 from alignkit.plan import Plan
 from alignkit.plan.forecast import planned_work
-from alignkit.plan.rekey import keyed_plan, rekey_for_images
+from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
 from alignkit.predict.predict_cells import predict_cells
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.record import RunRecord

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from alignkit.errors import TrainingError
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.outcome import Outcome, Skipped, capture
-from alignkit.plan.rekey import training_parts
+from alignkit.plan.plan_keys import training_parts
 from alignkit.rank import ALONE, Rank
 from alignkit.workspace import Context, Workspace, content_key, write_atomically
 

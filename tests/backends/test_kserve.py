@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from alignkit.backends import EncodedFiles, kserve_client
-from alignkit.backends.kserve import KServeBackend
+from alignkit.backends import EncodedFiles
+from alignkit.backends.kserve import KServeBackend, kserve_client
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.models.checkpoint import Checkpoint
 from alignkit.preprocess import Normalise

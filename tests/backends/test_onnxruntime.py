@@ -9,10 +9,14 @@ import pytest
 import torch
 from onnx import TensorProto
 
-from alignkit.backends import onnxruntime_session
 from alignkit.backends.onnx_graph import half_precision
-from alignkit.backends.onnxruntime import ONNXRuntimeBackend, provider_options
-from alignkit.backends.onnxruntime_session import Kernels, Start, kernels_in, require_no_crash
+from alignkit.backends.onnxruntime import ONNXRuntimeBackend, onnxruntime_session, provider_options
+from alignkit.backends.onnxruntime.onnxruntime_session import (
+    Kernels,
+    Start,
+    kernels_in,
+    require_no_crash,
+)
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.models.architectures import build_model
 from alignkit.plugins import gpu_present
@@ -210,7 +214,7 @@ def test_a_vision_transformer_in_fp16_runs_or_is_refused_and_never_kills_the_run
 def test_opening_a_session_says_nothing(model):
     script = (
         "import sys; from pathlib import Path;"
-        "from alignkit.backends.onnxruntime_session import Start;"
+        "from alignkit.backends.onnxruntime.onnxruntime_session import Start;"
         "Start('CPUExecutionProvider', {}, 'ORT_ENABLE_ALL', 1)"
         ".profiled_session(Path(sys.argv[1]).read_bytes(), (32, 32))"
     )

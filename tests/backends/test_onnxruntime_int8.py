@@ -4,10 +4,9 @@ import numpy as np
 import onnx
 import pytest
 
-from alignkit.backends import onnxruntime_int8
-from alignkit.backends.onnxruntime import ONNXRuntimeBackend
-from alignkit.backends.onnxruntime_int8 import quantise
-from alignkit.backends.onnxruntime_session import Start, kernels_saturate
+from alignkit.backends.onnxruntime import ONNXRuntimeBackend, onnxruntime_int8
+from alignkit.backends.onnxruntime.onnxruntime_int8 import quantise
+from alignkit.backends.onnxruntime.onnxruntime_session import Start, kernels_saturate
 from alignkit.models.checkpoint import CALIBRATION
 from tests.backends.model import trained_model
 

@@ -1,6 +1,6 @@
 """A run in int8 on a processor whose kernels saturate: every output says so."""
 
-from alignkit.backends import onnxruntime_int8
+from alignkit.backends.onnxruntime import onnxruntime_int8
 from alignkit.record.document import read_record
 
 EXPERIMENT = """

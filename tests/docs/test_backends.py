@@ -6,7 +6,7 @@ from pathlib import Path
 
 from alignkit.backends import BACKENDS
 from alignkit.backends.kserve import KServeBackend
-from alignkit.backends.kserve_client import TRANSIENT
+from alignkit.backends.kserve.kserve_client import TRANSIENT
 from alignkit.experiment import load_experiment
 
 ROOT = Path(__file__).parents[2]

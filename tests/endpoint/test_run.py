@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from alignkit.backends import kserve_client
+from alignkit.backends.kserve import kserve_client
 from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.plan import make_plan

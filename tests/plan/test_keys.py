@@ -188,7 +188,7 @@ def test_another_opset_makes_new_what_was_exported(keys, monkeypatch):
         ("datasets/digits_on_photos.py", PREPARED),
         ("models/user_model.py", TRAINED | {"advice"}),
         ("train/fit.py", TRAINED),
-        ("backends/onnxruntime_int8.py", RUN | {"export", "engine", "advice"}),
+        ("backends/onnxruntime/onnxruntime_int8.py", RUN | {"export", "engine", "advice"}),
         ("engines/__init__.py", RUN | {"export", "engine"}),
         ("engines/export.py", RUN | {"export", "engine"}),
         ("predict/session_inputs.py", RUN),

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from alignkit.backends.onnx_graph import refusal
-from alignkit.backends.onnxruntime_int8 import quantise
+from alignkit.backends.onnxruntime.onnxruntime_int8 import quantise
 from alignkit.errors import AlignkitError, BackendError
 from alignkit.experiment import load_experiment
 from alignkit.models.user_model import UserModel

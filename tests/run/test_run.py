@@ -19,7 +19,7 @@ from alignkit.experiment import load_experiment
 from alignkit.outcome import Measured
 from alignkit.plan import Plan, make_plan
 from alignkit.plan.forecast import forecast
-from alignkit.plan.rekey import keyed_plan
+from alignkit.plan.plan_keys import keyed_plan
 from alignkit.predict.predict_cells import predict_cells
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.progress import NoProgress

@@ -19,8 +19,8 @@ from alignkit.experiment.option import plugin_from
 from alignkit.models.checkpoint import Checkpoint, EngineSource
 from alignkit.outcome import Measured, Skipped
 from alignkit.plan import Plan
+from alignkit.plan.plan_keys import keyed_plan
 from alignkit.plan.planned_runtime import Runtime
-from alignkit.plan.rekey import keyed_plan
 from alignkit.plan.work import Evaluation
 from alignkit.plugins import did_you_mean, find_plugin
 from alignkit.predict import model_source

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alignkit.backends import Precision
-    from alignkit.backends.onnxruntime_session import ONNXRuntimeSession
+    from alignkit.backends.onnxruntime.onnxruntime_session import ONNXRuntimeSession
     from alignkit.models.checkpoint import Checkpoint, EngineSource
 
 PROVIDERS = {
@@ -79,8 +79,8 @@ class ONNXRuntimeBackend(Backend):
         cannot run the model in this precision.
         """
         from alignkit.backends.onnx_graph import graph_of
-        from alignkit.backends.onnxruntime_int8 import fusion_facts
-        from alignkit.backends.onnxruntime_session import (
+        from alignkit.backends.onnxruntime.onnxruntime_int8 import fusion_facts
+        from alignkit.backends.onnxruntime.onnxruntime_session import (
             Start,
             require_no_crash,
             verified_session,
@@ -119,7 +119,7 @@ class ONNXRuntimeBackend(Backend):
 
     def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:  # noqa: ARG002 - int8 alone is built
         """Quantise the graph; raise `BackendError` if the runtime refuses it."""
-        from alignkit.backends.onnxruntime_int8 import quantise
+        from alignkit.backends.onnxruntime.onnxruntime_int8 import quantise
 
         assert source.calibration is not None
         quantise(source.onnx, source.calibration.images(), folder)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from alignkit.backends import Precision
-    from alignkit.backends.kserve_session import EndpointSession
+    from alignkit.backends.kserve.kserve_session import EndpointSession
     from alignkit.models.checkpoint import Checkpoint
 
 _SCHEMES = ("http", "https", "grpc", "grpcs")
@@ -98,7 +98,7 @@ class KServeBackend(Backend):
         precision: Precision,
     ) -> EndpointSession:
         """Read the endpoint's description; raise `BackendError` unless the data fits it."""
-        from alignkit.backends.kserve_session import open_endpoint
+        from alignkit.backends.kserve.kserve_session import open_endpoint
 
         if reason := self.impossible(precision):
             raise MissingDependency(f"kserve {precision}: {reason}")

@@ -15,7 +15,7 @@ from alignkit.errors import BackendError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from alignkit.backends.kserve_session import TensorSpec
+    from alignkit.backends.kserve.kserve_session import TensorSpec
 
 _T = TypeVar("_T")
 _CONNECTIONS = 256

@@ -14,7 +14,11 @@ import numpy as np
 
 from alignkit.backends.onnx_graph import refusal
 from alignkit.backends.onnxruntime import OPTIMISATION_LEVELS
-from alignkit.backends.onnxruntime_session import ONNXRuntimeSession, Start, kernels_saturate
+from alignkit.backends.onnxruntime.onnxruntime_session import (
+    ONNXRuntimeSession,
+    Start,
+    kernels_saturate,
+)
 from alignkit.errors import BackendError
 from alignkit.torch_settings import quiet
 

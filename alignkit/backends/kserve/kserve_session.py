@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.backends import EncodedFiles
-from alignkit.backends.kserve_client import (
+from alignkit.backends.kserve.kserve_client import (
     Client,
     Loop,
     Requester,

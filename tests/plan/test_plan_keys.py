@@ -4,7 +4,7 @@ import pytest
 
 from alignkit.experiment import load_experiment
 from alignkit.plan import Plan, make_plan
-from alignkit.plan.rekey import rekey_for_images
+from alignkit.plan.plan_keys import rekey_for_images
 
 YAML = """\
 name: rekeyed
