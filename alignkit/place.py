@@ -37,7 +37,7 @@ class Row:
     def __post_init__(self) -> None:
         # records and `--cell` name a row by its text alone
         if _parts(str(self)) != astuple(self):
-            raise ValueError(f"the row {str(self)!r} cannot be told apart from another by its name")
+            raise ValueError(f"the row {str(self)!r} reads like the name of another row")
 
     def __str__(self) -> str:
         """Return the preprocesses, with everything else that sets the row apart in brackets.

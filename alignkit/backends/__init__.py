@@ -23,8 +23,6 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from pydantic import TypeAdapter
-
 from alignkit.plugins import Plugin
 
 if TYPE_CHECKING:
@@ -257,6 +255,8 @@ def usable_backends() -> list[Usable]:
 
 def _devices(kind: type[Any]) -> list[dict[str, str]]:
     """List the values of the option that says where a backend computes."""
+    from pydantic import TypeAdapter  # late: the help of every command imports this module
+
     properties = TypeAdapter(kind).json_schema()["properties"]
     for option in ("device", "provider"):
         if option in properties:

@@ -122,7 +122,7 @@ def _count(
             continue
         each.changed.append((*image, stage))
         each.pairs.append((before, after))
-        # what later stages do to an image follows from the first that changed
+        # later stages only pass on the change of the first
         if not begun:
             each.begun.append((*image, stage))
         begun = True

@@ -97,11 +97,11 @@ def model_lines(metrics: Sequence[MetricChange], file: Path) -> Iterator[str]:
     """Yield the changed predictions of models and the shell line that approves them, if any."""
     for change in metrics:
         old, new = change.old.metrics if change.old else {}, change.new.metrics
-        told = [
+        sentences = [
             f"{name} {_share(old.get(name))} → {_share(new.get(name))}"
             for name in ("top1", "recall.macro")
         ]
-        yield f"# {place_in_words(change.new)}: predictions changed; {', '.join(told)}"
+        yield f"# {place_in_words(change.new)}: predictions changed; {', '.join(sentences)}"
     if metrics:
         words = ["alignkit", "baseline", "approve", str(file), "--models", "--reason", "…"]
         yield shlex.join(words)

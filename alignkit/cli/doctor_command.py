@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from alignkit.backends import BACKENDS
+from alignkit.backends import BACKENDS, usable_backends
 from alignkit.cli.arguments import Json
 from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
@@ -31,8 +31,6 @@ def doctor(as_json: Json = False) -> None:
 
     Exits with 0 if everything in the base install works here.
     """
-    # late: every command's help imports this module
-    from alignkit.backends import usable_backends
     from alignkit.decoders.decoder_check import self_test
     from alignkit.findings.environment import environment
 
@@ -85,8 +83,6 @@ def _self_test(tested: list[DecoderCheck]) -> str:
 
 def _backends() -> str:
     """Format one line per backend and device, and one per reason that something cannot run."""
-    from alignkit.backends import usable_backends
-
     groups: dict[tuple[str, str], list[Usable]] = {}
     for each in usable_backends():
         # a reason that holds for several precisions is printed once
@@ -191,8 +187,6 @@ def _note(plugin: Plugin) -> str:
 
 def _listed_backends() -> list[Listed]:
     """List each backend, then each of its devices and precisions."""
-    from alignkit.backends import usable_backends
-
     listed = _listed(BACKENDS)
     for each in usable_backends():
         note = _note(BACKENDS[each.backend])

@@ -101,7 +101,7 @@ def _changes(entries: Sequence[tuple[PublishedRowOption, MatrixEntry | None]]) -
     bases: dict[Row, PublishedRowOption] = {}
     for row, _ in entries:
         if row.evaluated_with == row.trained_with and row.backend is row.precision is None:
-            bases.setdefault(_trained(row), row)  # the first of equals, as the table orders them
+            bases.setdefault(_trained(row), row)  # of equal rows the first of the table
     for row, entry in entries:
         base = bases.get(_trained(row))
         if base is not None and base is not row:

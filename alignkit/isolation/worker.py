@@ -195,9 +195,8 @@ def _warm_up(task: Work[Any], begin: Begin) -> str:
 
 
 def _begin(beat: Heartbeat, image: int, path: int) -> None:
-    os.ftruncate(
-        2, 0
-    )  # a reason of a death is the last line of this stretch, not of an earlier one
+    # the reason of a death is the last line of this stretch, not of an earlier one
+    os.ftruncate(2, 0)
     beat.begin(image, path)
 
 

@@ -122,12 +122,12 @@ def sentence(
     of_pixels = not evidence.matrix or any(
         each.state in ("fail", "error") and not each.backend for each in outcomes
     )
-    told = _of_rules(outcomes) if of_pixels else _of_matrix(evidence)
+    sentences = _of_rules(outcomes) if of_pixels else _of_matrix(evidence)
     if doubts:
         first = doubts[0]
-        told = (
+        sentences = (
             f"No conclusion can be drawn: {first.name!r} does not hold (expected: "
-            f"{first.expected}; observed: {first.observed}). {told}"
+            f"{first.expected}; observed: {first.observed}). {sentences}"
         )
     left_out = dict(evidence.skipped)
     if evidence.baseline is not None:
@@ -135,7 +135,7 @@ def sentence(
         for path, begin in evidence.baseline.begins.items():
             left_out[f"{path} before {begin}"] = NOTHING_CHANGED
     skipped = "; ".join(f"{path}: {reason}" for path, reason in left_out.items())
-    return f"{told} Not run: {skipped}." if skipped else told
+    return f"{sentences} Not run: {skipped}." if skipped else sentences
 
 
 def _of_rules(outcomes: Sequence[RuleOutcome]) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import torch
 
-from alignkit.errors import ConfigError, WorkerError
+from alignkit.errors import ConfigError
 from alignkit.loader.loader_batch import (
     EncodedBatch,
     EncodedImages,
@@ -29,6 +29,7 @@ from alignkit.loader.loader_batch import (
     Uploaded,
     checked,
     collate_encoded,
+    explained_deaths,
 )
 from alignkit.prepare import prepare_one
 from alignkit.torch_settings import usable_cpus
@@ -53,8 +54,6 @@ Transform = Callable[["torch.Tensor", int], "torch.Tensor"]
 """Function from (3, h, w), 0..255 as the path returns it before normalisation, and a seed for its
 draws, to (3, h', w')."""
 
-_WORKER_DIED = "DataLoader worker (pid"
-"""Beginning of torch's ``RuntimeError`` for a worker that ended; it has no type of its own."""
 
 logger = logging.getLogger(__name__)
 
@@ -160,7 +159,7 @@ class MixedLoader:
         upload = Upload(self.device, (self.first, self.second))
         pending: deque[tuple[int, Future[tuple[list[_Prepared], Uploaded]]]] = deque()
         seen = 0
-        with _explained_deaths(), _pools(self.threads or usable_cpus()) as (pool, sender):
+        with explained_deaths(), _pools(self.threads or usable_cpus()) as (pool, sender):
             for number, batch in enumerate(self.batches):
                 encoded = checked(batch, number + 1)
                 jobs = self._draw(number, seen, encoded)
@@ -265,25 +264,6 @@ def _pools(threads: int) -> Iterator[tuple[ThreadPoolExecutor, ThreadPoolExecuto
         sender.shutdown(wait=False, cancel_futures=True)
         pool.shutdown(wait=True, cancel_futures=True)
         sender.shutdown(wait=True)
-
-
-@contextmanager
-def _explained_deaths() -> Iterator[None]:
-    """Turn torch's errors for a worker process that ended into a `WorkerError`."""
-    try:
-        yield
-    except (RuntimeError, EOFError) as error:
-        message = str(error).partition("\n")[0].rstrip(". ")
-        # a worker that ends before its shared tensor is fetched leaves an EOFError without words
-        if isinstance(error, EOFError) and not message:
-            message = f"{_WORKER_DIED} unknown) ended before its batch was received"
-        if not message.startswith(_WORKER_DIED):
-            raise
-        raise WorkerError(
-            f"{message}. Most often memory ran out: give the "
-            "DataLoader a smaller num_workers, prefetch_factor or batch_size, then begin this "
-            "epoch again from your last checkpoint; set_epoch draws it as before"
-        ) from error
 
 
 def _changed(transform: Transform, pixels: Pixels, seed: int) -> Pixels:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -10,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from alignkit.errors import DataError
+from alignkit.errors import DataError, WorkerError
 from alignkit.samples import Samples
 from alignkit.torch_settings import require_device
 from alignkit.train.training_images import tensor_normaliser
@@ -18,6 +21,11 @@ from alignkit.train.training_images import tensor_normaliser
 if TYPE_CHECKING:
     from alignkit.arrays import Pixels
     from alignkit.preprocess import Preprocess
+
+_WORKER_DIED = "DataLoader worker (pid"
+"""Beginning of torch's ``RuntimeError`` for a worker that ended; it has no type of its own."""
+_REPORT_SECONDS = 5.0
+"""Longest wait for that error where the connection to the worker broke first."""
 
 
 class Unread(str):
@@ -147,3 +155,37 @@ class Upload:
 
     def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.pin_memory().to(self.device, non_blocking=True)
+
+
+@contextmanager
+def explained_deaths() -> Iterator[None]:
+    """Turn the errors by which torch shows that a worker process ended into a `WorkerError`."""
+    try:
+        yield
+    except (RuntimeError, EOFError, OSError) as error:
+        death = _death(error)
+        if not death:
+            raise
+        raise WorkerError(
+            f"{death}. Most often memory ran out: give the DataLoader a smaller num_workers, "
+            "prefetch_factor or batch_size, then begin this epoch again from your last "
+            "checkpoint; set_epoch draws it as before"
+        ) from error
+
+
+def _death(error: Exception) -> str:
+    """Return torch's words for the end of a worker; empty for every other error."""
+    if isinstance(error, RuntimeError):
+        words = str(error).partition("\n")[0].rstrip(". ")
+        return words if words.startswith(_WORKER_DIED) else ""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    # a data set's own EOFError or OSError comes from its code, not from a broken connection
+    if not frame.f_globals.get("__name__", "").startswith("multiprocessing."):
+        return ""
+    # The connection breaks a moment before the kernel reports the death, which torch's handler of
+    # that signal raises wherever the main thread is: wait for it here.
+    try:
+        time.sleep(_REPORT_SECONDS)
+    except RuntimeError as reported:
+        return _death(reported)
+    return f"{_WORKER_DIED} unknown) ended before its batch was received"

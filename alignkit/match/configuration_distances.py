@@ -161,6 +161,6 @@ class _Shared:
 
     def _once(self, key: Any, stage: Callable[[Any], Any], source: Any) -> Any:
         if key not in self.kept:
-            # what a library refuses is out of the race
+            # a source that a library refuses is out of the race
             self.kept[key] = result_or_reason(partial(stage, source))
         return self.kept[key]

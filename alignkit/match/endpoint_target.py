@@ -131,7 +131,7 @@ def record_endpoint(
 async def _described(endpoint: EndpointModel, client: Client, requester: Requester) -> _Recorder:
     from alignkit.backends.kserve.kserve_session import declared_tensor
 
-    # first, so that a server that is down is told from a model it does not have
+    # first, so that a server that is down is not taken for a missing model
     await requester.send(client.server)
     found = await requester.send(lambda: client.model(endpoint.model, endpoint.version))
     given = declared_tensor(found, "input", "")

@@ -136,7 +136,7 @@ class _SessionGroup:
         prepared = self.sets.prepared[evaluation.preprocess.name, "eval"]
         if not isinstance(prepared, Measured):
             return prepared
-        # what an endpoint answered yesterday is no answer of today's
+        # yesterday's answer of an endpoint is not its answer of today
         if self.runtime.backend.live:
             key = cell_key(evaluation, self.checkpoint)
             self.context.workspace.discard(evaluation.kind, key)

@@ -51,7 +51,7 @@ def flipped_sections(record: RunRecord, names: Names) -> tuple[FlippedSection, .
 
 
 def _flipped_section(each: FlippedFacts, names: Names) -> FlippedSection:
-    told = [kind for kind in each.subgroups if kind.sentence]  # significant: all are shown
+    significant = [kind for kind in each.subgroups if kind.sentence]  # all are shown
     others = [kind for kind in each.subgroups if not kind.sentence]
     rows: list[RowCells] = [
         (
@@ -63,7 +63,7 @@ def _flipped_section(each: FlippedFacts, names: Names) -> FlippedSection:
             estimated(kind.difference, 1),
             p_value(kind.p_adjusted),
         )
-        for kind in (*told, *others[:_KINDS])
+        for kind in (*significant, *others[:_KINDS])
     ]
     caption = "Churn of each kind of image against all others; p: Fisher’s exact test, after Holm"
     columns = ("What", "Kind", *numbers("Images", "Churn", "Elsewhere", "Difference, pp", "p"))

@@ -124,8 +124,8 @@ def warnings(entries: Iterable[MatrixEntry]) -> list[str]:
         if entry.warning:
             found.setdefault(entry.column.runtime, []).append(entry.warning)
     return [
-        f"{runtime}, {count(len(told), 'entry', 'entries')}: {told[0]}"
-        for runtime, told in found.items()
+        f"{runtime}, {count(len(reasons), 'entry', 'entries')}: {reasons[0]}"
+        for runtime, reasons in found.items()
     ]
 
 

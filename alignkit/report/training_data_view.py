@@ -17,7 +17,7 @@ from alignkit.text.names import LABELS, Names
 from alignkit.text.numbers import count, estimated, grouped
 
 _LINES = 4
-"""Lines of one chart, those that change most: more cannot be told apart."""
+"""Lines of one chart, those that change most: more cannot be distinguished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def across_paths(record: RunRecord, metric: str) -> list[SizeCurve]:
 
 
 def size_sentence(curve: SizeCurve, names: Names) -> str:
-    """Word the two ends of a curve, and whether they are told apart."""
+    """Word the two ends of a curve, and whether they differ significantly."""
     share = curve.metric == "churn"
     least, most = curve.points[0], curve.points[-1]
     what = LABELS[curve.metric] if share else f"Change of {LABELS[curve.metric].lower()}"

@@ -141,7 +141,7 @@ def _fewer(
     freed = 0
     while kept and freed < excess:
         pairs = [(each.reference, each.candidate) for each in kept]
-        # the first of equals, so that the choice is stable
+        # of equal ones the first, so that the choice is stable
         longest = max(dict.fromkeys(pairs), key=pairs.count)
         last = kept.pop(len(pairs) - 1 - pairs[::-1].index(longest))
         freed += _pictures_bytes([last], folder, options)

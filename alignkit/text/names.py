@@ -34,7 +34,7 @@ class PathName:
 
     name: str
     note: str = ""
-    """``surrogate of X, not yet calibrated``; empty for a path that stands for itself."""
+    """``surrogate of X, not yet calibrated``; empty for a path that is no surrogate."""
 
     @property
     def short(self) -> str:
@@ -46,7 +46,7 @@ class PathName:
 
 
 class Names:
-    """The record's paths by name; a name without facts stands for itself."""
+    """The record's paths by name; a name without facts is shown as it is."""
 
     def __init__(self, paths: tuple[PathFacts, ...]) -> None:
         self._known = {path.name: PathName(path.name, surrogate_note(path)) for path in paths}

@@ -27,7 +27,7 @@ def signed(value: float, decimals: int) -> str:
 def plain(value: float, decimals: int) -> str:
     """``1.234``; ``<0.001`` for a positive number that would round to zero."""
     smallest = 10**-decimals
-    if 0 < value < smallest / 2:  # what is not zero never reads as a bare zero
+    if 0 < value < smallest / 2:  # only zero reads as a bare zero
         return f"<{smallest:.{decimals}f}"
     return written(value, f".{decimals}f")
 

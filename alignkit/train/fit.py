@@ -220,8 +220,7 @@ class _Part:
     ) -> tuple[torch.Tensor, tuple[list[int], list[int]]]:
         """Train on this rank's share of each batch; return (steps,) losses, (labels, answers)."""
         task, rank, recipe, seed = self.task, self.rank, self.task.recipe, self.task.seed
-        # dropout draws from the global generator: seed it in each epoch, so that a continuation
-        # agrees
+        # dropout draws from the global generator: one seed per epoch makes a continuation equal
         own = f":{rank.number}" if rank.number else ""
         torch.manual_seed(seed_of(f"epoch:{seed}:{epoch}{own}"))
         losses = torch.zeros(len(bounds), device=self.device)

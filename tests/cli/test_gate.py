@@ -210,6 +210,14 @@ def test_github_gets_annotations_a_summary_and_outputs(gate, case, tmp_path, mon
     assert (given["verdict"], given["exit-code"]) == ("fail", "1")
 
 
+def test_empty_variables_of_github_are_as_good_as_none(gate, case, monkeypatch):
+    for variable in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
+        monkeypatch.setenv(variable, "")
+    done = gate(case.write("{metric: resize.max_abs, fail: 2}"), "--format", "github")
+    assert "Traceback" not in done.err
+    assert done.code == 0
+
+
 def test_the_report_is_rendered_for_a_pixel_gate(alignkit, case):
     told = alignkit("gate", case.write(), "--reports", case.reports, "-q", "--set", CHROMA)
     assert told.code == 1

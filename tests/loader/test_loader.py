@@ -3,6 +3,7 @@
 import os
 import signal
 from dataclasses import replace
+from multiprocessing import Pipe
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from alignkit.datasets.unlabelled_images import Images
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import ConfigError, DataError, WorkerError
 from alignkit.loader import EncodedImages, MixedLoader, collate_encoded
+from alignkit.loader import loader_batch as module
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.torch import TorchResizer
@@ -155,16 +157,39 @@ def test_a_killed_worker_is_told_with_what_to_do_and_the_same_epoch_begins_again
     assert taken(loader) == taken(MixedLoader(batches(), CPU, GPU))
 
 
-def test_a_worker_that_ends_while_it_hands_over_a_batch_is_named_too():
+def test_a_worker_that_ends_while_it_hands_over_a_batch_is_named_too(monkeypatch):
+    monkeypatch.setattr(module, "_REPORT_SECONDS", 0.01)
+
     def failing():
         yield batches()[0]
-        raise EOFError
+        ours, workers = Pipe()
+        workers.close()
+        ours.recv()
 
     with pytest.raises(WorkerError, match=r"DataLoader worker \(pid unknown\) ended.*smaller"):
         list(MixedLoader(failing(), CPU, GPU))
 
 
-@pytest.mark.parametrize("error", [EOFError("Caught EOFError in DataLoader worker"), KeyError("a")])
+def test_the_death_that_follows_a_broken_connection_is_the_one_reported():
+    def handler(*_):
+        raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. ")
+
+    def failing():
+        yield batches()[0]
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        ours, workers = Pipe()
+        workers.close()
+        ours.recv()
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with pytest.raises(WorkerError, match=r"\(pid 7\) is killed by signal: Killed\. Most"):
+            list(MixedLoader(failing(), CPU, GPU))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("error", [EOFError("an end"), FileNotFoundError("a.jpg"), KeyError("a")])
 def test_an_error_of_the_data_set_stays_as_it_is(error):
     def failing():
         yield batches()[0]

@@ -176,7 +176,8 @@ def test_another_experiment_over_the_same_data_and_paths_preprocesses_nothing(
     def refuse(*_: object) -> None:
         raise DataError("an image was decoded")
 
-    monkeypatch.setattr("alignkit.preprocess.image_header", refuse)
+    for name in ("decode", "image_taps.run_isolated"):
+        monkeypatch.setattr(f"alignkit.preprocess.{name}", refuse)
     train, evaluation = plan.data.training(), plan.data.evaluation()
     sets = prepare_sets(plan.preprocesses, train, evaluation, context, trains=True)
     trained = train_models(plan, sets, context)

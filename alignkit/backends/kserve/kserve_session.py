@@ -69,7 +69,7 @@ async def _described(
         "endpoint": backend.address().resolved(),
         "server": " ".join(filter(None, (server.get("name"), server.get("version")))),
         "model": f"{backend.model}, versions: {', '.join(model.get('versions') or ()) or 'one'}",
-        "platform": model.get("platform") or "not told",
+        "platform": model.get("platform") or "not stated",
         "sent": f"{backend.sends}, {input_spec.name}, {'bytes' if client.extended else 'JSON'}",
         "compared": f"{output_spec.name}, {backend.answers}",
     }

@@ -111,8 +111,8 @@ def deliver(result: GateResult, *, form: str, to: Sequence[tuple[GateOutput, Pat
             ("GITHUB_STEP_SUMMARY", summary),
             ("GITHUB_OUTPUT", step_outputs(result)),
         ):
-            # unset outside Actions; earlier steps may have written to the same file
-            if variable in os.environ:
-                path = Path(os.environ[variable])
+            # unset or empty outside Actions; earlier steps may have written to the same file
+            if file_name := os.environ.get(variable):
+                path = Path(file_name)
                 with explained(path), path.open("a", encoding="utf-8") as file:
                     file.write(text)

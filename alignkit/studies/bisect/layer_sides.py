@@ -58,12 +58,16 @@ class ONNXSide:
     def _graph(self) -> Any:
         return load_graph(self.file)
 
+    @cached_property
+    def _tensors(self) -> frozenset[str]:
+        return frozenset(tensors_of(self._graph))
+
     def values(self, layer: Layer) -> Values | None:
         """Return the layer's output for the batch; ``None`` if this side has no such layer.
 
         Raises `BackendError` if the runtime cannot run the graph up to that layer.
         """
-        if layer.tensor not in tensors_of(self._graph):
+        if layer.tensor not in self._tensors:
             return None
         return self._run(cut(self._graph, layer.tensor), self.batch, layer.tensor)
 
