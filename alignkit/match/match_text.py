@@ -58,7 +58,7 @@ def stage_block(preprocess: Preprocess) -> dict[str, Any]:
     resize, crop, normalise = preprocess.resize, preprocess.crop, preprocess.normalise
     height, width = resize.size
     plain = Resize(resize.resizer, resize.size)
-    block = {
+    block: dict[str, Any] = {
         "decode": {"name": name_of(preprocess.decode, DECODERS), **_changed(preprocess.decode)},
         "resize": {
             "name": name_of(resize.resizer, RESIZERS),
@@ -71,19 +71,20 @@ def stage_block(preprocess: Preprocess) -> dict[str, Any]:
             },
         },
     }
-    size = list(crop.size or ())
-    # stage → its value in the file, and whether it is the default
-    others: dict[str, tuple[Any, bool]] = {
-        "orient": (preprocess.orient.policy, preprocess.orient.policy == "none"),
-        "crop": (size if crop.half == "even" else {"size": size, "half": crop.half}, not size),
-        "quantise": (preprocess.quantise.rule, preprocess.quantise.rule == "none"),
-        "colour": (preprocess.colour.space, preprocess.colour.space == "rgb"),
-        "normalise": (
-            {"mean": list(normalise.mean), "std": list(normalise.std)}, normalise == Normalise(),
-        ),
-        "max_pixels": (preprocess.max_pixels, preprocess.max_pixels == MAX_PIXELS),
-    }  # fmt: skip
-    return block | {stage: value for stage, (value, left_out) in others.items() if not left_out}
+    if preprocess.orient.policy != "none":
+        block["orient"] = preprocess.orient.policy
+    if crop.size is not None:
+        size = list(crop.size)
+        block["crop"] = size if crop.half == "even" else {"size": size, "half": crop.half}
+    if preprocess.quantise.rule != "none":
+        block["quantise"] = preprocess.quantise.rule
+    if preprocess.colour.space != "rgb":
+        block["colour"] = preprocess.colour.space
+    if normalise != Normalise():
+        block["normalise"] = {"mean": list(normalise.mean), "std": list(normalise.std)}
+    if preprocess.max_pixels != MAX_PIXELS:
+        block["max_pixels"] = preprocess.max_pixels
+    return block
 
 
 def yaml_block(preprocess: Preprocess, name: str) -> str:
