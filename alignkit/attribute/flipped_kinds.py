@@ -22,9 +22,7 @@ from alignkit.compare.metrics import softmax_margin
 from alignkit.compare.predictions import aligned
 from alignkit.compare.statistics import holm, percentile_interval
 from alignkit.outcome import Measured
-from alignkit.preprocess.image_header import declared_size
-from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of
-from alignkit.preprocess.jpeg_header import read_jpeg_header
+from alignkit.preprocess.image_kinds import DIMENSIONS, kinds_of_file
 from alignkit.record import Estimate, FlippedFacts, Subgroup
 from alignkit.record.cell_facts import ALPHA
 from alignkit.text.numbers import interval, p_value, plain
@@ -242,7 +240,7 @@ def kinds_of_images(
 
     Dimensions in which all images are of one kind are left out.
     """
-    found = [kinds_of(each, read_jpeg_header(each), declared_size(each)) for each in encoded]
+    found = [kinds_of_file(each) for each in encoded]
     kinds: dict[str, list[str]] = {
         dimension: [getattr(each, dimension) for each in found] for dimension in DIMENSIONS
     }

@@ -13,9 +13,7 @@ from alignkit.compare.predictions import Predictions, mean_metrics
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.pixel_gate import compare_pixels
 from alignkit.place import Place
-from alignkit.preprocess.image_header import declared_size
-from alignkit.preprocess.image_kinds import kinds_of
-from alignkit.preprocess.jpeg_header import read_jpeg_header
+from alignkit.preprocess.image_kinds import kinds_of_file
 from alignkit.record import GroupFacts, MatrixEntry, RunRecord
 from alignkit.samples import Samples
 from alignkit.workspace import Context
@@ -63,13 +61,12 @@ def members(where: Mapping[str, str], samples: Samples) -> list[int]:
 
 
 def _is(name: str, value: str, index: int, samples: Samples) -> bool:
-
     if name == "image":
         return fnmatchcase(samples.ids[index], value)
     if name == "class":
         return bool(samples.labels) and samples.classes[samples.labels[index]] == value
     encoded = samples.read(index)
-    kinds = kinds_of(encoded, read_jpeg_header(encoded), declared_size(encoded))
+    kinds = kinds_of_file(encoded)
     return bool(kinds._asdict()[name] == value)
 
 
@@ -103,7 +100,6 @@ def _entry(
     candidate: Mapping[int, Predictions],
     resamples: int,
 ) -> MatrixEntry:
-
     # churn pairs images, and a pair needs both sides of a seed
     seeds = [seed for seed in entry.seeds if seed in reference and seed in candidate]
     sides = [reference[seed] for seed in seeds], [candidate[seed] for seed in seeds]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from alignkit.preprocess.exif import exif_orientation
-from alignkit.preprocess.image_header import ImageSize, image_format
-from alignkit.preprocess.jpeg_header import JpegHeader
+from alignkit.preprocess.image_header import ImageSize, declared_size, image_format
+from alignkit.preprocess.jpeg_header import JpegHeader, read_jpeg_header
 
 
 class ImageKinds(NamedTuple):
@@ -39,6 +39,11 @@ _MEGAPIXELS = (
     (10, "10 MP and more"),
 )
 """Lower end of each class of sizes, and its name."""
+
+
+def kinds_of_file(encoded: bytes) -> ImageKinds:
+    """Classify one image by its bytes alone."""
+    return kinds_of(encoded, read_jpeg_header(encoded), declared_size(encoded))
 
 
 def kinds_of(encoded: bytes, header: JpegHeader | None, size: ImageSize | None) -> ImageKinds:
