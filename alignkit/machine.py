@@ -54,7 +54,7 @@ def gpu_name() -> str:
     """Return every NVIDIA GPU's name with the driver; ``none`` if the driver shows none."""
     if shutil.which("nvidia-smi"):
         query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-        answer = _output(query)
+        answer = command_output(query)
         if answer:
             cells = [line.split(", ") for line in answer.splitlines()]
             return "; ".join(f"{cell[0]}, driver {cell[-1]}" for cell in cells)
@@ -69,7 +69,7 @@ def gpu_name() -> str:
     return "; ".join(names) or "none"
 
 
-def _output(command: list[str]) -> str:
+def command_output(command: list[str]) -> str:
     """Return what a program prints; empty if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)  # noqa: S603 - fixed programs
     return done.stdout.strip() if done.returncode == 0 else ""

@@ -52,7 +52,7 @@ def test_the_gpu_of_this_machine_is_named_with_its_driver():
 def test_gpus_are_named_with_their_driver(monkeypatch):
     monkeypatch.setattr(machine.shutil, "which", lambda name: f"/usr/bin/{name}")
     answer = "NVIDIA L4, 580.65.06\nNVIDIA L4, 580.65.06"
-    monkeypatch.setattr(machine, "_output", lambda command: answer)
+    monkeypatch.setattr(machine, "command_output", lambda command: answer)
     assert machine.gpu_name() == "NVIDIA L4, driver 580.65.06; NVIDIA L4, driver 580.65.06"
 
 

@@ -31,7 +31,7 @@ from alignkit.baseline import (
 )
 from alignkit.errors import BaselineError, ConfigError
 from alignkit.findings.environment import git_revision
-from alignkit.machine import _output
+from alignkit.machine import command_output
 from alignkit.record import Stored
 from alignkit.workspace import content_key, explained, write_atomically
 
@@ -257,7 +257,7 @@ def _who() -> str:
     """Return git's ``Name <mail>``, or the login name if git has none."""
     if shutil.which("git"):
         keys = ("user.name", "user.email")
-        name, mail = (_output(["git", "config", "--get", key]) for key in keys)
+        name, mail = (command_output(["git", "config", "--get", key]) for key in keys)
         if name or mail:
             return f"{name} <{mail}>".strip()
     try:

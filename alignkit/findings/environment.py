@@ -13,7 +13,7 @@ from pathlib import Path
 from alignkit.backends import BACKENDS
 from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS
-from alignkit.machine import _output, cpu_name, gpu_name, vector_extensions
+from alignkit.machine import command_output, cpu_name, gpu_name, vector_extensions
 from alignkit.record import Environment
 from alignkit.resizers import RESIZERS
 from alignkit.version import __version__
@@ -107,8 +107,9 @@ def git_revision(folder: Path) -> str:
     """
     if not shutil.which("git"):  # a record needs no git
         return ""
-    revision = _output(["git", "-C", str(folder), "rev-parse", "HEAD"])
+    git = ["git", "-C", str(folder)]
+    revision = command_output([*git, "rev-parse", "HEAD"])
     if not revision:
         return ""
-    changed = _output(["git", "-C", str(folder), "status", "--porcelain", "--untracked-files=no"])
+    changed = command_output([*git, "status", "--porcelain", "--untracked-files=no"])
     return f"{revision}-dirty" if changed else revision
