@@ -108,7 +108,6 @@ def pixel_record(
 
 
 def _data_facts(experiment: Experiment, samples: Samples) -> DataFacts:
-
     data = experiment.data
     # as text, since the roots of a data set are paths
     options = {key: str(value) for key, value in stage_identity(data).items() if key != "stage"}

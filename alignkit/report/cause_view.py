@@ -65,7 +65,7 @@ def _remarks(metrics: Sequence[AttributionFacts]) -> tuple[str, ...]:
         images = count(left_out, "image")
         remarks.append(f"{images} left out: not every mixture of the paths prepares them")
     if any(each.method == "one-at-a-time" and each.shares for each in metrics):
-        remarks.append("one factor at a time: what is left is the interaction")
+        remarks.append("one factor at a time: the interaction is the total less the shares")
     return tuple(remarks)
 
 

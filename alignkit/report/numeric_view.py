@@ -69,7 +69,7 @@ def sessions_table(record: RunRecord, names: Names) -> Table | None:
     groups = (
         Group("", 5),
         Group("One at a time against a batch", 3),
-        *([Group("Built anew", 3)] if built else []),
+        *([Group("Repeated builds", 3)] if built else []),
         Group("", 1),
     )
     caption = (

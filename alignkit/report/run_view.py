@@ -1,4 +1,4 @@
-"""Views of what a run was made of: controls, paths, decodes, data, machine."""
+"""Views of a run's circumstances: controls, paths, decodes, data, machine."""
 
 from __future__ import annotations
 

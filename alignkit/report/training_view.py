@@ -54,7 +54,7 @@ def _how(logged: list[TrainingFacts]) -> list[str]:
     if weights := first.pretrained:
         words.append(f"begun with {weights.identity}, state_dict SHA-256 {weights.sha256[:12]}…")
         if weights.drawn_anew:
-            words.append(f"{', '.join(weights.drawn_anew)} drawn anew for these classes")
+            words.append(f"{', '.join(weights.drawn_anew)} initialised at random for these classes")
     return words
 
 

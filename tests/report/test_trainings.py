@@ -56,7 +56,7 @@ def test_the_page_names_the_weights_that_trainings_began_with(record):
     begun = (each.model_copy(update={"pretrained": facts}) for each in record.trainings)
     section = training_sections(with_trainings(record, begun), Names(record.paths))[0]
     assert "begun with DEFAULT (a.pth), state_dict SHA-256 abababababab…" in section.words
-    assert section.words.endswith("fc.bias drawn anew for these classes")
+    assert section.words.endswith("fc.bias initialised at random for these classes")
 
 
 def test_one_seed_is_never_said_to_tell_of_others(record, rendered):

@@ -1,4 +1,4 @@
-"""Training on a mix of paths: each image's path is drawn anew every epoch."""
+"""Training on a mix of paths: each image's path is drawn again every epoch."""
 
 import hashlib
 from dataclasses import replace

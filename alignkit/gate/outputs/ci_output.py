@@ -80,12 +80,14 @@ def step_outputs(result: GateResult) -> str:
     return "".join(f"{name}={' '.join(value.split())}\n" for name, value in values.items())
 
 
+# a message ends at the end of its line, a property at a colon or a comma too
+_IN_MESSAGE = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_IN_PROPERTY = _IN_MESSAGE | str.maketrans({":": "%3A", ",": "%2C"})
+
+
 def _command(kind: str, properties: dict[str, str], message: str) -> str:
-    escaped = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
-    # a property also ends at a colon or a comma
-    of_property = escaped | str.maketrans({":": "%3A", ",": "%2C"})
-    text = ",".join(f"{key}={value.translate(of_property)}" for key, value in properties.items())
-    return f"::{kind}{' ' if text else ''}{text}::{message.translate(escaped)}"
+    text = ",".join(f"{key}={value.translate(_IN_PROPERTY)}" for key, value in properties.items())
+    return f"::{kind}{' ' if text else ''}{text}::{message.translate(_IN_MESSAGE)}"
 
 
 @dataclass(frozen=True, slots=True)
