@@ -104,7 +104,10 @@ class Predictions:
         labels = numbers_of(table, "label", path)
         if not np.isfinite(labels).all():
             raise DataError(f"{path} has images without a label")
-        return cls(ids_of(table, path), labels.astype(np.int64), logits, classes)
+        try:
+            return cls(ids_of(table, path), labels.astype(np.int64), logits, classes)
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from None
 
 
 def _classes(metadata: Mapping[bytes, bytes], path: Path) -> tuple[str, ...]:
