@@ -238,9 +238,9 @@ def test_every_accepted_combination_of_options_is_a_variant():
 
 def test_rounding_is_tried_only_where_there_is_something_to_round():
     tried = configurations(SMALL, decoders=("opencv",), resizers=("opencv", "torch"))
-    rules = {each.rounding for each in tried if each.resizer == OpenCVResizer()}
+    rules = {each.rounding for each in tried if isinstance(each.resizer, OpenCVResizer)}
     assert rules == {"none"}
-    assert len(tried) == 6 + 4 * 3 + 9 * 3
+    assert len(tried) == 6 + 4 + 9 * 3
 
 
 def test_a_name_that_is_unknown_or_cannot_run_here_is_refused():
