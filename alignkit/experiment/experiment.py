@@ -125,8 +125,13 @@ class Experiment:
 
     @property
     def data(self) -> Dataset:
-        """The data set that models are trained and evaluated on."""
-        return self.content.data
+        """The data set that models are trained and evaluated on.
+
+        All of it is evaluated where nothing takes training images.
+        """
+        content = self.content
+        idle = content.models and content.advise is None and not content.evaluate.calibrates
+        return content.data.undivided() if idle else content.data
 
     @property
     def labelled(self) -> bool:

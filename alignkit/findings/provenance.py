@@ -154,7 +154,7 @@ def data_facts(plan: Plan, sets: Sets) -> DataFacts:
     data = plan.data
     options = stage_identity(data)
     return DataFacts(
-        name=name_of(data, DATASETS),
+        name=name_of(plan.experiment.content.data, DATASETS),
         options={key: value for key, value in options.items() if key != "stage"},
         train=len(sets.train),
         eval=len(sets.evaluation),

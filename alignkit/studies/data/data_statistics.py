@@ -70,7 +70,9 @@ def described(
         raise MissingDependency(missing)
     data = experiment.data
     if experiment.labelled:
-        sets = {"train": data.training(), "eval": data.evaluation()}
+        both = {"train": data.training(), "eval": data.evaluation()}
+        # of given models' data no image is for training
+        sets = {name: samples for name, samples in both.items() if len(samples)}
     else:
         sets = {"all": data.evaluation()}
 
@@ -80,8 +82,8 @@ def described(
 
     return Described(
         source=str(source),
-        how=f"{name_of(data, DATASETS)} as path {path.name} gives it to be normalised; "
-        "1 is the value 255",
+        how=f"{name_of(experiment.content.data, DATASETS)} as path {path.name} gives it to be "
+        "normalised; 1 is the value 255",
         preprocess=path.name,
         normalise=ChannelMoments(path.normalise.mean, path.normalise.std),
         sets=_measured(sets, prepared, progress),
