@@ -69,12 +69,14 @@ def metric_lines(record: RunRecord, folder: Path) -> dict[Place, MetricLine]:
 
 
 def pack(predictions: Predictions) -> str:
-    """Pack ids, labels and predicted classes (-1: none), with zlib and base 85."""
+    """Pack names, ids, labels and predicted classes (-1: none), with zlib and base 85."""
     content = [
         predictions.classes,
         predictions.ids,
         predictions.labels.tolist(),
         predictions.predicted.tolist(),
+        # only where there are some, so that other baselines stay as they are
+        *([predictions.outside] if predictions.outside else []),
     ]
     # the smallest: it is kept in git
     packed = zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 9)
@@ -92,11 +94,15 @@ def unpack(packed: str) -> Predictions:
     from alignkit.errors import DataError
 
     try:
-        classes, ids, labels, predicted = json.loads(zlib.decompress(base64.b85decode(packed)))
-        logits = np.zeros((len(ids), len(classes)), np.float32)
+        classes, ids, labels, predicted, *rest = json.loads(
+            zlib.decompress(base64.b85decode(packed))
+        )
+        outside = tuple(*rest)
+        logits = np.zeros((len(ids), len(classes) + len(outside)), np.float32)
         for row, chosen in enumerate(predicted):
             logits[row, slice(None) if chosen < 0 else chosen] = np.nan if chosen < 0 else 1
-        return Predictions(tuple(ids), np.asarray(labels, np.int64), logits, tuple(classes))
+        truth = np.asarray(labels, np.int64)
+        return Predictions(tuple(ids), truth, logits, tuple(classes), outside)
     except (ValueError, TypeError, IndexError, zlib.error, DataError) as error:
         raise BaselineError(
             f"the predictions of a baseline are damaged ({error}); restore it from version control"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -22,7 +22,7 @@ from alignkit.compare.metrics import (
 from alignkit.errors import DataError, NothingCompared
 from alignkit.record import NoiseFloor
 
-_CLASSES_KEY = b"classes"  # the metadata key of the Parquet file
+_CLASSES_KEY, _OUTSIDE_KEY = b"classes", b"outside"  # metadata keys of the Parquet file
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,15 +34,18 @@ class Predictions:
     labels: Labels
     """(n,) int64, index into ``classes``."""
     logits: Logits
-    """(n, classes) float32."""
+    """(n, outputs) float32."""
     classes: tuple[str, ...]
-    """Class names."""
+    """Names of the data's classes."""
+    outside: tuple[str, ...] = ()
+    """Names of the model's further outputs, classes that the data has not. A prediction of one is
+    wrong, and a prediction of none of the data's classes."""
 
     def __post_init__(self) -> None:
-        n, classes = len(self.ids), len(self.classes)
-        if self.labels.shape != (n,) or self.logits.shape != (n, classes):
+        n, classes, outputs = len(self.ids), len(self.classes), len(self.outputs)
+        if self.labels.shape != (n,) or self.logits.shape != (n, outputs):
             raise DataError(
-                f"{n} images of {classes} classes need labels ({n},) and logits ({n}, {classes}), "
+                f"{n} images of {outputs} classes need labels ({n},) and logits ({n}, {outputs}), "
                 f"not {self.labels.shape} and {self.logits.shape}"
             )
         if len(set(self.ids)) != n:  # pairs of models are matched by id
@@ -53,9 +56,17 @@ class Predictions:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The name of each column of the logits."""
+        return self.classes + self.outside
+
     @cached_property
     def predicted(self) -> Labels:
-        """Return (n,) int64, see `alignkit.compare.metrics.predicted_classes`."""
+        """Return (n,) int64, index into ``outputs``.
+
+        See `alignkit.compare.metrics.predicted_classes`.
+        """
         return predicted_classes(self.logits)
 
     @property
@@ -70,7 +81,7 @@ class Predictions:
     def rows(self, indices: Labels) -> Predictions:
         """Select the samples at ``indices``, in that order."""
         ids = tuple(self.ids[index] for index in indices)
-        return Predictions(ids, self.labels[indices], self.logits[indices], self.classes)
+        return replace(self, ids=ids, labels=self.labels[indices], logits=self.logits[indices])
 
     def to_parquet(self, path: Path, **besides: FloatArray) -> None:
         """Write columns ``id, label, predicted, logit_0, …``; the metadata holds the class names.
@@ -82,13 +93,15 @@ class Predictions:
 
         columns = {"id": pa.array(self.ids, pa.string()), "label": self.labels}
         columns["predicted"] = self.predicted
-        for index in range(len(self.classes)):
+        for index in range(len(self.outputs)):
             columns[f"logit_{index}"] = self.logits[:, index]
         for name, values in besides.items():
             # null: a reader's mean leaves it out
             columns[name] = pa.array(values, mask=~np.isfinite(values))
-        table = pa.table(columns).replace_schema_metadata({_CLASSES_KEY: json.dumps(self.classes)})
-        parquet.write_table(table, path)
+        metadata = {_CLASSES_KEY: json.dumps(self.classes)}
+        if self.outside:
+            metadata[_OUTSIDE_KEY] = json.dumps(self.outside)
+        parquet.write_table(pa.table(columns).replace_schema_metadata(metadata), path)
 
     @classmethod
     def from_parquet(cls, path: Path) -> Predictions:
@@ -100,24 +113,25 @@ class Predictions:
             table = parquet.read_table(path)
         except (pa.ArrowInvalid, OSError) as error:
             raise DataError(f"{path} cannot be read as Parquet ({error})") from error
-        stored = (table.schema.metadata or {}).get(_CLASSES_KEY)
-        if stored is None:
+        metadata = table.schema.metadata or {}
+        if _CLASSES_KEY not in metadata:
             raise DataError(f"{path} holds no predictions: its metadata has no class names")
-        classes = tuple(json.loads(stored))
-        logits = np.empty((table.num_rows, len(classes)), np.float32)
-        for index in range(len(classes)):
+        classes = tuple(json.loads(metadata[_CLASSES_KEY]))
+        outside = tuple(json.loads(metadata.get(_OUTSIDE_KEY, b"[]")))
+        logits = np.empty((table.num_rows, len(classes + outside)), np.float32)
+        for index in range(logits.shape[1]):
             logits[:, index] = table[f"logit_{index}"].to_numpy()
         labels = table["label"].to_numpy().astype(np.int64)
-        return cls(tuple(table["id"].to_pylist()), labels, logits, classes)
+        return cls(tuple(table["id"].to_pylist()), labels, logits, classes, outside)
 
 
-def class_name(classes: Sequence[str], predicted: int) -> str:
-    """Name the predicted class in words.
+def class_name(outputs: Sequence[str], predicted: int) -> str:
+    """Name the predicted class, an index into the model's outputs, in words.
 
     >>> class_name(("cat", "truck"), 1), class_name(("cat", "truck"), NO_PREDICTION)
     ('truck', 'no prediction')
     """
-    return "no prediction" if predicted == NO_PREDICTION else classes[predicted]
+    return "no prediction" if predicted == NO_PREDICTION else outputs[predicted]
 
 
 def aligned(reference: Predictions, candidate: Predictions) -> tuple[Predictions, Predictions]:
@@ -125,7 +139,7 @@ def aligned(reference: Predictions, candidate: Predictions) -> tuple[Predictions
 
     Raise `NothingCompared` if they share none, `DataError` if classes or labels disagree.
     """
-    if reference.classes != candidate.classes:
+    if (reference.classes, reference.outside) != (candidate.classes, candidate.outside):
         raise DataError("predictions of different classes cannot be compared; evaluate both models "
                         "on the same data set")  # fmt: skip
     if reference.ids != candidate.ids:
