@@ -20,7 +20,7 @@ from alignkit.record import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from alignkit.outcome import Outcome
@@ -161,5 +161,15 @@ def data_facts(plan: Plan, sets: Sets) -> DataFacts:
         classes=sets.evaluation.classes,
         fingerprint=plan.fingerprint,
         version=data.version(),
-        notes=tuple(data.notes()),
+        notes=(*data.notes(), *_outside(plan, sets.evaluation.classes)),
     )
+
+
+def _outside(plan: Plan, classes: Sequence[str]) -> Iterator[str]:
+    """Say of each given model how many of its outputs are classes that the data has not."""
+    for given in filter(None, (training.given for training in plan.trainings)):
+        if outside := {*given.classes} - {*classes}:
+            yield (
+                f"{given.name}: {len(outside)} of its {len(given.classes)} outputs are classes "
+                "that the data has not; a prediction of one counts as wrong"
+            )

@@ -2,7 +2,7 @@
 
 Names of torchvision's models need no torch for it (`alignkit.models.architectures.unfit_size`). The
 others are built without memory for their weights, on torch's device ``meta``. Code of the user's
-own, a function or a TorchScript file, is left to the run.
+own, a function or a TorchScript file, is run for it only where a run begins.
 """
 
 from __future__ import annotations
@@ -41,6 +41,30 @@ def require_fit(given: UserModel, classes: Sequence[str], size: tuple[int, int])
     if given.format == "weights" and not given.runs_own_code:
         require_input(given.model, *size)
         _require_weights(given, len(classes), size)
+
+
+def require_own_code(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -> None:
+    """Run a TorchScript file, an exported program or a function's module on one black image.
+
+    Raise `DataError` if it does not run, or has another number of outputs than is named.
+    """
+    import torch
+
+    from alignkit.models.architectures import load_model
+
+    if given.format not in ("torchscript", "exported") and not given.runs_own_code:
+        return
+    module = load_model(given.checkpoint(classes, size))
+    try:
+        with torch.inference_mode():
+            logits = module(torch.zeros(1, 3, *size))
+    except Exception as error:  # code of the user's own raises what it likes
+        reason = str(error).strip().rpartition("\n")[2]
+        text = f"{given.file} does not run on inputs of {size[0]}x{size[1]} ({reason})"
+        raise DataError(text) from error
+    outputs = logits.shape[-1] if isinstance(logits, torch.Tensor) and logits.ndim == 2 else None
+    if outputs and (reason := given.misnamed(outputs, len(classes))):
+        raise DataError(reason)
 
 
 def _require_weights(given: UserModel, classes: int, size: tuple[int, int]) -> None:

@@ -19,7 +19,7 @@ from alignkit.errors import AlignkitError, BackendError, ConfigError, DataError
 from alignkit.experiment import load_experiment
 from alignkit.models.architectures import build_model, load_model
 from alignkit.models.checkpoint import Checkpoint
-from alignkit.models.model_fit import require_fit
+from alignkit.models.model_fit import require_fit, require_own_code
 from alignkit.models.torch_model_files import quiet_torchscript
 from alignkit.models.user_model import UserModel, in_one_file
 from alignkit.plan import make_plan
@@ -183,6 +183,23 @@ def test_weights_that_fit_are_accepted_before_anything_is_prepared(files):
         require_fit(replace(mine, model="resnet18"), ("3", "4"), (32, 32))
     with pytest.raises(ConfigError, match="small-cnn takes inputs of 32x32 or more, not 31x40"):
         require_fit(mine, ("3", "4"), (31, 40))
+
+
+@pytest.mark.parametrize("kind", ["torchscript", "exported"])
+def test_the_outputs_of_a_graph_that_is_code_are_known_when_a_run_begins(files, tmp_path, kind):
+    mine = UserModel("mine", kind, files[kind], "", DIGITS[:9])
+    with pytest.raises(DataError, match="has 10 outputs, and 'classes' names 9"):
+        require_own_code(mine, ("1", "2"), (32, 32))
+    with pytest.raises(DataError, match="does not run on inputs of 8x8"):
+        require_own_code(replace(mine, classes=DIGITS), ("1", "2"), (8, 8))
+    file = tmp_path / "own.yaml"
+    models = f"[{{name: mine, {kind}: {files[kind]}, preprocess: opencv, classes: [a, b]}}]"
+    file.write_text(
+        OWN.format(models=models).replace("[a, b]", f"[{', '.join(map(repr, DIGITS))}, x]")
+    )
+    with pytest.raises(ConfigError, match=r"models: mine: .* 10 outputs, and 'classes' names 11"):
+        run_experiment(load_experiment(file), Context(Workspace(tmp_path / "new"), NoProgress()))
+    assert not list(tmp_path.glob("new/**/*prepared*"))
 
 
 @pytest.mark.parametrize("edited", ["my_network.py", "my_package/layers.py"])
