@@ -18,7 +18,7 @@ def require_models(experiment: Experiment) -> None:
     """Raise one `ConfigError` that says of each model why it cannot run; read no image.
 
     Models to train are held against the paths' size; given ones also against the data's classes.
-    What is not on this machine, a model's file or the images, is left to `make_plan`.
+    A file or images that are not on this machine are left to `make_plan`.
     """
     from alignkit.models.model_fit import require_fit, require_input
 
