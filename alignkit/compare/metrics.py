@@ -6,8 +6,8 @@ never predicted, the *F1* of a class with neither. An undefined class is left ou
 weighted means. All of this is scikit-learn's ``zero_division=numpy.nan`` over all classes.
 
 A row of logits with NaN predicts nothing: `predicted_classes` returns ``NO_PREDICTION``, which is
-wrong for every label and a prediction of no class. So is a prediction of an output outside the data's
-classes; churn and flips compare it like any other.
+wrong for every label and a prediction of no class. So is a prediction of an output outside the
+data's classes; churn and flips compare it like any other.
 """
 
 from __future__ import annotations

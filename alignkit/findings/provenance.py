@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from alignkit.datasets import DATASETS
 from alignkit.outcome import Failed, Measured, Skipped
-from alignkit.plugins import name_of
 from alignkit.preprocess import STAGES, Preprocess, StageName, presets, stage_identity
 from alignkit.record import (
     Coverage,
@@ -154,7 +152,7 @@ def data_facts(plan: Plan, sets: Sets) -> DataFacts:
     data = plan.data
     options = stage_identity(data)
     return DataFacts(
-        name=name_of(plan.experiment.content.data, DATASETS),
+        name=plan.experiment.data_name,
         options={key: value for key, value in options.items() if key != "stage"},
         train=len(sets.train),
         eval=len(sets.evaluation),

@@ -38,7 +38,9 @@ def read_weights(file: Path, model: str) -> Any:
                 f"{file} was refused: it is a pickle that would run code or build objects other "
                 "than tensors; save the weights alone, torch.save(model.state_dict(), FILE)"
             ) from error
-        raise DataError(f"{file} holds no weights of {model} ({error})") from error
+        # torch's own text advises to load the file unsafely
+        reason = "it is damaged, or no file of torch.save"
+        raise DataError(f"{file} holds no weights of {model}: {reason}") from error
     except (RuntimeError, EOFError, ValueError, KeyError) as error:
         raise DataError(f"{file} holds no weights of {model} ({error})") from error
     # the state of a whole training, as scripts save it
