@@ -22,6 +22,9 @@ class ExitCode(IntEnum):
     BASELINE = 6
     INCONCLUSIVE = 7
     INTERRUPTED = 130
+    """By SIGINT, as Ctrl-C sends it."""
+    TERMINATED = 143
+    """By SIGTERM, as ``kill``, a container's stop or a batch system sends it."""
 
 
 GRAVITY = (
@@ -34,6 +37,7 @@ GRAVITY = (
     ExitCode.MISSING,
     ExitCode.CRASHED,
     ExitCode.INTERRUPTED,
+    ExitCode.TERMINATED,
 )
 """From best to worst. A missing measurement is worse than any finding: of several experiments, one
 that drifted must not hide one that did not run."""
@@ -46,6 +50,15 @@ def worst(codes: Iterable[ExitCode]) -> ExitCode:
     'USAGE'
     """
     return max(codes, key=GRAVITY.index, default=ExitCode.PASS)
+
+
+class Terminated(KeyboardInterrupt):
+    """An interruption by SIGTERM, which ends a command in the same way as Ctrl-C."""
+
+
+def interruption_code(error: KeyboardInterrupt) -> ExitCode:
+    """Return the exit code of an interruption, 128 plus the number of its signal."""
+    return ExitCode.TERMINATED if isinstance(error, Terminated) else ExitCode.INTERRUPTED
 
 
 class AlignkitError(Exception):
