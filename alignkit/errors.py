@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from pathlib import Path
 from typing import ClassVar
 
 
@@ -78,6 +79,19 @@ class ConfigError(AlignkitError):
 
 class DataError(AlignkitError):
     """Images or labels that cannot be used as they are."""
+
+
+class UnreadableImage(DataError):  # noqa: N818 - the field's word
+    """An image file that cannot be read: one failed image, where images are reported one by one."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"cannot read {path}: {reason}")
+        self.reason = reason
+        """Without the path."""
+
+
+class ChangedImage(UnreadableImage):
+    """An image file that is no longer the one whose content the fingerprint of the data holds."""
 
 
 class WorkspaceError(AlignkitError):

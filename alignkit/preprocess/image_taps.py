@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from alignkit.decoders import Decoded, DecodeOutcome
 from alignkit.decoders.decoder_check import small_jpeg
-from alignkit.errors import AlignkitError, BackendError, ConfigError
+from alignkit.errors import (
+    AlignkitError,
+    BackendError,
+    ChangedImage,
+    ConfigError,
+    UnreadableImage,
+)
 from alignkit.isolation import IMAGES_A_TASK, Limits, process_wide
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded, WarmUpDied, Work
 from alignkit.preprocess import Preprocess, Taps
@@ -75,10 +81,25 @@ def run_isolated(
         ) from None
 
 
-def encoded_images(samples: Samples, indices: Iterable[int] | None = None) -> Iterator[Encoded]:
-    """Yield the samples at ``indices``, by default all, read one by one."""
+def encoded_images(
+    samples: Samples,
+    indices: Iterable[int] | None = None,
+    *,
+    changed: Literal["raise", "fail"] = "raise",
+) -> Iterator[Encoded]:
+    """Yield the samples at ``indices``, by default all, read one by one.
+
+    One that cannot be read is lost on every path. So is one whose file changed since it was listed,
+    where that is to ``fail``; else `ChangedImage` is raised, as a result that is stored under the
+    fingerprint of the data must be one of that data.
+    """
     for index in range(len(samples)) if indices is None else indices:
-        yield Encoded(samples.ids[index], samples.read(index))
+        try:
+            yield Encoded(samples.ids[index], samples.read(index))
+        except UnreadableImage as error:
+            if isinstance(error, ChangedImage) and changed == "raise":
+                raise
+            yield Encoded(samples.ids[index], b"", lost=((EVERYTHING, error.reason),))
 
 
 def warm_up(paths: Sequence[Preprocess], begin: Begin) -> None:
