@@ -80,7 +80,8 @@ def _expanded(given: Path) -> list[Path]:
         # editors on Windows begin a file with a byte order mark
         lines = read_text(given, _LARGEST_LIST).splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"the list {given} cannot be read: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise DataError(f"the list {given} cannot be read: {reason}") from None
     return [given.parent / line.strip() for line in lines if line.strip()]
 
 
