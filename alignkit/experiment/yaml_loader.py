@@ -41,7 +41,7 @@ class CoreLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Compose a node, and refuse one that is beyond a limit before anything walks over it."""
-        mark = self.peek_event().start_mark
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         self._level += 1
         self._composed += 1
         if self._composed > MOST_VALUES:

@@ -7,7 +7,7 @@ decode in the caller's process, and `alignkit.loader` in its user's own workers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -22,7 +22,9 @@ from alignkit.errors import (
 )
 from alignkit.isolation import IMAGES_A_TASK, Limits, process_wide
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded, WarmUpDied, Work
+from alignkit.machine import available_bytes
 from alignkit.preprocess import Preprocess, Taps
+from alignkit.preprocess.image_header import declared_size, image_format
 from alignkit.torch_settings import usable_cpus
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ Started: TypeAlias = Callable[[int], None]
 """Function called with the number of the path that begins."""
 
 LIMITS = Limits()
+BYTES_A_PIXEL = 30
+"""Most memory that two paths were measured to take on one image, per pixel: docs/diff.md."""
+_HEADER = 1 << 18
+"""Bytes in which the size is looked for; a hostile file could keep the search busy for minutes."""
 ALWAYS = ("numpy", "cv2", "PIL.Image", "alignkit.preprocess.image_taps")
 """Modules that every worker needs, whatever the paths are."""
 GPU_WORKERS = 2
@@ -66,12 +72,15 @@ def run_isolated(
             "a decoder or resizer is defined in the script or notebook that runs; move its class "
             "into a module, which worker processes can import"
         )
+    limits = limits or LIMITS
+    available = available_bytes()
+    most = max((path.max_pixels for path in paths), default=0)
     try:
         yield from process_wide().run(
             work,
-            images,
+            (weighed(each, most, limits.memory, available) for each in images),
             processes=min(processes, GPU_WORKERS) if gpu else processes,
-            limits=limits or LIMITS,
+            limits=limits,
             modules=tuple(dict.fromkeys((*ALWAYS, *libraries, *classes))),
             images_a_task=images_a_task,
         )
@@ -79,6 +88,28 @@ def run_isolated(
         raise BackendError(
             f"{paths[death.path].name} cannot run here: on a small valid JPEG it {death.reason}"
         ) from None
+
+
+def weighed(image: Encoded, max_pixels: int, memory: int, available: int | None) -> Encoded:
+    """Note how many bytes an image may need; it is lost on every path if that is not available.
+
+    No more than ``memory``, as a worker that takes more is ended. A path does not decode more than
+    ``max_pixels``.
+    """
+    header = image.data[:_HEADER]
+    # the directories of a TIFF may lie anywhere, and may be without end
+    size = None if image_format(header) == "TIFF" else declared_size(header)
+    pixels = size[0] * size[1] if size else len(image.data)
+    if image.lost or (size and pixels > max_pixels):
+        return image
+    need = min(pixels * BYTES_A_PIXEL, memory)
+    if size and available is not None and need > available:
+        reason = (
+            f"out of memory: {size[1]}x{size[0]} pixels may take {need / 2**30:.1f} GiB, and "
+            f"{available / 2**30:.1f} GiB are available"
+        )
+        return replace(image, lost=((EVERYTHING, reason),))
+    return replace(image, need=need)
 
 
 def encoded_images(
