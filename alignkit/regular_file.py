@@ -71,14 +71,14 @@ def is_utf8(name: str) -> bool:
     return not any("\udc80" <= character <= "\udcff" for character in name)
 
 
-def printable(name: str) -> str:
+def escaped_name(name: str) -> str:
     r"""Write a file name so that every output can show it, and no two names look the same.
 
     ``\xNN`` is a byte that is not UTF-8, or an ASCII control character; ``\uNNNN`` another
     character that would not be seen, or would change how the text around it is shown; ``\\`` a
     backslash. Other names stay as they are.
 
-    >>> print(printable("a\nb"), printable("caf\udce9.jpg"), printable("\u202egpj.exe"))
+    >>> print(escaped_name("a\nb"), escaped_name("caf\udce9.jpg"), escaped_name("\u202egpj.exe"))
     a\x0ab caf\xe9.jpg \u202egpj.exe
     """
     return _UNPRINTABLE.sub(_escaped, name)

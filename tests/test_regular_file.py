@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from alignkit.regular_file import open_regular, printable, read_text
+from alignkit.regular_file import escaped_name, open_regular, read_text
 
 
 def fifo(path):
@@ -58,7 +58,7 @@ NAMES = [
 
 
 def test_a_printable_name_is_unambiguous_utf_8_on_one_line():
-    shown = [printable(os.fsdecode(name)) for name in NAMES]
+    shown = [escaped_name(os.fsdecode(name)) for name in NAMES]
     assert len(set(shown)) == len(NAMES)
     for name in shown:
         assert name.encode().decode() == name
@@ -68,5 +68,5 @@ def test_a_printable_name_is_unambiguous_utf_8_on_one_line():
 
 def test_a_plain_name_stays_as_it_is():
     for name in ("train/a/0 (1).jpg", "caf\u00e9|\"x'<&\u732b\U0001f98a.png"):
-        assert printable(name) == name
-    assert printable(os.fsdecode(b"caf\xe9\n\\.jpg")) == r"caf\xe9\x0a\\.jpg"
+        assert escaped_name(name) == name
+    assert escaped_name(os.fsdecode(b"caf\xe9\n\\.jpg")) == r"caf\xe9\x0a\\.jpg"

@@ -37,6 +37,7 @@ from alignkit.errors import (
     Terminated,
     interruption_code,
 )
+from alignkit.text import printable
 from alignkit.version import __version__
 
 app = typer.Typer(
@@ -107,7 +108,7 @@ def main() -> None:
     try:
         app()
     except AlignkitError as error:
-        print(error, file=sys.stderr)
+        print(printable(str(error)), file=sys.stderr)
         sys.exit(error.exit_code)
     except Exception:  # noqa: BLE001 - Python's status 1 would mean drift here
         traceback.print_exc()

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from alignkit.errors import AlignkitError, ConfigError, ExitCode, interruption_code
 from alignkit.progress import ProgressMode
 from alignkit.rank import this_rank
+from alignkit.text import printable
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -107,7 +108,7 @@ def print_error(error: AlignkitError, file: Path) -> ExitCode:
     """
     # mistakes in a file carry its line; others do not say which of several files it was
     located = str(error).startswith((str(file), "--set "))
-    print(error if located else f"{file}: {error}", file=sys.stderr)
+    print(printable(str(error) if located else f"{file}: {error}"), file=sys.stderr)
     return error.exit_code
 
 

@@ -15,7 +15,7 @@ from alignkit.datasets import Dataset
 from alignkit.datasets.image_files import check_name, choose, image_files, is_image
 from alignkit.datasets.listed_images import ImageFile, list_files, read_image
 from alignkit.errors import ConfigError, DataError
-from alignkit.regular_file import printable
+from alignkit.regular_file import escaped_name
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Folder(Dataset):
         hashes = [each.content for each in list_files(self._root, train + evaluation)]
         trained = dict(zip(hashes[: len(train)], train, strict=True))
         both = [
-            f"{printable(name)} = {printable(trained[digest])}"
+            f"{escaped_name(name)} = {escaped_name(trained[digest])}"
             for name, digest in zip(evaluation, hashes[len(train) :], strict=True)
             if digest and digest in trained  # a file that cannot be read has no content
         ]
@@ -115,7 +115,7 @@ def labelled_samples(root: Path, labelled: Labelled) -> Samples:
     names = tuple(names_of(labelled))
     files = list_files(root, names)
     return Samples(
-        ids=tuple(map(printable, names)),
+        ids=tuple(map(escaped_name, names)),
         labels=tuple(labels_of(labelled)),
         classes=tuple(sorted(labelled)),
         read=lambda index: read_image(root, names[index], files[index]),

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from alignkit.errors import DataError, WorkspaceError
-from alignkit.regular_file import is_utf8, printable
+from alignkit.regular_file import escaped_name, is_utf8
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def image_files(folder: Path) -> list[str]:
     entered: set[tuple[int, int]] = set()
 
     def refuse(error: OSError) -> None:
-        raise DataError(f"cannot list {printable(error.filename)}: {error.strerror}") from error
+        raise DataError(f"cannot list {escaped_name(error.filename)}: {error.strerror}") from error
 
     for path, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
         status = os.stat(path)  # noqa: PTH116 - a Path for each folder would cost more than the walk
@@ -73,7 +73,7 @@ def is_image(name: str) -> bool:
 def check_name(name: str, folder: Path) -> None:
     """Raise `DataError` for the name of a class that is not UTF-8."""
     if not is_utf8(name):
-        raise DataError(f"the name of {printable(name)} in {folder} is not UTF-8; rename it")
+        raise DataError(f"the name of {escaped_name(name)} in {folder} is not UTF-8; rename it")
 
 
 def choose(names: Iterable[str], count: int, seed: int) -> set[str]:

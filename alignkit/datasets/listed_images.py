@@ -18,7 +18,7 @@ from typing import BinaryIO, TypeAlias
 
 from alignkit.datasets.image_files import cache_root
 from alignkit.errors import ChangedImage, UnreadableImage, WorkspaceError
-from alignkit.regular_file import irregular, is_utf8, open_regular, printable
+from alignkit.regular_file import escaped_name, irregular, is_utf8, open_regular
 from alignkit.workspace import write_atomically
 
 logger = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ def _stamp(status: os.stat_result) -> Stamp:
 def _explained(path: Path, error: OSError) -> str:
     """Say why the operating system refuses to read a file."""
     if path.is_symlink() and not path.exists():
-        return f"a link to {printable(os.readlink(path))}, which is not there"  # noqa: PTH115 - its text
+        return f"a link to {escaped_name(os.readlink(path))}, which is not there"  # noqa: PTH115 - its text
     return error.strerror or str(error)
 
 

@@ -12,7 +12,7 @@ from alignkit.datasets import Dataset
 from alignkit.datasets.image_files import choose, image_files
 from alignkit.datasets.listed_images import ImageFile, list_files, read_image
 from alignkit.errors import ConfigError, DataError, NothingCompared
-from alignkit.regular_file import irregular, printable
+from alignkit.regular_file import escaped_name, irregular
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Images(Dataset):
         folder, names = self._found()
         files = list_files(folder, names)
         return Samples(
-            ids=tuple(map(printable, names)),
+            ids=tuple(map(escaped_name, names)),
             labels=(),
             classes=(),
             read=lambda index: read_image(folder, names[index], files[index]),

@@ -14,7 +14,7 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.record.diff_document import DiffRecord, write_diff_record
-from alignkit.regular_file import printable, read_text
+from alignkit.regular_file import escaped_name, read_text
 from alignkit.samples import Samples
 from alignkit.studies.diff import DiffRequest
 
@@ -47,7 +47,7 @@ def samples_of(
     if given:
         roots = tuple(path for each in given for path in _expanded(each))
         images = Images(roots[0] if len(roots) == 1 else roots, limit=limit)
-        words = ", ".join(printable(os.fspath(each)) for each in given[:_NAMED])
+        words = ", ".join(escaped_name(os.fspath(each)) for each in given[:_NAMED])
         if len(given) > _NAMED:
             words += f" and {len(given) - _NAMED} more"
         return _only(images.evaluation(), only), words
