@@ -7,21 +7,16 @@ same folder where no training image is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from alignkit.datasets import Dataset
-from alignkit.datasets.image_files import (
-    check_name,
-    choose,
-    content_hashes,
-    image_files,
-    is_image,
-    read_image,
-)
+from alignkit.datasets.image_files import check_name, choose, image_files, is_image
+from alignkit.datasets.listed_images import ImageFile, list_files, read_image
 from alignkit.errors import ConfigError, DataError
+from alignkit.regular_file import escaped_name
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
@@ -87,10 +82,8 @@ class Folder(Dataset):
         """Compute the SHA-256 hex over paths, labels and contents; reread only changed files."""
         splits = self._splits()
         if split is None:
-            return content_key(
-                [_content_key(self._root, splits[each]) for each in ("train", "eval")]
-            )
-        return _content_key(self._root, splits[split])
+            return content_key([self._key(splits[each]) for each in ("train", "eval")])
+        return self._key(splits[split])
 
     def version(self) -> str:
         """Say that the files alone decide the samples."""
@@ -100,16 +93,19 @@ class Folder(Dataset):
         """Name content that is in both splits, and images that lie in no class folder."""
         splits = self._splits()
         train, evaluation = names_of(splits["train"]), names_of(splits["eval"])
-        hashes = content_hashes(self._root, train + evaluation)
+        hashes = [each.content for each in list_files(self._root, train + evaluation)]
         trained = dict(zip(hashes[: len(train)], train, strict=True))
         both = [
-            f"{name} = {trained[digest]}"
+            f"{escaped_name(name)} = {escaped_name(trained[digest])}"
             for name, digest in zip(evaluation, hashes[len(train) :], strict=True)
-            if digest in trained
+            if digest and digest in trained  # a file that cannot be read has no content
         ]
         if both:
             yield f"evaluation images that are training images too: {len(both)}, {listed(both)}"
         yield from strays(self._root, (self._dirs() or {"train": ""}).values())
+
+    def _key(self, labelled: Labelled) -> str:
+        return _content_key(labelled, list_files(self._root, names_of(labelled)))
 
     @property
     def _root(self) -> Path:
@@ -156,18 +152,19 @@ def labelled_samples(root: Path, labelled: Labelled) -> Samples:
     from alignkit.samples import Samples
 
     names = tuple(names_of(labelled))
+    files = list_files(root, names)
     return Samples(
-        ids=names,
+        ids=tuple(map(escaped_name, names)),
         labels=tuple(labels_of(labelled)),
         classes=tuple(sorted(labelled)),
-        read=lambda index: read_image(root, names[index]),
-        fingerprint=_content_key(root, labelled),
+        read=lambda index: read_image(root, names[index], files[index]),
+        fingerprint=_content_key(labelled, files),
     )
 
 
-def _content_key(root: Path, labelled: Labelled) -> str:
-    names = names_of(labelled)
-    return content_key([sorted(labelled), labels_of(labelled), names, content_hashes(root, names)])
+def _content_key(labelled: Labelled, files: Sequence[ImageFile]) -> str:
+    identities = [each.identity for each in files]
+    return content_key([sorted(labelled), labels_of(labelled), names_of(labelled), identities])
 
 
 def split_dirs(

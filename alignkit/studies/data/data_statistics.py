@@ -19,7 +19,7 @@ import numpy as np
 
 from alignkit.arrays import FloatArray, Pixels
 from alignkit.decoders import DECODERS, Decoded
-from alignkit.errors import ConfigError, DataError, MissingDependency
+from alignkit.errors import ConfigError, DataError, MissingDependency, UnreadableImage
 from alignkit.plugins import did_you_mean, find_plugin
 from alignkit.progress import Progress, ProgressStage
 from alignkit.samples import Samples
@@ -186,9 +186,13 @@ def describe(name: str, samples: Samples, look: Look, stage: ProgressStage) -> S
     moments, sizes = Moments(), Counter[tuple[int, int]]()
     remarked, encoded_bytes = [], 0
     for index, sample in enumerate(samples.ids):
-        encoded = samples.read(index)
-        encoded_bytes += len(encoded)
-        decoded, pixels = look(encoded)
+        try:
+            encoded = samples.read(index)
+        except UnreadableImage as error:
+            decoded, pixels = Decoded("failed", reason=error.reason), None
+        else:
+            encoded_bytes += len(encoded)
+            decoded, pixels = look(encoded)
         if decoded.outcome != "ok":
             remarked.append(Remarked(sample, decoded.outcome, decoded.reason))
         # an image may decode, and a later stage refuse it
