@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-from alignkit.record.stored import Artifact, Count, State, Stored
+from alignkit.record.stored import Artifact, Count, Real, State, Stored
 
 COVERAGE_EXAMPLES = 20
 """Images named for each direction in which two sides do not decode the same ones."""
@@ -124,15 +124,15 @@ class Epoch(Stored):
     """One line of a training's log."""
 
     epoch: int
-    loss: float
-    accuracy: float
+    loss: Real
+    accuracy: Real
     """Accuracy on the augmented training images."""
-    learning_rate: float
-    images_per_second: float
-    held_out_loss: float | None = None
+    learning_rate: Real
+    images_per_second: Real
+    held_out_loss: Real | None = None
     """Mean cross entropy on ``train.holdout``; none without it."""
-    held_out_accuracy: float | None = None
-    held_out_recall: float | None = None
+    held_out_accuracy: Real | None = None
+    held_out_recall: Real | None = None
     """Mean recall over the classes of the held-out images."""
 
 
@@ -158,7 +158,7 @@ class TrainingFacts(Stored):
     epochs: tuple[Epoch, ...] = ()
     images: Count = 0
     """Training images: those that every path decoded, or the share of them that was used."""
-    fraction: float = 1.0
+    fraction: Real = 1.0
     """That share."""
     ranks: int = 1
     """Processes that trained it together."""
