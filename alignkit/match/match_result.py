@@ -1,11 +1,11 @@
 """`Match`: the ranking of a search, and whether the nearest configuration is a finding.
 
-A diagnosis is given only where it explains most of what is seen. Two limits decide. `EXPLAINS_MOST` is a
-share: of the distance that a plainer hypothesis leaves, a finding takes away at least half. Stacks
-that no hypothesis describes (blur, tone curves, saturation, hue, noise, another JPEG) gave 0.2 at
-most in the measurements of docs/match.md, true ones 0.7 and more. `AS_DECODERS` is a distance: two
-correct decoders of one JPEG differ by 0.2 to 0.8 grey levels in the mean, and two correct resizers
-by up to `AS_RESIZERS`, so that a nearer configuration needs no cause that is not known.
+A diagnosis is given only where it explains most of what is seen. Two limits decide. `EXPLAINS_MOST`
+is a share: of the distance that a plainer hypothesis leaves, a finding takes away at least half.
+Stacks that no hypothesis describes (blur, tone curves, saturation, hue, noise, another JPEG) gave
+0.2 at most in the measurements of docs/match.md, true ones 0.6 and more. `AS_DECODERS` is a
+distance: two correct decoders of one JPEG differ by 0.2 to 0.8 grey levels in the mean, and two
+correct resizers by up to `AS_RESIZERS`.
 """
 
 from __future__ import annotations

@@ -176,11 +176,8 @@ def preferred(residuals: dict[Colouring, float]) -> Colouring:
     """
     plain = next(iter(residuals))
     best = min(residuals, key=lambda each: residuals[each])
-    found = (
-        residuals[plain] > _ROUNDED
-        and explained(residuals[best], residuals[plain]) >= EXPLAINS_MOST
-    )
-    return best if found else plain
+    share = explained(residuals[best], residuals[plain])
+    return best if residuals[plain] > _ROUNDED and share >= EXPLAINS_MOST else plain
 
 
 def colourings(mine: Colouring) -> tuple[Colouring, ...]:
