@@ -22,7 +22,7 @@ from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
 from alignkit.isolation.worker import Encoded
 from alignkit.match.configurations import RGB, Configuration, Geometry
-from alignkit.match.match_result import MOST, explained
+from alignkit.match.match_result import EXPLAINS_MOST, explained
 from alignkit.match.normalisation_fit import fit
 from alignkit.match.recolouring import GREYS, MISREADINGS, Recolouring, recoloured
 from alignkit.preprocess import Colour, ColourSpace, Crop, Normalise, Resize
@@ -182,8 +182,8 @@ def preferred(residuals: dict[Colouring, float]) -> Colouring:
     """
     plain = next(iter(residuals))
     best = min(residuals, key=lambda each: residuals[each])
-    found = residuals[plain] > _ROUNDED and explained(residuals[best], residuals[plain]) >= MOST
-    return best if found else plain
+    share = explained(residuals[best], residuals[plain])
+    return best if residuals[plain] > _ROUNDED and share >= EXPLAINS_MOST else plain
 
 
 def colourings(mine: Colouring) -> tuple[Colouring, ...]:
