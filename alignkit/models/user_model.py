@@ -88,7 +88,8 @@ class UserModel:
         self.require_fit(classes, size)
         height, width = size
         named = self.classes or tuple(classes)
-        outside = tuple(name for name in named if name not in {*classes})
+        known = {*classes}
+        outside = tuple(name for name in named if name not in known)
         order = tuple(map(named.index, (*classes, *outside)))
         return Checkpoint(
             model=self.model or self.name,

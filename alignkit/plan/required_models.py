@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from alignkit.errors import AlignkitError, ConfigError
+from alignkit.errors import AlignkitError, ConfigError, MissingDependency
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -18,7 +18,8 @@ def require_models(experiment: Experiment) -> None:
     """Raise one `ConfigError` that says of each model why it cannot run; read no image.
 
     Models to train are held against the paths' size; given ones also against the data's classes.
-    A file or images that are not on this machine are left to `make_plan`.
+    A file or images that are not on this machine are left to `make_plan`. Raise `MissingDependency`
+    without timm, if a model is one of it.
     """
     from alignkit.models.model_fit import require_fit, require_input
 
@@ -47,6 +48,8 @@ def _require_each(experiment: Experiment, require: Require) -> None:
         try:
             if classes and given.file.is_file():
                 require(given, classes, experiment.reference.size)
+        except MissingDependency:
+            raise  # the model may fit, and the fix is another
         except AlignkitError as error:
             lines.append(f"models: {given.name}: {error}")
     if lines:
