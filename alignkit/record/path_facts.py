@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from alignkit.record.stored import Artifact, Count, Real, State, Stored
+
+COVERAGE_EXAMPLES = 20
+"""Images named for each direction in which two sides do not decode the same ones."""
 
 
 class Environment(Stored):
@@ -84,6 +87,15 @@ class Coverage(Stored):
     """Every image that is not ``ok``, at most 50."""
 
 
+class OneSided(NamedTuple):
+    """Images that one side decodes and the other does not."""
+
+    by: str
+    not_by: str
+    images: int
+    examples: tuple[str, ...]
+
+
 class CoverageDiff(Stored):
     """Images that only one of two paths, or of a baseline and a path, decodes."""
 
@@ -93,8 +105,19 @@ class CoverageDiff(Stored):
     images: Count
     only_reference: Count
     only_candidate: Count
-    examples: tuple[str, ...] = ()
-    """Ids of such images, at most 20."""
+    reference_examples: tuple[str, ...] = ()
+    """Ids of images that only the reference decodes, the first 20."""
+    candidate_examples: tuple[str, ...] = ()
+    """Ids of images that only the candidate decodes, the first 20."""
+
+    @property
+    def one_sided(self) -> tuple[OneSided, ...]:
+        """The direction in which images are lost, or both; empty if both sides decode the same."""
+        both = (
+            OneSided(self.reference, self.candidate, self.only_reference, self.reference_examples),
+            OneSided(self.candidate, self.reference, self.only_candidate, self.candidate_examples),
+        )
+        return tuple(each for each in both if each.images)
 
 
 class Epoch(Stored):

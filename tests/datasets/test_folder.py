@@ -284,3 +284,54 @@ def test_a_real_data_set_is_read_as_it_lies(shared_data):
     started = time.perf_counter()
     data.fingerprint()
     assert time.perf_counter() - started < 0.5
+
+
+@pytest.mark.parametrize("name", ["eval", "val"])
+def test_an_undivided_folder_needs_no_training_half(tmp_path, name):
+    root = fill(tmp_path / "data", f"{name}/a", f"{name}/b")
+    with pytest.raises(DataError, match="no train/; name the training folder"):
+        Folder(root).counts()
+    data = Folder(root).undivided()
+    assert data.counts() == (0, 8)
+    assert data.evaluation().ids[0] == f"{name}/a/0.jpg"
+    assert data.evaluation().classes == data.class_names() == ("a", "b")
+    assert len(data.training()) == 0
+    assert data.training().fingerprint == data.fingerprint("train")
+    assert data.choice() == f"all of {root}/{name}, as nothing is trained"
+
+
+def test_an_undivided_flat_root_gives_every_image(whole):
+    (whole / "b" / "19.jpg").unlink()  # 19 of b: no share of it is taken
+    data = Folder(whole).undivided()
+    assert data.counts() == (0, 59)
+    assert {*data.evaluation().ids} == {
+        str(path.relative_to(whole)) for path in whole.rglob("*.jpg")
+    }
+    assert Folder(whole).counts() == (44, 15)
+    assert Folder(whole).choice() == "0.25 of each class, drawn by seed 0"
+    assert Folder(whole, limit=6).undivided().counts() == (0, 6)
+
+
+def test_one_image_of_a_class_is_enough_where_nothing_is_divided(tmp_path):
+    root = fill(tmp_path / "data", "a", "b", count=1)
+    with pytest.raises(DataError, match="one image only"):
+        Folder(root).counts()
+    assert Folder(root).undivided().counts() == (0, 2)
+
+
+def test_an_undivided_folder_leaves_the_training_folder_alone(split):
+    before = Folder(split).undivided().fingerprint()
+    assert Folder(split).undivided().counts() == (0, 8)
+    fill(split, "train/c")  # a class that is not evaluated, which a training would refuse
+    assert Folder(split).undivided().fingerprint() == before
+    with pytest.raises(DataError, match="different classes: c only in train/"):
+        Folder(split).counts()
+
+
+def test_class_names_are_known_without_listing_an_image(split, tmp_path, monkeypatch):
+    def refuse(folder):
+        raise AssertionError(folder)
+
+    monkeypatch.setattr("alignkit.datasets.folder.image_files", refuse)
+    assert Folder(split).class_names() == ("a", "b")
+    assert Folder(tmp_path / "elsewhere").class_names() == ()
