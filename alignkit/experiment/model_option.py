@@ -22,7 +22,7 @@ from alignkit.experiment.option import (
 from alignkit.models.architectures import USER_BUILT, unknown_model
 from alignkit.models.checkpoint import CheckpointFormat
 from alignkit.models.user_model import UserModel
-from alignkit.regular_file import read_text
+from alignkit.datasets.regular_file import read_text
 
 FORMATS: tuple[CheckpointFormat, ...] = ("weights", "torchscript", "exported", "onnx")
 
