@@ -61,6 +61,12 @@ class PathFacts(Stored):
     calibration: str = ""
     """The known distance of a surrogate to the real stack, e.g. ``not yet calibrated``."""
     skipped: str = ""
+    max_pixels: Count = 0
+    """Images whose header declares more are not decoded; 0 in records that did not keep it."""
+    same_as: str = ""
+    """The first earlier path with the same stages and options; empty if there is none."""
+    same: bool = False
+    """Whether the file says so: an A/A comparison on purpose."""
 
 
 class NotDecoded(Stored):
@@ -94,7 +100,11 @@ class CoverageDiff(Stored):
     only_reference: Count
     only_candidate: Count
     examples: tuple[str, ...] = ()
-    """Ids of such images, at most 20."""
+    """Ids of such images, and of those that are gone, at most 20."""
+    neither: Count = 0
+    """Images that no side decodes."""
+    gone: Count = 0
+    """Images of the baseline that are not among those of this run; in none of the other counts."""
 
 
 class Epoch(Stored):
