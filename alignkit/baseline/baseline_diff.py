@@ -42,9 +42,8 @@ def compare_with_baseline(
     """
     first_changed = first_changed or {}
     unchanged = tuple(path for path, begin in first_changed.items() if begin is None)
-    known = {
-        key: stages for key, stages in _arrays(approved.lines).items() if key[0] not in unchanged
-    }
+    tapped = now.head.paths.keys() - set(unchanged)
+    known = {key: stages for key, stages in _arrays(approved.lines).items() if key[0] in tapped}
     current = _arrays(now.lines)
     counted: dict[tuple[str, StageName], _Stage] = defaultdict(_Stage)
     for image, stages in current.items():
@@ -58,7 +57,8 @@ def compare_with_baseline(
         stages=tuple(
             _facts(path, stage, each, approved, now) for (path, stage), each in counted.items()
         ),
-        coverage=_coverage(known, current),
+        coverage=_coverage(known, current) or _predicted(approved, now),
+        untapped=tuple(sorted({key[0] for key in approved.lines} - now.head.paths.keys())),
         unchanged=unchanged,
         begins={
             path: begin for path, begin in first_changed.items() if begin and begin != STAGES[0]
@@ -132,22 +132,43 @@ def _coverage(
     known: dict[tuple[str, str], dict[StageName, StageLine]],
     current: dict[tuple[str, str], dict[StageName, StageLine]],
 ) -> tuple[CoverageDiff, ...]:
-    """List for each path the images that only one side decoded."""
-    found: dict[str, list[tuple[str, bool, bool]]] = defaultdict(list)
-    for (path, image), stages in sorted(current.items()):
-        if (path, image) in known:
-            before, after = _decoded(known[path, image]), _decoded(stages)
-            found[path].append((image, before, after))
-    return tuple(
-        CoverageDiff(
-            reference="baseline",
-            candidate=path,
-            images=len(rows),
-            only_reference=sum(before and not after for _, before, after in rows),
-            only_candidate=sum(after and not before for _, before, after in rows),
-            examples=tuple(image for image, before, after in rows if before != after)[:_EXAMPLES],
-        )
-        for path, rows in found.items()
+    """Count for each path the approved images that are gone or that only one side decodes."""
+    found: dict[str, list[tuple[str, bool, bool | None]]] = defaultdict(list)
+    for key, stages in sorted(known.items()):
+        after = _decoded(current[key]) if key in current else None
+        found[key[0]].append((key[1], _decoded(stages), after))
+    return tuple(_covered(path, rows) for path, rows in found.items())
+
+
+def _predicted(approved: Baseline, now: Snapshot) -> tuple[CoverageDiff, ...]:
+    """Count it by predictions, for a run that kept no stages."""
+    from alignkit.baseline.baseline_from_run import unpack
+
+    found: dict[str, dict[str, bool | None]] = {}
+    for place in sorted(approved.metrics.keys() & now.metrics.keys()):
+        # every seed and runtime predicts the same images
+        sides = [
+            [*each[place].predictions.values()][:1] for each in (approved.metrics, now.metrics)
+        ]
+        if all(sides):
+            before, after = (set(unpack(packed).ids) for (packed,) in sides)
+            known = {image: True if image in after else None for image in before}
+            found.setdefault(place.column.preprocess, known)
+    rows = {path: [(e, True, after) for e, after in sorted(k.items())] for path, k in found.items()}
+    return tuple(_covered(path, each) for path, each in rows.items())
+
+
+def _covered(path: str, rows: list[tuple[str, bool, bool | None]]) -> CoverageDiff:
+    """Count images by whether they were decoded before and now; ``None`` if they are gone."""
+    return CoverageDiff(
+        reference="baseline",
+        candidate=path,
+        images=len(rows),
+        only_reference=sum(before and after is False for _, before, after in rows),
+        only_candidate=sum(after is True and not before for _, before, after in rows),
+        neither=sum(after is False and not before for _, before, after in rows),
+        gone=sum(after is None for _, _, after in rows),
+        examples=tuple(image for image, before, after in rows if before != after)[:_EXAMPLES],
     )
 
 

@@ -141,5 +141,6 @@ def coverage_diff(diffs: StageDiffs) -> CoverageDiff:
         images=len(split),
         only_reference=sum(reference and not candidate for _, reference, candidate in split),
         only_candidate=sum(candidate and not reference for _, reference, candidate in split),
+        neither=sum(not reference and not candidate for _, reference, candidate in split),
         examples=tuple(examples[:COVERAGE_EXAMPLES]),
     )
