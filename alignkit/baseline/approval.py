@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import getpass
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Iterable
@@ -265,8 +264,8 @@ def read_approvals(folder: Path) -> list[Approval]:
     found = []
     for file in sorted((folder / "approvals").glob("*.json")):
         try:
-            found.append(Approval.model_validate(json.loads(file.read_text())))
-        except (ValueError, ValidationError, OSError) as error:
+            found.append(Approval.model_validate_json(file.read_bytes()))
+        except (ValidationError, OSError) as error:
             raise BaselineError(f"{file} is damaged; restore it from version control") from error
     return sorted(found, key=lambda each: each.when)
 

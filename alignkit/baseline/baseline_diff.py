@@ -9,11 +9,12 @@ from typing import Any
 
 from alignkit.baseline import Baseline, BaselineHead, FirstChanged, LineKey, StageLine
 from alignkit.baseline.snapshot import Snapshot
+from alignkit.compare.coverage_tally import CoverageTally
 from alignkit.preprocess import STAGES, StageName
 from alignkit.record import BaselineDrift, BaselineFacts, BaselineStage, CoverageDiff
 
 _EXAMPLES = 20
-"""Greatest number of images named for one stage or one path."""
+"""Greatest number of images named for one stage."""
 
 
 @dataclass(slots=True)
@@ -133,18 +134,18 @@ def _coverage(
     current: dict[tuple[str, str], dict[StageName, StageLine]],
 ) -> tuple[CoverageDiff, ...]:
     """Count for each path the approved images that are gone or that only one side decodes."""
-    found: dict[str, list[tuple[str, bool, bool | None]]] = defaultdict(list)
+    found: dict[str, CoverageTally] = defaultdict(CoverageTally)
     for key, stages in sorted(known.items()):
         after = _decoded(current[key]) if key in current else None
-        found[key[0]].append((key[1], _decoded(stages), after))
-    return tuple(_covered(path, rows) for path, rows in found.items())
+        found[key[0]].add(key[1], _decoded(stages), after)
+    return tuple(tally.diff("baseline", path) for path, tally in found.items())
 
 
 def _predicted(approved: Baseline, now: Snapshot) -> tuple[CoverageDiff, ...]:
     """Count it by predictions, for a run that kept no stages."""
     from alignkit.baseline.baseline_from_run import unpack
 
-    found: dict[str, dict[str, bool | None]] = {}
+    found: dict[str, CoverageTally] = {}
     for place in sorted(approved.metrics.keys() & now.metrics.keys()):
         # every seed and runtime predicts the same images
         sides = [
@@ -152,24 +153,9 @@ def _predicted(approved: Baseline, now: Snapshot) -> tuple[CoverageDiff, ...]:
         ]
         if all(sides):
             before, after = (set(unpack(packed).ids) for (packed,) in sides)
-            known = {image: True if image in after else None for image in before}
-            found.setdefault(place.column.preprocess, known)
-    rows = {path: [(e, True, after) for e, after in sorted(k.items())] for path, k in found.items()}
-    return tuple(_covered(path, each) for path, each in rows.items())
-
-
-def _covered(path: str, rows: list[tuple[str, bool, bool | None]]) -> CoverageDiff:
-    """Count images by whether they were decoded before and now; ``None`` if they are gone."""
-    return CoverageDiff(
-        reference="baseline",
-        candidate=path,
-        images=len(rows),
-        only_reference=sum(before and after is False for _, before, after in rows),
-        only_candidate=sum(after is True and not before for _, before, after in rows),
-        neither=sum(after is False and not before for _, before, after in rows),
-        gone=sum(after is None for _, _, after in rows),
-        examples=tuple(image for image, before, after in rows if before != after)[:_EXAMPLES],
-    )
+            rows = ((image, True, True if image in after else None) for image in sorted(before))
+            found.setdefault(place.column.preprocess, CoverageTally.of(rows))
+    return tuple(tally.diff("baseline", path) for path, tally in found.items())
 
 
 def _decoded(stages: dict[StageName, StageLine]) -> bool:

@@ -28,6 +28,7 @@ from alignkit.cli.report_command import app as report
 from alignkit.cli.report_command import compare
 from alignkit.cli.run_command import run
 from alignkit.errors import DEFECT, AlignkitError, ConfigWarning, ExitCode
+from alignkit.text import printable
 from alignkit.version import __version__
 
 app = typer.Typer(
@@ -97,7 +98,7 @@ def main() -> None:
     try:
         app()
     except AlignkitError as error:
-        print(error, file=sys.stderr)
+        print(printable(str(error)), file=sys.stderr)
         sys.exit(error.exit_code)
     except Exception:  # noqa: BLE001 - Python's status 1 would mean drift here
         traceback.print_exc()

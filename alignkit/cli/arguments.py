@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from alignkit.errors import AlignkitError, ConfigError, ExitCode
 from alignkit.progress import ProgressMode
+from alignkit.text import printable
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -105,7 +106,7 @@ def print_error(error: AlignkitError, file: Path) -> ExitCode:
     """
     # mistakes in a file carry its line; others do not say which of several files it was
     located = str(error).startswith((str(file), "--set "))
-    print(error if located else f"{file}: {error}", file=sys.stderr)
+    print(printable(str(error) if located else f"{file}: {error}"), file=sys.stderr)
     return error.exit_code
 
 

@@ -14,6 +14,7 @@ from alignkit.errors import ConfigError
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.gate_check import Checked, approved_baseline, conclude
 from alignkit.gate.gate_shard import PairSums, Shard, ShardResult
+from alignkit.record.path_facts import COVERAGE_EXAMPLES
 from alignkit.workspace import Workspace, content_key
 
 
@@ -60,7 +61,6 @@ def _belong_together(experiment: Experiment, parts: Sequence[ShardResult]) -> No
     records = [part.record for part in parts]
     stages = ([stage.version for path in each.paths for stage in path.stages] for each in records)
     makers = {(each.alignkit, *own) for each, own in zip(records, stages, strict=True)}
-    compared = {tuple((pair.reference, pair.candidate) for pair in part.pairs) for part in parts}
     images = {(part.data, part.total) for part in parts}
     # only the first is reported: the others may follow from it
     problems = (
@@ -73,12 +73,20 @@ def _belong_together(experiment: Experiment, parts: Sequence[ShardResult]) -> No
          f"the shards are of another file than {experiment.file}, or of another version of it"),
         (any(each.overrides != experiment.overrides for each in records),
          "the shards were made with other --set than is given here"),
-        (len(compared) > 1, "the shards compared different paths"),
+        (len({_compared(part) for part in parts}) > 1, "the shards compare other paths or stages"),
     )  # fmt: skip
     for wrong, message in problems:
         if wrong:
             raise ConfigError(message)
     _cover_all_images(parts)
+
+
+def _compared(part: ShardResult) -> tuple[object, ...]:
+    """Return what can be added up: each pair of paths with its stages, in order."""
+    return tuple(
+        (each.reference, each.candidate, tuple((diff.stage, diff.mode) for diff in each.diffs))
+        for each in part.pairs
+    )
 
 
 def _cover_all_images(parts: Sequence[ShardResult]) -> None:
@@ -110,9 +118,12 @@ def _joined(pairs: tuple[PairSums, ...]) -> PairSums:
         name: sum(getattr(each, name) for each in covered)
         for name in ("images", "only_reference", "only_candidate", "neither")
     }
-    # as many as one run over all images would name
-    examples = tuple(name for each in covered for name in each.examples)[:20]
-    coverage = first.coverage.model_copy(update={**counts, "examples": examples})
+    examples = {
+        # as many as one run over all images would name
+        name: tuple(image for each in covered for image in getattr(each, name))[:COVERAGE_EXAMPLES]
+        for name in ("reference_examples", "candidate_examples")
+    }
+    coverage = first.coverage.model_copy(update={**counts, **examples})
     return replace(first, diffs=joined(pair.diffs for pair in pairs), coverage=coverage)
 
 

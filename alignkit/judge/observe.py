@@ -147,11 +147,13 @@ def _coverage(evidence: Evidence, path: str) -> Observed:
 
 
 def _of_coverage(diff: CoverageDiff) -> Observed:
-    whole = f"of {diff.images}"
-    sides = (diff.only_reference, diff.reference), (diff.only_candidate, diff.candidate)
-    parts = [f"{alone} {whole} only {path} decodes" for alone, path in sides if alone]
-    parts = [f"{diff.gone} {whole} approved images are gone"] * bool(diff.gone) + parts
-    cause = "; ".join(parts) + (f": {', '.join(diff.examples[:3])}" if parts else "")
+    parts = [
+        f"{side.images} of {diff.images} only {side.by} decodes: {', '.join(side.examples[:3])}"
+        for side in diff.one_sided
+    ]
+    if diff.gone:
+        names = ", ".join(diff.gone_examples[:3])
+        parts.insert(0, f"{diff.gone} of {diff.images} approved images are gone: {names}")
     value, reason = None, "there are no images"
     if diff.images:
         value, reason = (diff.gone + diff.only_reference + diff.only_candidate) / diff.images, ""
@@ -162,7 +164,7 @@ def _of_coverage(diff: CoverageDiff) -> Observed:
         diff.candidate,
         value=value,
         n=diff.images,
-        cause=cause,
+        cause="; ".join(parts),
         reason=reason,
         missing=ExitCode.NOTHING_COMPARED,
     )

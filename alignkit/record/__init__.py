@@ -56,7 +56,16 @@ from alignkit.record.path_facts import (
     TrainingFacts,
 )
 from alignkit.record.pixel_facts import ImageTableFacts, PixelStage, PlaneStage, WorstImage
-from alignkit.record.stored import Artifact, Count, Estimate, State, Stored, VerdictState
+from alignkit.record.stored import (
+    Artifact,
+    Command,
+    Count,
+    Estimate,
+    Real,
+    State,
+    Stored,
+    VerdictState,
+)
 from alignkit.record.verdict_facts import (
     Control,
     Finding,
@@ -78,13 +87,13 @@ class RunRecord(Stored):
     question: str
     key: str
     """Content hash of the plan."""
-    command: str
+    command: Command
     """Shell command that reproduces the run."""
     yaml: str
     overrides: tuple[str, ...]
     started: str
     """UTC, ISO 8601."""
-    seconds: float
+    seconds: Real
     """Duration of this invocation, without the work that was stored before."""
     partial: bool
     """Whether it was interrupted before every cell was done."""
@@ -118,3 +127,5 @@ class RunRecord(Stored):
     published: PublishedFacts | None = None
     """A published table that the experiment names."""
     row_pairs: tuple[RowPair, ...] = ()
+    stages: Artifact | None = None
+    """Lines of a baseline, which a later gate compares with; see `alignkit.baseline`."""

@@ -7,16 +7,32 @@ takes it, and not before.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from alignkit.place import Column, Place, Row
 
 State = Literal["measured", "skipped", "failed"]
 VerdictState = Literal["pass", "warn", "fail", "inconclusive", "error"]
-Count = Annotated[int, Field(ge=0)]
+# the bounds are for stored files that somebody else may have written; a schema need not show them
+Count = Annotated[int, Field(ge=0, le=2**53), WithJsonSchema({"type": "integer", "minimum": 0})]
+"""As many as a float counts exactly."""
+Real = Annotated[float, Field(ge=-1e100, le=1e100), WithJsonSchema({"type": "number"})]
+"""A number whose square, and whose sums, are finite."""
+
+
+def _one_command(text: str) -> str:
+    words = shlex.split(text)
+    if shlex.join(words) != text or len(words) < 3 or words[0] != "alignkit":
+        raise ValueError("it is not one command of alignkit")
+    return text
+
+
+# a reader of the page copies it into a shell
+Command = Annotated[str, AfterValidator(_one_command)]
 
 
 # instances are validated too, since a dataclass itself accepts any value
@@ -30,12 +46,16 @@ class Stored(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+# a folder, a page's link and a script all take such a name as it is, and none leads upwards
+_NAME = r"\.*[\w+=-][\w.+=-]*"
+
+
 class Artifact(Stored):
     """A file beside the record."""
 
-    path: str
+    path: Annotated[str, Field(pattern=rf"^{_NAME}(/{_NAME})*$", max_length=999)]
     """Relative to the record's folder."""
-    sha256: str
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +67,10 @@ class Estimate:
 
     __pydantic_config__ = STRICT
 
-    value: float | None
-    low: float | None
+    value: Real | None
+    low: Real | None
     """Lower end of the 95 % interval."""
-    high: float | None
+    high: Real | None
     reason: str = ""
     """Why there is no value or interval."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -11,8 +12,8 @@ from pathlib import Path
 
 from alignkit.errors import ConfigError
 from alignkit.record import Artifact, RunRecord, WorstImage
-from alignkit.record.document import existing, read_record
-from alignkit.workspace import write_atomically
+from alignkit.record.artifacts import shown_bytes, write_inside
+from alignkit.record.document import read_record
 
 SINGLE_FILE_BYTES = 15_000_000
 SINGLE_FILE_IMAGES = 20
@@ -102,10 +103,14 @@ def write_report(folder: Path, options: ReportOptions, out: Path | None = None) 
 
     Raises `RecordError` if ``record.json`` or a file it names is missing or damaged, `ConfigError`
     if the report is greater than allowed even without images, and `WorkspaceError` if it cannot be
-    written.
+    written there.
     """
     record = read_record(folder)
     wanted = chosen = options.chosen(record.worst)
+    # a page that only links its pictures is safe to open as well; one that is missing harms nobody
+    for each in _named(chosen):
+        if os.path.lexists(folder / each.path):
+            shown_bytes(folder, each)
     while True:
         files = _files(record, folder, wanted, options, away=out is not None)
         total = sum(map(len, files.values()))
@@ -127,9 +132,9 @@ def write_report(folder: Path, options: ReportOptions, out: Path | None = None) 
         # under the name that was asked for
         target, page, files = out.parent, out.name, {out.name: files[page]}
     elif out:
-        files = {path: _read(folder, path) for path in _named(wanted)} | files
+        files = {each.path: shown_bytes(folder, each) for each in _named(wanted)} | files
     for path, content in files.items():
-        write_atomically(target / path, content)
+        write_inside(target, path, content)
     return WrittenReport(target / page, total, len(chosen) - len(wanted))
 
 
@@ -146,8 +151,8 @@ def _fewer(
         last = kept.pop(len(pairs) - 1 - pairs[::-1].index(longest))
         freed += _pictures_bytes([last], folder, options)
         if options.single_file:
-            inlined = dict.fromkeys(each.path for each in _shown(last))
-            freed += sum(len(_read(folder, path)) * 4 // 3 for path in inlined)  # as base64
+            inlined = dict.fromkeys(_shown(last))
+            freed += sum(len(shown_bytes(folder, each)) * 4 // 3 for each in inlined)  # as base64
     return kept
 
 
@@ -155,21 +160,17 @@ def _pictures_bytes(images: Sequence[WorstImage], folder: Path, options: ReportO
     """Count the bytes of the files beside the page; a single file has none."""
     if options.single_file:
         return 0
-    return sum(len(_read(folder, path)) for path in _named(images))
+    return sum(len(shown_bytes(folder, each)) for each in _named(images))
 
 
 def _shown(image: WorstImage) -> tuple[Artifact, ...]:
     return image.a, image.b, image.difference
 
 
-def _named(images: Sequence[WorstImage]) -> tuple[str, ...]:
+def _named(images: Sequence[WorstImage]) -> tuple[Artifact, ...]:
     """List every file that the images' cards and the viewer load, once."""
     every = (each for image in images for each in (*_shown(image), image.pixels))
-    return tuple(dict.fromkeys(each.path for each in every if each is not None))
-
-
-def _read(folder: Path, path: str) -> bytes:
-    return existing(folder, path).read_bytes()
+    return tuple(dict.fromkeys(each for each in every if each is not None))
 
 
 def _files(
@@ -234,8 +235,8 @@ def _inlined(image: WorstImage, folder: Path) -> WorstImage:
     """Return the image with its pictures in ``data:`` URIs instead of files."""
 
     def inlined(artifact: Artifact) -> Artifact:
-        text = base64.b64encode(_read(folder, artifact.path)).decode()
-        return Artifact(path=f"data:image/png;base64,{text}", sha256=artifact.sha256)
+        text = base64.b64encode(shown_bytes(folder, artifact)).decode()
+        return artifact.model_copy(update={"path": f"data:image/png;base64,{text}"})
 
     pictures = {name: inlined(getattr(image, name)) for name in ("a", "b", "difference")}
     return image.model_copy(update=pictures)

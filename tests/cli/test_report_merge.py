@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from alignkit.record.seal import sealed
 from tests.gate_case import PATHS, make_case
 
 NEAREST = PATHS.replace(
@@ -137,7 +138,10 @@ def test_a_shard_without_images_compared_nothing(ak, case):
 def forged(path, **parts):
     """A copy of a shard with other values."""
     copy = path.with_name(f"forged-{len(list(path.parent.iterdir()))}.json")
-    copy.write_text(json.dumps({**json.loads(path.read_text()), **parts}))
+    document = {**json.loads(path.read_text()), **parts}
+    # whoever forges a shard can seal it, too
+    document.pop("sha256")
+    copy.write_text(sealed(json.dumps(document) + "\n"))
     return copy
 
 
@@ -152,7 +156,7 @@ def test_shards_are_known_by_their_images_whatever_they_say(ak, case, shards):
         ((forged(first, shard=[1, 2]), forged(second, shard=[2, 2])), "hold 4 of 5 images"),
         ((first, second, forged(third, images=[])), "is no shard"),
         ((first, forged(second, images=half), third), "shard 2 holds 1 images and counts 2"),
-        ((first, second, forged(third, pairs=[])), "compared different paths"),
+        ((first, second, forged(third, pairs=[])), "compare other paths or stages"),
     ):
         told = ak("report", "merge", file, *parts, "--exit-zero")
         assert (told.code, said in told.out) == (2, True), told

@@ -12,6 +12,7 @@ from alignkit.isolation import Limits
 from alignkit.preprocess.stress import Stress
 from alignkit.progress import NoProgress
 from alignkit.record.diff_document import DiffRecord, read_diff_record, write_diff_record
+from alignkit.record.seal import sealed
 from alignkit.samples import Samples
 from alignkit.studies.diff import DiffRequest, diff, exit_code
 from tests.fatal_decoders import MARK, BrokenDecoder, FatalDecoder
@@ -186,7 +187,8 @@ def test_coverage_comes_with_reasons_and_decides_the_exit_code(record):
     }  # fmt: skip
     assert all(each.reason for each in nearest.examples)
     difference = record.coverage_diffs[0]
-    assert (difference.only_reference, difference.only_candidate) == (1, 1)
+    assert (difference.only_reference, difference.reference_examples) == (1, ("picture.png",))
+    assert (difference.only_candidate, difference.candidate_examples) == (1, ("bad.jpg",))
     assert not record.covers_alike
     assert exit_code(record) == ExitCode.PASS
     assert exit_code(record, fail_on_coverage=True) == ExitCode.DRIFT
@@ -242,10 +244,11 @@ def test_the_record_is_read_back_as_written(record, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "cannot be read"),
+        ("{", "has no seal"),
         ("{}", "not a record of alignkit diff"),
         ('{"kind": "diff", "format": 99}', "update alignkit"),
-        ('{"kind": "diff", "format": 1}', "damaged"),
+        ('{"kind": "diff", "format": 1}', "has no seal"),
+        (sealed('{"kind": "diff", "format": 1}'), "is damaged"),
     ],
 )
 def test_other_files_are_refused(tmp_path, text, message):

@@ -1,0 +1,61 @@
+"""`CoverageTally`: the images that only one of two sides decodes, counted in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from alignkit.record import CoverageDiff
+from alignkit.record.path_facts import COVERAGE_EXAMPLES
+
+
+@dataclass(slots=True)
+class CoverageTally:
+    """Counts of images by the side that decodes them, with the first ids of each side."""
+
+    images: int = 0
+    only_reference: int = 0
+    only_candidate: int = 0
+    reference_examples: list[str] = field(default_factory=list)
+    candidate_examples: list[str] = field(default_factory=list)
+    neither: int = 0
+    gone: int = 0
+    gone_examples: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, images: Iterable[tuple[str, bool, bool | None]]) -> CoverageTally:
+        """Count (id, decoded by the reference, decoded by the candidate); see `add`."""
+        tally = cls()
+        for image in images:
+            tally.add(*image)
+        return tally
+
+    def add(self, image: str, reference: bool, candidate: bool | None) -> None:
+        """Count one image; ``None`` if the candidate does not have it any more."""
+        self.images += 1
+        if candidate is None:
+            self.gone += 1
+            self.gone_examples += [image] * (len(self.gone_examples) < COVERAGE_EXAMPLES)
+            return
+        self.neither += not reference and not candidate
+        self.only_reference += reference and not candidate
+        self.only_candidate += candidate and not reference
+        if reference != candidate:
+            examples = self.reference_examples if reference else self.candidate_examples
+            if len(examples) < COVERAGE_EXAMPLES:
+                examples.append(image)
+
+    def diff(self, reference: str, candidate: str) -> CoverageDiff:
+        """Return the counts with the names of the two sides."""
+        return CoverageDiff(
+            reference=reference,
+            candidate=candidate,
+            images=self.images,
+            only_reference=self.only_reference,
+            only_candidate=self.only_candidate,
+            reference_examples=tuple(self.reference_examples),
+            candidate_examples=tuple(self.candidate_examples),
+            neither=self.neither,
+            gone=self.gone,
+            gone_examples=tuple(self.gone_examples),
+        )

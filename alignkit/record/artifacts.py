@@ -1,0 +1,97 @@
+"""Files beside a record: each is read only if it lies in the run's folder and is what was written.
+
+A run's folder may come from a stranger, so that a path of its record may name any file, link or
+device of this machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from alignkit.errors import DamagedRecord, WorkspaceError
+from alignkit.record import RunRecord
+from alignkit.record.document import RUN_AGAIN
+from alignkit.record.picture_facts import is_picture, is_pixel_script
+from alignkit.record.stored import Artifact
+from alignkit.workspace import file_sha256, write_atomically
+
+_ARRAY = 1 << 33
+"""Bytes of a file of arrays: the logits of 100,000 images and 20,000 classes."""
+_PICTURE = 1 << 28
+
+
+def artifact_file(folder: Path, artifact: Artifact, *, greatest: int = _ARRAY) -> Path:
+    """Return the path of a file that a record names, verified.
+
+    Raises `DamagedRecord` if it is not a regular file inside ``folder``, has more bytes than
+    ``greatest`` or other content.
+    """
+    file, inside = _place(folder, artifact.path)
+    if not inside:
+        raise DamagedRecord(f"{file} leads out of the run's folder", RUN_AGAIN)
+    if not file.exists():
+        raise DamagedRecord(
+            f"{file} is missing, which record.json names", f"copy the whole folder, or {RUN_AGAIN}"
+        )
+    # a pipe or a device would be read for ever
+    if not file.is_file():
+        raise DamagedRecord(f"{file} is not a file", RUN_AGAIN)
+    if (size := file.stat().st_size) > greatest:
+        raise DamagedRecord(f"{file} has {size} bytes, more than any file of a run", RUN_AGAIN)
+    if file_sha256(file) != artifact.sha256:
+        raise DamagedRecord(f"{file} is not as alignkit wrote it", RUN_AGAIN)
+    return file
+
+
+def shown_bytes(folder: Path, artifact: Artifact) -> bytes:
+    """Read a picture, or the script of a picture's exact pixels, that a page will load.
+
+    Raises `DamagedRecord` for whatever else the record names, since a browser would open or run it.
+    """
+    file = artifact_file(folder, artifact, greatest=_PICTURE)
+    data = file.read_bytes()
+    if not (is_picture(artifact.path, data) or is_pixel_script(artifact.path, data)):
+        raise DamagedRecord(f"{file} is no picture of alignkit's", RUN_AGAIN)
+    return data
+
+
+def write_inside(folder: Path, path: str, content: bytes | str) -> None:
+    """Write a file below a folder, atomically; raises `WorkspaceError` if a link leads out of it.
+
+    The folder may be a stranger's, and its ``data`` a link to one of the reader's.
+    """
+    _, inside = _place(folder, path)
+    if not inside:
+        raise WorkspaceError(f"{folder / path} leads out of {folder}; write elsewhere: --out DIR")
+    write_atomically(folder / path, content)
+
+
+def verify_artifacts(folder: Path, record: RunRecord) -> None:
+    """Raise `DamagedRecord` if any file that a run's record names is not what was written."""
+    for each in dict.fromkeys(artifacts_of(record)):
+        artifact_file(folder, each)
+
+
+def _place(folder: Path, path: str) -> tuple[Path, bool]:
+    """Return a file below a folder, and whether it is there after every link."""
+    file = folder / path
+    return file, Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))
+
+
+def artifacts_of(record: RunRecord) -> Iterator[Artifact]:
+    """Yield every file that a run's record names, some more than once."""
+    for cell in record.cells:
+        if cell.predictions:
+            yield cell.predictions
+    for training in record.trainings:
+        yield from training.files
+    for table in record.images:
+        yield table.table
+    for image in record.worst:
+        yield from (image.a, image.b, image.difference)
+        if image.pixels:
+            yield image.pixels
+    if record.stages:
+        yield record.stages
