@@ -16,7 +16,7 @@ from alignkit.experiment.gate_option import Gate, Waiver
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.judge.observe import observe
-from alignkit.judge.standing_rules import Judged, standing_outcomes
+from alignkit.judge.standing_rules import JudgedRule, standing_outcomes
 from alignkit.judge.verdict_words import SEVERITY, in_words, limits, replaced, sentence
 from alignkit.record import Control, RuleOutcome, Verdict, VerdictState
 
@@ -64,7 +64,7 @@ def judge(
     )
 
 
-def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) -> list[Judged]:
+def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) -> list[JudgedRule]:
     unread = _left_to_gate(rule, evidence)  # a run cannot know, so its verdict stays open
     judged = []
     for seen in [_NOT_YET] if unread else observe(rule, evidence):
@@ -97,7 +97,7 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
         implied = rule.metric == "coverage" and gate.rules is not None and rule not in gate.expanded
         measured = seen.value is not None or seen.different or seen.perfect or seen.unchanged
         judged.append(
-            Judged(outcome, code, bool(unread or (measured and not (seen.idle or implied))))
+            JudgedRule(outcome, code, bool(unread or (measured and not (seen.idle or implied))))
         )
     return judged
 

@@ -19,7 +19,7 @@ _NO_FAULT = (ExitCode.PASS, ExitCode.INCONCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedRule:
     """An outcome, and the exit code that it asks for."""
 
     outcome: RuleOutcome
@@ -28,14 +28,16 @@ class Judged:
     """Whether something was compared that could differ, or will be by a later gate."""
 
 
-def standing_outcomes(gate: Gate, evidence: Evidence, judged: Sequence[Judged]) -> list[Judged]:
+def standing_outcomes(
+    gate: Gate, evidence: Evidence, judged: Sequence[JudgedRule]
+) -> list[JudgedRule]:
     """Judge a run by these rules, after ``judged``, the outcomes of the file's own."""
     found = [*_of_baseline(gate, evidence), *_of_repeated_paths(gate, evidence)]
     found += _of_cells(gate, evidence, {each.code for each in (*judged, *found)})
     return found + list(_of_all([*judged, *found], evidence))
 
 
-def _of_baseline(gate: Gate, evidence: Evidence) -> Iterator[Judged]:
+def _of_baseline(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
     """Judge images without an approved line, and approved paths that the file no longer has."""
     baseline = evidence.baseline
     if baseline is None or not any(rule.against == BASELINE for rule in gate.rules or ()):
@@ -53,7 +55,7 @@ def _of_baseline(gate: Gate, evidence: Evidence) -> Iterator[Judged]:
         yield _judged("paths", "every approved path is looked at", observed, place, ExitCode.PASS)
 
 
-def _of_repeated_paths(gate: Gate, evidence: Evidence) -> Iterator[Judged]:
+def _of_repeated_paths(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
     """Judge the paths that repeat the reference, if any rule compares with it."""
     rules = gate.placed(with_model=bool(evidence.matrix))
     if all(rule.against == BASELINE for rule, _ in rules):
@@ -68,7 +70,7 @@ def _of_repeated_paths(gate: Gate, evidence: Evidence) -> Iterator[Judged]:
         yield _judged("comparison", limit, observed, place, ExitCode.NOTHING_COMPARED)
 
 
-def _of_cells(gate: Gate, evidence: Evidence, known: Collection[ExitCode]) -> Iterator[Judged]:
+def _of_cells(gate: Gate, evidence: Evidence, known: Collection[ExitCode]) -> Iterator[JudgedRule]:
     """Judge cells that failed or are missing, unless an outcome has their exit code already."""
     failed = [cell for cell in evidence.cells if cell.state == "failed"]
     # unsuited cells lack nothing
@@ -88,7 +90,7 @@ def _of_cells(gate: Gate, evidence: Evidence, known: Collection[ExitCode]) -> It
             yield _judged("cells", "every cell is measured", observed, place, code)
 
 
-def _of_all(judged: Sequence[Judged], evidence: Evidence) -> Iterator[Judged]:
+def _of_all(judged: Sequence[JudgedRule], evidence: Evidence) -> Iterator[JudgedRule]:
     """Judge whether any outcome rests on a comparison, unless the gate does not pass anyway."""
     if any(each.compared or each.code not in _NO_FAULT for each in judged):
         return
@@ -109,7 +111,7 @@ def _of_all(judged: Sequence[Judged], evidence: Evidence) -> Iterator[Judged]:
 
 def _judged(
     metric: str, limit: str, observed: str, place: tuple[str, str], code: ExitCode
-) -> Judged:
+) -> JudgedRule:
     state: VerdictState = "error" if code else "warn"
     against, path = place
     outcome = RuleOutcome(
@@ -123,4 +125,4 @@ def _judged(
         observed=observed,
         rule=BASELINE if against == BASELINE else metric,
     )
-    return Judged(outcome, code)
+    return JudgedRule(outcome, code)
