@@ -1,11 +1,11 @@
 """`Match`: the ranking of a search, and whether the nearest configuration is a finding.
 
-A diagnosis is given only where it explains most of what is seen. Two limits decide. `MOST` is a
-share: of the distance that a plainer hypothesis leaves, a finding takes away at least half. Stacks
-that no hypothesis describes (blur, tone curves, saturation, hue, noise, another JPEG) gave 0.2 at
-most in the measurements of docs/match.md, true ones 0.7 and more. `AS_DECODERS` is a distance: two
-correct decoders of one JPEG differ by 0.2 to 0.8 grey levels in the mean, and two correct resizers
-by up to `AS_RESIZERS`, so that a nearer configuration needs no cause that is not known.
+A diagnosis is given only where it explains most of what is seen. Two limits decide. `EXPLAINS_MOST`
+is a share: of the distance that a plainer hypothesis leaves, a finding takes away at least half.
+Stacks that no hypothesis describes (blur, tone curves, saturation, hue, noise, another JPEG) gave
+0.2 at most in the measurements of docs/match.md, true ones 0.6 and more. `AS_DECODERS` is a
+distance: two correct decoders of one JPEG differ by 0.2 to 0.8 grey levels in the mean, and two
+correct resizers by up to `AS_RESIZERS`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from alignkit.match.configurations import Configuration
 from alignkit.preprocess import Preprocess
 from alignkit.record import Estimate
 
-MOST = 0.5
+EXPLAINS_MOST = 0.5
 """Least share of a plainer hypothesis' distance that a finding explains."""
 AS_DECODERS = 1.0
 """Distance in grey levels that two correct decoders do not exceed."""
@@ -108,10 +108,10 @@ class Match:
         if self.winner.identical == self.images:
             return "found"
         if self.remains <= AS_DECODERS:
-            return "found" if share is None or share >= MOST else "near"
+            return "found" if share is None or share >= EXPLAINS_MOST else "near"
         if self.known:  # nothing was inferred: the nearest is all that was asked for
             return "near"
-        near = self.remains <= AS_RESIZERS and share is not None and share >= MOST
+        near = self.remains <= AS_RESIZERS and share is not None and share >= EXPLAINS_MOST
         return "near" if near else "not found"
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alignkit.match.match_result import AS_DECODERS, AS_RESIZERS, MOST, explained
+from alignkit.match.match_result import AS_DECODERS, AS_RESIZERS, EXPLAINS_MOST, explained
 from alignkit.match.recolouring import GREYS
 from alignkit.text.numbers import percent, plain
 
@@ -50,7 +50,7 @@ def _fact(kind: str, name: str, mine: float, other: float | None) -> str:
         return f"{kind}: {name}"
     share = explained(mine, other)
     residual, left = f"residual {plain(mine, 3)} levels", plain(other, 2)
-    if share >= MOST:
+    if share >= EXPLAINS_MOST:
         return f"{kind}: {name} ({residual}; explains {percent(share, 0)} of {left} otherwise)"
     if mine <= AS_DECODERS:
         return f"{kind}: {name} ({residual}; otherwise {left})"

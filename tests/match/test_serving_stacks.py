@@ -5,7 +5,7 @@ import pytest
 
 from alignkit.match import match
 from alignkit.match.configurations import configurations
-from alignkit.match.match_result import MOST, Match
+from alignkit.match.match_result import EXPLAINS_MOST, Match
 from alignkit.match.match_text import as_json, headline, label, paste
 from alignkit.match.recorded_target import recorded_target
 from alignkit.samples import Samples
@@ -92,5 +92,5 @@ def test_what_is_near_explains_most_and_says_what_remains(tmp_path):
     samples, stack = upright(9), INSIDE[3]
     found = searched(tmp_path, lambda row: stack.tensor(samples.read(row)), FEW, samples)
     assert found.state == "near"
-    assert found.explained >= MOST
+    assert found.explained >= EXPLAINS_MOST
     assert headline(found, {}).startswith("near: opencv ▸ opencv interpolation=area")
