@@ -23,7 +23,7 @@ from alignkit.match.configuration_distances import MeasureDistances, PixelDistan
 from alignkit.match.configurations import Configuration
 from alignkit.match.match_result import Match, Ranked
 from alignkit.match.target import Target
-from alignkit.preprocess.image_taps import run_isolated
+from alignkit.preprocess.image_taps import encoded_images, run_isolated
 from alignkit.record import Estimate
 from alignkit.samples import Samples
 
@@ -152,9 +152,12 @@ class Search:
             if isinstance(wanted, str):
                 self.left_out[row] = wanted
                 continue
+            (image,) = encoded_images(self.samples, [row])
+            if image.lost:
+                self.left_out[row] = image.lost[0][1]
+                continue
             asked.append(row)
-            data = self.samples.read(row)
-            yield Encoded(self.samples.ids[row], data, given=(missing, wanted))
+            yield replace(image, given=(missing, wanted))
 
     def means(self, alive: Sequence[Configuration], rows: Sequence[int]) -> FloatArray:
         """Return mean |Δ|, (configurations, images)."""

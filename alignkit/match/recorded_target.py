@@ -35,6 +35,7 @@ from alignkit.match.target_guess import (
 )
 from alignkit.preprocess import Normalise
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
+from alignkit.regular_file import escaped_name
 from alignkit.samples import Samples
 
 _REFIT = 8
@@ -204,7 +205,7 @@ def _tensors(folder: Path) -> dict[str, Callable[[], Any]]:
     for file in sorted(folder.rglob("*.npy")):
         # mapped: a search reads each tensor several times, and its header alone for the shapes
         read = partial(np.load, file, mmap_mode="r", allow_pickle=False)
-        found[file.relative_to(folder).as_posix()] = read
+        found[escaped_name(file.relative_to(folder).as_posix())] = read
     for file in sorted(folder.rglob("*.npz")):
         with np.load(file, allow_pickle=False) as archive:
             names = archive.files

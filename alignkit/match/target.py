@@ -18,8 +18,10 @@ import numpy.typing as npt
 from pydantic import ValidationError
 
 from alignkit.errors import ConfigError, MissingDependency
+from alignkit.experiment import listed, read_yaml
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.experiment.yaml_argument import import_of
+from alignkit.experiment.yaml_source import parse
 from alignkit.match.configurations import Geometry
 from alignkit.match.recolouring import Recolouring
 from alignkit.plugins import did_you_mean
@@ -89,12 +91,10 @@ def preprocess_of(given: str, size: int | None) -> Preprocess:
 
 
 def _from_file(file: Path, name: str) -> Preprocess:
-    import yaml
-
-    try:
-        content = yaml.safe_load(file.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}") from None
+    source = parse(read_yaml(file), str(file))
+    if source.problems:
+        raise ConfigError(listed(source.problems))
+    content = source.value
     if not isinstance(content, dict):
         raise ConfigError(
             f"{file} holds no stages; write them as in 'preprocess:' of an experiment"

@@ -27,7 +27,7 @@ from alignkit.match.normalisation_fit import fit
 from alignkit.match.recolouring import GREYS, MISREADINGS, Recolouring, recoloured
 from alignkit.preprocess import Colour, ColourSpace, Crop, Normalise, Resize
 from alignkit.preprocess.exif import exif_orientation
-from alignkit.preprocess.image_taps import take_pixels
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.resizers import Resizer
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
@@ -94,7 +94,14 @@ def guess(recorded: RecordedTensors, samples: Samples) -> Guess:
     """Return the best hypothesis. Raises `DataError` if the tensors hold no RGB image."""
     spread = np.linspace(0, len(recorded.rows) - 1, min(_IMAGES, len(recorded.rows)))
     # neighbours in a folder are often alike
-    chosen = [recorded.rows[place] for place in spread.astype(int)]
+    images = encoded_images(samples, [recorded.rows[place] for place in spread.astype(int)])
+    chosen = {
+        recorded.rows[place]: image.data
+        for place, image in zip(spread.astype(int), images, strict=True)
+        if not image.lost
+    }
+    if not chosen:
+        raise DataError(f"{recorded.name}: none of the first images can be read")
     tried: list[Guess] = []
     for layout in _layouts(recorded):
         tensors = [arranged(recorded.read(index), layout) for index in chosen]
@@ -102,8 +109,7 @@ def guess(recorded: RecordedTensors, samples: Samples) -> Guess:
         sampled = np.concatenate([_sampled(tensor) for tensor in tensors]).astype(np.float64)
         if not np.isfinite(sampled).all() or (sampled.std(axis=0) == 0).any():
             raise DataError(f"{recorded.name}: the tensors are constant, or hold NaN or infinity")
-        encoded = [samples.read(index) for index in chosen]
-        tried += _tried(layout, size, encoded, sampled)
+        tried += _tried(layout, size, list(chosen.values()), sampled)
     if not tried:
         raise DataError(f"{recorded.name}: none of the first images could be decoded")
     best = _best(tried)

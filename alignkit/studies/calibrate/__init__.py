@@ -151,6 +151,8 @@ def _compared(pair: Pair, path: Preprocess, image: Encoded) -> _PairResult:
     """Run both stages on one image: on the file, or on the pixels that the surrogate decodes."""
     real: Pixels | None
     ours: Pixels | None
+    if image.lost:
+        return "not read", None, image.lost[0][1]
     if pair.stage == "decode":
         kind = kind_of(image)
         decoded = [
