@@ -8,7 +8,6 @@ again.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import shutil
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from alignkit.errors import DataError, WorkspaceError
-from alignkit.workspace import file_sha256, write_atomically
+from alignkit.workspace import DamagedError, file_sha256, sealed, unsealed, write_atomically
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +114,7 @@ def content_hashes(root: Path, names: Sequence[str]) -> list[str]:
     """
     root = root.resolve()
     kept = cache_root() / "hashes" / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.json"
-    known = _known_hashes(kept)
+    known = _known_hashes(kept, root)
     stamps = {name: _stamp(root / name) for name in names}
     # the time of change (ctime) is compared too, as programs can set the other one back
     stale = [name for name in names if known.get(name, (None, ""))[0] != stamps[name]]
@@ -125,7 +124,7 @@ def content_hashes(root: Path, names: Sequence[str]) -> list[str]:
     # a younger file may change again and keep its time stamp
     settled = time.time_ns() - int(SETTLED_SECONDS * 1e9)
     keep = {name: (stamps[name], each) for name, each in fresh.items() if stamps[name][2] < settled}
-    _keep_hashes(kept, known | keep)
+    _keep_hashes(kept, root, known | keep)
     return [fresh.get(name) or known[name][1] for name in names]
 
 
@@ -146,21 +145,26 @@ def _hashed(root: Path, names: Sequence[str]) -> list[str]:
         return list(pool.map(hashed, names))
 
 
-def _known_hashes(kept: Path) -> dict[str, tuple[Stamp, str]]:
+def _known_hashes(kept: Path, root: Path) -> dict[str, tuple[Stamp, str]]:
     if not kept.exists():
         return {}
     try:
-        stored = json.loads(kept.read_text())
-        return {name: ((size, m, c), digest) for name, (size, m, c, digest) in stored.items()}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        logger.warning("%s is damaged (%s); every file is hashed again", kept, error)
-        return {}
+        stored = unsealed(kept)
+    except (DamagedError, OSError) as error:
+        fault = str(error)
+    else:
+        if stored["folder"] == str(root):
+            files = stored["files"].items()
+            return {name: ((size, m, c), digest) for name, (size, m, c, digest) in files}
+        fault = f"it is that of {stored['folder']}"
+    logger.warning("%s is damaged (%s); every file is hashed again", kept, fault)
+    return {}
 
 
-def _keep_hashes(kept: Path, known: dict[str, tuple[Stamp, str]]) -> None:
-    content = {name: (*stamp, digest) for name, (stamp, digest) in known.items()}
+def _keep_hashes(kept: Path, root: Path, known: dict[str, tuple[Stamp, str]]) -> None:
+    files = {name: (*stamp, digest) for name, (stamp, digest) in known.items()}
     try:
-        write_atomically(kept, json.dumps(content))
+        write_atomically(kept, sealed({"folder": str(root), "files": files}))
     except WorkspaceError:
         logger.warning("hashes cannot be kept in %s; every file is hashed each time", kept.parent)
 
