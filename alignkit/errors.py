@@ -77,6 +77,15 @@ class RecordError(AlignkitError):
     """A stored record is missing, damaged or newer than this alignkit."""
 
 
+class DamagedRecord(RecordError):  # noqa: N818 - a kind of the above
+    """A stored document, or a file that it names, is not as alignkit wrote it."""
+
+    def __init__(self, damage: str, again: str = "make it again") -> None:
+        super().__init__(f"{damage}; {again}")
+        self.damage = damage
+        """The file and what is wrong with it, without the next step."""
+
+
 class BaselineError(AlignkitError):
     """A baseline is missing, damaged, newer than this alignkit or of another environment."""
 

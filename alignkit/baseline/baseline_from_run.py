@@ -18,6 +18,7 @@ from alignkit.baseline import Baseline, BaselineHead, MetricLine, differences, r
 from alignkit.errors import BaselineError, RecordError
 from alignkit.place import Place
 from alignkit.record import Drift, LogitDistance, RunRecord
+from alignkit.record.artifacts import artifact_file
 from alignkit.record.document import read_record
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def metric_lines(record: RunRecord, folder: Path) -> dict[Place, MetricLine]:
         if entry.state != "measured":
             continue
         packed = {
-            str(cell.seed): pack(Predictions.from_parquet(folder / cell.predictions.path))
+            str(cell.seed): pack(Predictions.from_parquet(artifact_file(folder, cell.predictions)))
             for cell in record.cells
             if cell.predictions is not None and cell.place == entry.place
         }

@@ -25,7 +25,7 @@ from alignkit.gate.gate_check import Checked, approved_baseline, conclude
 from alignkit.gate.pixel_gate import Advance, for_each_pair, pixel_record
 from alignkit.preprocess import Preprocess, StageName
 from alignkit.record import CoverageDiff, PixelStage, RunRecord, Stored
-from alignkit.record.document import stored_document
+from alignkit.record.document import document_text, stored_document
 from alignkit.workspace import Context, Workspace, content_key
 
 
@@ -119,13 +119,14 @@ def part_text(part: ShardResult) -> str:
         golden=[(*place, _sums_json(sums)) for place, sums in now.golden.items()] if now else [],
         measured=sorted(now.measured) if now else [],
     )
-    return stored.model_dump_json() + "\n"
+    return document_text(stored, indent=None)
 
 
 def read_part(path: Path) -> ShardResult:
     """Read a shard; raises `RecordError` if it is missing, damaged or of a newer format."""
     try:
-        stored = stored_document(path, _StoredPart, missing="there is no such file")
+        stored = stored_document(path, _StoredPart, missing="there is no such file",
+                                 again="make it again with alignkit gate --shard")  # fmt: skip
     except RecordError as error:
         raise RecordError(f"{path} is no shard of a gate (--out shard=PATH): {error}") from error
     now = None

@@ -15,6 +15,7 @@ from alignkit.gate.pixel_gate import compare_pixels
 from alignkit.place import Place
 from alignkit.preprocess.image_kinds import kinds_of_file
 from alignkit.record import GroupFacts, MatrixEntry, RunRecord
+from alignkit.record.artifacts import artifact_file
 from alignkit.samples import Samples
 from alignkit.workspace import Context
 
@@ -77,7 +78,7 @@ def _matrix(
     kept: dict[Place, dict[int, Predictions]] = {}
     for cell in record.cells if record.matrix else ():
         if cell.predictions is not None:
-            whole = Predictions.from_parquet(folder / cell.predictions.path)
+            whole = Predictions.from_parquet(artifact_file(folder, cell.predictions))
             rows = [row for row, name in enumerate(whole.ids) if name in ids]
             of_group = whole.rows(np.asarray(rows, np.int64))
             kept.setdefault(cell.place, {})[cell.seed] = of_group

@@ -20,7 +20,7 @@ from alignkit.record import (
     Stored,
     WorstImage,
 )
-from alignkit.record.document import stored_document
+from alignkit.record.document import document_text, stored_document
 from alignkit.workspace import write_atomically
 
 
@@ -154,7 +154,7 @@ class DiffRecord(Stored):
 
 def write_diff_record(record: DiffRecord, path: Path) -> None:
     """Write the JSON, atomically."""
-    write_atomically(path, record.model_dump_json(indent=1) + "\n")
+    write_atomically(path, document_text(record))
 
 
 def read_diff_record(path: Path) -> DiffRecord:

@@ -1,72 +1,86 @@
-"""Reading and writing of `record.json`, and reading of any stored document that has a format."""
+"""Reading and writing of stored documents, of which `record.json` is the first.
+
+Every document that alignkit reads back begins with its seal; see `alignkit.record.seal`.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
-from alignkit.errors import AlignkitError, RecordError
+from alignkit.errors import AlignkitError, DamagedRecord, RecordError
 from alignkit.record import RunRecord
+from alignkit.record.seal import NoSeal, read_bytes, sealed, unsealed
 from alignkit.record.stored import Stored
 from alignkit.workspace import write_atomically
 
 Document = TypeVar("Document", bound=Stored)
+RUN_AGAIN = "run the experiment again: it takes up its stored work"
 
 
 def write_record(record: RunRecord, folder: Path) -> Path:
     """Write ``record.json`` into a run's folder, atomically, and return its path."""
     path = folder / "record.json"
-    write_atomically(path, record.model_dump_json(indent=1))
+    write_atomically(path, document_text(record))
     return path
 
 
-def read_record(folder: Path) -> RunRecord:
-    """Read a run's record, upgraded to this format.
+def document_text(document: Stored, *, indent: int | None = 1) -> str:
+    """Return a document's JSON with its seal."""
+    return sealed(document.model_dump_json(indent=indent) + "\n")
 
-    Raises `RecordError` if it is missing, damaged or of a newer format.
+
+def read_record(folder: Path) -> RunRecord:
+    """Read a run's record.
+
+    Raises `RecordError` if it is missing or of a newer format, `DamagedRecord` if it is damaged.
     """
     path = folder if folder.is_file() else folder / "record.json"  # a user may name the file itself
     missing = f"no record.json in {folder}; give the folder of a finished run"
-    return stored_document(path, RunRecord, missing=missing, again="run the experiment again")
+    return stored_document(path, RunRecord, missing=missing, again=RUN_AGAIN)
 
 
-def existing(folder: Path, path: str) -> Path:
-    """Find a file that a run's record names; raises `RecordError` if it is not in ``folder``."""
-    file = folder / path
-    if not file.is_file():
-        raise RecordError(
-            f"{file} is missing, which record.json names; copy the whole folder of the run"
-        )
-    return file
-
-
-def stored_document(
-    path: Path, model: type[Document], *, missing: str, again: str = "make it again"
-) -> Document:
+def stored_document(path: Path, model: type[Document], *, missing: str, again: str) -> Document:
     """Read a JSON file of a type whose fields ``format`` and, if any, ``kind`` tell it apart.
 
-    Raises `RecordError` if it is missing (with the words of ``missing``), unreadable (with
-    ``again`` as the next step), of another kind, of a newer format or damaged.
+    Raises `RecordError` if it is missing (with the words of ``missing``), of another kind or of a
+    newer format, and `DamagedRecord`, with ``again`` as the next step, if it is unreadable, has no
+    seal, is not what was sealed, or has other fields.
     """
     try:
-        stored: Any = json.loads(path.read_text())  # the format is checked before any field
-    except FileNotFoundError:
-        raise RecordError(missing) from None
-    except (ValueError, OSError) as error:  # no JSON, no UTF-8, no right to read
-        raise RecordError(f"{path} cannot be read ({error}); {again}") from None
+        data = read_bytes(path, again) if path.exists() else None
+    except OSError as error:  # no right to read
+        raise RecordError(f"{path} cannot be read ({error.strerror})") from None
+    if data is None:
+        raise RecordError(missing)
+    try:
+        return model.model_validate_json(unsealed(path, data, again))
+    except NoSeal:
+        _refuse_other(path, data, model)
+        raise DamagedRecord(f"{path} has no seal: it is damaged, or an older alignkit wrote it",
+                            again) from None  # fmt: skip
+    except ValidationError as error:
+        _refuse_other(path, data, model)
+        wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, wrong["loc"]))
+        raise DamagedRecord(f"{path} is damaged ({place}: {wrong['msg']})", again) from None
+
+
+def _refuse_other(path: Path, data: bytes, model: type[Stored]) -> None:
+    """Raise `RecordError` for a document that is whole, but of another kind or a newer format."""
+    try:
+        stored = json.loads(data)
+    except (ValueError, RecursionError):
+        return
     fields = stored if isinstance(stored, dict) else {}
     kind = model.model_fields.get("kind")
     if kind is not None and fields.get("kind") != kind.default:
         raise RecordError(f"{path} is not a record of alignkit {kind.default}")
     # "damaged" would mislead who only has to update
     refuse_newer(path, fields.get("format"), model, RecordError)
-    try:
-        return model.model_validate(stored)
-    except ValidationError as error:
-        raise RecordError(f"{path} is damaged: {error.errors()[0]['msg']}; run it again") from None
 
 
 def refuse_newer(

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from alignkit.arrays import Image, Pixels
 from alignkit.record import Artifact, WorstImage
-from alignkit.workspace import write_atomically
+from alignkit.workspace import file_sha256, write_atomically
 
 AMPLIFICATIONS = (64, 32, 16, 8, 4, 2, 1)
 SATURATED_SHARE = 0.005
@@ -118,7 +118,8 @@ def _write(folder: Path, path: str, data: bytes) -> Artifact:
     sha256 = hashlib.sha256(data).hexdigest()
     artifact = Artifact(path=path.format(sha256[:16]), sha256=sha256)
     target = folder / artifact.path
-    if not target.exists():  # named by its content, so that an existing one is equal
+    # named by its content, so that an existing one is equal unless it was damaged
+    if not target.is_file() or file_sha256(target) != sha256:
         write_atomically(target, data)
     return artifact
 

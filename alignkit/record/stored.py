@@ -30,12 +30,16 @@ class Stored(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+# a folder, a page's link and a script all take such a name as it is, and none leads upwards
+_NAME = r"\.*[\w+=-][\w.+=-]*"
+
+
 class Artifact(Stored):
     """A file beside the record."""
 
-    path: str
+    path: Annotated[str, Field(pattern=rf"^{_NAME}(/{_NAME})*$", max_length=999)]
     """Relative to the record's folder."""
-    sha256: str
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from alignkit.compare.image_table import LAST, ImageTable, read_image_table
 from alignkit.compare.predictions import Predictions
 from alignkit.place import Column, Place
 from alignkit.record import Cell, RunRecord
-from alignkit.record.document import existing
+from alignkit.record.artifacts import artifact_file
 from alignkit.report.charts import Frame, Line, LinePlot, nice_ticks
 from alignkit.report.table import Notes, Shown, Table, numbers
 from alignkit.text.names import Names, PathName
@@ -67,7 +67,7 @@ def distribution_sections(
     """
     sections = []
     for index, each in enumerate(record.images):
-        table = read_image_table(existing(folder, each.table.path))
+        table = read_image_table(artifact_file(folder, each.table))
         means = table.mean_abs[LAST]
         if not np.isfinite(means).any():  # no image was decoded by both paths
             continue
@@ -125,7 +125,7 @@ def _margins(
 ) -> tuple[Distances, Flipped]:
     """Return (n,) of the table's images: the margin, NaN where unknown, and whether it flipped."""
     home, cell = (
-        Predictions.from_parquet(existing(folder, each.predictions.path))
+        Predictions.from_parquet(artifact_file(folder, each.predictions))
         for each in cells
         if each.predictions
     )

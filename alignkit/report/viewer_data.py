@@ -19,7 +19,7 @@ from alignkit.compare.predictions import Predictions
 from alignkit.errors import RecordError
 from alignkit.place import Place, Row
 from alignkit.record import Cell, RunRecord
-from alignkit.record.document import existing
+from alignkit.record.artifacts import artifact_file
 from alignkit.record.picture_facts import pack, script
 from alignkit.report.worst_view import cell_command, image_command, pair_name
 from alignkit.text.names import Names
@@ -38,12 +38,12 @@ def viewer_script(record: RunRecord, folder: Path) -> str:
 def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
     tables = {
         pair_name(each.reference, each.candidate): read_image_table(
-            existing(folder, each.table.path)
+            artifact_file(folder, each.table)
         )
         for each in record.images
     }
     read = {
-        cell.key: Predictions.from_parquet(existing(folder, cell.predictions.path))
+        cell.key: Predictions.from_parquet(artifact_file(folder, cell.predictions))
         for cell in record.cells
         if cell.predictions
     }

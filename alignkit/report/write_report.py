@@ -11,7 +11,8 @@ from pathlib import Path
 
 from alignkit.errors import ConfigError
 from alignkit.record import Artifact, RunRecord, WorstImage
-from alignkit.record.document import existing, read_record
+from alignkit.record.artifacts import artifact_file
+from alignkit.record.document import read_record
 from alignkit.workspace import write_atomically
 
 SINGLE_FILE_BYTES = 15_000_000
@@ -127,7 +128,7 @@ def write_report(folder: Path, options: ReportOptions, out: Path | None = None) 
         # under the name that was asked for
         target, page, files = out.parent, out.name, {out.name: files[page]}
     elif out:
-        files = {path: _read(folder, path) for path in _named(wanted)} | files
+        files = {each.path: _read(folder, each) for each in _named(wanted)} | files
     for path, content in files.items():
         write_atomically(target / path, content)
     return WrittenReport(target / page, total, len(chosen) - len(wanted))
@@ -146,8 +147,8 @@ def _fewer(
         last = kept.pop(len(pairs) - 1 - pairs[::-1].index(longest))
         freed += _pictures_bytes([last], folder, options)
         if options.single_file:
-            inlined = dict.fromkeys(each.path for each in _shown(last))
-            freed += sum(len(_read(folder, path)) * 4 // 3 for path in inlined)  # as base64
+            inlined = dict.fromkeys(_shown(last))
+            freed += sum(len(_read(folder, each)) * 4 // 3 for each in inlined)  # as base64
     return kept
 
 
@@ -155,21 +156,21 @@ def _pictures_bytes(images: Sequence[WorstImage], folder: Path, options: ReportO
     """Count the bytes of the files beside the page; a single file has none."""
     if options.single_file:
         return 0
-    return sum(len(_read(folder, path)) for path in _named(images))
+    return sum(len(_read(folder, each)) for each in _named(images))
 
 
 def _shown(image: WorstImage) -> tuple[Artifact, ...]:
     return image.a, image.b, image.difference
 
 
-def _named(images: Sequence[WorstImage]) -> tuple[str, ...]:
+def _named(images: Sequence[WorstImage]) -> tuple[Artifact, ...]:
     """List every file that the images' cards and the viewer load, once."""
     every = (each for image in images for each in (*_shown(image), image.pixels))
-    return tuple(dict.fromkeys(each.path for each in every if each is not None))
+    return tuple(dict.fromkeys(each for each in every if each is not None))
 
 
-def _read(folder: Path, path: str) -> bytes:
-    return existing(folder, path).read_bytes()
+def _read(folder: Path, artifact: Artifact) -> bytes:
+    return artifact_file(folder, artifact).read_bytes()
 
 
 def _files(
@@ -234,8 +235,8 @@ def _inlined(image: WorstImage, folder: Path) -> WorstImage:
     """Return the image with its pictures in ``data:`` URIs instead of files."""
 
     def inlined(artifact: Artifact) -> Artifact:
-        text = base64.b64encode(_read(folder, artifact.path)).decode()
-        return Artifact(path=f"data:image/png;base64,{text}", sha256=artifact.sha256)
+        text = base64.b64encode(_read(folder, artifact)).decode()
+        return artifact.model_copy(update={"path": f"data:image/png;base64,{text}"})
 
     pictures = {name: inlined(getattr(image, name)) for name in ("a", "b", "difference")}
     return image.model_copy(update=pictures)

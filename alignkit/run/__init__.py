@@ -7,6 +7,7 @@ after.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from pathlib import Path
 from alignkit.attribute.attribute_paths import attribute_paths
 from alignkit.attribute.flipped_kinds import flipped_kinds
 from alignkit.controls import verify
+from alignkit.errors import DamagedRecord
 from alignkit.experiment.experiment import Experiment
 from alignkit.outcome import Measured
 from alignkit.plan import Plan
@@ -23,12 +25,15 @@ from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
 from alignkit.predict.predict_cells import predict_cells
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.record import RunRecord
+from alignkit.record.artifacts import verify_artifacts
 from alignkit.record.document import read_record, write_record
 from alignkit.run.advise import advise, advised_plan
 from alignkit.run.assemble import RunResults, assemble_record
 from alignkit.run.comparison_stage import compare_paths
 from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace
+
+logger = logging.getLogger(__name__)
 
 
 def run_experiment(
@@ -100,16 +105,31 @@ def _fetch_weights(plan: Plan, workspace: Workspace) -> None:
 def finished_record(plan: Plan, folder: Path) -> RunRecord | None:
     """Read the record of an earlier run of this plan, if every cell that can run did.
 
-    Returns ``None`` if a live endpoint serves a cell, since it may answer differently today.
+    Returns ``None`` if a live endpoint serves a cell, since it may answer differently today, and,
+    with a warning, if the record or a file that it names is not what was written.
     """
     live = any(each.live for each in plan.evaluations)
     if live or not (folder / "record.json").exists():
         return None
-    record = read_record(folder)
+    try:
+        record = _verified_record(plan, folder)
+    except DamagedRecord as error:
+        logger.warning(
+            "%s: %s; the record is made again from stored work", plan.experiment.name, error.damage
+        )
+        return None
     failed = any(cell.state == "failed" for cell in record.cells)
     # a model that failed to learn would fail again
     controls_hold = all(each.passed or each.failing != "error" for each in record.controls)
-    return record if record.key == plan.key and not failed and controls_hold else None
+    return None if failed or not controls_hold else record
+
+
+def _verified_record(plan: Plan, folder: Path) -> RunRecord:
+    record = read_record(folder)
+    verify_artifacts(folder, record)
+    if record.key != plan.key:
+        raise DamagedRecord(f"{folder / 'record.json'} is the record of another run")
+    return record
 
 
 def forget(plan: Plan, workspace: Workspace) -> None:

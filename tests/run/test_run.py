@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -25,11 +25,12 @@ from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.progress import NoProgress
 from alignkit.record import RunRecord
 from alignkit.record.document import read_record
-from alignkit.run import forget, run_experiment
+from alignkit.run import finished_record, forget, run_experiment
 from alignkit.run.comparison_stage import compare_paths
 from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace
 from tests.photos import encoded, photo
+from tests.sealed import rewrite
 
 SMALL = """
 # Does a small run hold together?
@@ -327,12 +328,57 @@ def test_a_second_process_in_the_same_folder_is_refused(finished, tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_a_damaged_record_is_said_to_be_damaged(finished, tmp_path):
+def digit(folder: Path) -> Path:
+    file = folder / "record.json"
+    text = file.read_text()
+    file.write_text(re.sub(r'("exit_code": ?)\d', r"\g<1>7", text))
+    assert file.read_text() != text
+    return file
+
+
+def emptied(folder: Path) -> Path:
+    (folder / "record.json").write_bytes(b"")
+    return folder / "record.json"
+
+
+def of_another_run(folder: Path) -> Path:
+    rewrite(folder / "record.json", lambda stored: stored.update(key="0" * 64))
+    return folder / "record.json"
+
+
+def flipped(folder: Path) -> Path:
+    file = min(folder.glob("predictions/*"))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    return file
+
+
+def missing(folder: Path) -> Path:
+    file = min(folder.glob("img/*.png"))
+    file.unlink()
+    return file
+
+
+@pytest.mark.parametrize("damage", [digit, emptied, of_another_run, flipped, missing])
+def test_a_damaged_record_or_file_is_named_and_made_again(finished, tmp_path, caplog, damage):
+    record, folder = finished
+    file = write_small(tmp_path, seeds="[0, 1]")
+    named = damage(folder)
+    again, where = run(file, folder.parents[1])
+    assert where == folder
+    (said,) = [each.getMessage() for each in caplog.records]
+    assert re.fullmatch(rf"small: {named} .*; the record is made again from stored work", said)
+    assert "\n" not in said
+    assert differences(settled(again), settled(record)) == []
+    assert finished_record(keyed_plan(load_experiment(file), Workspace(folder.parents[1])), folder)
+
+
+def test_a_record_of_a_newer_format_asks_for_an_update(finished, tmp_path):
     _, folder = finished
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
-    stored = json.loads((copy / "record.json").read_text())
-    (copy / "record.json").write_text(json.dumps({**stored, "format": 99}))
+    rewrite(copy / "record.json", lambda stored: stored.update(format=99))
     done = subprocess.run(
         [sys.executable, "-m", "alignkit", "report", str(copy)],
         check=False,

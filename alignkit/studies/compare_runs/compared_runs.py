@@ -12,7 +12,8 @@ from alignkit.compare.predictions import Predictions, aligned
 from alignkit.errors import NothingCompared
 from alignkit.place import Place
 from alignkit.record import Cell, MatrixEntry, RunRecord
-from alignkit.record.document import existing, read_record
+from alignkit.record.artifacts import artifact_file
+from alignkit.record.document import read_record
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +30,13 @@ class StoredRun:
         cell = self.cells.get((at, seed))
         if cell is None or cell.predictions is None:
             return None
-        return Predictions.from_parquet(existing(self.folder, cell.predictions.path))
+        return Predictions.from_parquet(artifact_file(self.folder, cell.predictions))
 
     def images(self, reference: str, candidate: str) -> ImageTable | None:
         """Read every image's difference between two paths; ``None`` if they were not compared."""
         for each in self.record.images:
             if (each.reference, each.candidate) == (reference, candidate):
-                return read_image_table(existing(self.folder, each.table.path))
+                return read_image_table(artifact_file(self.folder, each.table))
         return None
 
 

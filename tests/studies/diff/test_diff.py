@@ -12,6 +12,7 @@ from alignkit.isolation import Limits
 from alignkit.preprocess.stress import Stress
 from alignkit.progress import NoProgress
 from alignkit.record.diff_document import DiffRecord, read_diff_record, write_diff_record
+from alignkit.record.seal import sealed
 from alignkit.samples import Samples
 from alignkit.studies.diff import DiffRequest, diff, exit_code
 from tests.fatal_decoders import MARK, BrokenDecoder, FatalDecoder
@@ -242,10 +243,11 @@ def test_the_record_is_read_back_as_written(record, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "cannot be read"),
+        ("{", "has no seal"),
         ("{}", "not a record of alignkit diff"),
         ('{"kind": "diff", "format": 99}', "update alignkit"),
-        ('{"kind": "diff", "format": 1}', "damaged"),
+        ('{"kind": "diff", "format": 1}', "has no seal"),
+        (sealed('{"kind": "diff", "format": 1}'), "is damaged"),
     ],
 )
 def test_other_files_are_refused(tmp_path, text, message):
