@@ -170,6 +170,11 @@ class Workspace:
     _verified: set[Path] = field(default_factory=set, init=False, repr=False, compare=False)
     """Files that this process wrote or verified: each is hashed once."""
 
+    @property
+    def option(self) -> list[str]:
+        """Words that name this folder on a command line; none if it is the default."""
+        return [] if self.root == Path("reports") else ["--reports", str(self.root)]
+
     def _folder(self, kind: WorkKind, key: str) -> Path:
         return self.root / ".cache" / kind / key
 
@@ -322,7 +327,7 @@ def _fill_folder(parent: Path) -> Iterator[Path]:
     """Give an empty folder in ``parent`` to fill and rename; it is deleted if it was not renamed.
 
     It is ``.filling-…/work``; this process holds ``.filling-…/lock``, which the system releases
-    when the process ends. What processes that were killed left in ``parent`` is deleted first.
+    when the process ends. Left-overs of killed processes in ``parent`` are deleted first.
     """
     from filelock import FileLock
 

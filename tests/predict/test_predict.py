@@ -159,7 +159,7 @@ def test_classes_and_input_size_must_be_the_models(case, model, tmp_path):
     with pytest.raises(DataError, match="has 9 classes, the model 10"):
         run(case, model, tmp_path, samples=replace(case.samples, classes=case.samples.classes[:9]))
     cropped = Prepared(
-        case.prepared.pixels[:, 2:-2, 2:-2], case.prepared.rows, case.prepared.outcomes
+        lambda: case.prepared.pixels[:, 2:-2, 2:-2], case.prepared.rows, case.prepared.outcomes
     )
     with pytest.raises(DataError, match=r"\(3, 28, 28\), the model takes \(3, 32, 32\)"):
         run(case, model, tmp_path, prepared=cropped)
