@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,7 +141,9 @@ def environment_fingerprint(environment: dict[str, str]) -> str:
     """Return ``linux-x86_64-<12 hex>``: readable, and different for every environment."""
     # a digest too, as GPUs that differ in their driver have one system and architecture
     digest = hashlib.sha256(json.dumps(environment, sort_keys=True).encode()).hexdigest()
-    return f"{environment['system']}-{environment['machine']}-{digest[:12]}".lower()
+    # a file's name: pending lines of another machine must not name another folder
+    words = (re.sub(r"[^\w.]+", "_", environment.get(each, "")) for each in ("system", "machine"))
+    return "-".join((*words, digest[:12])).lower()
 
 
 def baseline_folder(experiment: Experiment, baselines: Path | None) -> Path:
@@ -229,7 +232,7 @@ def parse_baseline(content: str, path: Path) -> Baseline:
                 line = StageLine.model_validate(stored)
                 known, key = line.key in baseline.lines, str(line.key)
                 baseline.lines[line.key] = line
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise _damaged(path, f"line {number} is no baseline line") from error
         if known:
             raise _damaged(path, f"line {number} repeats {key}")
@@ -240,7 +243,7 @@ def _head(path: Path, text: str) -> BaselineHead:
     try:
         stored = json.loads(text)
         found = stored["format"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(path, "its first line is no head") from error
     refuse_newer(path, found, BaselineHead, BaselineError)
     try:

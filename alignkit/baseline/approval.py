@@ -7,7 +7,6 @@ it is still the line that the reviewer saw, and no line is ever removed.
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import shutil
 from collections.abc import Iterable
@@ -247,8 +246,8 @@ def read_approvals(folder: Path) -> list[Approval]:
     found = []
     for file in sorted((folder / "approvals").glob("*.json")):
         try:
-            found.append(Approval.model_validate(json.loads(file.read_text())))
-        except (ValueError, ValidationError, OSError) as error:
+            found.append(Approval.model_validate_json(file.read_bytes()))
+        except (ValidationError, OSError) as error:
             raise BaselineError(f"{file} is damaged; restore it from version control") from error
     return sorted(found, key=lambda each: each.when)
 

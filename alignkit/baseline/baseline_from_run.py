@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from alignkit.compare.predictions import Predictions
 
 _NO_LOGITS = "a baseline keeps classes, not logits"
+_TEXT = 1 << 28
+"""Bytes that a packed string may unpack to: ids, labels and classes of millions of images."""
+_LOGITS = 1 << 31
+"""Images times classes that it may have."""
 STAGES_FILE = "stages.jsonl"
 """File beside the record: the run's stages as lines of a baseline."""
 
@@ -32,20 +36,22 @@ STAGES_FILE = "stages.jsonl"
 def baseline_of_run(folder: Path, environment: dict[str, str]) -> Baseline:
     """Read a run's folder: its stages if it kept them, its metrics and its predictions.
 
-    Raises `BaselineError` if the folder holds no run or its stages are of another environment.
+    Raises `BaselineError` if the folder holds no run, a file of it is damaged or its stages are of
+    another environment.
     """
     try:
         record = read_record(folder)
+        metrics = metric_lines(record, folder)
+        stages = artifact_file(folder, record.stages) if record.stages else None
     except RecordError as error:
         raise BaselineError(f"--against: {error}") from error
-    metrics = metric_lines(record, folder)
-    if not (folder / STAGES_FILE).exists():
+    if stages is None:
         head = BaselineHead(
             alignkit=record.alignkit, name=record.name, environment=environment, versions={},
             paths={}, data=record.data.fingerprint, lines=0,
         )  # fmt: skip
         return Baseline(head, {}, metrics)
-    kept = read_baseline(folder / STAGES_FILE)
+    kept = read_baseline(stages)
     if fields := differences(kept.head.environment, environment):
         raise BaselineError(f"{folder} was made in another environment: {'; '.join(fields)}")
     return Baseline(kept.head, kept.lines, metrics)
@@ -93,15 +99,28 @@ def unpack(packed: str) -> Predictions:
     from alignkit.errors import DataError
 
     try:
-        classes, ids, labels, predicted = json.loads(zlib.decompress(base64.b85decode(packed)))
+        classes, ids, labels, predicted = _content(packed)
         logits = np.zeros((len(ids), len(classes)), np.float32)
         for row, chosen in enumerate(predicted):
             logits[row, slice(None) if chosen < 0 else chosen] = np.nan if chosen < 0 else 1
         return Predictions(tuple(ids), np.asarray(labels, np.int64), logits, tuple(classes))
-    except (ValueError, TypeError, IndexError, zlib.error, DataError) as error:
+    except (ValueError, TypeError, IndexError, OverflowError, RecursionError, zlib.error,
+            DataError) as error:  # fmt: skip
         raise BaselineError(
             f"the predictions of a baseline are damaged ({error}); restore it from version control"
         ) from error
+
+
+def _content(packed: str) -> tuple[list[str], list[str], list[int], list[int]]:
+    """Return classes, ids, labels and predicted classes; raises as its parts do."""
+    # bounded, as a baseline may be a stranger's
+    text = zlib.decompressobj().decompress(base64.b85decode(packed), _TEXT)
+    classes, ids, labels, predicted = json.loads(text)
+    if not all(isinstance(name, str) for name in (*classes, *ids)):
+        raise TypeError("its ids and classes are no text")
+    if len(ids) * len(classes) > _LOGITS:
+        raise ValueError(f"{len(ids)} images of {len(classes)} classes are too many")
+    return classes, ids, labels, predicted
 
 
 def drift_since(before: Sequence[str], after: Sequence[str]) -> Drift:

@@ -17,6 +17,7 @@ from alignkit.baseline import (
     baseline_file,
     baseline_folder,
     baseline_text,
+    parse_baseline,
     read_baseline,
 )
 from alignkit.baseline.approval import (
@@ -29,9 +30,10 @@ from alignkit.baseline.approval import (
     refuse_in_ci,
 )
 from alignkit.baseline.baseline_diff import changes_of_stage
-from alignkit.errors import ConfigError
+from alignkit.errors import BaselineError, ConfigError, DamagedRecord
 from alignkit.experiment.experiment import Experiment
 from alignkit.preprocess import STAGES, StageName
+from alignkit.record.seal import NoSeal, read_bytes, sealed, unsealed
 from alignkit.workspace import Workspace, write_atomically
 
 
@@ -91,11 +93,28 @@ def pending_changes(approved: Baseline | None, now: Baseline) -> Baseline:
     return Baseline(now.head, lines, metrics)
 
 
+def pending_text(pending: Baseline) -> str:
+    """Return the lines with a seal, since they wait outside version control."""
+    return sealed(baseline_text(pending))
+
+
+def read_pending(path: Path) -> Baseline:
+    """Read pending changes; raises `BaselineError` if the file is not what was written."""
+    again = "run alignkit gate FILE again"
+    try:
+        text = unsealed(path, read_bytes(path, again), again).decode()
+    except DamagedRecord as error:
+        raise BaselineError(str(error)) from error
+    except (NoSeal, UnicodeDecodeError) as error:
+        raise BaselineError(f"{path} holds no pending changes ({error}); {again}") from error
+    return parse_baseline(text, path)
+
+
 def write_pending(path: Path, pending: Baseline) -> None:
     """Replace the file, or remove it if nothing is left to decide."""
     # rejected lines stay in a file that is kept, so that the next review does not ask again
     if pending.metrics or not all(line.rejected for line in pending.lines.values()):
-        write_atomically(path, baseline_text(pending))
+        write_atomically(path, pending_text(pending))
     else:
         path.unlink(missing_ok=True)
 
@@ -129,7 +148,7 @@ class Undecided:
         source = source or pending_file(workspace, experiment.name, file.stem)
         if not source.exists():
             raise ConfigError(f"nothing is pending in {source}; run alignkit gate FILE first")
-        pending = read_baseline(source)
+        pending = read_pending(source)
         # lines from another machine belong to that machine's baseline
         known = baseline_file(folder, pending.head.environment)
         approved = read_baseline(known) if known.exists() else None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from alignkit.compare.parquet_file import ids_of, numbers_of, read_parquet
 from alignkit.errors import DataError
 from alignkit.preprocess import STAGES
 
@@ -56,19 +57,14 @@ def write_image_table(rows: Sequence[ImageRow], path: Path) -> None:
 def read_image_table(path: Path) -> ImageTable:
     """Read a file of `write_image_table`; raise `DataError` for any other file."""
     import numpy as np
-    import pyarrow as pa
-    from pyarrow import parquet
 
+    names = [f"{kind}_{stage}" for kind in ("max", "mean") for stage in STAGES]
     try:
-        table = parquet.read_table(path)
-        read = {
-            name: table[name].to_numpy().astype(np.float32)
-            for name in table.column_names
-            if name.startswith(("max_", "mean_")) or name == "ssim"
-        }
-        ids = tuple(table["id"].to_pylist())
-    except (pa.ArrowInvalid, OSError, KeyError) as error:
-        raise DataError(f"{path} is not a table of images ({error}); run it again") from error
+        table = read_parquet(path)
+        ids = ids_of(table, path)
+        read = {name: numbers_of(table, name, path).astype(np.float32) for name in (*names, "ssim")}
+    except DataError as error:
+        raise DataError(f"not a table of images: {error}; run it again") from error
     return ImageTable(
         ids,
         {stage: read[f"max_{stage}"] for stage in STAGES},

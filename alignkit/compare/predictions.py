@@ -19,6 +19,7 @@ from alignkit.compare.metrics import (
     class_counts,
     predicted_classes,
 )
+from alignkit.compare.parquet_file import ids_of, numbers_of, read_parquet
 from alignkit.errors import DataError, NothingCompared
 from alignkit.record import NoiseFloor
 
@@ -93,22 +94,31 @@ class Predictions:
     @classmethod
     def from_parquet(cls, path: Path) -> Predictions:
         """Read a file of `to_parquet`, bit for bit; raise `DataError` for any other file."""
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        try:
-            table = parquet.read_table(path)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"{path} cannot be read as Parquet ({error})") from error
-        stored = (table.schema.metadata or {}).get(_CLASSES_KEY)
-        if stored is None:
-            raise DataError(f"{path} holds no predictions: its metadata has no class names")
-        classes = tuple(json.loads(stored))
+        table = read_parquet(path)
+        classes = _classes(table.schema.metadata or {}, path)
+        if sum(name.startswith("logit_") for name in table.column_names) != len(classes):
+            raise DataError(f"{path} has not one column of logits for each of its classes")
         logits = np.empty((table.num_rows, len(classes)), np.float32)
         for index in range(len(classes)):
-            logits[:, index] = table[f"logit_{index}"].to_numpy()
-        labels = table["label"].to_numpy().astype(np.int64)
-        return cls(tuple(table["id"].to_pylist()), labels, logits, classes)
+            logits[:, index] = numbers_of(table, f"logit_{index}", path)
+        labels = numbers_of(table, "label", path)
+        if not np.isfinite(labels).all():
+            raise DataError(f"{path} has images without a label")
+        return cls(ids_of(table, path), labels.astype(np.int64), logits, classes)
+
+
+def _classes(metadata: Mapping[bytes, bytes], path: Path) -> tuple[str, ...]:
+    """Read the names of the classes from a file's metadata."""
+    stored = metadata.get(_CLASSES_KEY)
+    if stored is None:
+        raise DataError(f"{path} holds no predictions: its metadata has no class names")
+    try:
+        classes = json.loads(stored)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"the class names of {path} are no JSON ({error})") from error
+    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+        raise DataError(f"the class names of {path} are no list of names")
+    return tuple(classes)
 
 
 def class_name(classes: Sequence[str], predicted: int) -> str:

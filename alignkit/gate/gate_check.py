@@ -38,10 +38,10 @@ from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.plan.plan_keys import keyed_plan
 from alignkit.preprocess import StageName
-from alignkit.record import BaselineFacts, RunRecord
+from alignkit.record import Artifact, BaselineFacts, RunRecord
 from alignkit.record.document import write_record
 from alignkit.run import forget, run_experiment
-from alignkit.workspace import Context, write_atomically
+from alignkit.workspace import Context, file_sha256, write_atomically
 
 if TYPE_CHECKING:
     from alignkit.gate.gate_shard import ShardResult
@@ -117,6 +117,8 @@ def check(
         now = snapshot_of(experiment, folder, progress=context.progress)
         # for a later `--against` this run; it is compared with nothing itself
         write_atomically(run / STAGES_FILE, baseline_text(now.as_baseline()))
+        kept = Artifact(path=STAGES_FILE, sha256=file_sha256(run / STAGES_FILE))
+        record = record.model_copy(update={"stages": kept})
     return conclude(experiment, record, run, approved=approved, now=now, baseline=facts)
 
 

@@ -17,8 +17,9 @@ from alignkit.experiment import load_experiment
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.yaml_source import parse
 from alignkit.gate.gate_check import Checked, check
-from alignkit.gate.gate_shard import Shard, check_shard, merge, read_part
+from alignkit.gate.gate_shard import Shard, check_shard, merge
 from alignkit.gate.outputs import GateResult
+from alignkit.gate.shard_document import read_part
 from alignkit.judge import informational_exit_code
 from alignkit.progress import Progress
 from alignkit.record import Finding, Verdict

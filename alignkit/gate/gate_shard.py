@@ -7,25 +7,20 @@ all images.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
 
-import numpy as np
-
-from alignkit.baseline import baseline_folder, baseline_text, parse_baseline
+from alignkit.baseline import baseline_folder
 from alignkit.baseline.baseline_diff import compare_with_baseline
 from alignkit.baseline.snapshot import Snapshot, snapshot_of
 from alignkit.compare.compare_pixels import compare_preprocess, coverage_diff, pixel_stage
 from alignkit.compare.pixel_diff import PixelDiff, joined
-from alignkit.compare.pixel_sums import PixelSums
-from alignkit.errors import ConfigError, NothingCompared, RecordError
+from alignkit.errors import ConfigError, NothingCompared
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.gate_check import Checked, approved_baseline, conclude
 from alignkit.gate.pixel_gate import Advance, for_each_pair, pixel_record
-from alignkit.preprocess import Preprocess, StageName
-from alignkit.record import CoverageDiff, PixelStage, RunRecord, Stored
-from alignkit.record.document import document_text, stored_document
+from alignkit.preprocess import Preprocess
+from alignkit.record import CoverageDiff, PixelStage, RunRecord
 from alignkit.workspace import Context, Workspace, content_key
 
 
@@ -77,91 +72,6 @@ class ShardResult:
     record: RunRecord
     pairs: tuple[PairSums, ...]
     now: Snapshot | None
-
-
-class _StoredPart(Stored):
-    format: Literal[1] = 1
-    shard: tuple[int, int]
-    data: str
-    record: RunRecord
-    pairs: list[dict[str, Any]]
-    now: str | None
-    # a list, as the keys of a JSON object are text
-    golden: list[tuple[str, str, dict[str, Any]]]
-    measured: list[tuple[str, str, StageName]]
-
-
-def part_text(part: ShardResult) -> str:
-    """Write a shard's result as one JSON document."""
-    now = part.now
-    stored = _StoredPart(
-        shard=astuple(part.shard),
-        data=part.data,
-        record=part.record,
-        pairs=[
-            {
-                "reference": pair.reference,
-                "candidate": pair.candidate,
-                "coverage": pair.coverage.model_dump(mode="json"),
-                "diffs": [
-                    {
-                        "stage": diff.stage,
-                        "mode": diff.mode,
-                        "sums": _sums_json(diff.sums) if diff.sums else None,
-                        "shape_mismatches": diff.shape_mismatches,
-                    }
-                    for diff in pair.diffs
-                ],
-            }
-            for pair in part.pairs
-        ],
-        now=baseline_text(now.as_baseline()) if now else None,
-        golden=[(*place, _sums_json(sums)) for place, sums in now.golden.items()] if now else [],
-        measured=sorted(now.measured) if now else [],
-    )
-    return document_text(stored, indent=None)
-
-
-def read_part(path: Path) -> ShardResult:
-    """Read a shard; raises `RecordError` if it is missing, damaged or of a newer format."""
-    try:
-        stored = stored_document(path, _StoredPart, missing="there is no such file",
-                                 again="make it again with alignkit gate --shard")  # fmt: skip
-    except RecordError as error:
-        raise RecordError(f"{path} is no shard of a gate (--out shard=PATH): {error}") from error
-    now = None
-    if stored.now is not None:
-        known = parse_baseline(stored.now, path)
-        golden = {(p, stage): _sums(sums) for p, stage, sums in stored.golden}
-        now = Snapshot(known.head, known.lines, golden, set(stored.measured))  # type: ignore[arg-type]
-    pairs = tuple(
-        PairSums(
-            pair["reference"],
-            pair["candidate"],
-            tuple(
-                PixelDiff(**{**diff, "sums": _sums(diff["sums"]) if diff["sums"] else None})
-                for diff in pair["diffs"]
-            ),
-            CoverageDiff.model_validate(pair["coverage"]),
-        )
-        for pair in stored.pairs
-    )
-    return ShardResult(Shard(*stored.shard), stored.data, stored.record, pairs, now)
-
-
-def _sums_json(sums: PixelSums) -> dict[str, Any]:
-    content = {each.name: getattr(sums, each.name) for each in fields(sums)}
-    # of the bins of a histogram nearly all are empty
-    bins = np.flatnonzero(sums.histogram).tolist()
-    return content | {"histogram": [(each, int(sums.histogram[each])) for each in bins]}
-
-
-def _sums(stored: dict[str, Any]) -> PixelSums:
-    bins: Sequence[tuple[int, int]] = stored["histogram"]
-    histogram = np.zeros(max((index for index, _ in bins), default=0) + 1, np.int64)
-    for index, number in bins:
-        histogram[index] = number
-    return PixelSums(**{**stored, "histogram": histogram, "sums": tuple(stored["sums"])})
 
 
 def check_shard(
@@ -259,10 +169,19 @@ def _belong_together(experiment: Experiment, parts: Sequence[ShardResult]) -> No
          f"the shards are of another file than {experiment.file}, or of another version of it"),
         (any(each.overrides != experiment.overrides for each in records),
          "the shards were made with other --set than is given here"),
+        (len({_compared(part) for part in parts}) > 1, "the shards compare other paths or stages"),
     )  # fmt: skip
     for wrong, message in problems:
         if wrong:
             raise ConfigError(message)
+
+
+def _compared(part: ShardResult) -> tuple[object, ...]:
+    """Return what can be added up: each pair of paths with its stages, in order."""
+    return tuple(
+        (each.reference, each.candidate, tuple((diff.stage, diff.mode) for diff in each.diffs))
+        for each in part.pairs
+    )
 
 
 def _joined(pairs: tuple[PairSums, ...]) -> PairSums:

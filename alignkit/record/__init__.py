@@ -56,7 +56,7 @@ from alignkit.record.path_facts import (
     TrainingFacts,
 )
 from alignkit.record.pixel_facts import ImageTableFacts, PixelStage, PlaneStage, WorstImage
-from alignkit.record.stored import Artifact, Count, Estimate, State, Stored, VerdictState
+from alignkit.record.stored import Artifact, Command, Count, Estimate, State, Stored, VerdictState
 from alignkit.record.verdict_facts import (
     Control,
     Finding,
@@ -78,7 +78,7 @@ class RunRecord(Stored):
     question: str
     key: str
     """Content hash of the plan."""
-    command: str
+    command: Command
     """Shell command that reproduces the run."""
     yaml: str
     overrides: tuple[str, ...]
@@ -118,3 +118,5 @@ class RunRecord(Stored):
     published: PublishedFacts | None = None
     """A published table that the experiment names."""
     row_pairs: tuple[RowPair, ...] = ()
+    stages: Artifact | None = None
+    """Lines of a baseline, which a later gate compares with; see `alignkit.baseline`."""

@@ -10,24 +10,25 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from alignkit.errors import DamagedRecord
+from alignkit.errors import DamagedRecord, WorkspaceError
 from alignkit.record import RunRecord
 from alignkit.record.document import RUN_AGAIN
+from alignkit.record.picture_facts import is_picture, is_pixel_script
 from alignkit.record.stored import Artifact
-from alignkit.workspace import file_sha256
+from alignkit.workspace import file_sha256, write_atomically
 
-GREATEST = 1 << 33
-"""Bytes of a file: the logits of 100,000 images and 20,000 classes."""
+_ARRAY = 1 << 33
+"""Bytes of a file of arrays: the logits of 100,000 images and 20,000 classes."""
+_PICTURE = 1 << 28
 
 
-def artifact_file(folder: Path, artifact: Artifact) -> Path:
+def artifact_file(folder: Path, artifact: Artifact, *, greatest: int = _ARRAY) -> Path:
     """Return the path of a file that a record names, verified.
 
-    Raises `DamagedRecord` if it is not a regular file inside ``folder`` or has other content.
+    Raises `DamagedRecord` if it is not a regular file inside ``folder``, has more bytes than
+    ``greatest`` or other content.
     """
-    file = folder / artifact.path
-    # of links as well: they could lead to any file of the reader
-    inside = Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))
+    file, inside = _place(folder, artifact.path)
     if not inside:
         raise DamagedRecord(f"{file} leads out of the run's folder", RUN_AGAIN)
     if not file.exists():
@@ -37,17 +38,46 @@ def artifact_file(folder: Path, artifact: Artifact) -> Path:
     # a pipe or a device would be read for ever
     if not file.is_file():
         raise DamagedRecord(f"{file} is not a file", RUN_AGAIN)
-    if (size := file.stat().st_size) > GREATEST:
+    if (size := file.stat().st_size) > greatest:
         raise DamagedRecord(f"{file} has {size} bytes, more than any file of a run", RUN_AGAIN)
     if file_sha256(file) != artifact.sha256:
         raise DamagedRecord(f"{file} is not as alignkit wrote it", RUN_AGAIN)
     return file
 
 
+def shown_bytes(folder: Path, artifact: Artifact) -> bytes:
+    """Read a picture, or the script of a picture's exact pixels, that a page will load.
+
+    Raises `DamagedRecord` for whatever else the record names, since a browser would open or run it.
+    """
+    file = artifact_file(folder, artifact, greatest=_PICTURE)
+    data = file.read_bytes()
+    if not (is_picture(artifact.path, data) or is_pixel_script(artifact.path, data)):
+        raise DamagedRecord(f"{file} is no picture of alignkit's", RUN_AGAIN)
+    return data
+
+
+def write_inside(folder: Path, path: str, content: bytes | str) -> None:
+    """Write a file below a folder, atomically; raises `WorkspaceError` if a link leads out of it.
+
+    The folder may be a stranger's, and its ``data`` a link to one of the reader's.
+    """
+    _, inside = _place(folder, path)
+    if not inside:
+        raise WorkspaceError(f"{folder / path} leads out of {folder}; write elsewhere: --out DIR")
+    write_atomically(folder / path, content)
+
+
 def verify_artifacts(folder: Path, record: RunRecord) -> None:
     """Raise `DamagedRecord` if any file that a run's record names is not what was written."""
     for each in dict.fromkeys(artifacts_of(record)):
         artifact_file(folder, each)
+
+
+def _place(folder: Path, path: str) -> tuple[Path, bool]:
+    """Return a file below a folder, and whether it is there after every link."""
+    file = folder / path
+    return file, Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder))
 
 
 def artifacts_of(record: RunRecord) -> Iterator[Artifact]:
@@ -63,3 +93,5 @@ def artifacts_of(record: RunRecord) -> Iterator[Artifact]:
         yield from (image.a, image.b, image.difference)
         if image.pixels:
             yield image.pixels
+    if record.stages:
+        yield record.stages

@@ -7,16 +7,29 @@ takes it, and not before.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from alignkit.place import Column, Place, Row
 
 State = Literal["measured", "skipped", "failed"]
 VerdictState = Literal["pass", "warn", "fail", "inconclusive", "error"]
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=2**53)]
+"""As many as a float counts exactly."""
+
+
+def _one_command(text: str) -> str:
+    words = shlex.split(text)
+    if shlex.join(words) != text or len(words) < 3 or words[0] != "alignkit":
+        raise ValueError("it is not one command of alignkit")
+    return text
+
+
+# a reader of the page copies it into a shell
+Command = Annotated[str, AfterValidator(_one_command)]
 
 
 # instances are validated too, since a dataclass itself accepts any value

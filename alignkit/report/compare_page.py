@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from alignkit.record.artifacts import write_inside
 from alignkit.record.study_documents import (
     Change,
     EntryChange,
@@ -19,7 +20,6 @@ from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, numbers
 from alignkit.report.templates import PAGE_ASSETS, asset, html, markdown
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, count, grouped, listed, p_value, percent, significant
-from alignkit.workspace import write_atomically
 
 _CHANGES: dict[Change, Shown] = {
     "new": Shown("▼ new", tone="bad"),
@@ -54,10 +54,10 @@ def render_comparison(made: RunComparison, folder: Path) -> Path:
     page = _page(made)
     tables = [page[name] for name in ("cells", "models", "stages", "differences") if page[name]]
     for name in PAGE_ASSETS:
-        write_atomically(folder / "assets" / name, asset(name))
-    write_atomically(folder / "comparison.json", made.model_dump_json(indent=1) + "\n")
-    write_atomically(folder / "summary.md", markdown("compare.md.j2", report=page, tables=tables))
-    write_atomically(folder / "index.html", html("compare.html.j2", report=page))
+        write_inside(folder, f"assets/{name}", asset(name))
+    write_inside(folder, "comparison.json", made.model_dump_json(indent=1) + "\n")
+    write_inside(folder, "summary.md", markdown("compare.md.j2", report=page, tables=tables))
+    write_inside(folder, "index.html", html("compare.html.j2", report=page))
     return folder / "index.html"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from alignkit.progress import duration
+from alignkit.record.artifacts import write_inside
 from alignkit.record.diff_document import (
     DiffRecord,
     DistanceFacts,
@@ -23,7 +24,6 @@ from alignkit.report.templates import asset, html
 from alignkit.report.worst_view import worst_groups
 from alignkit.text.names import Names
 from alignkit.text.numbers import count, grouped, percent, plain
-from alignkit.workspace import write_atomically
 
 _TITLES = {
     "subsampling": "Chroma subsampling",
@@ -45,8 +45,8 @@ def render_diff(folder: Path) -> Path:
     """
     record = read_diff_record(folder / "record.json")
     page = html("diff.html.j2", report=_page(record))
-    write_atomically(folder / "assets" / "report.css", asset("report.css"))
-    write_atomically(folder / "index.html", page)
+    write_inside(folder, "assets/report.css", asset("report.css"))
+    write_inside(folder, "index.html", page)
     return folder / "index.html"
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from alignkit.errors import ConfigError
 from alignkit.record import Artifact, RunRecord, WorstImage
-from alignkit.record.artifacts import artifact_file
+from alignkit.record.artifacts import shown_bytes, write_inside
 from alignkit.record.document import read_record
-from alignkit.workspace import write_atomically
 
 SINGLE_FILE_BYTES = 15_000_000
 SINGLE_FILE_IMAGES = 20
@@ -103,10 +102,12 @@ def write_report(folder: Path, options: ReportOptions, out: Path | None = None) 
 
     Raises `RecordError` if ``record.json`` or a file it names is missing or damaged, `ConfigError`
     if the report is greater than allowed even without images, and `WorkspaceError` if it cannot be
-    written.
+    written there.
     """
     record = read_record(folder)
     wanted = chosen = options.chosen(record.worst)
+    for each in _named(chosen):  # a page that only links them is safe to open as well
+        shown_bytes(folder, each)
     while True:
         files = _files(record, folder, wanted, options, away=out is not None)
         total = sum(map(len, files.values()))
@@ -128,9 +129,9 @@ def write_report(folder: Path, options: ReportOptions, out: Path | None = None) 
         # under the name that was asked for
         target, page, files = out.parent, out.name, {out.name: files[page]}
     elif out:
-        files = {each.path: _read(folder, each) for each in _named(wanted)} | files
+        files = {each.path: shown_bytes(folder, each) for each in _named(wanted)} | files
     for path, content in files.items():
-        write_atomically(target / path, content)
+        write_inside(target, path, content)
     return WrittenReport(target / page, total, len(chosen) - len(wanted))
 
 
@@ -148,7 +149,7 @@ def _fewer(
         freed += _pictures_bytes([last], folder, options)
         if options.single_file:
             inlined = dict.fromkeys(_shown(last))
-            freed += sum(len(_read(folder, each)) * 4 // 3 for each in inlined)  # as base64
+            freed += sum(len(shown_bytes(folder, each)) * 4 // 3 for each in inlined)  # as base64
     return kept
 
 
@@ -156,7 +157,7 @@ def _pictures_bytes(images: Sequence[WorstImage], folder: Path, options: ReportO
     """Count the bytes of the files beside the page; a single file has none."""
     if options.single_file:
         return 0
-    return sum(len(_read(folder, each)) for each in _named(images))
+    return sum(len(shown_bytes(folder, each)) for each in _named(images))
 
 
 def _shown(image: WorstImage) -> tuple[Artifact, ...]:
@@ -167,10 +168,6 @@ def _named(images: Sequence[WorstImage]) -> tuple[Artifact, ...]:
     """List every file that the images' cards and the viewer load, once."""
     every = (each for image in images for each in (*_shown(image), image.pixels))
     return tuple(dict.fromkeys(each for each in every if each is not None))
-
-
-def _read(folder: Path, artifact: Artifact) -> bytes:
-    return artifact_file(folder, artifact).read_bytes()
 
 
 def _files(
@@ -235,7 +232,7 @@ def _inlined(image: WorstImage, folder: Path) -> WorstImage:
     """Return the image with its pictures in ``data:`` URIs instead of files."""
 
     def inlined(artifact: Artifact) -> Artifact:
-        text = base64.b64encode(_read(folder, artifact)).decode()
+        text = base64.b64encode(shown_bytes(folder, artifact)).decode()
         return artifact.model_copy(update={"path": f"data:image/png;base64,{text}"})
 
     pictures = {name: inlined(getattr(image, name)) for name in ("a", "b", "difference")}

@@ -129,9 +129,9 @@ class Pending:
 
     def render(self, result: GateResult) -> str:
         """Return the lines; empty where no rule looks at a baseline."""
-        from alignkit.baseline import baseline_text
+        from alignkit.baseline.pending import pending_text
 
-        return baseline_text(result.pending) if result.pending else ""
+        return pending_text(result.pending) if result.pending else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,6 @@ class ShardPart:
 
     def render(self, result: GateResult) -> str:
         """Return the JSON; empty without ``--shard`` or where nothing was measured."""
-        from alignkit.gate.gate_shard import part_text
+        from alignkit.gate.shard_document import part_text
 
         return part_text(result.part) if result.part else ""
