@@ -353,6 +353,6 @@ def _delete_leftovers(parent: Path) -> None:
         shutil.rmtree(each, ignore_errors=True)
     for each in parent.glob(".filling-*"):
         lock = FileLock(each / "lock", fallback_to_soft=False)
-        # a timeout: the process that fills it is alive
-        with suppress(Timeout), lock.acquire(blocking=False):
+        # a process that is alive fills it, or has just deleted it
+        with suppress(Timeout, FileNotFoundError), lock.acquire(blocking=False):
             shutil.rmtree(each, ignore_errors=True)
