@@ -452,4 +452,3 @@ def test_outcomes_lie_beside_the_pixels_as_json(workspace):
     prepare(samples, path, workspace, split="train")
     stored = json.loads((artefact(samples, path, workspace) / "outcomes.json").read_text())
     assert stored == [["0.jpg", "ok", "", 0], ["1.jpg", "failed", "it is failed", -1]]
-    assert stored["bytes"] == (artefact(samples, path, workspace) / "pixels.npy").stat().st_size
