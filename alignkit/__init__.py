@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,6 +12,11 @@ if TYPE_CHECKING:
 from alignkit.version import __version__
 
 __all__ = ["PreprocessDriftError", "__version__", "assert_preprocess_aligned"]
+
+
+# ONNX Runtime reads it once, when it is imported: from 1.29 on it would send usage data to
+# Microsoft, and keep a device's id and a database in ~/.cache
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 def __getattr__(name: str) -> Any:

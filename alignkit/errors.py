@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
+from pathlib import Path
 from typing import ClassVar
 
 
@@ -22,6 +23,9 @@ class ExitCode(IntEnum):
     BASELINE = 6
     INCONCLUSIVE = 7
     INTERRUPTED = 130
+    """By SIGINT, as Ctrl-C sends it."""
+    TERMINATED = 143
+    """By SIGTERM, as ``kill``, a container's stop or a batch system sends it."""
 
 
 GRAVITY = (
@@ -34,6 +38,7 @@ GRAVITY = (
     ExitCode.MISSING,
     ExitCode.CRASHED,
     ExitCode.INTERRUPTED,
+    ExitCode.TERMINATED,
 )
 """From best to worst. A missing measurement is worse than any finding: of several experiments, one
 that drifted must not hide one that did not run."""
@@ -46,6 +51,15 @@ def worst(codes: Iterable[ExitCode]) -> ExitCode:
     'USAGE'
     """
     return max(codes, key=GRAVITY.index, default=ExitCode.PASS)
+
+
+class Terminated(KeyboardInterrupt):
+    """An interruption by SIGTERM, which ends a command in the same way as Ctrl-C."""
+
+
+def interruption_code(error: KeyboardInterrupt) -> ExitCode:
+    """Return the exit code of an interruption, 128 plus the number of its signal."""
+    return ExitCode.TERMINATED if isinstance(error, Terminated) else ExitCode.INTERRUPTED
 
 
 class AlignkitError(Exception):
@@ -65,6 +79,19 @@ class ConfigError(AlignkitError):
 
 class DataError(AlignkitError):
     """Images or labels that cannot be used as they are."""
+
+
+class UnreadableImage(DataError):  # noqa: N818 - the field's word
+    """An image file that cannot be read: one failed image, where images are reported one by one."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"cannot read {path}: {reason}")
+        self.reason = reason
+        """Without the path."""
+
+
+class ChangedImage(UnreadableImage):
+    """An image file that is no longer the one whose content the fingerprint of the data holds."""
 
 
 class WorkspaceError(AlignkitError):

@@ -1,4 +1,4 @@
-"""Processor and GPU of this machine: names, and the vector extensions that select kernels."""
+"""Names of processor and GPU, vector extensions that select kernels, and memory of this machine."""
 
 from __future__ import annotations
 
@@ -73,3 +73,28 @@ def command_output(command: list[str]) -> str:
     """Return what a program prints; empty if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)  # noqa: S603 - fixed programs
     return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def available_bytes() -> int | None:
+    """Return the memory available without swapping, or that left in the control group if less.
+
+    ``None`` without ``/proc/meminfo``.
+    """
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    # a container's limit is not in meminfo, which shows the memory of the whole machine
+    rest = _group_rest()
+    return min([*free, *([] if rest is None else [rest])], default=None)
+
+
+def _group_rest(group: Path = Path("/sys/fs/cgroup")) -> int | None:
+    try:
+        limit, used = (
+            (group / f"memory.{name}").read_text().strip() for name in ("max", "current")
+        )
+    except OSError:
+        return None
+    return None if limit == "max" else max(0, int(limit) - int(used))

@@ -24,7 +24,8 @@ class Samples:
     classes: tuple[str, ...]
     """Class names, in the order of the model's outputs; empty if the images are not labelled."""
     read: Callable[[int], bytes]
-    """Function from an index to the sample's encoded bytes; may be called from threads."""
+    """Function from an index to the sample's encoded bytes, or to an `UnreadableImage` that it
+    raises; may be called from threads."""
     fingerprint: str
     """SHA-256 hex over ids, labels and bytes."""
 

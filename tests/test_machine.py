@@ -63,3 +63,14 @@ def test_without_nvidia_smi_the_drivers_files_name_the_gpu(monkeypatch, tmp_path
     card.mkdir(parents=True)
     (card / "information").write_text("Model: \t\t NVIDIA T4\nIRQ:   0\n")
     assert machine.gpu_name() == "NVIDIA T4"
+
+
+def test_a_control_group_that_leaves_less_is_what_counts(tmp_path, monkeypatch):
+    assert machine._group_rest(tmp_path) is None
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.current").write_text("30\n")
+    assert machine._group_rest(tmp_path) is None
+    (tmp_path / "memory.max").write_text("100\n")
+    assert machine._group_rest(tmp_path) == 70
+    monkeypatch.setattr(machine, "_group_rest", lambda: 70)
+    assert machine.available_bytes() == (70 if Path("/proc/meminfo").exists() else None)

@@ -100,14 +100,15 @@ def _macro(
         return counted
 
     _, mixtures, models = predicted.shape
-    support = counts(labels, np.ones(len(labels), np.bool_))
+    everyone = np.ones(len(labels), np.bool_)
+    support = counts(labels, everyone)
     recall, precision = np.zeros((2, mixtures, weights.shape[1]))
     # one product each: all at once would hold the indicators of every mixture
     for mixture in range(mixtures):
         for model in range(models):
             found = predicted[:, mixture, model]
             true_positive = counts(labels, found == labels)
-            ratios = averages(true_positive, counts(found, found >= 0), support)
+            ratios = averages(true_positive, counts(found, everyone), support)
             recall[mixture] += ratios["recall.macro"] / models
             precision[mixture] += ratios["precision.macro"] / models
     return recall, precision

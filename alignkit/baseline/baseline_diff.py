@@ -9,11 +9,12 @@ from typing import Any
 
 from alignkit.baseline import Baseline, BaselineHead, FirstChanged, LineKey, StageLine
 from alignkit.baseline.snapshot import Snapshot
+from alignkit.compare.coverage_tally import CoverageTally
 from alignkit.preprocess import STAGES, StageName
 from alignkit.record import BaselineDrift, BaselineFacts, BaselineStage, CoverageDiff
 
 _EXAMPLES = 20
-"""Greatest number of images named for one stage or one path."""
+"""Greatest number of images named for one stage."""
 
 
 @dataclass(slots=True)
@@ -133,22 +134,12 @@ def _coverage(
     current: dict[tuple[str, str], dict[StageName, StageLine]],
 ) -> tuple[CoverageDiff, ...]:
     """List for each path the images that only one side decoded."""
-    found: dict[str, list[tuple[str, bool, bool]]] = defaultdict(list)
+    found: dict[str, CoverageTally] = defaultdict(CoverageTally)
     for (path, image), stages in sorted(current.items()):
         if (path, image) in known:
             before, after = _decoded(known[path, image]), _decoded(stages)
-            found[path].append((image, before, after))
-    return tuple(
-        CoverageDiff(
-            reference="baseline",
-            candidate=path,
-            images=len(rows),
-            only_reference=sum(before and not after for _, before, after in rows),
-            only_candidate=sum(after and not before for _, before, after in rows),
-            examples=tuple(image for image, before, after in rows if before != after)[:_EXAMPLES],
-        )
-        for path, rows in found.items()
-    )
+            found[path].add(image, before, after)
+    return tuple(tally.diff("baseline", path) for path, tally in found.items())
 
 
 def _decoded(stages: dict[StageName, StageLine]) -> bool:

@@ -76,12 +76,14 @@ def metric_lines(record: RunRecord, folder: Path) -> dict[Place, MetricLine]:
 
 
 def pack(predictions: Predictions) -> str:
-    """Pack ids, labels and predicted classes (-1: none), with zlib and base 85."""
+    """Pack names, ids, labels and predicted classes (-1: none), with zlib and base 85."""
     content = [
         predictions.classes,
         predictions.ids,
         predictions.labels.tolist(),
         predictions.predicted.tolist(),
+        # only where there are some, so that other baselines stay as they are
+        *([predictions.outside] if predictions.outside else []),
     ]
     # the smallest: it is kept in git
     packed = zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 9)
@@ -99,11 +101,12 @@ def unpack(packed: str) -> Predictions:
     from alignkit.errors import DataError
 
     try:
-        classes, ids, labels, predicted = _content(packed)
-        logits = np.zeros((len(ids), len(classes)), np.float32)
+        classes, ids, labels, predicted, outside = _content(packed)
+        logits = np.zeros((len(ids), len(classes) + len(outside)), np.float32)
         for row, chosen in enumerate(predicted):
             logits[row, slice(None) if chosen < 0 else chosen] = np.nan if chosen < 0 else 1
-        return Predictions(tuple(ids), np.asarray(labels, np.int64), logits, tuple(classes))
+        truth = np.asarray(labels, np.int64)
+        return Predictions(tuple(ids), truth, logits, tuple(classes), tuple(outside))
     except (ValueError, TypeError, IndexError, OverflowError, RecursionError, zlib.error,
             DataError) as error:  # fmt: skip
         raise BaselineError(
@@ -111,16 +114,20 @@ def unpack(packed: str) -> Predictions:
         ) from error
 
 
-def _content(packed: str) -> tuple[list[str], list[str], list[int], list[int]]:
-    """Return classes, ids, labels and predicted classes; raises as its parts do."""
+def _content(packed: str) -> tuple[list[str], list[str], list[int], list[int], list[str]]:
+    """Return classes, ids, labels, predicted outputs, names of outputs that are no class.
+
+    Raises as its parts do.
+    """
     # bounded, as a baseline may be a stranger's
     text = zlib.decompressobj().decompress(base64.b85decode(packed), _TEXT)
-    classes, ids, labels, predicted = json.loads(text)
-    if not all(isinstance(name, str) for name in (*classes, *ids)):
+    classes, ids, labels, predicted, *rest = json.loads(text)
+    outside: list[str] = list(*rest)
+    if not all(isinstance(name, str) for name in (*classes, *outside, *ids)):
         raise TypeError("its ids and classes are no text")
-    if len(ids) * len(classes) > _LOGITS:
-        raise ValueError(f"{len(ids)} images of {len(classes)} classes are too many")
-    return classes, ids, labels, predicted
+    if len(ids) * (len(classes) + len(outside)) > _LOGITS:
+        raise ValueError(f"{len(ids)} images of {len(classes) + len(outside)} outputs are too many")
+    return classes, ids, labels, predicted, outside
 
 
 def drift_since(before: Sequence[str], after: Sequence[str]) -> Drift:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from alignkit.baseline.approval import LineChange, MetricChange
 from alignkit.baseline.pending import ChangeGroup, Decided
-from alignkit.text import columns
+from alignkit.text import columns, printable
 from alignkit.text.names import place_in_words
+from alignkit.text.numbers import signed
 
 KEYS = (
     "a accept · r reject · s skip · A, R, S the same for all that are left · "
@@ -90,7 +91,7 @@ def _shift(line: LineChange) -> str:
     if line.old.shape != line.new.shape:
         return f"shape {line.old.shape} → {line.new.shape}"
     pairs = zip(line.old.mean, line.new.mean, strict=True)
-    return ", ".join(f"{after - before:+.4f}" for before, after in pairs)
+    return ", ".join(signed(after - before, 4) for before, after in pairs)
 
 
 def model_lines(metrics: Sequence[MetricChange], file: Path) -> Iterator[str]:
@@ -101,7 +102,8 @@ def model_lines(metrics: Sequence[MetricChange], file: Path) -> Iterator[str]:
             f"{name} {_share(old.get(name))} → {_share(new.get(name))}"
             for name in ("top1", "recall.macro")
         ]
-        yield f"# {place_in_words(change.new)}: predictions changed; {', '.join(sentences)}"
+        place = printable(" ".join(place_in_words(change.new).split()))  # one line of a script
+        yield f"# {place}: predictions changed; {', '.join(sentences)}"
     if metrics:
         words = ["alignkit", "baseline", "approve", str(file), "--models", "--reason", "…"]
         yield shlex.join(words)

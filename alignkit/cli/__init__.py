@@ -5,10 +5,12 @@ Results go to stdout, everything else to stderr. A command imports heavy librari
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
 import warnings
-from typing import Annotated
+from types import FrameType
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -27,7 +29,15 @@ from alignkit.cli.plan_command import plan
 from alignkit.cli.report_command import app as report
 from alignkit.cli.report_command import compare
 from alignkit.cli.run_command import run
-from alignkit.errors import DEFECT, AlignkitError, ConfigWarning, ExitCode
+from alignkit.errors import (
+    DEFECT,
+    AlignkitError,
+    ConfigWarning,
+    ExitCode,
+    Terminated,
+    interruption_code,
+)
+from alignkit.text import printable
 from alignkit.version import __version__
 
 app = typer.Typer(
@@ -94,12 +104,21 @@ def main() -> None:
     """Run the command line; errors that a user can act on are shown without a traceback."""
     # Python would print the source line of ours that warned
     warnings.formatwarning = _format
+    before = signal.signal(signal.SIGTERM, _terminate)
     try:
         app()
     except AlignkitError as error:
-        print(error, file=sys.stderr)
+        print(printable(str(error)), file=sys.stderr)
         sys.exit(error.exit_code)
     except Exception:  # noqa: BLE001 - Python's status 1 would mean drift here
         traceback.print_exc()
         print(DEFECT, file=sys.stderr)
         sys.exit(ExitCode.CRASHED)
+    except KeyboardInterrupt as error:  # a second one, while the first was being handled
+        sys.exit(interruption_code(error))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - a signal handler's
+    raise Terminated

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from alignkit.errors import AlignkitError, ConfigError, ExitCode
+from alignkit.errors import AlignkitError, ConfigError, ExitCode, interruption_code
 from alignkit.progress import ProgressMode
+from alignkit.rank import this_rank
+from alignkit.text import printable
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -105,7 +108,7 @@ def print_error(error: AlignkitError, file: Path) -> ExitCode:
     """
     # mistakes in a file carry its line; others do not say which of several files it was
     located = str(error).startswith((str(file), "--set "))
-    print(error if located else f"{file}: {error}", file=sys.stderr)
+    print(printable(str(error) if located else f"{file}: {error}"), file=sys.stderr)
     return error.exit_code
 
 
@@ -152,12 +155,38 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def _this_command(processes: int) -> str:
+    if processes == 1:
+        return shlex.join(["alignkit", *sys.argv[1:]])
+    # torchrun takes the processes of this machine, not those of the group
+    here = os.environ.get("LOCAL_WORLD_SIZE", str(processes))
+    return shlex.join(["torchrun", "--nproc-per-node", here, "-m", "alignkit", *sys.argv[1:]])
+
+
 DEFAULT = "default"
 """Internal name of a group's default command; users never type it."""
 
 
+_KEEPING = ("run", "gate", "baseline", "review")
+"""Commands that keep finished work below ``--reports``."""
+
+
 class Commands(TyperGroup):
     """Top-level group; it suggests the subcommand if an unknown command exists in a group."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; name the command that continues if Ctrl-C or SIGTERM ends it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            rank = this_rank()
+            if not rank.number:  # the first of the processes of torchrun speaks for all
+                kept = ctx.invoked_subcommand in _KEEPING
+                message = (
+                    "; finished work is kept. Continue with:" if kept else ". Begin again with:"
+                )
+                print(f"interrupted{message}\n  {_this_command(rank.world)}", file=sys.stderr)
+            raise typer.Exit(interruption_code(error)) from error
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Resolve a command as typer does; fail with a suggestion for an unknown one."""

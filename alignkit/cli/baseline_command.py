@@ -174,19 +174,21 @@ def review(
     from alignkit.baseline.pending import Undecided, apply_decisions
     from alignkit.baseline.review import commands, headline, model_lines, walk
     from alignkit.experiment import load_experiment
+    from alignkit.text import printable
 
     waiting = Undecided.of(load_experiment(file, overrides), Workspace(reports), baselines)
     # a pipe cannot answer; a script gets commands that it can run
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         for group in waiting.groups:
-            print(f"# {headline(group)}; {waiting.cause(group)}")
+            # one line: the next one would be run
+            print(printable(" ".join(f"# {headline(group)}; {waiting.cause(group)}".split())))
         print("\n".join([*commands(waiting.groups, file), *model_lines(waiting.metrics(), file)]))
         return
     decided = walk(
         waiting.groups,
         cause=waiting.cause,
         key=lambda: str(typer.getchar()),
-        say=print,
+        say=lambda text: print(printable(text)),
         show_report=lambda: _show(waiting.page),
     )
     # after the decisions: whoever accepts nothing needs no reason

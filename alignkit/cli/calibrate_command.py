@@ -80,14 +80,12 @@ def _chosen(known: Sequence[Surrogate], names: Sequence[str]) -> list[Surrogate]
 
 def _probe(folders: Sequence[Path]) -> tuple[Encoded, ...]:
     from alignkit.datasets.unlabelled_images import Images
-    from alignkit.isolation.worker import Encoded
+    from alignkit.preprocess.image_taps import encoded_images
     from alignkit.studies.calibrate import probe_images
 
     if not folders:
         return probe_images()
-    more = Images(tuple(folders)).evaluation()
-    read = (Encoded(name, more.read(index)) for index, name in enumerate(more.ids))
-    return (*probe_images(), *read)
+    return (*probe_images(), *encoded_images(Images(tuple(folders)).evaluation()))
 
 
 def _keep_residuals(surrogate: Surrogate, images: Sequence[Encoded], folder: Path) -> None:

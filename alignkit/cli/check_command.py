@@ -7,16 +7,26 @@ from typing import Annotated
 
 import typer
 
-from alignkit.cli.arguments import Files, Overrides, load_files
-from alignkit.errors import worst
+from alignkit.cli.arguments import Files, Overrides, load_files, print_error
+from alignkit.errors import AlignkitError, worst
 
 
 def check(
     files: Files,
     overrides: Overrides = [],  # noqa: B006 - typer copies it
 ) -> None:
-    """Report every mistake in experiment files; read no image and run nothing."""
-    _, codes = load_files(files, overrides)
+    """Report every mistake in experiment files; read no image and run nothing.
+
+    Models are held against the data's folders and the paths' size where they are on this machine.
+    """
+    from alignkit.plan.required_models import require_models
+
+    experiments, codes = load_files(files, overrides)
+    for each in experiments:
+        try:
+            require_models(each)
+        except AlignkitError as error:
+            codes.append(print_error(error, each.file))
     raise typer.Exit(worst(codes))
 
 

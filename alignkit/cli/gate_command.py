@@ -84,7 +84,7 @@ def gate(
 
     Exit codes: 0 pass, 1 drift, 2 mistake in the file, 3 crash or failed self-test, 4 a decoder,
     backend or GPU is missing, 5 nothing compared, 6 no usable baseline, 7 inconclusive and the file
-    fails on that, 130 interrupted.
+    fails on that, 130 interrupted, 143 terminated.
     """
     from alignkit.gate.gate_run import GateRun, run_gate
     from alignkit.gate.gate_shard import Shard

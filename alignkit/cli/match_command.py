@@ -19,8 +19,8 @@ from alignkit.progress import Progress, ProgressMode, advancing, progress_for
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from alignkit.match import Match
     from alignkit.match.configurations import Configuration
+    from alignkit.match.match_result import Match
     from alignkit.match.target import Target
     from alignkit.samples import Samples
 
@@ -151,7 +151,7 @@ def _endpoint(
 def _show(found: Match, names: Mapping[Configuration, str]) -> None:
     from rich.console import Console
 
-    from alignkit.match.match_text import fewer_changes, headline, yaml_block
+    from alignkit.match.match_text import fewer_changes, headline, paste
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -167,9 +167,8 @@ def _show(found: Match, names: Mapping[Configuration, str]) -> None:
     if found.left_out:
         first_out, reason = found.left_out[0]
         print(f"{len(found.left_out)} images skipped; the first, {first_out}: {reason}")
-    if not names:
-        block = indent(yaml_block(found.preprocesses[0], "matched"), "  ")
-        print(f"\npreprocess:\n{block}")
+    if not names and (block := paste(found, "matched")):
+        print(f"\npreprocess:\n{indent(block, '  ')}")
 
 
 def _table(found: Match, names: Mapping[Configuration, str]) -> Table:

@@ -100,6 +100,7 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         columns(_cell_rows(expected.cells), indent="  "),
         "",
         *_attribution_table(planned, expected),
+        *_images(planned),
         f"prepared   {_counted(expected.prepared)}",
         *[f"begin with {weights}" for weights in begun[:1]],
         f"trainings  {_counted(expected.trainings) or 'none'}",
@@ -110,6 +111,18 @@ def _models(planned: Plan, expected: Forecast) -> list[str]:
         f"disk       {_disk(expected.estimate, 'all of these')}",
         f"memory     {_memory(memory(planned))}",
     ]
+
+
+def _images(planned: Plan) -> list[str]:
+    """Say how many images given models are evaluated on, and why these."""
+    if planned.trains:
+        return []
+    kept, evaluated = planned.data.counts()
+    choice = planned.data.choice()
+    chosen = f"images     {evaluated} evaluated{f': {choice}' if choice else ''}"
+    if kept:
+        chosen += f"; int8 or 'advise' takes images from the other {kept}"
+    return [chosen]
 
 
 def _row(outlook: Outlook) -> tuple[str, str, str]:

@@ -89,12 +89,13 @@ def compare(
     """
     from alignkit.report.compare_page import render_comparison, sentence
     from alignkit.studies.compare_runs import compare_runs
+    from alignkit.text import printable
 
     # printed on the page, so that whoever reads it can repeat the comparison
     words = ["alignkit", "compare", str(before), str(after), *(["--force"] if force else [])]
     made = compare_runs(before, after, force=force, command=shlex.join(words))
     target = out or after.resolve().parent / f"{made.before.folder}-to-{made.after.folder}"
     page = render_comparison(made, target)
-    print(sentence(made))
+    print(printable(sentence(made)))
     print(page)
     open_page(page, wanted=open_)

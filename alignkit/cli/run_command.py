@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import sys
 import traceback
 from dataclasses import dataclass
@@ -34,7 +32,6 @@ from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
-    from alignkit.rank import Rank
     from alignkit.report.write_report import ReportOptions
 
 
@@ -69,16 +66,14 @@ def run(
     rank = this_rank()
     with rank.joined():
         if rank.number:
-            raise typer.Exit(_follow(rank))
+            rank.serve_calls()
+            raise typer.Exit(ExitCode.PASS)
         experiments, codes = load_files(files, overrides)
         display = progress_for("none" if quiet else progress)
         context = Context(Workspace(reports), display, rank)
         job = _Job(context, fresh, cells, wanted, open_)
         for experiment in experiments:
             codes.append(_run_one(experiment, job))
-            # whoever pressed Ctrl-C means the command, not one of its experiments
-            if codes[-1] == ExitCode.INTERRUPTED:
-                raise typer.Exit(ExitCode.INTERRUPTED)
         # only at the end: all experiments share the group
         rank.stop_followers()
     raise typer.Exit(worst(codes))
@@ -95,14 +90,6 @@ class _Job:
     open: bool | None
 
 
-def _follow(rank: Rank) -> ExitCode:
-    try:
-        rank.serve_calls()
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED  # rank 0 prints the command that continues
-    return ExitCode.PASS
-
-
 def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
     from alignkit.gate.gate_check import run_or_check
     from alignkit.report.summary_view import summary
@@ -115,11 +102,6 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
         raise  # the process group is lost: no other experiment can run
     except AlignkitError as error:
         return print_error(error, experiment.file)
-    except KeyboardInterrupt:
-        again = _command(job.context.rank)
-        message = f"interrupted; finished work is kept. Continue with:\n  {again}"
-        print(message, file=sys.stderr)
-        return ExitCode.INTERRUPTED
     except Exception:  # noqa: BLE001 - a bug in one experiment must not stop the others
         from alignkit.errors import DEFECT
 
@@ -130,11 +112,3 @@ def _run_one(experiment: Experiment, job: _Job) -> ExitCode:
     tell_left_out(written)
     open_page(written.page, wanted=job.open)
     return ExitCode(record.verdict.exit_code)
-
-
-def _command(rank: Rank) -> str:
-    if rank.world == 1:
-        return shlex.join(["alignkit", *sys.argv[1:]])
-    # torchrun takes the processes of this machine, not those of the group
-    here = os.environ.get("LOCAL_WORLD_SIZE", str(rank.world))
-    return shlex.join(["torchrun", "--nproc-per-node", here, "-m", "alignkit", *sys.argv[1:]])

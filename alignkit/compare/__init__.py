@@ -192,11 +192,12 @@ def _differences(
     """
     first, seeds = pairs[0][0], len(pairs)
     n, size = len(first), len(first.classes)
-    groups = [indicators(first.labels, size, np.ones(n, np.bool_))]
+    everyone = np.ones(n, np.bool_)
+    groups = [indicators(first.labels, size, everyone)]
     for side in (side for pair in pairs for side in pair):
         groups.append(indicators(side.labels, size, side.predicted == side.labels))
-        # NO_PREDICTION (-1) is a prediction of no class
-        groups.append(indicators(side.predicted, size, side.predicted >= 0))
+        # NO_PREDICTION (-1) and outputs outside the classes are in no group
+        groups.append(indicators(side.predicted, size, everyone))
     one = np.zeros(n, np.int64)
     groups += [indicators(one, 1, a.predicted != b.predicted) for a, b in pairs]
     members = sparse.vstack(groups, format="csr")

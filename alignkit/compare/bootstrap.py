@@ -52,8 +52,11 @@ def resampled_counts(
 
 
 def indicators(group: Labels, groups: int, weights: npt.NDArray[np.bool_]) -> sparse.csr_matrix:
-    """Mark, (groups, n), the group (n,) of each image where ``weights`` is true."""
-    images = np.flatnonzero(weights)
+    """Mark, (groups, n), the group (n,) of each image where ``weights`` is true.
+
+    An image of another group, below 0 or from ``groups``, is in none.
+    """
+    images = np.flatnonzero(weights & (group >= 0) & (group < groups))
     ones = np.ones(len(images), np.float32)
     return sparse.csr_matrix((ones, (group[images], images)), shape=(groups, len(group)))
 

@@ -65,7 +65,7 @@ def _side(cell: Predictions, resamples: int) -> _CellDraws:
     members = sparse.vstack(
         [
             indicators(cell.labels, size, cell.predicted == cell.labels),
-            indicators(cell.predicted, size, cell.predicted >= 0),
+            indicators(cell.predicted, size, everyone),
             indicators(cell.labels, size, everyone),
         ],
         format="csr",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
+from alignkit.compare.coverage_tally import CoverageTally
 from alignkit.compare.image_diff import DECODED, ImageDiff, diff_taps
 from alignkit.compare.pixel_diff import ImageRow, PixelDiff, StageDiffs, diffs_of, joined, row_of
 from alignkit.errors import NothingCompared
@@ -25,8 +26,6 @@ from alignkit.samples import Samples
 
 _LEVELS = (1, 2, 4, 8)
 """Grey levels of which the record keeps the share of greater differences."""
-COVERAGE_EXAMPLES = 20
-"""Images named for a pair of paths that do not decode the same ones."""
 
 _Part: TypeAlias = tuple[tuple[PixelDiff, ...], list[ImageRow]]
 
@@ -133,13 +132,5 @@ def pixel_stage(diff: PixelDiff, *, reference: str, candidate: str) -> PixelStag
 
 def coverage_diff(diffs: StageDiffs) -> CoverageDiff:
     """Count the images that only one of the two paths decodes."""
-    split = [(row.id, row.reference in DECODED, row.candidate in DECODED) for row in diffs.rows]
-    examples = [name for name, reference, candidate in split if reference != candidate]
-    return CoverageDiff(
-        reference=diffs.reference,
-        candidate=diffs.candidate,
-        images=len(split),
-        only_reference=sum(reference and not candidate for _, reference, candidate in split),
-        only_candidate=sum(candidate and not reference for _, reference, candidate in split),
-        examples=tuple(examples[:COVERAGE_EXAMPLES]),
-    )
+    rows = ((row.id, row.reference in DECODED, row.candidate in DECODED) for row in diffs.rows)
+    return CoverageTally.of(rows).diff(diffs.reference, diffs.candidate)

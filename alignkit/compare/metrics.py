@@ -6,7 +6,8 @@ never predicted, the *F1* of a class with neither. An undefined class is left ou
 weighted means. All of this is scikit-learn's ``zero_division=numpy.nan`` over all classes.
 
 A row of logits with NaN predicts nothing: `predicted_classes` returns ``NO_PREDICTION``, which is
-wrong for every label and a prediction of no class.
+wrong for every label and a prediction of no class. So is a prediction of an output outside the
+data's classes; churn and flips compare it like any other.
 """
 
 from __future__ import annotations
@@ -64,14 +65,18 @@ def predicted_classes(logits: Logits) -> Labels:
 
 
 def class_counts(labels: Labels, predicted: Labels, classes: int) -> ClassCountArrays:
-    """Count per class; ``labels`` and ``predicted`` are (samples,) in 0..classes-1."""
+    """Count per class; ``labels`` are (samples,) in 0..classes-1.
+
+    ``predicted``, (samples,), may also be ``NO_PREDICTION``, or ``classes`` and above for outputs
+    outside the data's classes.
+    """
 
     def count(which: Labels) -> tuple[int, ...]:
         return tuple(np.bincount(which, minlength=classes).tolist())
 
     return ClassCountArrays(
         true_positive=count(labels[labels == predicted]),
-        predicted=count(predicted[predicted != NO_PREDICTION]),
+        predicted=count(predicted[(predicted >= 0) & (predicted < classes)]),
         support=count(labels),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -23,7 +23,7 @@ from alignkit.compare.parquet_file import ids_of, numbers_of, read_parquet
 from alignkit.errors import DataError, NothingCompared
 from alignkit.record import NoiseFloor
 
-_CLASSES_KEY = b"classes"  # the metadata key of the Parquet file
+_CLASSES_KEY, _OUTSIDE_KEY = b"classes", b"outside"  # metadata keys of the Parquet file
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +35,18 @@ class Predictions:
     labels: Labels
     """(n,) int64, index into ``classes``."""
     logits: Logits
-    """(n, classes) float32."""
+    """(n, outputs) float32."""
     classes: tuple[str, ...]
-    """Class names."""
+    """Names of the data's classes."""
+    outside: tuple[str, ...] = ()
+    """Names of the model's further outputs, classes that the data has not. A prediction of one is
+    wrong, and a prediction of none of the data's classes."""
 
     def __post_init__(self) -> None:
-        n, classes = len(self.ids), len(self.classes)
-        if self.labels.shape != (n,) or self.logits.shape != (n, classes):
+        n, classes, outputs = len(self.ids), len(self.classes), len(self.outputs)
+        if self.labels.shape != (n,) or self.logits.shape != (n, outputs):
             raise DataError(
-                f"{n} images of {classes} classes need labels ({n},) and logits ({n}, {classes}), "
+                f"{n} images of {outputs} classes need labels ({n},) and logits ({n}, {outputs}), "
                 f"not {self.labels.shape} and {self.logits.shape}"
             )
         if len(set(self.ids)) != n:  # pairs of models are matched by id
@@ -54,9 +57,17 @@ class Predictions:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The name of each column of the logits."""
+        return self.classes + self.outside
+
     @cached_property
     def predicted(self) -> Labels:
-        """Return (n,) int64, see `alignkit.compare.metrics.predicted_classes`."""
+        """Return (n,) int64, index into ``outputs``.
+
+        See `alignkit.compare.metrics.predicted_classes`.
+        """
         return predicted_classes(self.logits)
 
     @property
@@ -71,7 +82,7 @@ class Predictions:
     def rows(self, indices: Labels) -> Predictions:
         """Select the samples at ``indices``, in that order."""
         ids = tuple(self.ids[index] for index in indices)
-        return Predictions(ids, self.labels[indices], self.logits[indices], self.classes)
+        return replace(self, ids=ids, labels=self.labels[indices], logits=self.logits[indices])
 
     def to_parquet(self, path: Path, **besides: FloatArray) -> None:
         """Write columns ``id, label, predicted, logit_0, …``; the metadata holds the class names.
@@ -83,51 +94,59 @@ class Predictions:
 
         columns = {"id": pa.array(self.ids, pa.string()), "label": self.labels}
         columns["predicted"] = self.predicted
-        for index in range(len(self.classes)):
+        for index in range(len(self.outputs)):
             columns[f"logit_{index}"] = self.logits[:, index]
         for name, values in besides.items():
             # null: a reader's mean leaves it out
             columns[name] = pa.array(values, mask=~np.isfinite(values))
-        table = pa.table(columns).replace_schema_metadata({_CLASSES_KEY: json.dumps(self.classes)})
-        parquet.write_table(table, path)
+        metadata = {_CLASSES_KEY: json.dumps(self.classes)}
+        if self.outside:
+            metadata[_OUTSIDE_KEY] = json.dumps(self.outside)
+        parquet.write_table(pa.table(columns).replace_schema_metadata(metadata), path)
 
     @classmethod
     def from_parquet(cls, path: Path) -> Predictions:
         """Read a file of `to_parquet`, bit for bit; raise `DataError` for any other file."""
         table = read_parquet(path)
-        classes = _classes(table.schema.metadata or {}, path)
-        if sum(name.startswith("logit_") for name in table.column_names) != len(classes):
-            raise DataError(f"{path} has not one column of logits for each of its classes")
-        logits = np.empty((table.num_rows, len(classes)), np.float32)
-        for index in range(len(classes)):
+        metadata = table.schema.metadata or {}
+        classes = _names(metadata, _CLASSES_KEY, path)
+        outside = _names(metadata, _OUTSIDE_KEY, path) if _OUTSIDE_KEY in metadata else ()
+        outputs = len(classes) + len(outside)
+        if sum(name.startswith("logit_") for name in table.column_names) != outputs:
+            raise DataError(f"{path} has not one column of logits for each output of its model")
+        logits = np.empty((table.num_rows, outputs), np.float32)
+        for index in range(outputs):
             logits[:, index] = numbers_of(table, f"logit_{index}", path)
         labels = numbers_of(table, "label", path)
         if not np.isfinite(labels).all():
             raise DataError(f"{path} has images without a label")
-        return cls(ids_of(table, path), labels.astype(np.int64), logits, classes)
+        try:
+            return cls(ids_of(table, path), labels.astype(np.int64), logits, classes, outside)
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from None
 
 
-def _classes(metadata: Mapping[bytes, bytes], path: Path) -> tuple[str, ...]:
-    """Read the names of the classes from a file's metadata."""
-    stored = metadata.get(_CLASSES_KEY)
+def _names(metadata: Mapping[bytes, bytes], key: bytes, path: Path) -> tuple[str, ...]:
+    """Read names of outputs from a file's metadata."""
+    stored = metadata.get(key)
     if stored is None:
         raise DataError(f"{path} holds no predictions: its metadata has no class names")
     try:
-        classes = json.loads(stored)
+        names = json.loads(stored)
     except (ValueError, RecursionError) as error:
         raise DataError(f"the class names of {path} are no JSON ({error})") from error
-    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise DataError(f"the class names of {path} are no list of names")
-    return tuple(classes)
+    return tuple(names)
 
 
-def class_name(classes: Sequence[str], predicted: int) -> str:
-    """Name the predicted class in words.
+def class_name(outputs: Sequence[str], predicted: int) -> str:
+    """Name the predicted class, an index into the model's outputs, in words.
 
     >>> class_name(("cat", "truck"), 1), class_name(("cat", "truck"), NO_PREDICTION)
     ('truck', 'no prediction')
     """
-    return "no prediction" if predicted == NO_PREDICTION else classes[predicted]
+    return "no prediction" if predicted == NO_PREDICTION else outputs[predicted]
 
 
 def aligned(reference: Predictions, candidate: Predictions) -> tuple[Predictions, Predictions]:
@@ -135,7 +154,7 @@ def aligned(reference: Predictions, candidate: Predictions) -> tuple[Predictions
 
     Raise `NothingCompared` if they share none, `DataError` if classes or labels disagree.
     """
-    if reference.classes != candidate.classes:
+    if (reference.classes, reference.outside) != (candidate.classes, candidate.outside):
         raise DataError("predictions of different classes cannot be compared; evaluate both models "
                         "on the same data set")  # fmt: skip
     if reference.ids != candidate.ids:

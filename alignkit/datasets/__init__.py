@@ -40,6 +40,18 @@ class Dataset(Protocol):
         """Compute the SHA-256 hex over the content of one split, or of both."""
         ...
 
+    def undivided(self) -> Dataset:
+        """Return the data set that keeps no image for training; used where none is needed."""
+        return self
+
+    def choice(self) -> str:
+        """Say in words which images are evaluated; empty if the options say it."""
+        return ""
+
+    def class_names(self) -> tuple[str, ...]:
+        """Return ``classes``, without listing images; empty if they are not known here."""
+        return ()
+
     def version(self) -> str:
         """Describe in words the dependencies of the samples besides the options."""
         ...

@@ -78,6 +78,10 @@ class DigitsOnPhotos(Dataset):
         """Return the evaluation images; make them first if they are not in the cache."""
         return self._samples("eval")
 
+    def class_names(self) -> tuple[str, ...]:
+        """Return the ten digits."""
+        return _CLASSES
+
     def counts(self) -> tuple[int, int]:
         """Return ``(train, eval)``."""
         return self.train, self.eval

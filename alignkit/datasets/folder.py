@@ -1,26 +1,22 @@
 """`Folder`: the user's own labelled images, with a folder for each class.
 
 Either ``ROOT/train/<class>/…`` and ``ROOT/eval/<class>/…`` (or ``val``, ``validation``, ``test``),
-or ``ROOT/<class>/…`` divided here by a seed; nothing is moved or written.
+or ``ROOT/<class>/…`` divided here by a seed; nothing is moved or written. `UndividedFolder` is the
+same folder where no training image is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from alignkit.datasets import Dataset
-from alignkit.datasets.image_files import (
-    check_name,
-    choose,
-    content_hashes,
-    image_files,
-    is_image,
-    read_image,
-)
+from alignkit.datasets.image_files import check_name, choose, image_files, is_image
+from alignkit.datasets.listed_images import ImageFile, list_files, read_image
 from alignkit.errors import ConfigError, DataError
+from alignkit.regular_file import escaped_name
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
@@ -60,6 +56,23 @@ class Folder(Dataset):
         """Return the images of the evaluation folder, or of the smaller part."""
         return self._samples("eval")
 
+    def undivided(self) -> Dataset:
+        """Return the folder with all images of the evaluation folder, or of a flat root."""
+        return UndividedFolder(**{each.name: getattr(self, each.name) for each in fields(self)})
+
+    def choice(self) -> str:
+        """Name the evaluation folder, or the share."""
+        if dirs := self._dirs():
+            return f"those of {self._root / dirs['eval']}"
+        return f"{self.eval_share:g} of each class, drawn by seed {self.seed}"
+
+    def class_names(self) -> tuple[str, ...]:
+        """List the class folders; nothing if the root is not on this machine."""
+        if not self._root.exists():
+            return ()
+        dirs = self._dirs()
+        return tuple(class_folders(self._root / (dirs["eval"] if dirs else "")))
+
     def counts(self) -> tuple[int, int]:
         """Count the images of the two splits; lists folders, reads no file."""
         splits = self._splits()
@@ -69,10 +82,8 @@ class Folder(Dataset):
         """Compute the SHA-256 hex over paths, labels and contents; reread only changed files."""
         splits = self._splits()
         if split is None:
-            return content_key(
-                [_content_key(self._root, splits[each]) for each in ("train", "eval")]
-            )
-        return _content_key(self._root, splits[split])
+            return content_key([self._key(splits[each]) for each in ("train", "eval")])
+        return self._key(splits[split])
 
     def version(self) -> str:
         """Say that the files alone decide the samples."""
@@ -82,24 +93,29 @@ class Folder(Dataset):
         """Name content that is in both splits, and images that lie in no class folder."""
         splits = self._splits()
         train, evaluation = names_of(splits["train"]), names_of(splits["eval"])
-        hashes = content_hashes(self._root, train + evaluation)
+        hashes = [each.content for each in list_files(self._root, train + evaluation)]
         trained = dict(zip(hashes[: len(train)], train, strict=True))
         both = [
-            f"{name} = {trained[digest]}"
+            f"{escaped_name(name)} = {escaped_name(trained[digest])}"
             for name, digest in zip(evaluation, hashes[len(train) :], strict=True)
-            if digest in trained
+            if digest and digest in trained  # a file that cannot be read has no content
         ]
         if both:
             yield f"evaluation images that are training images too: {len(both)}, {listed(both)}"
-        dirs = split_dirs(self._root, self.train_dir, self.eval_dir) or {"train": ""}
-        yield from strays(self._root, dirs.values())
+        yield from strays(self._root, (self._dirs() or {"train": ""}).values())
+
+    def _key(self, labelled: Labelled) -> str:
+        return _content_key(labelled, list_files(self._root, names_of(labelled)))
 
     @property
     def _root(self) -> Path:
         return self.root.expanduser()
 
+    def _dirs(self) -> dict[Split, str] | None:
+        return split_dirs(self._root, self.train_dir, self.eval_dir)
+
     def _splits(self) -> dict[Split, Labelled]:
-        dirs = split_dirs(self._root, self.train_dir, self.eval_dir)
+        dirs = self._dirs()
         splits: dict[Split, Labelled]
         if dirs is None:
             splits = divide(images_by_class(self._root), self.eval_share, self.seed)
@@ -112,29 +128,52 @@ class Folder(Dataset):
         return labelled_samples(self._root, self._splits()[split])
 
 
+@dataclass(frozen=True, slots=True)
+class UndividedFolder(Folder):
+    """A `Folder` without training images: given models are only evaluated."""
+
+    def choice(self) -> str:
+        """Name the folder whose images are all evaluated."""
+        directory = (self._dirs() or {"eval": ""})["eval"]
+        return f"all of {self._root / directory}, as nothing is trained"
+
+    def _dirs(self) -> dict[Split, str] | None:
+        dirs = split_dirs(self._root, self.train_dir, self.eval_dir, trains=False)
+        return {"eval": dirs["eval"]} if dirs else None
+
+    def _splits(self) -> dict[Split, Labelled]:
+        dirs = self._dirs()
+        whole = images_by_class(self._root, dirs["eval"] if dirs else "")
+        return {"train": {}, "eval": limited(whole, self.limit, self.seed)}
+
+
 def labelled_samples(root: Path, labelled: Labelled) -> Samples:
     """Return the images of ``labelled`` as samples, class by class."""
     from alignkit.samples import Samples
 
     names = tuple(names_of(labelled))
+    files = list_files(root, names)
     return Samples(
-        ids=names,
+        ids=tuple(map(escaped_name, names)),
         labels=tuple(labels_of(labelled)),
         classes=tuple(sorted(labelled)),
-        read=lambda index: read_image(root, names[index]),
-        fingerprint=_content_key(root, labelled),
+        read=lambda index: read_image(root, names[index], files[index]),
+        fingerprint=_content_key(labelled, files),
     )
 
 
-def _content_key(root: Path, labelled: Labelled) -> str:
-    names = names_of(labelled)
-    return content_key([sorted(labelled), labels_of(labelled), names, content_hashes(root, names)])
+def _content_key(labelled: Labelled, files: Sequence[ImageFile]) -> str:
+    identities = [each.identity for each in files]
+    return content_key([sorted(labelled), labels_of(labelled), names_of(labelled), identities])
 
 
-def split_dirs(root: Path, train_dir: str, eval_dir: str) -> dict[Split, str] | None:
+def split_dirs(
+    root: Path, train_dir: str, eval_dir: str, *, trains: bool = True
+) -> dict[Split, str] | None:
     """Find the folders of the two splits below ``root``; ``None`` if it holds the class folders.
 
-    Raise `DataError` if only one of the two is there.
+    Raise `DataError` if only one of the two is there; unless ``trains``, that of evaluation is
+    enough.
     """
     if not root.is_dir():
         kind = "is not a folder" if root.exists() else "does not exist"
@@ -149,9 +188,14 @@ def split_dirs(root: Path, train_dir: str, eval_dir: str) -> dict[Split, str] | 
             f"{root / train_dir} as 'root' to have it divided"
         )
     # evaluation folders alone are a data set without its training half, and not classes
-    named = train_dir != "train" or eval_dir
-    if named or (evals and {path.name for path in _folders(root)} <= {*_EVAL_DIRS}):
-        raise DataError(f"{root} has no {train_dir}/; name the training folder with 'train_dir'")
+    alone = evals and (eval_dir or {path.name for path in _folders(root)} <= {*_EVAL_DIRS})
+    if alone and not trains:
+        return {"eval": evals[0]}
+    if alone or eval_dir or train_dir != "train":
+        raise DataError(
+            f"{root} has no {train_dir}/; name the training folder with 'train_dir' ('models:' "
+            "need none, unless int8 or 'advise' takes images from it)"
+        )
     return None
 
 
@@ -167,6 +211,17 @@ def images_by_class(root: Path, directory: str = "") -> Labelled:
     """
     parent = root / directory
     prefix = f"{directory}/" if directory else ""
+    images = {
+        name: [f"{prefix}{name}/{file}" for file in image_files(parent / name)]
+        for name in class_folders(parent)
+    }
+    if empty := [name for name, files in images.items() if not files]:
+        raise DataError(f"no images in {listed(empty)} of {parent}; add some or remove the folder")
+    return images
+
+
+def class_folders(parent: Path) -> list[str]:
+    """List the names of the class folders, sorted; raise `DataError` if there are fewer than 2."""
     names = sorted(path.name for path in _folders(parent))
     if not names:
         raise DataError(
@@ -174,12 +229,7 @@ def images_by_class(root: Path, directory: str = "") -> Labelled:
         )
     if len(names) == 1:
         raise DataError(f"{parent} has one class only, {names[0]}; a classifier needs two")
-    images = {
-        name: [f"{prefix}{name}/{file}" for file in image_files(parent / name)] for name in names
-    }
-    if empty := [name for name, files in images.items() if not files]:
-        raise DataError(f"no images in {listed(empty)} of {parent}; add some or remove the folder")
-    return images
+    return names
 
 
 def same_classes(train: Labelled, evaluation: Labelled, dirs: dict[Split, str]) -> None:

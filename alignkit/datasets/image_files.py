@@ -1,4 +1,4 @@
-"""The user's image files: found, chosen, read and hashed, never written; and the data sets' cache.
+"""The user's image files: found and chosen, never written; and the data sets' cache.
 
 The cache holds images made here, and hashes of the user's files. It lies in the user's cache
 folder, or in ``ALIGNKIT_CACHE_DIR``, and may be deleted at any time: everything in it can be made
@@ -12,14 +12,13 @@ import logging
 import os
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
 
 from alignkit.errors import DataError, WorkspaceError
-from alignkit.workspace import DamagedError, file_sha256, sealed, unsealed, write_atomically
+from alignkit.regular_file import escaped_name, is_utf8
 
 logger = logging.getLogger(__name__)
 
@@ -28,25 +27,21 @@ _SUFFIXES = frozenset(
      ".tiff", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".avif", ".heic", ".heif"}
 )  # fmt: skip
 """Suffixes of image files, in any case; the decoders decide whether a file can be decoded."""
-SETTLED_SECONDS = 2.0
-"""Age from which a file's hash is kept: a younger file may change again within one tick of its file
-system's clock."""
-
-Stamp: TypeAlias = tuple[int, int, int]
-"""Size, mtime and ctime in nanoseconds; a kept hash is used only if they are unchanged."""
 
 
 def image_files(folder: Path) -> list[str]:
     """List the paths of all images below a folder, relative to it, with ``/``, sorted.
 
-    Links are followed; hidden files and folders are left out. Raise `DataError` for a folder that
-    cannot be listed.
+    Links are followed; hidden files and folders are left out. A folder with the name of an image
+    is listed as one unless it holds images, and so is what else is not a regular file: whoever
+    reads it learns why it cannot be read. Raise `DataError` for a folder that cannot be listed.
     """
     images: list[str] = []
+    named: list[str] = []
     entered: set[tuple[int, int]] = set()
 
     def refuse(error: OSError) -> None:
-        raise DataError(f"cannot list {error.filename}: {error.strerror}") from error
+        raise DataError(f"cannot list {escaped_name(error.filename)}: {error.strerror}") from error
 
     for path, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
         status = os.stat(path)  # noqa: PTH116 - a Path for each folder would cost more than the walk
@@ -59,9 +54,15 @@ def image_files(folder: Path) -> list[str]:
         below = os.path.relpath(path, folder).replace(os.sep, "/")
         prefix = "" if below == "." else f"{below}/"
         images += [prefix + name for name in files if is_image(name)]
-    for name in images:
-        check_name(name, folder)
-    return sorted(images)
+        named += [prefix + name for name in folders if is_image(name)]
+    images.sort()
+    empty = [name for name in named if not _any_below(name, images)]
+    return sorted(images + empty)
+
+
+def _any_below(folder: str, images: list[str]) -> bool:
+    place = bisect_left(images, f"{folder}/")
+    return place < len(images) and images[place].startswith(f"{folder}/")
 
 
 def is_image(name: str) -> bool:
@@ -70,11 +71,9 @@ def is_image(name: str) -> bool:
 
 
 def check_name(name: str, folder: Path) -> None:
-    """Raise `DataError` for a name that is not UTF-8: no report could show it."""
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"the name of {name!a} in {folder} is not UTF-8; rename it") from error
+    """Raise `DataError` for the name of a class that is not UTF-8."""
+    if not is_utf8(name):
+        raise DataError(f"the name of {escaped_name(name)} in {folder} is not UTF-8; rename it")
 
 
 def choose(names: Iterable[str], count: int, seed: int) -> set[str]:
@@ -82,91 +81,8 @@ def choose(names: Iterable[str], count: int, seed: int) -> set[str]:
 
     The choice is the same on every machine, and nearly the same after a name is added or removed.
     """
-    ordered = sorted(names, key=lambda name: hashlib.sha256(f"{seed}/{name}".encode()).digest())
+    ordered = sorted(names, key=lambda name: hashlib.sha256(os.fsencode(f"{seed}/{name}")).digest())
     return set(ordered[:count])
-
-
-def read_image(root: Path, name: str) -> bytes:
-    """Return the bytes of a file; raise `DataError` if it cannot be read."""
-    with _explained_reading(root / name):
-        return (root / name).read_bytes()
-
-
-@contextmanager
-def _explained_reading(path: Path) -> Iterator[None]:
-    """Turn an operating system's refusal to read a file into a `DataError`."""
-    try:
-        yield
-    except OSError as error:
-        if path.is_symlink() and not path.exists():
-            raise DataError(
-                f"cannot read {path}: a link to {path.readlink()}, which is not there; remove it"
-            ) from error
-        raise DataError(
-            f"cannot read {path}: {error.strerror}; make it readable or remove it"
-        ) from error
-
-
-def content_hashes(root: Path, names: Sequence[str]) -> list[str]:
-    """Return the SHA-256 hex of each file's content; unchanged files are not read again.
-
-    Raise `DataError` for a file that cannot be read.
-    """
-    root = root.resolve()
-    kept = cache_root() / "hashes" / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.json"
-    known = _known_hashes(kept, root)
-    stamps = {name: _stamp(root / name) for name in names}
-    # the time of change (ctime) is compared too, as programs can set the other one back
-    stale = [name for name in names if known.get(name, (None, ""))[0] != stamps[name]]
-    if not stale:
-        return [known[name][1] for name in names]
-    fresh = dict(zip(stale, _hashed(root, stale), strict=True))
-    # a younger file may change again and keep its time stamp
-    settled = time.time_ns() - int(SETTLED_SECONDS * 1e9)
-    keep = {name: (stamps[name], each) for name, each in fresh.items() if stamps[name][2] < settled}
-    _keep_hashes(kept, root, known | keep)
-    return [fresh.get(name) or known[name][1] for name in names]
-
-
-def _stamp(path: Path) -> Stamp:
-    with _explained_reading(path):
-        status = path.stat()
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _hashed(root: Path, names: Sequence[str]) -> list[str]:
-    from concurrent.futures import ThreadPoolExecutor
-
-    def hashed(name: str) -> str:
-        with _explained_reading(root / name):
-            return file_sha256(root / name)
-
-    with ThreadPoolExecutor() as pool:  # reading and hashing release the interpreter's lock
-        return list(pool.map(hashed, names))
-
-
-def _known_hashes(kept: Path, root: Path) -> dict[str, tuple[Stamp, str]]:
-    if not kept.exists():
-        return {}
-    try:
-        stored = unsealed(kept)
-    except (DamagedError, OSError) as error:
-        fault = str(error)
-    else:
-        if stored["folder"] == str(root):
-            files = stored["files"].items()
-            return {name: ((size, m, c), digest) for name, (size, m, c, digest) in files}
-        fault = f"it is that of {stored['folder']}"
-    logger.warning("%s is damaged (%s); every file is hashed again", kept, fault)
-    return {}
-
-
-def _keep_hashes(kept: Path, root: Path, known: dict[str, tuple[Stamp, str]]) -> None:
-    files = {name: (*stamp, digest) for name, (stamp, digest) in known.items()}
-    try:
-        write_atomically(kept, sealed({"folder": str(root), "files": files}))
-    except WorkspaceError:
-        logger.warning("hashes cannot be kept in %s; every file is hashed each time", kept.parent)
 
 
 def cache_root() -> Path:

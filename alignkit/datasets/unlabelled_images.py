@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from alignkit.datasets import Dataset
-from alignkit.datasets.image_files import choose, content_hashes, image_files, read_image
+from alignkit.datasets.image_files import choose, image_files
+from alignkit.datasets.listed_images import ImageFile, list_files, read_image
 from alignkit.errors import ConfigError, DataError, NothingCompared
+from alignkit.regular_file import escaped_name, irregular
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
@@ -43,17 +46,18 @@ class Images(Dataset):
     def evaluation(self) -> Samples:
         """Return each image once, in sorted order, with its path below their common folder as id.
 
-        Raise `NothingCompared` if there is none, `DataError` if one cannot be read.
+        Raise `NothingCompared` if there is none.
         """
         from alignkit.samples import Samples
 
         folder, names = self._found()
+        files = list_files(folder, names)
         return Samples(
-            ids=names,
+            ids=tuple(map(escaped_name, names)),
             labels=(),
             classes=(),
-            read=lambda index: read_image(folder, names[index]),
-            fingerprint=_content_key(folder, names),
+            read=lambda index: read_image(folder, names[index], files[index]),
+            fingerprint=_content_key(names, files),
         )
 
     def counts(self) -> tuple[int, int]:
@@ -64,7 +68,8 @@ class Images(Dataset):
         """Compute the SHA-256 hex over names and contents; unchanged files are not read again."""
         if split == "train":
             self.training()
-        return _content_key(*self._found())
+        folder, names = self._found()
+        return _content_key(names, list_files(folder, names))
 
     def version(self) -> str:
         """Say that the files alone decide the samples."""
@@ -87,8 +92,8 @@ class Images(Dataset):
         return folder, tuple(names)
 
 
-def _content_key(folder: Path, names: tuple[str, ...]) -> str:
-    return content_key([names, content_hashes(folder, names)])
+def _content_key(names: Sequence[str], files: Sequence[ImageFile]) -> str:
+    return content_key([names, [each.identity for each in files]])
 
 
 def _files(root: Path) -> list[Path]:
@@ -97,4 +102,6 @@ def _files(root: Path) -> list[Path]:
         return [path / name for name in image_files(path)]
     if not path.exists():
         raise DataError(f"{root} does not exist; name a folder or an image")
+    if reason := irregular(path.stat()):
+        raise DataError(f"{root} is {reason}; name a folder or an image")
     return [path]

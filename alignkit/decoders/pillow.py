@@ -22,6 +22,9 @@ from dataclasses import dataclass
 
 from alignkit.decoders import Decoded, Decoder
 
+_STRIP = 1 << 22
+"""Pixels that are copied at a time."""
+
 
 @dataclass(frozen=True, slots=True)
 class PillowDecoder(Decoder):
@@ -34,7 +37,14 @@ class PillowDecoder(Decoder):
 
         try:
             with Image.open(io.BytesIO(encoded)) as opened:
-                image = np.array(opened.convert("RGB"))
+                # of an RGB image, `convert` would return a copy
+                converted = opened if opened.mode == "RGB" else opened.convert("RGB")
+                image = np.empty((converted.height, converted.width, 3), np.uint8)
+                # numpy takes an image's pixels by way of two copies
+                rows = max(1, _STRIP // max(1, converted.width))
+                for top in range(0, converted.height, rows):
+                    box = (0, top, converted.width, min(top + rows, converted.height))
+                    image[top : box[3]] = np.asarray(converted.crop(box))
         except UnidentifiedImageError:  # its message is the address of the buffer
             return Decoded("failed", reason="an unknown format, or a damaged header")
         except Exception as error:  # noqa: BLE001 - Pillow's formats raise any kind on bad bytes

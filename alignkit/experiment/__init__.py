@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -15,9 +15,14 @@ from alignkit.experiment.experiment import Experiment, ExperimentFile
 from alignkit.experiment.option import UNKNOWN_KEY
 from alignkit.experiment.yaml_source import Key, Override, Problem, YAMLSource, dotted, parse
 from alignkit.plugins import did_you_mean
+from alignkit.regular_file import read_text
 
 OF_KEY = ("extra_forbidden", UNKNOWN_KEY)
 """Errors that concern a key and not its value."""
+_LISTED = 50
+"""Mistakes that are shown."""
+_WRITTEN = 80
+"""Characters of a value that a message shows."""
 
 
 def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
@@ -26,7 +31,7 @@ def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
     Raises one `ConfigError` that lists every mistake as ``file:line:col: a.b.c: message``, with the
     line and a caret below it.
     """
-    text = _read(path)
+    text = read_yaml(path)
     source = parse(text, str(path))
     # after a syntax error there is no document; everything else would be a consequence
     if source.value is not None or not source.problems:
@@ -36,22 +41,32 @@ def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
         source.problems += mistakes
         if content is not None and not source.problems:
             return Experiment(path, text, content, tuple(overrides))
-    raise ConfigError("\n".join(str(problem) for problem in sorted(set(source.problems))))
+    raise ConfigError(listed(source.problems))
 
 
-def _read(path: Path) -> str:
-    # utf-8-sig: some editors begin a file with a byte order mark
+def listed(problems: Iterable[Problem]) -> str:
+    """Write mistakes in the order of their places, the first `_LISTED` of them."""
+    ordered = sorted(set(problems))
+    lines = [str(each) for each in ordered[:_LISTED]]
+    if len(ordered) > _LISTED:
+        lines.append(f"and {len(ordered) - _LISTED} more mistakes")
+    return "\n".join(lines)
+
+
+def read_yaml(path: Path) -> str:
+    """Return the text of a user's YAML file; raise `ConfigError` if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_text(path)
     except FileNotFoundError:
         siblings = [str(each) for each in sorted(path.parent.glob("*.y*ml"))]
         hint = did_you_mean(str(path), siblings) if siblings else ""
         raise ConfigError(f"{path}: no such file{hint}") from None
-    except IsADirectoryError:
-        raise ConfigError(f"{path} is a folder; give the YAML files in it: {path}/*.yaml") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
     except OSError as error:
+        if path.is_dir():
+            advice = f"is a folder; give the YAML files in it: {path}/*.yaml"
+            raise ConfigError(f"{path} {advice}") from None
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
 
 
@@ -131,7 +146,10 @@ def _nearest(error: ErrorDetails) -> str:
 def _written(given: Any) -> str:
     if given is None:
         return "empty"
-    return str(given).lower() if isinstance(given, bool) else repr(given)
+    if isinstance(given, bool):
+        return str(given).lower()
+    written = repr(given)
+    return written if len(written) <= _WRITTEN else f"{written[:_WRITTEN]}…"
 
 
 def _known_keys(loc: Sequence[str | int], model: type[BaseModel]) -> list[str]:

@@ -28,6 +28,7 @@ from alignkit.experiment.report_option import (
 )
 from alignkit.experiment.rule_option import Rule
 from alignkit.experiment.train_option import Recipe
+from alignkit.plugins import name_of
 from alignkit.preprocess import Preprocess
 
 
@@ -125,8 +126,18 @@ class Experiment:
 
     @property
     def data(self) -> Dataset:
-        """The data set that models are trained and evaluated on."""
-        return self.content.data
+        """The data set that models are trained and evaluated on.
+
+        All of it is evaluated where nothing takes training images.
+        """
+        content = self.content
+        idle = content.models and content.advise is None and not content.evaluate.calibrates
+        return content.data.undivided() if idle else content.data
+
+    @property
+    def data_name(self) -> str:
+        """The data set's name, as in the file."""
+        return name_of(self.content.data, DATASETS)
 
     @property
     def labelled(self) -> bool:

@@ -16,6 +16,7 @@ from alignkit.errors import ConfigError
 from alignkit.experiment.imported_configuration import Stages
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import IMAGENET_MEAN, IMAGENET_STD
+from alignkit.regular_file import read_text
 
 ProcessorKind = Literal["slow", "fast"]
 NAME = "preprocessor_config.json"
@@ -39,13 +40,16 @@ def stages_of_processor(file: Path, kind: ProcessorKind = "fast") -> Stages:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        given = json.loads(file.read_text(encoding="utf-8"))
+        given = json.loads(read_text(file))
     except FileNotFoundError:
         raise ConfigError(f"{file}: no such file; save_pretrained writes it") from None
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read ({error.strerror})") from None
-    except ValueError as error:
-        raise ConfigError(f"{file}: not valid JSON: {error}") from None
+    except ValueError as error:  # of bytes that are not UTF-8 too, and of a number of many digits
+        reason = str(error).partition(";")[0]
+        raise ConfigError(f"{file}: not valid JSON: {reason}") from None
+    except RecursionError:
+        raise ConfigError(f"{file}: nested too deeply") from None
     if not isinstance(given, dict):
         raise ConfigError(f"{file}: not a mapping of settings")
     return given

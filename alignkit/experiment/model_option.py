@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -9,7 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from alignkit.backends import BACKENDS, Backend, Precision
+from alignkit.backends import BACKENDS, Backend, Builder, Precision
 from alignkit.experiment.option import (
     STRICT_MODEL,
     Integer,
@@ -23,6 +24,27 @@ from alignkit.models.checkpoint import CheckpointFormat
 from alignkit.models.user_model import UserModel
 
 FORMATS: tuple[CheckpointFormat, ...] = ("weights", "torchscript", "exported", "onnx")
+
+
+def _lines_of_file(given: Any) -> Any:
+    """Return the lines of the file that the YAML names; another value as it is."""
+    if not isinstance(given, str):
+        return given
+    file = Path(given).expanduser()
+    try:
+        lines = file.read_text(encoding="utf-8-sig").rstrip().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", "") or "it is not UTF-8"
+        named = {"file": given, "reason": reason}
+        message = "{file} cannot be read ({reason}); give a file with one name a line, or a list"
+        raise PydanticCustomError("classes", message, named) from error
+    names = [line.strip() for line in lines]
+    if "" in names:
+        empty = {"file": given, "line": names.index("") + 1}
+        raise PydanticCustomError(
+            "classes", "line {line} of {file} is empty: it names no output", empty
+        )
+    return names
 
 
 class ModelOption(BaseModel):
@@ -41,8 +63,14 @@ class ModelOption(BaseModel):
     exported: Path | None = None
     """An archive of ``torch.export.save``."""
     onnx: Path | None = None
-    classes: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """Names in the order of the outputs; without it, the data's order."""
+    classes: Annotated[
+        tuple[str, ...],
+        Field(min_length=1),
+        BeforeValidator(_lines_of_file, json_schema_input_type=tuple[str, ...] | Path),
+    ] = ()
+    """Name of each output in order, as the folders are named: a list, or a file with one name a
+    line. A model may have more outputs than the data has classes. Without it, the outputs are the
+    data's classes in their order."""
 
     @model_validator(mode="after")
     def _one_file(self) -> Self:
@@ -55,8 +83,9 @@ class ModelOption(BaseModel):
         own = self.model is not None and USER_BUILT.fullmatch(self.model)
         if self.model and not own and (reason := unknown_model(self.model)):
             raise PydanticCustomError("model", "{message}", {"message": reason})
-        if self.classes and len(set(self.classes)) != len(self.classes):
-            raise PydanticCustomError("model", "each class may be named once")
+        if repeated := [name for name, count in Counter(self.classes).items() if count > 1]:
+            some = {"names": ", ".join(map(repr, repeated[:3]))}
+            raise PydanticCustomError("model", "'classes': {names} stands there twice", some)
         return self
 
     @property
@@ -72,7 +101,7 @@ class ModelOption(BaseModel):
 
     def build(self) -> UserModel:
         """Build the model this entry describes."""
-        return UserModel(self.name, self.format, self.file, self.model or "", self.classes or ())
+        return UserModel(self.name, self.format, self.file, self.model or "", self.classes)
 
 
 def mismatched(
@@ -147,6 +176,15 @@ class Evaluate(BaseModel):
     batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 250
     resamples: Annotated[Integer, Field(ge=200, le=100_000)] = 2000
     """Bootstrap resamples behind each interval."""
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether an engine takes its scales from training images."""
+        built = [(each.build(), each.precision) for each in self.backends]
+        return any(
+            isinstance(backend, Builder) and any(map(backend.calibration, precisions))
+            for backend, precisions in built
+        )
 
     def titles(self) -> list[str]:
         """Return a title for each backend; an endpoint's address only where two would be equal."""

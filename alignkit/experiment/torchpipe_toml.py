@@ -26,6 +26,7 @@ from alignkit.experiment.torchpipe_toml_stages import (
     TORCHPIPE_BACKENDS,
     image_stages,
 )
+from alignkit.regular_file import read_text
 
 _UNNAMED = "default_node_name"
 """The name torchpipe gives to the node of a file without sections."""
@@ -76,13 +77,17 @@ class _Toml:
     @classmethod
     def read(cls, file: Path) -> _Toml:
         try:
-            text = file.read_text(encoding="utf-8")
+            text = read_text(file)
             parsed = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{file}: not valid TOML: {error}") from None
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise ConfigError(f"{file}: cannot be read ({reason})") from None
+        except ValueError as error:  # a number of many digits
+            raise ConfigError(f"{file}: {str(error).partition(';')[0]}") from None
+        except RecursionError:
+            raise ConfigError(f"{file}: nested too deeply") from None
         sections = {name: keys for name, keys in parsed.items() if isinstance(keys, dict)}
         sections[""] = {key: given for key, given in parsed.items() if not isinstance(given, dict)}
         return cls(file, sections, _lines(text))

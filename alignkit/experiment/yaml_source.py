@@ -6,36 +6,18 @@ Scalars are read by the YAML 1.2 core schema, as editors and the JSON Schema rea
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import yaml
 
+from alignkit.experiment.yaml_loader import CoreLoader
+
+_SHOWN = 200
+"""Characters of a line that an error shows."""
+
 Key: TypeAlias = tuple[str | int, ...]
 """Mapping keys and list indices from the document's root to a value."""
-
-
-class CoreLoader(yaml.SafeLoader):
-    """``yaml.SafeLoader`` with the scalars of YAML 1.2."""
-
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own attribute, emptied
-
-
-for _tag, _pattern, _first in (
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
-    (
-        "float",
-        r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+",
-        list("-+.0123456789"),
-    ),
-    ("merge", r"<<", ["<"]),
-):
-    CoreLoader.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), _first
-    )
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,10 +35,15 @@ class TextPlace:
     """The whole line."""
 
     def underlined(self) -> str:
-        """Return the line, and below it a caret under every character of the place."""
-        shown = self.text.replace("\t", " ")
-        width = max(1, min(self.width, len(shown) - self.column))
-        return f"    {shown}\n    {' ' * self.column}{'^' * width}"
+        """Return the line, and below it a caret under every character of the place.
+
+        Of a long line the part around the place.
+        """
+        before = max(0, self.column - _SHOWN // 2) if len(self.text) > _SHOWN else 0
+        shown = self.text[before : before + _SHOWN].replace("\t", " ")
+        column = self.column - before
+        width = max(1, min(self.width, len(shown) - column))
+        return f"    {shown}\n    {' ' * column}{'^' * width}"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from alignkit.datasets import DATASETS
 from alignkit.outcome import Failed, Measured, Skipped
-from alignkit.plugins import name_of
 from alignkit.preprocess import STAGES, Preprocess, StageName, presets, stage_identity
 from alignkit.record import (
     Coverage,
@@ -20,7 +18,7 @@ from alignkit.record import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from alignkit.outcome import Outcome
@@ -154,12 +152,22 @@ def data_facts(plan: Plan, sets: Sets) -> DataFacts:
     data = plan.data
     options = stage_identity(data)
     return DataFacts(
-        name=name_of(data, DATASETS),
+        name=plan.experiment.data_name,
         options={key: value for key, value in options.items() if key != "stage"},
         train=len(sets.train),
         eval=len(sets.evaluation),
         classes=sets.evaluation.classes,
         fingerprint=plan.fingerprint,
         version=data.version(),
-        notes=tuple(data.notes()),
+        notes=(*data.notes(), *_outside(plan, sets.evaluation.classes)),
     )
+
+
+def _outside(plan: Plan, classes: Sequence[str]) -> Iterator[str]:
+    """Say of each given model how many of its outputs are classes that the data has not."""
+    for given in filter(None, (training.given for training in plan.trainings)):
+        if outside := {*given.classes} - {*classes}:
+            yield (
+                f"{given.name}: {len(outside)} of its {len(given.classes)} outputs are classes "
+                "that the data has not; a prediction of one counts as wrong"
+            )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from alignkit.baseline.approval import in_ci
 from alignkit.baseline.pending import pending_changes, pending_file, write_pending
-from alignkit.errors import AlignkitError, ConfigError, ExitCode
+from alignkit.errors import AlignkitError, ConfigError, ExitCode, interruption_code
 from alignkit.experiment import load_experiment
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.yaml_source import parse
@@ -122,8 +122,8 @@ def _result_or_failure(run: GateRun, measure: Callable[[Experiment], Checked]) -
         return _failed(run, str(error), error.exit_code, _mistakes(run.file, str(error)))
     except AlignkitError as error:
         return _failed(run, str(error), error.exit_code)
-    except KeyboardInterrupt:
-        return _failed(run, "interrupted", ExitCode.INTERRUPTED)
+    except KeyboardInterrupt as error:
+        return _failed(run, "interrupted", interruption_code(error))
     except Exception as error:  # noqa: BLE001 - every output tells a crash from drift
         what = traceback.format_exception_only(error)[-1].strip()
         text = f"{what}\nThis is a defect of alignkit; please report it:\n{traceback.format_exc()}"

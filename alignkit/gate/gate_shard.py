@@ -21,6 +21,7 @@ from alignkit.gate.gate_check import Checked, approved_baseline, conclude
 from alignkit.gate.pixel_gate import Advance, for_each_pair, pixel_record
 from alignkit.preprocess import Preprocess
 from alignkit.record import CoverageDiff, PixelStage, RunRecord
+from alignkit.record.path_facts import COVERAGE_EXAMPLES
 from alignkit.workspace import Context, Workspace, content_key
 
 
@@ -191,9 +192,12 @@ def _joined(pairs: tuple[PairSums, ...]) -> PairSums:
         name: sum(getattr(each, name) for each in covered)
         for name in ("images", "only_reference", "only_candidate")
     }
-    # as many as one run over all images would name
-    examples = tuple(name for each in covered for name in each.examples)[:20]
-    coverage = first.coverage.model_copy(update={**counts, "examples": examples})
+    examples = {
+        # as many as one run over all images would name
+        name: tuple(image for each in covered for image in getattr(each, name))[:COVERAGE_EXAMPLES]
+        for name in ("reference_examples", "candidate_examples")
+    }
+    coverage = first.coverage.model_copy(update={**counts, **examples})
     return replace(first, diffs=joined(pair.diffs for pair in pairs), coverage=coverage)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from alignkit.compare import drift
 from alignkit.compare.predictions import Predictions, mean_metrics
+from alignkit.errors import UnreadableImage
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.pixel_gate import compare_pixels
 from alignkit.place import Place
@@ -66,8 +67,10 @@ def _is(name: str, value: str, index: int, samples: Samples) -> bool:
         return fnmatchcase(samples.ids[index], value)
     if name == "class":
         return bool(samples.labels) and samples.classes[samples.labels[index]] == value
-    encoded = samples.read(index)
-    kinds = kinds_of_file(encoded)
+    try:
+        kinds = kinds_of_file(samples.read(index))
+    except UnreadableImage:  # it is one failed image, and of no kind
+        return False
     return bool(kinds._asdict()[name] == value)
 
 

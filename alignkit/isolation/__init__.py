@@ -20,11 +20,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from multiprocessing.connection import wait
 from typing import Any, Generic, TypeVar
 
 from alignkit.errors import AlignkitError
+from alignkit.isolation.task import Task, Worker, next_task
 from alignkit.isolation.worker import (
     EVERYTHING,
     READY,
@@ -34,13 +34,16 @@ from alignkit.isolation.worker import (
     WorkerFailure,
     WorkFailed,
 )
-from alignkit.isolation.worker_process import AHEAD, WorkerProcess, Zygote, how_died
+from alignkit.isolation.worker_process import AHEAD, Zygote, how_died
+from alignkit.machine import available_bytes
 
 _Result = TypeVar("_Result")
 
 IMAGES_A_TASK = 8  # fixed, so that the order of float sums does not depend on the number of workers
 TASKS_A_WORKER = 4
 """Tasks for each worker whose results are held at a time, which bounds memory."""
+BYTES_HELD = 512 << 20
+"""Encoded bytes from which on no further task is begun."""
 TICK = 0.05
 """Seconds between two checks of the workers' time and memory."""
 _STALL = 2.0
@@ -58,6 +61,9 @@ class Limits:
     seconds: float = 60.0
     memory: int = 4 << 30
     """Bytes, above what a worker takes at rest."""
+    together: int | None = None
+    """Bytes that the images under way may need together; an image that needs more is worked on
+    alone. ``None``: half of what is available when the work begins."""
 
 
 class Isolation(AbstractContextManager["Isolation"]):
@@ -92,7 +98,8 @@ class Isolation(AbstractContextManager["Isolation"]):
         `WorkFailed` for failures that no image caused, `BackendError` if a module cannot be
         imported, and any `AlignkitError` or `ImportError` that the work raises.
         """
-        crew = _Crew(work, processes, limits, self._started(), modules, images_a_task)
+        together = limits.together or (available_bytes() or 2 * limits.memory) // 2
+        crew = _Crew(work, processes, limits, self._started(), modules, images_a_task, together)
         try:
             yield from crew.results(iter(images))
         finally:
@@ -116,30 +123,6 @@ def process_wide() -> Isolation:
     return _KNOWN[process]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Task(Generic[_Result]):
-    """Some images, and the place of their result."""
-
-    images: tuple[Encoded, ...]
-    results: list[_Result | None]
-    place: int = 0
-    unspoilt: bool = False
-    """Whether it needs a worker that no other image may have damaged."""
-
-
-@dataclass(slots=True, eq=False)
-class _Worker(Generic[_Result]):
-    process: WorkerProcess
-    ready: bool = False
-    tasks: deque[_Task[_Result]] = field(default_factory=deque)
-    """The task it works on, and those that lie ready."""
-    used: bool = False
-    condemned: str = ""
-    """Reason why it was killed, if it was."""
-    certain: bool = False
-    """Whether its current image is to blame, whatever came before."""
-
-
 @dataclass(slots=True)
 class _Crew(Generic[_Result]):
     work: Work[_Result]
@@ -148,8 +131,9 @@ class _Crew(Generic[_Result]):
     zygote: Zygote
     modules: Sequence[str]
     images_a_task: int
-    workers: list[_Worker[_Result]] = field(default_factory=list)
-    waiting: deque[_Task[_Result]] = field(default_factory=deque)
+    together: int
+    workers: list[Worker[_Result]] = field(default_factory=list)
+    waiting: deque[Task[_Result]] = field(default_factory=deque)
     looked: float = 0.0
     """When the workers' time and memory were last checked; 0 asks for a check now."""
     watched: float = field(default_factory=time.monotonic)
@@ -161,10 +145,12 @@ class _Crew(Generic[_Result]):
         """Yield the results in order, with few tasks under way at a time, which bounds memory."""
         under_way: deque[list[_Result | None]] = deque()
         while True:
-            while len(under_way) < TASKS_A_WORKER * self.size and (
-                some := tuple(islice(images, self.images_a_task))
+            while (
+                len(under_way) < TASKS_A_WORKER * self.size
+                and self._held() < BYTES_HELD
+                and (some := next_task(images, self.images_a_task))
             ):
-                task: _Task[_Result] = _Task(some, [None])
+                task: Task[_Result] = Task(some, [None])
                 self.waiting.append(task)
                 under_way.append(task.results)
                 self._hand_out()
@@ -175,11 +161,21 @@ class _Crew(Generic[_Result]):
             while under_way and None not in under_way[0]:
                 yield from under_way.popleft()  # type: ignore[misc]  # none of them is None
 
+    def _held(self) -> int:
+        with_workers = (task for worker in self.workers for task in worker.tasks)
+        return sum(task.held for task in (*self.waiting, *with_workers))
+
+    def _affordable(self, task: Task[_Result], worker: Worker[_Result] | None = None) -> bool:
+        """Tell whether memory suffices for a task of this worker, beside the others' tasks."""
+        others = sum(each.need for each in self.workers if each is not worker)
+        own = max(task.need, worker.need if worker else 0)
+        return not others or others + own <= self.together
+
     def dismiss(self) -> None:
         while self.workers:
             self._retire(self.workers[0])
 
-    def _retire(self, worker: _Worker[_Result]) -> None:
+    def _retire(self, worker: Worker[_Result]) -> None:
         self.workers.remove(worker)
         worker.process.kill()
         worker.process.close()
@@ -191,20 +187,25 @@ class _Crew(Generic[_Result]):
                 if worker.ready and len(worker.tasks) < depth and (task := self._fitting(worker)):
                     worker.tasks.append(task)
                     worker.process.give(task.images)
-        if len(self.waiting) <= sum(not worker.ready for worker in self.workers):
+        waiting = [task for task in self.waiting if self._affordable(task)]
+        if len(waiting) <= sum(not worker.ready for worker in self.workers):
             return  # those that are starting will take them
         idle = [worker for worker in self.workers if worker.ready and not worker.tasks]
         if idle and len(self.workers) == self.size:
             self._retire(idle[0])  # all waiting tasks need a worker that no image has used
         if len(self.workers) < self.size:
-            started: _Worker[_Result] = _Worker(self.zygote.fork(self.modules))
+            started: Worker[_Result] = Worker(self.zygote.fork(self.modules))
             self.workers.append(started)
             started.process.send(self.work)
 
-    def _fitting(self, worker: _Worker[_Result]) -> _Task[_Result] | None:
+    def _fitting(self, worker: Worker[_Result]) -> Task[_Result] | None:
         """Take the next task that a worker may have off the queue: an unspoilt one first."""
         fresh = not (worker.used or worker.tasks)
-        fitting = [task for task in self.waiting if fresh or not task.unspoilt]
+        fitting = [
+            task
+            for task in self.waiting
+            if (fresh or not task.unspoilt) and self._affordable(task, worker)
+        ]
         if not fitting:
             return None
         task = max(fitting, key=lambda each: each.unspoilt)  # the first of them
@@ -232,7 +233,7 @@ class _Crew(Generic[_Result]):
             else:
                 self._watch(worker)
 
-    def _receive(self, worker: _Worker[_Result]) -> None:
+    def _receive(self, worker: Worker[_Result]) -> None:
         try:
             message: Any = worker.process.receive()
         except (EOFError, OSError):
@@ -251,7 +252,7 @@ class _Crew(Generic[_Result]):
         worker.used = True
         worker.certain = False  # a time limit it exceeded was this task's, not the next one's
 
-    def _watch(self, worker: _Worker[_Result]) -> None:
+    def _watch(self, worker: Worker[_Result]) -> None:
         if worker.condemned or (worker.ready and not worker.tasks):
             return
         allowed = self.limits.seconds if worker.ready else WARM_UP_SECONDS
@@ -268,7 +269,7 @@ class _Crew(Generic[_Result]):
         if worker.condemned:
             worker.process.kill()
 
-    def _bury(self, worker: _Worker[_Result], status: int) -> None:
+    def _bury(self, worker: Worker[_Result], status: int) -> None:
         """Queue the images of a dead worker again, each alone."""
         if worker.process.channel.poll():
             self._receive(worker)  # what it sent before it died
@@ -292,5 +293,5 @@ class _Crew(Generic[_Result]):
             self.waiting.appendleft(replace(task, images=tuple(images), unspoilt=not guilty))
             return
         task.results[:] = [None] * len(images)
-        alone = [_Task((image,), task.results, place) for place, image in enumerate(images)]
+        alone = [Task((image,), task.results, place) for place, image in enumerate(images)]
         self.waiting.extendleft(reversed(alone))

@@ -44,6 +44,8 @@ class Encoded:
     reason of each. `EVERYTHING` means the whole image."""
     given: Any = None
     """Anything else that the work needs to know of this image; can be pickled."""
+    need: int = 0
+    """Bytes that work on it may take, as estimated."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # bytes alone would travel in the pickle, which goes through the socket

@@ -34,7 +34,8 @@ def serve(control: int) -> NoReturn:
     slots for images.
     The answers are ``born PID`` and, at the end, ``died PID STATUS``.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's to handle
+    for number in (signal.SIGINT, signal.SIGTERM):  # the caller's to handle, who ends this process
+        signal.signal(number, signal.SIG_IGN)
     with socket.socket(fileno=control) as caller:
         children: set[int] = set()
         # becomes readable when a child ends

@@ -110,9 +110,10 @@ def _coverage(evidence: Evidence, path: str) -> Observed:
 
 
 def _of_coverage(diff: CoverageDiff) -> Observed:
-    sides = (diff.only_reference, diff.reference), (diff.only_candidate, diff.candidate)
-    parts = [f"{alone} of {diff.images} only {path} decodes" for alone, path in sides if alone]
-    cause = "; ".join(parts) + (f": {', '.join(diff.examples[:3])}" if parts else "")
+    cause = "; ".join(
+        f"{side.images} of {diff.images} only {side.by} decodes: {', '.join(side.examples[:3])}"
+        for side in diff.one_sided
+    )
     return Observed(
         diff.reference,
         diff.candidate,

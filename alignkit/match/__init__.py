@@ -9,7 +9,7 @@ a resize of equal pixels) is done once for each image.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,9 @@ from alignkit.errors import NothingCompared
 from alignkit.isolation.worker import Encoded
 from alignkit.match.configuration_distances import MeasureDistances, PixelDistance
 from alignkit.match.configurations import Configuration
+from alignkit.match.match_result import Match, Ranked
 from alignkit.match.target import Target
-from alignkit.preprocess import Preprocess
-from alignkit.preprocess.image_taps import run_isolated
+from alignkit.preprocess.image_taps import encoded_images, run_isolated
 from alignkit.record import Estimate
 from alignkit.samples import Samples
 
@@ -43,61 +43,6 @@ _UNSEEN_SHARE = 0.2
 """Share of all images that is kept from the search, for the check at its end."""
 _UNSEEN = 200
 """Greatest number of unseen images."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """Configurations that give the same pixels on every image, with their distance."""
-
-    configurations: tuple[Configuration, ...]
-    """The plainest first."""
-    mean_abs: Estimate
-    """Mean |Δ| from the target in grey levels, over images and values."""
-    max_abs: float
-    identical: int
-    """Images equal to the target in every value, within the target's tolerance."""
-    unseen: float | None = None
-    """``mean_abs`` on the images the search did not see."""
-    unseen_identical: int = 0
-    churn: Estimate | None = None
-    """Share of a model's predictions that differ from those on the target's pixels; ``None``
-    without a model. See `alignkit.match.match_drift`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """The result of a search."""
-
-    target: str
-    ranking: tuple[Ranked, ...]
-    """Nearest first."""
-    tried: int
-    """Number of configurations."""
-    rungs: tuple[tuple[int, int], ...]
-    """(images, configurations tried on them), in the order of the search."""
-    images: int
-    """Images of the search, confirmation included."""
-    unseen: int
-    left_out: tuple[tuple[str, str], ...] = ()
-    """(id, reason) of images that the target gave no pixels for."""
-    facts: tuple[str, ...] = ()
-    """Facts about the target, each a sentence."""
-    preprocesses: tuple[Preprocess, ...] = ()
-    """The plainest configuration of each place of the ranking, as a `Preprocess`."""
-
-    @property
-    def winner(self) -> Ranked:
-        """The nearest entry of the ranking."""
-        return self.ranking[0]
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the winner is nearest on the unseen images too; ``None`` without such images."""
-        distances = [each.unseen for each in self.ranking if each.unseen is not None]
-        if not distances or self.winner.unseen is None:
-            return None
-        # results that differ in the order of a sum are equal
-        return self.winner.unseen <= min(distances) + 1e-12
 
 
 def match(
@@ -129,6 +74,7 @@ def match(
     return Match(
         target.name,
         ranking,
+        *search.plainest(searched),
         len(configurations),
         tuple(rungs),
         len([row for row in searched if row not in search.left_out]),
@@ -139,6 +85,8 @@ def match(
             each.configurations[0].preprocess(target.geometry, target.normalise, f"match-{place}")
             for place, each in enumerate(ranking, 1)
         ),
+        target.recolouring.name if target.recolouring else "",
+        target.preprocess is not None,
     )
 
 
@@ -157,6 +105,8 @@ class Search:
         self.progress, self.total = progress, total
         self.known: dict[int, dict[Configuration, PixelDistance]] = {}
         self.left_out: dict[int, str] = {}
+        self.plain: Configuration | None = None
+        """The plainest that runs on the first images; it stays until the end."""
 
     def nearest(self, alive: list[Configuration], rows: Sequence[int]) -> Configuration:
         """Return the nearest on a few rows."""
@@ -202,9 +152,12 @@ class Search:
             if isinstance(wanted, str):
                 self.left_out[row] = wanted
                 continue
+            (image,) = encoded_images(self.samples, [row])
+            if image.lost:
+                self.left_out[row] = image.lost[0][1]
+                continue
             asked.append(row)
-            data = self.samples.read(row)
-            yield Encoded(self.samples.ids[row], data, given=(missing, wanted))
+            yield replace(image, given=(missing, wanted))
 
     def means(self, alive: Sequence[Configuration], rows: Sequence[int]) -> FloatArray:
         """Return mean |Δ|, (configurations, images)."""
@@ -217,13 +170,25 @@ class Search:
         usable = np.flatnonzero(np.isfinite(means).all(axis=1))
         if not len(usable):
             raise NothingCompared("no configuration prepares every image the target prepares")
+        if self.plain is None:
+            self.plain = alive[usable[0]]
         # stable, so that of equal distances the plainest configuration stays first
         order = usable[np.argsort(means[usable].mean(axis=1), kind="stable")]
         # means that differ by rounding alone are one result
         steps = np.flatnonzero(np.diff(means[order].mean(axis=1)) > 1e-9)
         limit = steps[_FINALISTS - 1] + 1 if len(steps) >= _FINALISTS else len(order)
         near = _near(means[order])
-        return [alive[i] for place, i in enumerate(order) if near[place] or place < limit]
+        return [
+            alive[i]
+            for place, i in enumerate(order)
+            if near[place] or place < limit or alive[i] == self.plain
+        ]
+
+    def plainest(self, rows: Sequence[int]) -> tuple[Configuration, float]:
+        """Return the plainest configuration with its mean |Δ|."""
+        assert self.plain is not None
+        kept = self.measure([self.plain], rows)
+        return self.plain, float(self.means([self.plain], kept).mean())
 
     def groups(
         self, alive: Sequence[Configuration], rows: Sequence[int]

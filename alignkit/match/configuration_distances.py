@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded
 from alignkit.match.configurations import Configuration
-from alignkit.match.target import Target, misread
+from alignkit.match.recolouring import recoloured
+from alignkit.match.target import Target
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_header import decode
 from alignkit.preprocess.image_taps import Started, result_or_reason, taps_of, warm_up
@@ -147,7 +148,7 @@ class _Shared:
         return pixels
 
     def _decoded(self, configuration: Configuration) -> Any:
-        decoder = misread(configuration.decode, self.target.misreading)
+        decoder = recoloured(configuration.decode, self.target.recolouring)
         decoded = decode(decoder, self.encoded, self.target.geometry.max_pixels)
         if decoded.image is None:
             return f"{decoded.outcome}: {decoded.reason}"

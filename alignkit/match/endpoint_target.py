@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from alignkit.backends import BACKENDS
 from alignkit.backends.kserve import Address
-from alignkit.errors import BackendError, ConfigError, MissingDependency
+from alignkit.errors import BackendError, ConfigError, MissingDependency, UnreadableImage
 from alignkit.match.recorded_target import recorded_target
 
 if TYPE_CHECKING:
@@ -200,8 +200,8 @@ class _Recorder:
             _, tensor = await self.requester.send(
                 lambda: self.client.infer(target, sent, self.wanted)
             )
-        except BackendError as error:  # of one image; the others are asked for all the same
-            return str(error)
+        except (BackendError, UnreadableImage) as error:
+            return str(error)  # of one image; the others are asked for all the same
         if tensor is None:
             return f"the endpoint's answer holds no output {self.wanted!r}"
         file = folder / f"{samples.ids[index]}.npy"

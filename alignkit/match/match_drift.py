@@ -15,7 +15,8 @@ from alignkit.backends import Session
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import NothingCompared
-from alignkit.match import Match, mean_estimate
+from alignkit.match import mean_estimate
+from alignkit.match.match_result import Match
 from alignkit.match.target import Target
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import encoded_images, take_pixels

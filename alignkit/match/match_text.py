@@ -1,24 +1,19 @@
-"""A `Match` as text: sentences, the YAML block to paste, JSON, and the facts of a target."""
+"""A `Match` as text: sentences, the YAML block to paste, and JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from alignkit.decoders import DECODERS
-from alignkit.match import Match, Ranked
 from alignkit.match.configurations import Configuration
+from alignkit.match.match_result import AS_DECODERS, Match, Ranked
 from alignkit.plugins import Plugin, name_of
 from alignkit.preprocess import Normalise, Preprocess, Resize
 from alignkit.preprocess.image_header import MAX_PIXELS
 from alignkit.resizers import RESIZERS
-from alignkit.text.numbers import estimated
-
-if TYPE_CHECKING:
-    from alignkit.match.configurations import Geometry
-    from alignkit.match.recorded_target import RecordedTensors
-    from alignkit.match.target_guess import Colouring, Fit, Guess
+from alignkit.text.numbers import estimated, percent, plain
 
 _NAMES_SHOWN = 4
 """Number of configurations with the same pixels that a row names; the others are counted."""
@@ -87,6 +82,14 @@ def stage_block(preprocess: Preprocess) -> dict[str, Any]:
     return block
 
 
+def paste(match: Match, name: str) -> str:
+    """Return the block of the nearest configuration; empty if it is not the target's."""
+    if match.state == "not found":
+        return ""
+    note = f"# without this, which no option makes: {match.recolouring}\n"
+    return (note if match.recolouring else "") + yaml_block(match.preprocesses[0], name)
+
+
 def yaml_block(preprocess: Preprocess, name: str) -> str:
     """Return the lines to paste below ``preprocess:``."""
     import yaml
@@ -99,18 +102,32 @@ def yaml_block(preprocess: Preprocess, name: str) -> str:
 
 
 def headline(match: Match, names: Mapping[Configuration, str]) -> str:
-    """Name the nearest configuration and the remaining distance, in a sentence or two."""
-    best = match.winner
+    """Say whether a configuration was found, which is the nearest, and what remains."""
+    best, first = match.winner, match.winner.configurations[0]
+    nearest = names.get(first, label(first))
     if best.identical == match.images:
-        found = f"gives {match.target}'s pixels on all {match.images} images of the search"
+        everywhere = f"on all {match.images} images of the search"
+        return f"found: {nearest} gives {match.target}'s pixels {everywhere}. {_checked(match)}"
+    remains = (
+        f"{plain(match.remains, 3)} grey levels remain in the mean, {plain(best.max_abs, 0)} at "
+        f"most, over {match.images} images"
+    )
+    if match.state == "not found":
+        start = f"not found: no configuration explains {match.target}. The nearest is {nearest};"
     else:
-        assert best.mean_abs.value is not None
-        found = (
-            f"comes nearest to {match.target}: {best.mean_abs.value:.3f} grey levels remain in the "
-            f"mean, {best.max_abs:.0f} at most, over {match.images} images"
-        )
-    first = best.configurations[0]
-    return f"{names.get(first, label(first))} {found}. {_checked(match)}"
+        start = f"{match.state}: {nearest} comes nearest to {match.target};"
+    return f"{start} {remains}, {_weighed(match, names)}. {_checked(match)}"
+
+
+def _weighed(match: Match, names: Mapping[Configuration, str]) -> str:
+    """Say how much of the plainest configuration's distance is explained."""
+    more = "no more" if match.remains <= AS_DECODERS else "more"
+    bound = f"{more} than two correct decoders differ by"
+    if match.explained is None:
+        return f"{bound}; no option explains more than the plainest configuration"
+    first = names.get(match.plain, label(match.plain))
+    left = f"the {plain(match.plain_mean, 3)} that {first} leaves"
+    return f"{bound}; {percent(match.explained, 0)} of {left} is explained"
 
 
 def _checked(match: Match) -> str:
@@ -145,6 +162,12 @@ def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:
     """Return the whole match, JSON-ready."""
     return {
         "target": match.target,
+        "state": match.state,
+        "remains": match.remains,
+        "plain": names.get(match.plain, label(match.plain)),
+        "plain_mean_abs": match.plain_mean,
+        "explained": match.explained,
+        "not_reproduced": match.recolouring,
         "tried": match.tried,
         "rungs": [list(rung) for rung in match.rungs],
         "images": match.images,
@@ -155,7 +178,8 @@ def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:
         "ranking": [
             {
                 "labels": [names.get(each, label(each)) for each in ranked.configurations],
-                "preprocess": stage_block(preprocess),
+                # a block that is not the target's would be pasted all the same
+                "preprocess": None if match.state == "not found" else stage_block(preprocess),
                 "mean_abs": asdict(ranked.mean_abs),
                 "max_abs": ranked.max_abs,
                 "identical": ranked.identical,
@@ -166,61 +190,3 @@ def as_json(match: Match, names: Mapping[Configuration, str]) -> dict[str, Any]:
             for ranked, preprocess in zip(match.ranking, match.preprocesses, strict=True)
         ],
     }
-
-
-def recorded_facts(
-    recorded: RecordedTensors, found: Guess, normalisation: str, fits: dict[Colouring, Fit]
-) -> tuple[str, ...]:
-    """Say what was found about recorded tensors, each with the evidence against the next best."""
-    count = len(recorded.rows)
-    stored = f"{recorded.dtype} {recorded.shape}, read as {found.layout}"
-    facts = [f"tensors: {count} of {count + recorded.without_tensor} images have one; {stored}"]
-    if recorded.without_image:
-        facts.append(f"other images: {recorded.without_image} tensors belong to none of ours")
-    order = "BGR" if found.geometry.colour.space == "bgr" else "RGB"
-    against = {
-        kind: f" (residual {found.residual:.2f} levels; otherwise {other:.2f})"
-        for kind, other in found.against.items()
-    }
-    facts += [
-        f"channel order: {order}{against.get('channel order', '')}",
-        f"geometry: {_geometry(found.geometry)}{against.get('geometry', '')}",
-        f"colour: {_colour(found.colouring, fits)}",
-        f"normalisation: {_normalisation(normalisation, fits[found.colouring])}",
-    ]
-    return tuple(facts)
-
-
-def _colour(mine: Colouring, fits: dict[Colouring, Fit]) -> str:
-    other = min(fit[2] for each, fit in fits.items() if each != mine)
-    proof = f"(residual {fits[mine][2]:.3f} levels; otherwise {other:.2f})"
-    if mine.misreading is not None:
-        return (
-            f"{mine.misreading.name} {proof}; no option here does that: correct it where it serves"
-        )
-    if mine.colour.space.startswith("nv12"):
-        return f"round trip through {mine.colour.space} {proof}"
-    return f"BT.601, as JPEG files are written {proof}"
-
-
-def _normalisation(name: str, fitted: Fit) -> str:
-    scale, offset, residual = fitted
-    std = [1 / (255 * each) for each in scale]
-    mean = [-shift * each for shift, each in zip(offset, std, strict=True)]
-    three = ["/".join(f"{value:.5g}" for value in values) for values in (mean, std)]
-    numbers = f"mean {three[0]}, std {three[1]}"
-    proof = f"fitted on the nearest pixels: {numbers}, residual {residual:.3f} levels"
-    return f"{name} ({proof})" if name else f"none that is known; {proof}"
-
-
-def _geometry(geometry: Geometry) -> str:
-    resize, crop = geometry.resize, geometry.crop
-    size = f"{resize.size[0]}x{resize.size[1]}"
-    if resize.fit == "letterbox":
-        return f"letterbox to {size}, border {resize.pad}"
-    if crop.size:
-        half = "" if crop.half == "even" else f", odd margins {crop.half}"
-        cut = f"{crop.size[0]}x{crop.size[1]}{half}"
-        longer = "" if resize.rounding == "down" else f", the longer rounded to {resize.rounding}"
-        return f"shorter side to {min(resize.size)}{longer}, centre crop {cut}"
-    return f"{resize.fit} to {size}"

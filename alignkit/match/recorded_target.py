@@ -20,26 +20,30 @@ from alignkit.arrays import FloatArray
 from alignkit.errors import DataError
 from alignkit.match import Search
 from alignkit.match.configurations import Configuration, configurations
-from alignkit.match.match_text import recorded_facts
-from alignkit.match.target import Target, misread
+from alignkit.match.normalisation_fit import Fit, fit, normalise_of
+from alignkit.match.recolouring import recoloured
+from alignkit.match.target import Target
+from alignkit.match.target_facts import recorded_facts
 from alignkit.match.target_guess import (
     Colouring,
-    Fit,
     Guess,
     arranged,
     colourings,
-    fit,
     guess,
-    normalise_of,
+    preferred,
 )
-from alignkit.preprocess import Colour, Normalise
+from alignkit.preprocess import Normalise
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
+from alignkit.regular_file import escaped_name
 from alignkit.samples import Samples
 
 _REFIT = 8
 """Images on which the normalisation is fitted again, with the nearest pixels."""
 _ROUNDING = 1e-3
 """Grey levels lost by normalising in float32 and undoing it."""
+_ROUNDS = 3
+"""How often the nearest pixels are looked for, as long as they show other colours or another
+normalisation than those they were looked for with."""
 _EXACT = 0.002
 """Greatest distance of that fit from a known normalisation that takes its name."""
 
@@ -73,27 +77,33 @@ def recorded_target(
     recorded = _read_recorded(folder, samples)
     found = guess(recorded, samples)
     rows = recorded.rows[:_REFIT]
+    name, normalise = normalise_of(found.scale, found.offset)
     fits: dict[Colouring, Fit] = {}
-    for _ in range(2):  # again if the nearest pixels show other colours than the guess
-        _, normalise = normalise_of(found.scale, found.offset)
+    for _ in range(_ROUNDS):
         search = Search(_target(recorded, found, normalise), samples)
         among = configurations(found.geometry, decoders=decoders, resizers=resizers)
         nearest = search.nearest(list(among), rows)
-        before = found.colouring
-        plain = Colour("bgr") if before.colour.space == "bgr" else Colour()
-        fits = _fitted(recorded, found, colourings(plain), nearest, samples, rows)
-        best = min(fits, key=lambda each: fits[each][2])
-        scale, offset, _ = fits[best]
+        before = found.colouring, normalise
+        fits = _fitted(recorded, found, colourings(found.colouring), nearest, samples, rows)
+        best = preferred({each: residual for each, (*_, residual) in fits.items()})
+        scale, offset, residual = fits[best]
         found = replace(found.coloured(best), scale=scale, offset=offset)
-        if best == before:
+        # pixels that are off by some levels cannot tell normalisations that differ by less
+        name, normalise = normalise_of(scale, offset, near=max(_EXACT, residual / 255))
+        if best == before[0] and _alike(normalise, before[1]):
             break
-    name, normalise = normalise_of(found.scale, found.offset, near=_EXACT)
     target = replace(
         _target(recorded, found, normalise),
         facts=recorded_facts(recorded, found, name, fits),
         tolerance=_tolerance(recorded, normalise),
     )
     return target, recorded.rows
+
+
+def _alike(one: Normalise, other: Normalise) -> bool:
+    """Return whether the two differ by less than a tenth of a grey level."""
+    apart = np.abs(np.subtract(one.mean, other.mean)) + np.abs(np.subtract(one.std, other.std))
+    return bool(apart.max() * 255 < 0.1)
 
 
 def _tolerance(recorded: RecordedTensors, normalise: Normalise) -> float:
@@ -115,7 +125,7 @@ def _target(recorded: RecordedTensors, found: Guess, normalise: Normalise) -> Ta
             return "the tensor holds NaN or infinity"
         return np.ascontiguousarray((tensor * std + mean) * 255, np.float32)
 
-    return Target(recorded.name, levels, found.geometry, normalise, misreading=found.misreading)
+    return Target(recorded.name, levels, found.geometry, normalise, recolouring=found.recolouring)
 
 
 def _fitted(
@@ -129,7 +139,7 @@ def _fitted(
     """Fit the tensors to the nearest pixels for each colouring, in the tensors' channel order."""
     preprocesses = []
     for each in coloured:
-        decoder = misread(nearest.decode, each.misreading)
+        decoder = recoloured(nearest.decode, each.recolouring)
         preprocess = Configuration(decoder, nearest.resizer, nearest.rounding).preprocess
         preprocesses.append(preprocess(found.coloured(each).geometry, Normalise()))
     ours: list[list[FloatArray]] = [[] for _ in preprocesses]
@@ -193,7 +203,7 @@ def _tensors(folder: Path) -> dict[str, Callable[[], Any]]:
     for file in sorted(folder.rglob("*.npy")):
         # mapped: a search reads each tensor several times, and its header alone for the shapes
         read = partial(np.load, file, mmap_mode="r", allow_pickle=False)
-        found[file.relative_to(folder).as_posix()] = read
+        found[escaped_name(file.relative_to(folder).as_posix())] = read
     for file in sorted(folder.rglob("*.npz")):
         with np.load(file, allow_pickle=False) as archive:
             names = archive.files

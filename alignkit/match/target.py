@@ -3,9 +3,7 @@
 It is either a `Preprocess` this machine can run (a preset or a YAML block) or a folder of tensors
 that the serving stack recorded, see `alignkit.match.recorded_target`.
 
-Some stacks read YCbCr by a wrong matrix, and so shift every colour. JPEG files hold YCbCr after
-BT.601 in full range (ITU-T T.871, 7). A video path that takes them for BT.709 (ITU-R BT.709-6, 3)
-gives greens and reds that are off by up to some twenty levels.
+Some stacks convert colours as no configuration does: `alignkit.match.recolouring`.
 """
 
 from __future__ import annotations
@@ -13,40 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
-from alignkit.arrays import FloatArray
-from alignkit.decoders import Decoded, Decoder
 from alignkit.errors import ConfigError, MissingDependency
+from alignkit.experiment import listed, read_yaml
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.experiment.yaml_argument import import_of
+from alignkit.experiment.yaml_source import parse
 from alignkit.match.configurations import Geometry
+from alignkit.match.recolouring import Recolouring
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import Normalise, Preprocess
 from alignkit.preprocess.presets import PRESETS, calibration
-
-BT601 = (0.299, 0.587, 0.114)
-"""Weights of R, G and B in luma; the rest of a matrix follows from them."""
-BT709 = (0.2126, 0.7152, 0.0722)
-
-
-@dataclass(frozen=True, slots=True)
-class Misreading:
-    """YCbCr written by one matrix and read by another."""
-
-    name: str
-    written: tuple[float, float, float]
-    read: tuple[float, float, float]
-
-
-MISREADINGS = (
-    Misreading("BT.709 in place of the BT.601 that JPEG files are written with", BT601, BT709),
-    Misreading("BT.601 for colours that were written by BT.709", BT709, BT601),
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +43,7 @@ class Target:
     """Facts found about the stack, each a sentence."""
     tolerance: float = 0.0
     """Resolution of the target's stored numbers, in grey levels."""
-    misreading: Misreading | None = None
+    recolouring: Recolouring | None = None
     """A conversion of colours that no configuration makes; it is applied to our pixels too, so that
     the rest can still be matched."""
     preprocess: Preprocess | None = None
@@ -111,12 +91,10 @@ def preprocess_of(given: str, size: int | None) -> Preprocess:
 
 
 def _from_file(file: Path, name: str) -> Preprocess:
-    import yaml
-
-    try:
-        content = yaml.safe_load(file.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}") from None
+    source = parse(read_yaml(file), str(file))
+    if source.problems:
+        raise ConfigError(listed(source.problems))
+    content = source.value
     if not isinstance(content, dict):
         raise ConfigError(
             f"{file} holds no stages; write them as in 'preprocess:' of an experiment"
@@ -139,42 +117,3 @@ def _built(content: dict[str, Any], name: str, place: str) -> Preprocess:
             for line in error.errors(include_url=False)
         ]
         raise ConfigError("\n".join(lines)) from None
-
-
-@dataclass(frozen=True, slots=True)
-class MisreadingDecoder:
-    """A decoder whose colours are converted by a wrong matrix; no experiment file can name it."""
-
-    orients: ClassVar[bool] = False
-    decoder: Decoder
-    misreading: Misreading
-
-    def decode(self, encoded: bytes) -> Decoded:
-        """Decode with the inner decoder, then misread the colours."""
-        decoded = self.decoder.decode(encoded)
-        if decoded.image is None:
-            return decoded
-        # a writer's matrix after the inverse of a reader's: (3, 3), for columns of R, G, B
-        written, read = self.misreading.written, self.misreading.read
-        matrix = (np.linalg.inv(_to_ycbcr(read)) @ _to_ycbcr(written)).astype(np.float32)
-        # whole levels, as every decoder gives them
-        colours = np.rint(decoded.image.astype(np.float32) @ matrix.T)
-        return Decoded(decoded.outcome, np.clip(colours, 0, 255).astype(np.uint8), decoded.reason)
-
-    def version(self) -> str:
-        """Return the inner decoder's version."""
-        return self.decoder.version()
-
-
-def misread(decoder: Any, misreading: Misreading | None) -> Any:
-    """Add a misreading to the decoder; without one return the decoder itself."""
-    return MisreadingDecoder(decoder, misreading) if misreading else decoder
-
-
-def _to_ycbcr(weights: tuple[float, float, float]) -> FloatArray:
-    """Compute the (3, 3) matrix RGB → YCbCr in full range, with chroma centred at 0."""
-    red, _, blue = weights
-    luma = np.asarray(weights)
-    chroma_blue = (np.array([0, 0, 1]) - luma) / (2 * (1 - blue))
-    chroma_red = (np.array([1, 0, 0]) - luma) / (2 * (1 - red))
-    return np.stack([luma, chroma_blue, chroma_red])

@@ -2,8 +2,8 @@
 
 Every hypothesis is tried on some images: our own pixels, made by the hypothesis, are fitted to the
 tensors channel by channel with a scale and an offset. The hypothesis with the least residual wins,
-and the residual of the next best of each kind is kept as evidence. The fit itself is the
-normalisation: ``scale = 1 / (255 std)``, ``offset = -mean / std``.
+and the residual of the next best of each kind is kept as evidence. Colours that differ from the
+plain ones must explain most of what these leave.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,18 +22,12 @@ from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
 from alignkit.isolation.worker import Encoded
 from alignkit.match.configurations import RGB, Configuration, Geometry
-from alignkit.match.target import MISREADINGS, Misreading, misread
-from alignkit.preprocess import (
-    IMAGENET_MEAN,
-    IMAGENET_STD,
-    Colour,
-    ColourSpace,
-    Crop,
-    Normalise,
-    Resize,
-)
+from alignkit.match.match_result import EXPLAINS_MOST, explained
+from alignkit.match.normalisation_fit import fit
+from alignkit.match.recolouring import GREYS, MISREADINGS, Recolouring, recoloured
+from alignkit.preprocess import Colour, ColourSpace, Crop, Normalise, Resize
 from alignkit.preprocess.exif import exif_orientation
-from alignkit.preprocess.image_taps import take_pixels
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.resizers import Resizer
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
@@ -56,29 +50,18 @@ _RESIZERS: tuple[Resizer, ...] = (PillowResizer(), OpenCVResizer())
 """One with antialias and one without: near enough to any other to tell the hypotheses apart."""
 _PADS = (114, 0, 127, 128, 255)
 
-_KNOWN: dict[str, Normalise] = {
-    "none, grey levels 0..255": Normalise((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255)),
-    "0..1": Normalise((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
-    "-1..1": Normalise((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
-    "ImageNet mean and std": Normalise(IMAGENET_MEAN, IMAGENET_STD),
-    "CLIP mean and std": Normalise(
-        (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
-    ),
-    "ImageNet mean subtracted from grey levels": Normalise(
-        (123.68 / 255, 116.779 / 255, 103.939 / 255), (1 / 255, 1 / 255, 1 / 255)
-    ),
-}
-"""Normalisations in use, for channels in the order R, G, B."""
-_NEAR = 0.03
-"""Greatest distance from a known normalisation, for a fit on pixels that are still a guess."""
+_COLLINEAR = 0.02
+"""Greatest distance of grey tensors' channels, in standard deviations."""
+_ROUNDED = 0.1
+"""Grey levels that rounding may leave of any colours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Colouring:
-    """A stack's treatment of colours: an order or round trip, perhaps after a misreading."""
+    """A stack's treatment of colours: an order or round trip, perhaps after a recolouring."""
 
     colour: Colour
-    misreading: Misreading | None = None
+    recolouring: Recolouring | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +70,7 @@ class Guess:
 
     layout: Layout
     geometry: Geometry
-    misreading: Misreading | None
+    recolouring: Recolouring | None
     scale: tuple[float, float, float]
     """Tensor units for each grey level, in the tensor's channel order."""
     offset: tuple[float, float, float]
@@ -99,19 +82,26 @@ class Guess:
     @property
     def colouring(self) -> Colouring:
         """The stack's treatment of colours."""
-        return Colouring(self.geometry.colour, self.misreading)
+        return Colouring(self.geometry.colour, self.recolouring)
 
     def coloured(self, colouring: Colouring) -> Guess:
         """Return the same hypothesis with other colours."""
         geometry = replace(self.geometry, colour=colouring.colour)
-        return replace(self, geometry=geometry, misreading=colouring.misreading)
+        return replace(self, geometry=geometry, recolouring=colouring.recolouring)
 
 
 def guess(recorded: RecordedTensors, samples: Samples) -> Guess:
     """Return the best hypothesis. Raises `DataError` if the tensors hold no RGB image."""
     spread = np.linspace(0, len(recorded.rows) - 1, min(_IMAGES, len(recorded.rows)))
     # neighbours in a folder are often alike
-    chosen = [recorded.rows[place] for place in spread.astype(int)]
+    images = encoded_images(samples, [recorded.rows[place] for place in spread.astype(int)])
+    chosen = {
+        recorded.rows[place]: image.data
+        for place, image in zip(spread.astype(int), images, strict=True)
+        if not image.lost
+    }
+    if not chosen:
+        raise DataError(f"{recorded.name}: none of the first images can be read")
     tried: list[Guess] = []
     for layout in _layouts(recorded):
         tensors = [arranged(recorded.read(index), layout) for index in chosen]
@@ -119,8 +109,7 @@ def guess(recorded: RecordedTensors, samples: Samples) -> Guess:
         sampled = np.concatenate([_sampled(tensor) for tensor in tensors]).astype(np.float64)
         if not np.isfinite(sampled).all() or (sampled.std(axis=0) == 0).any():
             raise DataError(f"{recorded.name}: the tensors are constant, or hold NaN or infinity")
-        encoded = [samples.read(index) for index in chosen]
-        tried += _tried(layout, size, encoded, sampled)
+        tried += _tried(layout, size, list(chosen.values()), sampled)
     if not tried:
         raise DataError(f"{recorded.name}: none of the first images could be decoded")
     best = _best(tried)
@@ -155,6 +144,8 @@ def _tried(
     """Try every geometry in both channel orders; other colours only with the best of these."""
     turned = any(exif_orientation(each) != 1 for each in encoded)
     orders = [Colouring(RGB), Colouring(Colour("bgr"))]
+    if _grey(tensors) and not all(map(_grey_file, encoded)):
+        orders = [Colouring(RGB, GREYS[0])]
     fits = partial(_fits, layout, encoded=encoded, tensors=tensors)
     plain = list(fits(list(_geometries(size, turned=turned)), orders))
     if not plain:
@@ -162,13 +153,47 @@ def _tried(
     # one respect after the other, as all combinations would be many times as many paths
     best = _best(plain)
     if best.geometry.crop.size:
-        plain += fits(list(_roundings(best.geometry)), [Colouring(best.geometry.colour)])
+        plain += fits(list(_roundings(best.geometry)), [best.colouring])
     best = _best(plain)
-    return plain + list(fits([best.geometry], colourings(best.geometry.colour)[1:]))
+    others = fits([best.geometry], colourings(best.colouring)[1:])
+    residuals = {best.colouring: best} | {
+        each.colouring: each for each in sorted(others, key=lambda each: -each.residual)
+    }
+    chosen = preferred({key: each.residual for key, each in residuals.items()})
+    return [*plain, residuals[chosen]] if chosen != best.colouring else plain
 
 
-def colourings(order: Colour) -> tuple[Colouring, ...]:
-    """Return the treatments of colours that a stack may have, the plain one first."""
+def _grey(pixels: npt.NDArray[np.generic]) -> bool:
+    """Return whether the three channels, (pixels, 3), differ by a scale and an offset alone."""
+    centred = pixels.astype(np.float64) - pixels.mean(axis=0, dtype=np.float64)
+    centred /= np.sqrt((centred**2).mean(axis=0)) + 1e-12
+    return bool(np.abs(centred - centred[:, :1]).max() < _COLLINEAR)
+
+
+def _grey_file(encoded: bytes) -> bool:
+    image = OpenCVDecoder().decode(encoded).image
+    return image is None or bool((image == image[..., :1]).all())
+
+
+def preferred(residuals: dict[Colouring, float]) -> Colouring:
+    """Return the colouring of the least residual if it explains most of what the plain one leaves.
+
+    The plain one comes first, and is returned otherwise.
+    """
+    plain = next(iter(residuals))
+    best = min(residuals, key=lambda each: residuals[each])
+    share = explained(residuals[best], residuals[plain])
+    return best if residuals[plain] > _ROUNDED and share >= EXPLAINS_MOST else plain
+
+
+def colourings(mine: Colouring) -> tuple[Colouring, ...]:
+    """Return the treatments of colours that a stack may have, the plain one first.
+
+    ``mine`` says whether the channels are in the order B, G, R, or a grey image.
+    """
+    if mine.recolouring in GREYS:
+        return tuple(Colouring(RGB, each) for each in GREYS)
+    order = mine.colour if mine.colour.space == "bgr" else RGB
     spaces: tuple[ColourSpace, ...] = get_args(ColourSpace)
     return (
         Colouring(order),
@@ -190,25 +215,25 @@ def _fits(
     encoded: Sequence[bytes],
     tensors: FloatArray,
 ) -> Iterator[Guess]:
-    misreadings = dict.fromkeys(each.misreading for each in coloured)
-    cases = list(product(geometries, _RESIZERS, misreadings))
+    recolourings = dict.fromkeys(each.recolouring for each in coloured)
+    cases = list(product(geometries, _RESIZERS, recolourings))
     preprocesses = []
-    for geometry, resizer, misreading in cases:
-        configuration = Configuration(misread(OpenCVDecoder(), misreading), resizer)
+    for geometry, resizer, recolouring in cases:
+        configuration = Configuration(recoloured(OpenCVDecoder(), recolouring), resizer)
         preprocesses.append(configuration.preprocess(replace(geometry, colour=RGB), Normalise()))
     images = [Encoded(str(number), data) for number, data in enumerate(encoded)]
     by_path = zip(*take_pixels(preprocesses, images), strict=True)
-    for (geometry, _, misreading), found in zip(cases, by_path, strict=True):
+    for (geometry, _, recolouring), found in zip(cases, by_path, strict=True):
         taken = [each.pixels for each in found]
         pixels = [each for each in taken if each is not None and each.shape[:2] == geometry.size]
         if len(pixels) < len(encoded):
             continue
         for colouring in coloured:
-            if colouring.misreading == misreading:
+            if colouring.recolouring == recolouring:
                 ours = np.concatenate([_sampled(colouring.colour(each)) for each in pixels])
                 scale, offset, residual = fit(ours.astype(np.float64), tensors)
-                recoloured = replace(geometry, colour=colouring.colour)
-                yield Guess(layout, recoloured, misreading, scale, offset, residual, {})
+                coloured_geometry = replace(geometry, colour=colouring.colour)
+                yield Guess(layout, coloured_geometry, recolouring, scale, offset, residual, {})
 
 
 def _geometries(size: tuple[int, int], *, turned: bool) -> Iterator[Geometry]:
@@ -234,32 +259,6 @@ def _roundings(plain: Geometry) -> Iterator[Geometry]:
         yield replace(plain, resize=resize, crop=crop)
 
 
-PerChannel: TypeAlias = tuple[float, float, float]
-Fit: TypeAlias = tuple[PerChannel, PerChannel, float]
-"""Scale and offset of each channel, and the residual in grey levels."""
-
-
-def fit(ours: FloatArray, tensors: FloatArray) -> Fit:
-    """Fit ``tensors ≈ scale · ours + offset`` for each channel; both are (pixels, 3).
-
-    The residual is in the units of ``ours``. A scale of zero or less leaves an infinite residual:
-    no normalisation turns an image into its negative.
-    """
-    centred = ours - ours.mean(axis=0)
-    # an image of one colour has no variance
-    variance = np.maximum((centred**2).mean(axis=0), 1e-12)
-    scale = (centred * (tensors - tensors.mean(axis=0))).mean(axis=0) / variance
-    offset = tensors.mean(axis=0) - scale * ours.mean(axis=0)
-    if (scale <= 0).any():
-        return _triple(scale), _triple(offset), float("inf")
-    error = (tensors - ours * scale - offset) / scale
-    return _triple(scale), _triple(offset), float(np.sqrt((error**2).mean()))
-
-
-def _triple(values: FloatArray) -> PerChannel:
-    return float(values[0]), float(values[1]), float(values[2])
-
-
 def _evidence(best: Guess, tried: Sequence[Guess]) -> dict[str, float]:
     """Return the least residual among hypotheses that differ from the best in each respect."""
     kinds: dict[str, Callable[[Guess], object]] = {
@@ -270,30 +269,6 @@ def _evidence(best: Guess, tried: Sequence[Guess]) -> dict[str, float]:
     found = {}
     for kind, value in kinds.items():
         others = [each.residual for each in tried if value(each) != value(best)]
-        if others and np.isfinite(min(others)):
+        if others:
             found[kind] = min(others)
     return found
-
-
-def normalise_of(
-    scale: PerChannel, offset: PerChannel, *, near: float = _NEAR
-) -> tuple[str, Normalise]:
-    """Return the normalisation of a fit: a known one with its name if near, else the fit's own.
-
-    ``near`` is a share of the scale, and of the whole range for the offset. Channels are in the
-    order of the fit; known normalisations are also tried in the reverse order.
-    """
-    for name, known in _KNOWN.items():
-        for reverse in (False, True):
-            step = -1 if reverse else 1
-            mean, std = np.asarray(known.mean)[::step], np.asarray(known.std)[::step]
-            expected, whole = 1 / (255 * std), 1 / std
-            scaled = np.abs(np.asarray(scale) / expected - 1)
-            shifted = np.abs(np.asarray(offset) + mean / std) / whole
-            if max(scaled.max(), shifted.max()) <= near:
-                reversed_note = ", channels reversed" if reverse and len({*known.std}) > 1 else ""
-                return name + reversed_note, Normalise(_triple(mean), _triple(std))
-    std = 1 / (255 * np.asarray(scale))
-    mean = -np.asarray(offset) * std
-    # a fit has no more significant digits
-    return "", Normalise(_triple(mean.round(7)), _triple(std.round(9)))

@@ -43,6 +43,17 @@ TORCHVISION_MODELS = (
 """``torchvision.models.list_models(torchvision.models)``, kept as text because the call imports
 torch; a test compares the two."""
 MODELS = ("small-cnn", *TORCHVISION_MODELS)
+_LEAST_SIDES = {
+    "small-cnn": 32, "alexnet": 63, "convnext": 32, "densenet": 29, "googlenet": 15,
+    "inception_v3": 75, "squeezenet1_0": 21, "squeezenet1_1": 17, "vgg": 32,
+}  # fmt: skip
+"""Beginning of a name → least height and width in pixels: below it, a pooling or a convolution has
+nothing left. Kept as numbers, so that a smaller input is found without torch; a test holds them
+against torchvision."""
+_STEPS = {
+    "maxvit_t": 224, "vit_b_16": 16, "vit_b_32": 32, "vit_h_14": 14, "vit_l_16": 16, "vit_l_32": 32,
+}  # fmt: skip
+"""Name → the number that must divide the side of its square input."""
 SCHEMA: dict[str, Any] = {"anyOf": [{"enum": [*MODELS]}, {"pattern": "^timm:"}]}
 """JSON schema of a recipe's model, for editors."""
 USER_BUILT = re.compile(r"[A-Za-z_][\w.]*:[\w./-]+")
@@ -52,6 +63,23 @@ USER_BUILT = re.compile(r"[A-Za-z_][\w.]*:[\w./-]+")
 def unknown_model(name: str) -> str:
     """Explain why no such model can be built, with the nearest known name; empty if it can."""
     return "" if name in MODELS else f"no model {name!r}{did_you_mean(name, MODELS)}"
+
+
+def unfit_size(name: str, height: int, width: int) -> str:
+    """Explain why a model of `MODELS` does not take this input size; empty if it does."""
+    least = next((each for kind, each in _LEAST_SIDES.items() if name.startswith(kind)), 1)
+    step = _STEPS.get(name, 1)
+    if height % step or (step > 1 and height != width):
+        near = -(-max(height, width) // step) * step
+        wants = f"square inputs of a multiple of {step}, e.g. {near}x{near}"
+    elif min(height, width) < least:
+        wants = f"inputs of {least}x{least} or more"
+    else:
+        return ""
+    return (
+        f"{name} takes {wants}, not {height}x{width}; set another size in 'resize', or choose "
+        "another model"
+    )
 
 
 def model_version(model: str = "") -> str:
@@ -71,15 +99,13 @@ def build_model(name: str, classes: int, height: int, width: int) -> nn.Module:
 
     from alignkit.models.torch_model_files import build_own
 
-    if name == "small-cnn":
-        if min(height, width) < 32:  # four poolings leave 2x2 of it
-            raise ConfigError(f"small-cnn needs inputs of 32x32 or more, not {height}x{width}")
-        return small_cnn(classes)
     timm = name.startswith("timm:")
     if USER_BUILT.fullmatch(name) and not timm:
         return build_own(name, classes)
-    if not timm and (reason := unknown_model(name)):
+    if not timm and (reason := unknown_model(name) or unfit_size(name, height, width)):
         raise ConfigError(reason)
+    if name == "small-cnn":
+        return small_cnn(classes)
     try:
         model = build_own(name, classes) if timm else _torchvision(name, classes, height, width)
         # in training mode batch normalisation would count the zeros in its statistics

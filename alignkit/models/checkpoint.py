@@ -32,7 +32,10 @@ class Checkpoint:
     """Content hash of everything the weights depend on."""
     format: CheckpointFormat = "weights"
     order: tuple[int, ...] = ()
-    """Index of the output of each of the data's classes; empty if the orders are equal."""
+    """Index of the output of each of the data's classes, then of each further output; empty if the
+    outputs come in that order."""
+    outside: tuple[str, ...] = ()
+    """Names of the further outputs: classes that the data has not."""
 
 
 CALIBRATION = "calibration.txt"

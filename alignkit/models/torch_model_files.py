@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError, DataError, MissingDependency
+from alignkit.workspace import content_key, file_sha256
 
 if TYPE_CHECKING:
     from torch import nn
@@ -37,7 +38,9 @@ def read_weights(file: Path, model: str) -> Any:
                 f"{file} was refused: it is a pickle that would run code or build objects other "
                 "than tensors; save the weights alone, torch.save(model.state_dict(), FILE)"
             ) from error
-        raise DataError(f"{file} holds no weights of {model} ({error})") from error
+        # torch's own text advises to load the file unsafely
+        reason = "it is damaged, or no file of torch.save"
+        raise DataError(f"{file} holds no weights of {model}: {reason}") from error
     except (RuntimeError, EOFError, ValueError, KeyError) as error:
         raise DataError(f"{file} holds no weights of {model} ({error})") from error
     # the state of a whole training, as scripts save it
@@ -120,17 +123,45 @@ def build_own(name: str, classes: int) -> nn.Module:
         except RuntimeError as error:
             raise ConfigError(f"timm has no model {function!r} ({error})") from error
         return built
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m` does: the folder alignkit was started in
+    _look_where_started()
     try:
         build = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
-        raise ConfigError(
-            f"model {name!r}: {error}; start alignkit in the folder that holds {module}, or "
-            "install it"
-        ) from error
+        raise _not_found(name, str(error)) from error
     built = build(classes) if signature(build).parameters else build()
     return built
+
+
+def own_source(name: str) -> str:
+    """Hash the source of the package, or of the single module, that holds ``module:function``.
+
+    Nothing is imported. Return SHA-256 hex; raise `ConfigError` if there is no such module.
+    """
+    from importlib.util import find_spec
+
+    top = name.partition(":")[0].partition(".")[0]
+    _look_where_started()
+    spec = find_spec(top)  # of a name without a dot, this runs no code
+    if spec is None:
+        raise _not_found(name, f"no module named {top!r}")
+    # a module of a package may import the others
+    folders = [Path(each) for each in spec.submodule_search_locations or ()]
+    files = [each for folder in folders for each in sorted(folder.rglob("*.py"))]
+    if not folders and spec.has_location:
+        files = [Path(str(spec.origin))]
+    return content_key([file_sha256(each) for each in files])
+
+
+def _look_where_started() -> None:
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # as `python -m` does: the folder alignkit was started in
+
+
+def _not_found(name: str, reason: str) -> ConfigError:
+    return ConfigError(
+        f"model {name!r}: {reason}; start alignkit in the folder that holds "
+        f"{name.partition(':')[0]}, or install it"
+    )
 
 
 def import_timm() -> Any:

@@ -30,7 +30,8 @@ class UserModel:
     model: str = ""
     """Name of the module to rebuild around a ``state_dict``; other files hold their own graph."""
     classes: tuple[str, ...] = ()
-    """Class names in the order of the outputs; empty if that is the data's order."""
+    """Class names in the order of the outputs; empty if the data has these classes in this order.
+    They may be more than the data's."""
 
     @cached_property  # a plan asks often, and hashing a large file takes seconds
     def parts(self) -> dict[str, Any]:
@@ -40,6 +41,7 @@ class UserModel:
         beside it.
         """
         from alignkit.models.architectures import model_version
+        from alignkit.models.torch_model_files import own_source
 
         if not self.file.is_file():
             raise ConfigError(
@@ -54,9 +56,16 @@ class UserModel:
         }
         if self.model:  # the library's code, not the file, decides how the weights are used
             parts["library"] = model_version(self.model)
+        if self.runs_own_code:
+            parts["source"] = own_source(self.model)
         if self.format == "onnx" and (beside := weights_beside(self.file)):
             parts["weights beside it"] = beside
         return parts
+
+    @property
+    def runs_own_code(self) -> bool:
+        """Whether a function of the user's own builds the module."""
+        return ":" in self.model and not self.model.startswith("timm:")
 
     def parts_for(self, size: tuple[int, int]) -> dict[str, Any]:
         """Return ``parts`` with the (height, width) of the inputs."""
@@ -74,43 +83,68 @@ class UserModel:
     def checkpoint(self, classes: Sequence[str], size: tuple[int, int]) -> Checkpoint:
         """Build the checkpoint for these classes and inputs of (height, width).
 
-        Raise `DataError` if its classes are not the data's, `BackendError` if an ONNX file's input
-        or output has another shape.
+        Raise as `require_fit` does.
         """
+        self.require_fit(classes, size)
         height, width = size
-        if self.format == "onnx":
-            require_shapes(self.file, classes=len(classes), height=height, width=width)
+        named = self.classes or tuple(classes)
+        known = {*classes}
+        outside = tuple(name for name in named if name not in known)
+        order = tuple(map(named.index, (*classes, *outside)))
         return Checkpoint(
             model=self.model or self.name,
-            classes=len(classes),
+            classes=len(named),
             height=height,
             width=width,
             weights=self.file,
             key=content_key(self.parts_for(size)),
             format=self.format,
-            order=self._order(classes),
+            order=() if order == tuple(range(len(order))) else order,
+            outside=outside,
         )
 
-    def _order(self, classes: Sequence[str]) -> tuple[int, ...]:
-        if not self.classes or self.classes == tuple(classes):
-            return ()
+    def require_fit(self, classes: Sequence[str], size: tuple[int, int]) -> None:
+        """Raise `DataError` if 'classes' does not name each of the data's classes.
+
+        Of an ONNX file, also raise `DataError` if it has another number of outputs, `BackendError`
+        if its input has another shape.
+        """
         unknown = sorted({*classes} - {*self.classes})
-        surplus = sorted({*self.classes} - {*classes})
-        if unknown or surplus:
-            faults = [f"the data's {', '.join(unknown[:5])} are none of it"] if unknown else []
-            faults += [f"its {', '.join(surplus[:5])} are not in the data"] if surplus else []
+        if self.classes and unknown:
+            some = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" * (len(unknown) > 3))
             raise DataError(
-                f"the model {self.name} has {len(self.classes)} classes, the data {len(classes)}: "
-                f"{'; '.join(faults)}; name the folders as the model's 'classes'"
+                f"'classes' names {len(self.classes)} outputs ({', '.join(self.classes[:3])}, …), "
+                f"and none of them is {some}, of the data's {len(classes)} classes; name the "
+                "outputs as the folders are named"
             )
-        return tuple(self.classes.index(name) for name in classes)
+        if self.format == "onnx":
+            height, width = size
+            outputs = outputs_of(self.file, height=height, width=width)
+            if outputs and (reason := self.misnamed(outputs, len(classes))):
+                raise DataError(reason)
+
+    def misnamed(self, outputs: int, classes: int) -> str:
+        """Explain why this number of outputs fits neither 'classes' nor the data; else empty."""
+        has = f"{self.file} has {outputs} outputs"
+        if self.classes:
+            if outputs == len(self.classes):
+                return ""
+            return f"{has}, and 'classes' names {len(self.classes)}; name every output, in order"
+        if outputs > classes:
+            return (
+                f"{has}, and the data has {classes} classes; name the {outputs} outputs in order "
+                "as the model's 'classes', a list or a file with one name a line"
+            )
+        if outputs < classes:
+            return f"{has}, and the data has {classes} classes; remove those that it does not know"
+        return ""
 
 
 def weights_beside(file: Path) -> dict[str, str]:
     """Map each file in which the graph keeps weights to its SHA-256; empty if it holds its own.
 
     Raise `DataError` if one of them is not there. The result is also empty for a file that is no
-    ONNX file: `require_shapes` refuses it, in its own cells.
+    ONNX file: `outputs_of` refuses it.
     """
     hashes: dict[str, str] = {}
     try:
@@ -164,11 +198,11 @@ def graph_in(folder: Path) -> Path:
     return folder / "model.onnx"
 
 
-def require_shapes(file: Path, *, classes: int, height: int, width: int) -> None:
-    """Raise unless the graph maps (samples, 3, height, width) float32 to (samples, classes).
+def outputs_of(file: Path, *, height: int, width: int) -> int | None:
+    """Return the number of outputs of a graph, if it takes (samples, 3, height, width) float32.
 
-    A dimension that the file leaves open fits. Raise `DataError` if it is no ONNX file,
-    `BackendError` if its shapes do not fit. Weights are not read.
+    ``None`` if the file leaves it open, as it may leave other dimensions. Raise `DataError` if it
+    is no ONNX file, `BackendError` if its shapes are not a classifier's. Weights are not read.
     """
     import onnx
 
@@ -185,10 +219,11 @@ def require_shapes(file: Path, *, classes: int, height: int, width: int) -> None
         raise BackendError(f"{file} takes no float32; export it with a float32 input")
     _require_input(file, _shape(inputs[0]), (height, width))
     output = _shape(graph.output[0])
-    if output and (len(output) != 2 or output[1] not in (None, classes)):
+    if output and len(output) != 2:
         raise BackendError(
-            f"{file} gives outputs of {_text(output)}, and the data has {classes} classes"
+            f"{file} gives outputs of {_text(output)}; a classifier gives a row of logits an image"
         )
+    return output[1] if output else None
 
 
 def _read(file: Path) -> Any:

@@ -14,6 +14,7 @@ from alignkit.experiment.report_option import AdviseOption, Published
 from alignkit.experiment.train_option import Recipe
 from alignkit.place import FULL
 from alignkit.plan.planned_runtime import Runtime, not_served, runtimes_of
+from alignkit.plan.required_models import require_models
 from alignkit.plan.work import Evaluation, MatchedPair, PixelComparison, Training
 from alignkit.prepare import Preparation, pixel_identity
 from alignkit.preprocess import Preprocess, stage_identity
@@ -76,12 +77,14 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     and statistics of batch normalisation, and a matched pair must not differ in it.
     """
     content = experiment.content
-    fingerprint = content.data.fingerprint()
+    data = experiment.data
+    fingerprint = data.fingerprint()
     reference, *candidates = experiment.paths
-    evaluated = content.data.fingerprint("eval")
+    evaluated = data.fingerprint("eval")
     trainings: tuple[Training, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
     if content.labelled:  # otherwise a pixel gate
+        require_models(experiment)
         given = bool(content.models)
         trainings = _given(experiment) if given else _trainings(experiment, fingerprint, ranks)
         runtimes = runtimes_of(content.evaluate, trainings)
@@ -94,7 +97,7 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
         experiment,
         run_key(experiment, evaluations),
         preprocesses=experiment.paths,
-        data=content.data,
+        data=data,
         fingerprint=fingerprint,
         recipe=content.train,
         batch_size=content.evaluate.batch_size,

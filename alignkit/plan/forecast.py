@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
 from alignkit.isolation import IMAGES_A_TASK, TASKS_A_WORKER
+from alignkit.machine import available_bytes
 from alignkit.outcome import PlannedWork
 from alignkit.place import FULL
 from alignkit.plan import Plan, preparations
@@ -258,28 +258,3 @@ def worker_bytes(image: int, *, batch: int, workers: int, prefetch: int = 2) -> 
     1342177280
     """
     return image * batch * workers * prefetch
-
-
-def available_bytes() -> int | None:
-    """Return the memory available without swapping, or that left in the control group if less.
-
-    ``None`` without ``/proc/meminfo``.
-    """
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    free = [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
-    # a container's limit is not in meminfo, which shows the memory of the whole machine
-    rest = _group_rest()
-    return min([*free, *([] if rest is None else [rest])], default=None)
-
-
-def _group_rest(group: Path = Path("/sys/fs/cgroup")) -> int | None:
-    try:
-        limit, used = (
-            (group / f"memory.{name}").read_text().strip() for name in ("max", "current")
-        )
-    except OSError:
-        return None
-    return None if limit == "max" else max(0, int(limit) - int(used))

@@ -68,7 +68,7 @@ def open_session(
         raise MissingDependency(f"{runtime.name} {runtime.precision}: {runtime.skipped}")
     session = runtime.backend.open(checkpoint, onnx, runtime.precision)
     try:
-        # a user's model may have its classes in another order than the data
+        # a user's model may have other classes than the data, in another order
         yield Reordered(session, checkpoint.order) if checkpoint.order else session
     finally:
         session.close()
@@ -76,7 +76,7 @@ def open_session(
 
 @dataclass(frozen=True, slots=True)
 class Reordered:
-    """A session whose outputs come in the order of the data's classes."""
+    """A session whose outputs come in the order of the data's classes, then the others."""
 
     inner: Session
     order: tuple[int, ...]
@@ -128,6 +128,7 @@ def predict(
             labels=np.asarray(samples.labels, np.int64)[prepared.decoded],
             logits=logits,
             classes=samples.classes,
+            outside=checkpoint.outside,
         ).to_parquet(folder / "predictions.parquet")
         batch = check_batches(session, inputs, logits, batch_size).model_dump(mode="json")
         facts = {"effective": session.effective(), "inputs": inputs.digest(), "batch": batch}
@@ -150,7 +151,7 @@ def _inputs(
     evaluation: Evaluation, checkpoint: Checkpoint, prepared: Prepared, samples: Samples
 ) -> Inputs:
     """Return the session's inputs: tensors or files of the images that the path decoded."""
-    if len(samples.classes) != checkpoint.classes:
+    if len(samples.classes) + len(checkpoint.outside) != checkpoint.classes:
         raise DataError(
             f"the data has {len(samples.classes)} classes, the model {checkpoint.classes}"
         )

@@ -141,8 +141,8 @@ def prepare(
 
     ``threads`` are worker processes, by default one for each CPU this process may use; the result
     does not depend on them. ``progress`` is called with (done, total). Raises `NothingCompared` if
-    no image has pixels, `MissingDependency` if the path cannot run here, `DataError` if a file
-    cannot be read.
+    no image has pixels, `MissingDependency` if the path cannot run here, `ChangedImage` if a file
+    changed since it was listed.
     """
 
     def fill(folder: Path) -> None:

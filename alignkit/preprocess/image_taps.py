@@ -7,16 +7,24 @@ decode in the caller's process, and `alignkit.loader` in its user's own workers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from alignkit.decoders import Decoded, DecodeOutcome
 from alignkit.decoders.decoder_check import small_jpeg
-from alignkit.errors import AlignkitError, BackendError, ConfigError
+from alignkit.errors import (
+    AlignkitError,
+    BackendError,
+    ChangedImage,
+    ConfigError,
+    UnreadableImage,
+)
 from alignkit.isolation import IMAGES_A_TASK, Limits, process_wide
 from alignkit.isolation.worker import EVERYTHING, Begin, Encoded, WarmUpDied, Work
+from alignkit.machine import available_bytes
 from alignkit.preprocess import Preprocess, Taps
+from alignkit.preprocess.image_header import declared_size, image_format
 from alignkit.torch_settings import usable_cpus
 
 if TYPE_CHECKING:
@@ -28,6 +36,10 @@ Started: TypeAlias = Callable[[int], None]
 """Function called with the number of the path that begins."""
 
 LIMITS = Limits()
+BYTES_A_PIXEL = 30
+"""Most memory that two paths were measured to take on one image, per pixel: docs/diff.md."""
+_HEADER = 1 << 18
+"""Bytes in which the size is looked for; a hostile file could keep the search busy for minutes."""
 ALWAYS = ("numpy", "cv2", "PIL.Image", "alignkit.preprocess.image_taps")
 """Modules that every worker needs, whatever the paths are."""
 GPU_WORKERS = 2
@@ -60,12 +72,15 @@ def run_isolated(
             "a decoder or resizer is defined in the script or notebook that runs; move its class "
             "into a module, which worker processes can import"
         )
+    limits = limits or LIMITS
+    available = available_bytes()
+    most = max((path.max_pixels for path in paths), default=0)
     try:
         yield from process_wide().run(
             work,
-            images,
+            (weighed(each, most, limits.memory, available) for each in images),
             processes=min(processes, GPU_WORKERS) if gpu else processes,
-            limits=limits or LIMITS,
+            limits=limits,
             modules=tuple(dict.fromkeys((*ALWAYS, *libraries, *classes))),
             images_a_task=images_a_task,
         )
@@ -75,10 +90,47 @@ def run_isolated(
         ) from None
 
 
-def encoded_images(samples: Samples, indices: Iterable[int] | None = None) -> Iterator[Encoded]:
-    """Yield the samples at ``indices``, by default all, read one by one."""
+def weighed(image: Encoded, max_pixels: int, memory: int, available: int | None) -> Encoded:
+    """Note how many bytes an image may need; it is lost on every path if that is not available.
+
+    No more than ``memory``, as a worker that takes more is ended. A path does not decode more than
+    ``max_pixels``.
+    """
+    header = image.data[:_HEADER]
+    # the directories of a TIFF may lie anywhere, and may be without end
+    size = None if image_format(header) == "TIFF" else declared_size(header)
+    pixels = size[0] * size[1] if size else len(image.data)
+    if image.lost or (size and pixels > max_pixels):
+        return image
+    need = min(pixels * BYTES_A_PIXEL, memory)
+    if size and available is not None and need > available:
+        reason = (
+            f"out of memory: {size[1]}x{size[0]} pixels may take {need / 2**30:.1f} GiB, and "
+            f"{available / 2**30:.1f} GiB are available"
+        )
+        return replace(image, lost=((EVERYTHING, reason),))
+    return replace(image, need=need)
+
+
+def encoded_images(
+    samples: Samples,
+    indices: Iterable[int] | None = None,
+    *,
+    changed: Literal["raise", "fail"] = "raise",
+) -> Iterator[Encoded]:
+    """Yield the samples at ``indices``, by default all, read one by one.
+
+    One that cannot be read is lost on every path. So is one whose file changed since it was listed,
+    where that is to ``fail``; else `ChangedImage` is raised, as a result that is stored under the
+    fingerprint of the data must be one of that data.
+    """
     for index in range(len(samples)) if indices is None else indices:
-        yield Encoded(samples.ids[index], samples.read(index))
+        try:
+            yield Encoded(samples.ids[index], samples.read(index))
+        except UnreadableImage as error:
+            if isinstance(error, ChangedImage) and changed == "raise":
+                raise
+            yield Encoded(samples.ids[index], b"", lost=((EVERYTHING, error.reason),))
 
 
 def warm_up(paths: Sequence[Preprocess], begin: Begin) -> None:

@@ -56,7 +56,16 @@ from alignkit.record.path_facts import (
     TrainingFacts,
 )
 from alignkit.record.pixel_facts import ImageTableFacts, PixelStage, PlaneStage, WorstImage
-from alignkit.record.stored import Artifact, Command, Count, Estimate, State, Stored, VerdictState
+from alignkit.record.stored import (
+    Artifact,
+    Command,
+    Count,
+    Estimate,
+    Real,
+    State,
+    Stored,
+    VerdictState,
+)
 from alignkit.record.verdict_facts import (
     Control,
     Finding,
@@ -84,7 +93,7 @@ class RunRecord(Stored):
     overrides: tuple[str, ...]
     started: str
     """UTC, ISO 8601."""
-    seconds: float
+    seconds: Real
     """Duration of this invocation, without the work that was stored before."""
     partial: bool
     """Whether it was interrupted before every cell was done."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from alignkit.record.stored import STRICT, Count, Estimate, Stored
+from alignkit.record.stored import STRICT, Count, Estimate, Real, Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +33,15 @@ class Subgroup:
     energy``."""
     kind: str
     images: Count
-    churn: float
+    churn: Real
     """Share of predictions that changed, mean over seeds."""
-    elsewhere: float
+    elsewhere: Real
     """Share of predictions that changed in all other images."""
     difference: Estimate
     """``churn - elsewhere``; the interval is a bootstrap of each side's images by themselves."""
-    p: float
+    p: Real
     """Fisher's exact test of "flipped with at least one seed", two-sided."""
-    p_adjusted: float
+    p_adjusted: Real
     """After Holm, over every kind that was compared for this pair of paths."""
     sentence: str = ""
     """The finding in words if it is significant; otherwise empty."""
@@ -96,7 +96,7 @@ class AdviceFacts(Stored):
     """Training images kept for its own check."""
     distance: Estimate | None = None
     """Mean |Δ| that remains, in grey levels 0..255, on the images of the search."""
-    unseen: float | None = None
+    unseen: Real | None = None
     """Mean |Δ| that remains on the images kept for its check."""
     drift: tuple[MitigationFacts, ...] = ()
     """``churn``, ``top1``, ``recall.macro``, ``precision.macro``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from alignkit.record.stored import STRICT, Artifact, Count, Estimate, Placed, State, Stored
+from alignkit.record.stored import STRICT, Artifact, Count, Estimate, Placed, Real, State, Stored
 
 DriftMetric = Literal["churn", "recall.macro", "precision.macro"]
 DRIFT_METRICS: tuple[DriftMetric, ...] = get_args(DriftMetric)  # one list for types and for loops
@@ -28,15 +28,15 @@ class LogitDistance:
 
     __pydantic_config__ = STRICT
 
-    max_abs: float | None
-    mean_abs: float | None
-    cosine: float | None
+    max_abs: Real | None
+    mean_abs: Real | None
+    cosine: Real | None
     """Mean over images whose logits are not all zero."""
     reason: str = ""
     """Why a distance is ``None``."""
-    p50: float | None = None
-    p99: float | None = None
-    p99_9: float | None = None
+    p50: Real | None = None
+    p99: Real | None = None
+    p99_9: Real | None = None
     """Quantiles of |Δ|, linear between order statistics."""
     compared: Count = 0
     """Images whose outputs are finite on both sides."""
@@ -66,7 +66,7 @@ class BatchCheck(Stored):
     """Images that were predicted again, one at a time."""
     batch: Count = 0
     """Size of the batch that they were in."""
-    max_abs: float | None = None
+    max_abs: Real | None = None
     """Greatest |Δlogit|."""
     flips: Count = 0
     reason: str = ""
@@ -78,9 +78,9 @@ class BuildSpread(Stored):
 
     builds: Count
     images: Count = 0
-    max_abs: float | None = None
+    max_abs: Real | None = None
     """Greatest difference of a logit between any two builds."""
-    mean_abs: float | None = None
+    mean_abs: Real | None = None
     """Mean over logits of the difference between the builds that are farthest apart."""
     flips: Count = 0
     """Images whose predicted class is not the same in every build."""
@@ -106,9 +106,9 @@ class StandardError:
 
     __pydantic_config__ = STRICT
 
-    images: float
+    images: Real
     """Standard error over the choice of images."""
-    seeds: float
+    seeds: Real
     """Standard error over the choice of seeds; 0 for a single seed, which has none."""
 
 
@@ -128,10 +128,10 @@ class CellPair:
     wrong_to_right: Count
     wrong_to_wrong: Count
     """Wrong before and after, with another class."""
-    detectable: float | None
+    detectable: Real | None
     """Smallest change of top-1 that this sample detects with 80 % power at the 5 % level."""
     # the report corrects them again for another reference
-    p_values: dict[str, float] = field(default_factory=dict)
+    p_values: dict[str, Real] = field(default_factory=dict)
     """Two-sided p-values of no change in ``metrics``, not corrected for other comparisons."""
 
     def of(self, metric: str) -> Estimate:
@@ -143,7 +143,7 @@ class CellPair:
 class Drift(CellPair):
     """Paired differences of a cell from the aligned cell of its row."""
 
-    mcnemar_p: float | None
+    mcnemar_p: Real | None
     """Exact and two-sided. With several seeds, an image counts once: for the direction in which it
     flipped in more of them."""
     logits: LogitDistance
@@ -152,7 +152,7 @@ class Drift(CellPair):
     """Images with a NaN or infinite output."""
     errors: dict[str, StandardError] = field(default_factory=dict)
     """Standard errors of ``metrics`` and of ``churn``."""
-    holm: dict[str, float] = field(default_factory=dict)
+    holm: dict[str, Real] = field(default_factory=dict)
     """``p_values`` corrected (Holm) for the comparisons of the matrix, each metric for itself."""
 
     def is_significant(self, metric: str) -> bool | None:
@@ -182,7 +182,7 @@ class Cell(Placed):
     reason: str = ""
     traceback: str = ""
     n: Count = 0
-    metrics: dict[str, float | None] = {}
+    metrics: dict[str, Real | None] = {}
     """Absolute values of the metrics that ``Drift`` compares."""
     counts: tuple[ClassCounts, ...] = ()
     effective: dict[str, str] = {}
@@ -190,7 +190,7 @@ class Cell(Placed):
     predictions: Artifact | None = None
     drift: Drift | None = None
     """Against the aligned cell of the same row and seed; ``None`` for that cell itself."""
-    fraction: float = 1.0
+    fraction: Real = 1.0
     """Share of the training images its model saw; ``trained_with`` names it too."""
     inputs: str = ""
     """SHA-256 of the backend's input tensors, image by image in the data's order."""
@@ -213,11 +213,11 @@ class MatrixEntry(Placed):
     state: State
     reason: str = ""
     seeds: tuple[int, ...] = ()
-    metrics: dict[str, float | None] = {}
+    metrics: dict[str, Real | None] = {}
     """Mean over seeds of the absolute values."""
     drift: Drift | None = None
     """Joined over seeds, images resampled together; ``None`` for the aligned entry."""
-    fraction: float = 1.0
+    fraction: Real = 1.0
     numeric: NumericDrift | None = None
     """Drift from the runtime alone, joined over seeds; ``None`` in the reference runtime."""
     non_finite: Count = 0
@@ -246,16 +246,16 @@ class NoiseFloor:
 
     preprocess: str
     seeds: tuple[int, ...]
-    metrics: dict[str, float]
+    metrics: dict[str, Real]
     """Metric that every seed's model defines → greatest minus least value over seeds."""
-    churn: float
+    churn: Real
     """Mean disagreement of two seeds' models on the same images."""
 
 
 class SizePoint(Stored):
     """The drift of models trained on so many images."""
 
-    fraction: float
+    fraction: Real
     images: Count
     seeds: Count
     drift: Estimate

@@ -21,6 +21,7 @@ from alignkit.record import (
     WorstImage,
 )
 from alignkit.record.document import document_text, stored_document
+from alignkit.record.stored import Real
 from alignkit.workspace import write_atomically
 
 
@@ -50,11 +51,11 @@ class DistanceFacts(Stored):
     """Images compared."""
     identical: Count
     shape_mismatches: Count
-    mean_abs: float | None
-    max_abs: float | None
-    share_differing: float | None
+    mean_abs: Real | None
+    max_abs: Real | None
+    share_differing: Real | None
     """Share of pixels; a pixel differs if any channel does."""
-    psnr: float | None
+    psnr: Real | None
     """dB; ``None`` if nothing differs, or nothing was compared."""
 
 
@@ -74,12 +75,12 @@ class ImageDrift(Stored):
     """One image on a pair of paths."""
 
     id: str
-    mean_abs: float
+    mean_abs: Real
     """Like ``max_abs``, of the pixels before normalisation."""
-    max_abs: float
-    decode_mean_abs: float | None
+    max_abs: Real
+    decode_mean_abs: Real | None
     """``None`` if the decodes differ in shape."""
-    ssim: float | None
+    ssim: Real | None
     kinds: dict[str, str]
     """Dimension → kind."""
 
@@ -130,10 +131,10 @@ class DiffRecord(Stored):
     """Shell command that reproduces it."""
     started: str
     """UTC, ISO 8601."""
-    seconds: float
+    seconds: Real
     environment: Environment
     data: ImageSet
-    limits: dict[str, float]
+    limits: dict[str, Real]
     """``max_pixels``, ``seconds`` an image may take on a path, ``memory`` in bytes."""
     paths: tuple[PathFacts, ...]
     """Reference first."""

@@ -7,7 +7,7 @@ from typing import Literal
 from alignkit.record.cell_facts import Drift
 from alignkit.record.path_facts import CoverageDiff
 from alignkit.record.pixel_facts import PixelStage
-from alignkit.record.stored import Count, Estimate, Placed, Stored
+from alignkit.record.stored import Count, Estimate, Placed, Real, Stored
 
 Reading = Literal[
     "holds here", "does not hold here", "inside the noise floor", "undecided", "not measured"
@@ -31,7 +31,7 @@ class BaselineStage(Stored):
     """Changes of this stage since: library, options, the image files."""
     pixels: PixelStage | None = None
     """The distance; ``None`` if a changed image has no golden tensor."""
-    at_least: dict[str, float] = {}
+    at_least: dict[str, Real] = {}
     """Lower bounds of the distance, from the lines alone."""
     unmeasured: Count = 0
     """Changed images without a golden tensor."""
@@ -59,7 +59,7 @@ class BaselineFacts(Stored):
     """Paths that were not compared: images, code, libraries and options are the approved ones."""
     begins: dict[str, str] = {}
     """Path → the first stage that was compared, if the earlier ones are as approved."""
-    metrics: dict[str, dict[str, float | None]] = {}  # keyed by text, since JSON has no other keys
+    metrics: dict[str, dict[str, Real | None]] = {}  # keyed by text, since JSON has no other keys
     """``trained with|evaluated with|backend|precision`` → approved metrics."""
     drifts: dict[str, BaselineDrift] = {}
     """The same keys → drift since, paired image by image, if predictions were kept."""
@@ -75,9 +75,9 @@ class PublishedRow(Placed):
     """As published."""
     inference: str
     """As published."""
-    metrics: dict[str, float]
+    metrics: dict[str, Real]
     """Published values; fractions."""
-    measured: dict[str, float | None]
+    measured: dict[str, Real | None]
     """Values of this run, mean over seeds; ``null`` with ``reason``."""
     reason: str = ""
 
@@ -87,10 +87,10 @@ class Claim(Stored):
 
     words: str
     metric: str
-    published: float
+    published: Real
     """Candidate minus reference; no interval was published with it."""
     measured: Estimate
-    floor: float | None
+    floor: Real | None
     """Noise floor of the metric over seeds in the row here; the greater one of two rows."""
     reading: Reading
     why: str

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from alignkit.record.stored import Artifact, Count, State, Stored
+from alignkit.record.stored import Artifact, Count, Real, State, Stored
+
+COVERAGE_EXAMPLES = 20
+"""Images named for each direction in which two sides do not decode the same ones."""
 
 
 class Environment(Stored):
@@ -84,6 +87,15 @@ class Coverage(Stored):
     """Every image that is not ``ok``, at most 50."""
 
 
+class OneSided(NamedTuple):
+    """Images that one side decodes and the other does not."""
+
+    by: str
+    not_by: str
+    images: int
+    examples: tuple[str, ...]
+
+
 class CoverageDiff(Stored):
     """Images that only one of two paths, or of a baseline and a path, decodes."""
 
@@ -93,23 +105,34 @@ class CoverageDiff(Stored):
     images: Count
     only_reference: Count
     only_candidate: Count
-    examples: tuple[str, ...] = ()
-    """Ids of such images, at most 20."""
+    reference_examples: tuple[str, ...] = ()
+    """Ids of images that only the reference decodes, the first 20."""
+    candidate_examples: tuple[str, ...] = ()
+    """Ids of images that only the candidate decodes, the first 20."""
+
+    @property
+    def one_sided(self) -> tuple[OneSided, ...]:
+        """The direction in which images are lost, or both; empty if both sides decode the same."""
+        both = (
+            OneSided(self.reference, self.candidate, self.only_reference, self.reference_examples),
+            OneSided(self.candidate, self.reference, self.only_candidate, self.candidate_examples),
+        )
+        return tuple(each for each in both if each.images)
 
 
 class Epoch(Stored):
     """One line of a training's log."""
 
     epoch: int
-    loss: float
-    accuracy: float
+    loss: Real
+    accuracy: Real
     """Accuracy on the augmented training images."""
-    learning_rate: float
-    images_per_second: float
-    held_out_loss: float | None = None
+    learning_rate: Real
+    images_per_second: Real
+    held_out_loss: Real | None = None
     """Mean cross entropy on ``train.holdout``; none without it."""
-    held_out_accuracy: float | None = None
-    held_out_recall: float | None = None
+    held_out_accuracy: Real | None = None
+    held_out_recall: Real | None = None
     """Mean recall over the classes of the held-out images."""
 
 
@@ -135,7 +158,7 @@ class TrainingFacts(Stored):
     epochs: tuple[Epoch, ...] = ()
     images: Count = 0
     """Training images: those that every path decoded, or the share of them that was used."""
-    fraction: float = 1.0
+    fraction: Real = 1.0
     """That share."""
     ranks: int = 1
     """Processes that trained it together."""

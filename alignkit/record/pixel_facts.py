@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from alignkit.record.stored import Artifact, Count, Stored
+from alignkit.record.stored import Artifact, Count, Real, Stored
 
 
 class PixelStage(Stored):
@@ -21,20 +21,20 @@ class PixelStage(Stored):
     shape_mismatches: Count = 0
     non_finite: Count = 0
     """Values whose difference is NaN or infinite; they are in none of the numbers below."""
-    max_abs: float | None = None
+    max_abs: Real | None = None
     """In grey levels 0..255; for ``normalise`` in normalised units."""
-    mean_abs: float | None = None
-    bias: tuple[float, float, float] | None = None
+    mean_abs: Real | None = None
+    bias: tuple[Real, Real, Real] | None = None
     """Candidate minus reference, per channel R, G, B."""
-    share_differing: float | None = None
+    share_differing: Real | None = None
     """Share of pixels; a pixel differs if any channel does."""
-    share_above: dict[str, float] = {}  # keyed by text, since JSON has no other keys
+    share_above: dict[str, Real] = {}  # keyed by text, since JSON has no other keys
     """Level → share of values that differ by more."""
-    p99: float | None = None
-    p99_9: float | None = None
-    psnr: float | None = None
+    p99: Real | None = None
+    p99_9: Real | None = None
+    psnr: Real | None = None
     """dB; ``None`` if images are identical."""
-    ssim: float | None = None
+    ssim: Real | None = None
     reason: str = ""
     """Why there are no numbers."""
 
@@ -50,13 +50,13 @@ class PlaneStage(Stored):
     stage: str
     plane: Literal["Y'", "Cb", "Cr"]
     images: Count
-    mean_abs: float | None = None
-    max_abs: float | None = None
-    bias: float | None = None
+    mean_abs: Real | None = None
+    max_abs: Real | None = None
+    bias: Real | None = None
     """Candidate minus reference."""
-    p99: float | None = None
-    p99_9: float | None = None
-    psnr: float | None = None
+    p99: Real | None = None
+    p99_9: Real | None = None
+    psnr: Real | None = None
     """dB; ``None`` if nothing differs."""
 
 
@@ -69,11 +69,11 @@ class WorstImage(Stored):
     label: str
     stage: str
     """The stage whose output is shown."""
-    max_abs: float
-    mean_abs: float
+    max_abs: Real
+    mean_abs: Real
     flipped: str = ""
     """Changes of the reference model's predictions in words; empty if there are none."""
-    amplification: float
+    amplification: Real
     a: Artifact
     b: Artifact
     difference: Artifact

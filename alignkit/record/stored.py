@@ -11,14 +11,17 @@ import shlex
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from alignkit.place import Column, Place, Row
 
 State = Literal["measured", "skipped", "failed"]
 VerdictState = Literal["pass", "warn", "fail", "inconclusive", "error"]
-Count = Annotated[int, Field(ge=0, le=2**53)]
+# the bounds are for stored files that somebody else may have written; a schema need not show them
+Count = Annotated[int, Field(ge=0, le=2**53), WithJsonSchema({"type": "integer", "minimum": 0})]
 """As many as a float counts exactly."""
+Real = Annotated[float, Field(ge=-1e100, le=1e100), WithJsonSchema({"type": "number"})]
+"""A number whose square, and whose sums, are finite."""
 
 
 def _one_command(text: str) -> str:
@@ -64,10 +67,10 @@ class Estimate:
 
     __pydantic_config__ = STRICT
 
-    value: float | None
-    low: float | None
+    value: Real | None
+    low: Real | None
     """Lower end of the 95 % interval."""
-    high: float | None
+    high: Real | None
     reason: str = ""
     """Why there is no value or interval."""
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from alignkit.record.stored import Count, Placed, Stored
+from alignkit.record.stored import Count, Placed, Real, Stored
 
 Change = Literal["new", "worse", "fixed", "better", "unchanged", "not compared"]
 
@@ -64,7 +64,7 @@ class EntryChange(Placed):
     """Flips that only the later run has; for an aligned cell, right → wrong."""
     gone: Count = 0
     """Flips that only the earlier run has; for an aligned cell, wrong → right."""
-    p: float | None = None
+    p: Real | None = None
     """Two-sided exact sign test over images, adjusted for the number of entries (Holm)."""
     images: tuple[ImageChange, ...] = ()
 
@@ -76,9 +76,9 @@ class StageChange(Stored):
     candidate: str
     stage: str
     change: Change
-    before: float | None
+    before: Real | None
     """Mean absolute difference in grey levels; for ``normalise``, in normalised units."""
-    after: float | None
+    after: Real | None
     reason: str = ""
 
 
@@ -87,9 +87,9 @@ class PixelImage(Stored):
 
     id: str
     change: Literal["new", "worse", "fixed", "better"]
-    before: float
+    before: Real
     """Mean absolute difference of the last pixels, grey levels."""
-    after: float
+    after: Real
 
 
 class PixelChange(Stored):
@@ -137,9 +137,9 @@ class LayerDrift(Stored):
     """The output's name in the graph."""
     shape: tuple[int, ...] = ()
     """Images first."""
-    max_abs: float | None = None
-    mean_abs: float | None = None
-    relative: float | None = None
+    max_abs: Real | None = None
+    mean_abs: Real | None = None
+    relative: Real | None = None
     """Greatest |Δ| over the reference's greatest absolute value."""
     non_finite: Count = 0
     """Values that are NaN or infinite on either side."""
@@ -148,9 +148,9 @@ class LayerDrift(Stored):
     """Relative difference above the tolerance, values finite on one side only, or two shapes."""
     reason: str = ""
     """Why a number is missing."""
-    isolated_max_abs: float | None = Field(default=None, serialization_alias="own_max_abs")
+    isolated_max_abs: Real | None = Field(default=None, serialization_alias="own_max_abs")
     """Greatest |Δ| of the layer alone, fed the reference's activations."""
-    isolated_relative: float | None = Field(default=None, serialization_alias="own_relative")
+    isolated_relative: Real | None = Field(default=None, serialization_alias="own_relative")
     isolated_reason: str = Field(default="", serialization_alias="own_reason")
     """Why a number of the isolated layer is missing."""
 
@@ -164,7 +164,7 @@ class Bisection(Stored):
     reference: str
     candidate: str
     images: Count
-    tolerance: float
+    tolerance: Real
     first: str | None
     """The first layer that exceeds the tolerance; ``null`` if none does."""
     layers: tuple[LayerDrift, ...]

@@ -8,7 +8,7 @@ from typing import Literal
 from alignkit.record.cell_facts import MatrixEntry
 from alignkit.record.path_facts import CoverageDiff
 from alignkit.record.pixel_facts import PixelStage
-from alignkit.record.stored import STRICT, Count, Placed, Stored, VerdictState
+from alignkit.record.stored import STRICT, Count, Placed, Real, Stored, VerdictState
 
 
 class Control(Stored):
@@ -97,8 +97,8 @@ class LatencyFacts(Stored):
     reference: bool
     """Whether the others are compared with it."""
     images: Count = 0
-    p50: tuple[float, ...] = ()  # of each round, since rounds are what is compared
+    p50: tuple[Real, ...] = ()  # of each round, since rounds are what is compared
     """Milliseconds per image, one number for each round."""
-    p95: tuple[float, ...] = ()
+    p95: tuple[Real, ...] = ()
     reason: str = ""
     """Why it could not be measured."""

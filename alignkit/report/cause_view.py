@@ -185,7 +185,7 @@ def _before_and_after(each: AdviceFacts) -> Table | None:
     notes = Notes()
     rows: list[RowCells] = [
         (
-            LABELS[row.metric],
+            LABELS.get(row.metric, row.metric),
             *(
                 notes.estimated(value, 1 if share else 2, share=share)
                 for value in (row.before, row.expected, row.confirmed)

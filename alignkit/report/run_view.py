@@ -139,13 +139,20 @@ def _one_sided(diffs: Sequence[CoverageDiff], names: Names) -> Table:
         (
             f"{names.short(each.reference)} and {names.short(each.candidate)}",
             grouped(each.images),
-            *map(alarm, (each.only_reference, each.only_candidate)),
-            ", ".join(each.examples[:5]) or DASH,
+            alarm(each.only_reference),
+            ", ".join(each.reference_examples[:5]) or DASH,
+            alarm(each.only_candidate),
+            ", ".join(each.candidate_examples[:5]) or DASH,
         )
         for each in diffs
     ]
-    counts = numbers("Images", "Only first decodes", "Only second decodes")
-    columns = ("First and second", *counts, "Examples")
+    columns = (
+        "First and second",
+        *numbers("Images", "Only first decodes"),
+        "Examples",
+        *numbers("Only second decodes"),
+        "Examples",
+    )
     return Table.of("Images that only one of two decodes", columns, rows)
 
 

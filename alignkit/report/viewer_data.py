@@ -6,6 +6,7 @@ list derives from them (flips, order, filters) is derived in the browser.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ def _content(record: RunRecord, folder: Path) -> dict[str, Any]:
     names = Names(record.paths)
     return {
         "ids": order.ids,
-        "classes": record.data.classes,
+        "classes": [*order.classes],
         "labels": None if labels is None else pack(labels),
         "pixels": {name: order.measures(table) for name, table in tables.items()},
         "predictions": {key: pack(order.predicted(each)) for key, each in read.items()},
@@ -152,13 +153,18 @@ def _image_commands(record: RunRecord) -> dict[str, str]:
     return {pair_name(*pair): image_command(record.command, *pair) for pair in pairs}
 
 
+def _indices(names: Iterable[str]) -> dict[str, int]:
+    return {name: index for index, name in enumerate(names)}
+
+
 @dataclass(frozen=True, slots=True)
 class ImageOrder:
     """One order of the images for every array."""
 
     ids: tuple[str, ...]
     places: dict[str, int]
-    classes: int
+    classes: dict[str, int]
+    """Name of a class → its index: the data's classes, then further outputs of the models."""
 
     @classmethod
     def of(
@@ -168,7 +174,9 @@ class ImageOrder:
         names = [each.ids for each in tables.values()] + [each.ids for each in read.values()]
         names.append(tuple(image.id for image in record.worst))
         ids = tuple(dict.fromkeys(name for each in names for name in each))
-        return cls(ids, {name: index for index, name in enumerate(ids)}, len(record.data.classes))
+        outputs = (name for each in read.values() for name in each.outside)
+        classes = dict.fromkeys([*record.data.classes, *outputs])
+        return cls(ids, _indices(ids), _indices(classes))
 
     def _spread(
         self, ids: tuple[str, ...], values: npt.NDArray[Any], missing: float
@@ -184,9 +192,9 @@ class ImageOrder:
         That is the greatest value of the least type that leaves two; the one below it means an
         answer that is no class. ``rows.js`` reads them so.
         """
-        if self.classes > 65_534:
-            raise RecordError(f"the viewer holds at most 65534 classes, not {self.classes}")
-        dtype = np.uint8 if self.classes < 255 else np.uint16
+        if len(self.classes) > 65_534:
+            raise RecordError(f"the viewer holds at most 65534 classes, not {len(self.classes)}")
+        dtype = np.uint8 if len(self.classes) < 255 else np.uint16
         missing = int(np.iinfo(dtype).max)
         return np.where(values == NO_PREDICTION, missing - 1, values).astype(dtype), missing
 
@@ -202,12 +210,14 @@ class ImageOrder:
 
     def predicted(self, predictions: Predictions) -> npt.NDArray[Any]:
         """Return the predicted class of each image."""
-        values, missing = self._small(predictions.predicted)
+        # two models may have other outputs; the last entry is that of NO_PREDICTION, -1
+        shown = np.array([*(self.classes[name] for name in predictions.outputs), NO_PREDICTION])
+        values, missing = self._small(shown[predictions.predicted])
         return self._spread(predictions.ids, values, missing)
 
     def margins(self, predictions: Predictions) -> npt.NDArray[Any]:
         """Return the greatest logit less the second greatest."""
-        if len(predictions.classes) < 2:
+        if len(predictions.outputs) < 2:
             return np.full(len(self.ids), np.nan, np.float32)  # a single class has no second logit
         top = np.sort(predictions.logits, axis=1)[:, -2:]
         return self._spread(predictions.ids, top[:, 1] - top[:, 0], np.nan)

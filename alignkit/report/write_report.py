@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -106,8 +107,10 @@ def write_report(folder: Path, options: ReportOptions, out: Path | None = None) 
     """
     record = read_record(folder)
     wanted = chosen = options.chosen(record.worst)
-    for each in _named(chosen):  # a page that only links them is safe to open as well
-        shown_bytes(folder, each)
+    # a page that only links its pictures is safe to open as well; one that is missing harms nobody
+    for each in _named(chosen):
+        if os.path.lexists(folder / each.path):
+            shown_bytes(folder, each)
     while True:
         files = _files(record, folder, wanted, options, away=out is not None)
         total = sum(map(len, files.values()))

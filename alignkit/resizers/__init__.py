@@ -34,7 +34,8 @@ class Resizer(Protocol):
 
 RESIZERS = {
     "opencv": OPENCV.plugin(
-        "alignkit.resizers.opencv:OpenCVResizer", "cv2.resize; uint8, no antialias"
+        "alignkit.resizers.opencv:OpenCVResizer",
+        "cv2.resize; uint8 or floats, no antialias",
     ),
     "pillow": PILLOW.plugin(
         "alignkit.resizers.pillow:PillowResizer", "PIL.Image.resize; uint8, antialiased"

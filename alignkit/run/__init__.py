@@ -22,6 +22,7 @@ from alignkit.outcome import Measured
 from alignkit.plan import Plan
 from alignkit.plan.forecast import planned_work
 from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
+from alignkit.plan.required_models import require_own_models
 from alignkit.predict.predict_cells import predict_cells
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.record import RunRecord
@@ -68,6 +69,7 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     """Carry out the stages: values in, values out."""
     started, clock = datetime.now(UTC), time.monotonic()
     _fetch_weights(plan, context.workspace)
+    require_own_models(plan.experiment)
     # a narrowed run repeats some cells; advice would add others
     advice = () if plan.cells else advise(plan, context)
     whole = advised_plan(plan, advice)

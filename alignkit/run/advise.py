@@ -22,8 +22,8 @@ from alignkit.version import ADVICE_LAYERS, code_version
 from alignkit.workspace import Context
 
 if TYPE_CHECKING:
-    from alignkit.match import Match
     from alignkit.match.configurations import Configuration
+    from alignkit.match.match_result import Match
     from alignkit.match.target import Target
     from alignkit.plan.work import Training
     from alignkit.preprocess import Preprocess

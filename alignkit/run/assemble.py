@@ -195,5 +195,5 @@ def _flips(predicted: Sequence[Predicted], reference: str, candidate: str) -> Ca
 def _classes(predicted: Predicted) -> dict[str, str]:
     predictions = predictions_of(predicted)
     assert predictions is not None
-    names = (class_name(predictions.classes, index) for index in predictions.predicted)
+    names = (class_name(predictions.outputs, index) for index in predictions.predicted)
     return dict(zip(predictions.ids, names, strict=True))

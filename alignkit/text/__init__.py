@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+_CONTROL = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    r"""Write out whatever would steer a terminal: control characters, and changes of direction.
+
+    >>> printable("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def columns(rows: Sequence[Sequence[str]], *, indent: str = "") -> str:
@@ -12,9 +26,10 @@ def columns(rows: Sequence[Sequence[str]], *, indent: str = "") -> str:
     a     1
     long  2
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    shown = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     lines = []
-    for row in rows:
+    for row in shown:
         padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         lines.append((indent + "  ".join(padded)).rstrip())
     return "\n".join(lines)

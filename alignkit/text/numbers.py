@@ -1,7 +1,7 @@
 """Numbers → text, the same way in sentences, on pages and in terminals.
 
-A difference carries its sign, with a true minus; the digits of a column agree; what is not zero
-never reads as a bare zero.
+A difference carries its sign, with a true minus; the digits of a column agree; a number that is not
+zero never reads as a bare zero: a size reads ``<0.01``, and a difference ``≈0.00``, without a sign.
 """
 
 from __future__ import annotations
@@ -12,15 +12,22 @@ MINUS = "\N{MINUS SIGN}"
 DASH = "\N{EN DASH}"
 NBSP = "\N{NO-BREAK SPACE}"
 TIMES = "\N{MULTIPLICATION SIGN}"
+ABOUT = "\N{ALMOST EQUAL TO}"
 
 
 def written(value: float, form: str) -> str:
-    """Format a number, with a true minus sign; ``form`` is a format specification of Python."""
-    return format(value or 0, form).replace("-", MINUS)  # a negative zero is zero
+    """Format a number, with a true minus sign; ``form`` is a format specification of Python.
+
+    A number that rounds to zero reads ``≈0.00``: its sign would be all that is left of it.
+    """
+    text = format(value or 0, form)  # a negative zero is zero
+    if value and float(text) == 0:
+        return ABOUT + text.lstrip("+-")
+    return text.replace("-", MINUS)
 
 
 def signed(value: float, decimals: int) -> str:
-    """Write ``+0.42``; ``0.00`` for zero alone, ``+0.00`` for less than the digits can show."""
+    """Write ``+0.42``; ``0.00`` for zero alone, ``≈0.00`` for less than the digits can show."""
     return written(value, f"{'+' if value else ''}.{decimals}f")
 
 
@@ -53,7 +60,7 @@ def interval(estimate: Estimate, decimals: int = 2, *, share: bool = False) -> s
     low, high = 100 * estimate.low, 100 * estimate.high
     if share:
         # a share cannot be negative, so it carries no sign
-        return f"[{low:.{decimals}f}, {high:.{decimals}f}]"
+        return f"[{plain(low, decimals)}, {plain(high, decimals)}]"
     return f"[{signed(low, decimals)}, {signed(high, decimals)}]"
 
 
@@ -70,7 +77,7 @@ def estimated(estimate: Estimate, decimals: int = 2, *, share: bool = False, uni
 
 def unsigned(*fractions: float) -> str:
     """Write a size in percentage points: ``0.42 pp``, or the range of several, ``0.31–0.52 pp``."""
-    low, high = (f"{100 * end:.2f}" for end in (min(fractions), max(fractions)))
+    low, high = (plain(100 * end, 2) for end in (min(fractions), max(fractions)))
     return f"{low} pp" if low == high else f"{low}{DASH}{high} pp"
 
 

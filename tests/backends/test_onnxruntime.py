@@ -1,4 +1,5 @@
 import contextlib
+import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -25,6 +26,8 @@ from tests.backends.model import trained_model
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"
+QUIET = ("ORT_DISABLE_TELEMETRY", "CI", "GITHUB_ACTIONS", "TF_BUILD")
+"""Variables that keep ONNX Runtime's telemetry off."""
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +40,30 @@ def effective(model, **options):
     session = ONNXRuntimeBackend(**options).open(model.checkpoint, model.onnx, precision)
     session.close()
     return session.effective()
+
+
+def files_written(home, **environment) -> list[str]:
+    """Run a session in a process of its own; list the files it left in its home."""
+    home.mkdir()
+    script = (
+        "from alignkit.backends.onnx_graph import products\n"
+        "from alignkit.backends.onnxruntime.onnxruntime_session import Start\n"
+        "Start('CPUExecutionProvider', {}, 'ORT_ENABLE_ALL', 1).arithmetic()\n"
+    )
+    outside_ci = {name: each for name, each in os.environ.items() if name not in QUIET}
+    places = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(home))
+    subprocess.run(
+        [sys.executable, "-c", script], env=outside_ci | places | environment, check=True
+    )
+    return [str(each.relative_to(home)) for each in home.rglob("*") if each.is_file()]
+
+
+def test_a_session_writes_no_telemetry_unless_the_user_turns_it_on(tmp_path):
+    assert files_written(tmp_path / "default") == []
+    written = files_written(tmp_path / "on", ORT_DISABLE_TELEMETRY="0")
+    if not written:
+        pytest.skip("this build of ONNX Runtime keeps no telemetry")
+    assert any("onnxruntime" in each for each in written)
 
 
 def test_the_graph_is_needed(model):

@@ -176,7 +176,8 @@ def test_an_image_that_is_no_longer_decoded_is_a_matter_of_coverage(approved, sa
     cut = Samples(samples.ids, (), (), lambda i: samples.read(i) if i else b"", "f")
     facts, stages = compared(approved, replace(PATH, decode=OpenCVDecoder()), cut)
     (coverage,) = facts.coverage
-    assert (coverage.only_reference, coverage.examples) == (1, (KINDS[0],))
+    assert (coverage.only_reference, coverage.reference_examples) == (1, (KINDS[0],))
+    assert coverage.candidate_examples == ()
     assert stages["decode"].images == len(KINDS) - 1
 
 

@@ -1,6 +1,8 @@
 """`alignkit diff` as a user meets it."""
 
+import html
 import json
+import os
 import re
 import subprocess
 import sys
@@ -134,3 +136,33 @@ def test_help_loads_nothing_heavy():
         "assert not {'numpy', 'cv2', 'torch', 'PIL'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+def test_what_is_no_regular_file_is_one_failed_image_in_every_output(alignkit, tmp_path):
+    images = tmp_path / "images"
+    images.mkdir()
+    odd = "a\n|\t\"'<b>\u202e\x1b.jpg"
+    (images / odd).write_bytes(FILES["420.jpg"])
+    os.mkfifo(images / "fifo.jpg")
+    (images / "device.jpg").symlink_to("/dev/zero")
+    (images / "dangling.jpg").symlink_to("nowhere")
+    (images / os.fsdecode(b"caf\xe9.jpg")).write_bytes(FILES["444.jpg"])
+    out = [f"--out={kind}={tmp_path / name}" for kind, name in (("json", "d.json"), ("html", "h"))]
+    told = alignkit("diff", images, *PAIR, *out)
+    assert told.code == 0
+    assert re.search(r"^nearest +1 +0 +4 +0$", told.out, re.MULTILINE)
+    record = read_diff_record(tmp_path / "d.json")
+    reasons = {each.id: each.reason for each in record.coverage[0].examples}
+    assert reasons == {
+        r"caf\xe9.jpg": "its name is not UTF-8; rename it",
+        "dangling.jpg": "a link to nowhere, which is not there",
+        "device.jpg": "not a regular file: a device",
+        "fifo.jpg": "not a regular file: a FIFO",
+    }
+    (worst,) = record.pairs[0].worst
+    assert worst.id == r"a\x0a|\x09" + "\"'<b>" + r"\u202e\x1b.jpg"
+    assert worst.id in told.out
+    page = html.unescape((tmp_path / "h" / "index.html").read_text(encoding="utf-8"))
+    assert worst.id in page
+    only = alignkit("diff", images, *PAIR, "--only", worst.id)
+    assert only.out.startswith("1\N{NO-BREAK SPACE}image of ")

@@ -1,12 +1,10 @@
 """Every exit code of the README's table, each reached by a gate on files on disk."""
 
-import errno
 import os
 import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -98,31 +96,46 @@ def test_7_is_a_measurement_too_noisy_to_decide_where_the_file_says_that_fails(
     assert gate(file, "--set", "gate.on_inconclusive=warn").code == ExitCode.PASS
 
 
-def test_130_is_an_interrupt_while_an_image_is_read(case):
-    pipe = case.images / "endless.jpg"
-    os.mkfifo(pipe)
-    file = case.write("{preset: strict}")
-    file.write_text(file.read_text().replace(str(case.images), str(pipe)))
-    command = [sys.executable, "-m", "alignkit", "gate", file, "-q", "--reports", case.reports]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as job:
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)],
+)
+def test_130_and_143_are_signals_while_images_are_compared(case, sent, code):
+    job = signalled(case, sent, "gate", case.write("{preset: strict}"), "--reports", case.reports)
+    assert job.returncode == code
+    assert "interrupted" in job.stdout
+    assert not list(case.reports.rglob(".filling-*"))
+
+
+def test_143_ends_a_command_that_keeps_nothing_with_its_command_line(case):
+    paths = "{preset: opencv-train}", "{preset: pillow-train}"
+    job = signalled(
+        case, signal.SIGTERM, "diff", case.images, *(f"--preprocess={each}" for each in paths)
+    )
+    assert job.returncode == ExitCode.TERMINATED
+    assert "interrupted. Begin again with:\n  alignkit diff " in job.stderr
+    assert "Traceback" not in job.stderr
+
+
+def signalled(case, sent, *command):
+    """Send a signal to a command and its processes, once they work; return how it ended."""
+    first = next(case.images.iterdir())
+    for number in range(300):
+        os.link(first, case.images / f"more-{number}{first.suffix}")
+    words = [sys.executable, "-m", "alignkit", *map(str, command), "--progress", "plain"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+        start_new_session=True,
+    ) as job:  # fmt: skip
         try:
-            end = opened(pipe, job)
-            job.send_signal(signal.SIGINT)
-            os.close(end)
-            told, _ = job.communicate(timeout=60)
+            begun = ""
+            while ": 0 of " not in begun:
+                begun = job.stderr.readline()
+                assert begun, "it ended before it compared an image"
+            os.killpg(job.pid, sent)
+            out, err = job.communicate(timeout=60)
+            with pytest.raises(ProcessLookupError):  # no process of it is left
+                os.killpg(job.pid, 0)
         finally:
             job.kill()
-    assert job.returncode == ExitCode.INTERRUPTED
-    assert "interrupted" in told
-
-
-def opened(pipe, job):
-    """The writing end, once the gate reads; a gate that ends before is an error and no wait."""
-    while job.poll() is None:
-        try:
-            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError as error:
-            if error.errno != errno.ENXIO:  # nobody reads yet
-                raise
-        time.sleep(0.02)
-    raise AssertionError(f"the gate ended with {job.returncode} before it read an image")
+    return subprocess.CompletedProcess(words, job.returncode, out, err)

@@ -1,5 +1,6 @@
 """`alignkit gate` as a CI job meets it: verdicts, exit codes, files."""
 
+import hashlib
 import json
 import re
 from xml.etree import ElementTree as ET
@@ -9,6 +10,7 @@ import pytest
 from alignkit.gate import gate_check as check_module
 from alignkit.record import Control
 from tests.gate_case import ONE_PATH, PATHS, make_case
+from tests.sealed import rewrite
 
 CHROMA = "preprocess.opencv.decode={name: simplejpeg, chroma: nearest}"
 NEEDS_GPU = PATHS + "  cuda: {decode: torchvision-cuda, resize: {name: opencv, size: 32}}\n"
@@ -279,10 +281,14 @@ def test_runs_that_cannot_be_compared_with_are_refused(gate, case, before, tmp_p
     stages = before / "stages.jsonl"
     stages.write_text(stages.read_text().replace('"system": "', '"system": "Plan 9 '))
     told = gate(file, "--against", before)
+    assert (told.code, "stages.jsonl is not as alignkit wrote it" in told.out) == (6, True)
+    sha256 = hashlib.sha256(stages.read_bytes()).hexdigest()
+    rewrite(before / "record.json", lambda stored: stored["stages"].update(sha256=sha256))
+    told = gate(file, "--against", before)
     assert (told.code, "Plan 9" in told.out, "another environment" in told.out) == (6, True, True)
     stages.write_text(stages.read_text()[:-100])
     assert gate(file, "--against", before).code == 6
-    stages.unlink()
+    rewrite(before / "record.json", lambda stored: stored.update(stages=None))
     told = gate(file, "--against", before)
     assert (told.code, "keeps no stages" in told.out) == (6, True)
 

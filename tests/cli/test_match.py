@@ -2,6 +2,7 @@
 
 import json
 
+import cv2
 import numpy as np
 import pytest
 
@@ -146,3 +147,21 @@ def test_the_serving_stack_is_found_and_checked_on_images_the_search_did_not_see
     refused = alignkit("match", "--target", address, "--images", images, "--record", kept)
     assert refused.code == 2
     assert "is not empty; to search its tensors, pass it as --target" in refused.err
+
+
+def test_a_stack_that_is_not_found_gives_no_block_anywhere(alignkit, images, tmp_path):
+    folder, out = tmp_path / "tensors", tmp_path / "match.json"
+    folder.mkdir()
+    for file in sorted(images.iterdir())[:6]:
+        pixels = cv2.resize(cv2.imread(str(file))[..., ::-1], (64, 64))
+        darker = 255 * (cv2.GaussianBlur(pixels, (0, 0), 2) / 255.0) ** 2.2
+        np.save(folder / f"{file.stem}.npy", darker.astype(np.float32))
+    told = alignkit("match", "--target", folder, "--images", images, *ONLY, "--out", f"json={out}")
+    assert told.code == 0
+    assert "not found: no configuration explains tensors. The nearest is " in told.out
+    assert "levels remain in the mean" in told.out
+    assert "preprocess:" not in told.out
+    assert "correct it" not in told.out
+    stored = json.loads(out.read_text())
+    assert stored["state"] == "not found"
+    assert {each["preprocess"] for each in stored["ranking"]} == {None}

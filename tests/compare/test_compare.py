@@ -1,6 +1,7 @@
 """Drift against scikit-learn, statsmodels and scipy's own bootstrap."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from scipy.stats import bootstrap as scipy_bootstrap
 from sklearn.metrics import precision_score, recall_score
 
 from alignkit.compare import drift
+from alignkit.compare.cell_pairs import cell_pairs
 from alignkit.compare.metrics import METRICS
 from alignkit.compare.predictions import Predictions
 from alignkit.compare.statistics import detectable_effect
@@ -60,6 +62,33 @@ def test_values_are_the_differences_of_scikit_learns():
     assert found.churn.value == np.mean(before.predicted != after.predicted)
     assert [each.support for each in found.classes] == np.bincount(before.labels).tolist()
     assert tuple(found.metrics) == METRICS
+
+
+def test_outputs_outside_the_classes_are_wrong_and_change_churn_as_any_other():
+    before, after = (predictions(seed, n=300, noise=1.5) for seed in (1, 2))
+    three = before.labels < 3  # the images of three classes, under models of more outputs
+
+    def of_three(whole: Predictions) -> Predictions:
+        kept = whole.rows(np.flatnonzero(three))
+        return replace(kept, classes=whole.classes[:3], outside=whole.classes[3:])
+
+    sides = of_three(before), of_three(after)
+    found = drift(reference=[sides[0]], candidate=[sides[1]], resamples=50)
+    old, new = (each.predicted for each in sides)
+    assert set(new) - {0, 1, 2}
+    assert found.churn.value == np.mean(old != new)
+    truth = sides[0].labels
+    moved = (old != truth) & (new != truth) & (old != new)
+    assert found.wrong_to_wrong == moved.sum() > 0
+    for average in ("macro", "micro", "weighted"):
+        for name, score in (("recall", recall_score), ("precision", precision_score)):
+            options = {"labels": range(3), "average": average}
+            change = score(truth, new, **options) - score(truth, old, **options)
+            assert found.metrics[f"{name}.{average}"].value == pytest.approx(change, abs=1e-12)
+    assert [each.name for each in found.classes] == list(before.classes[:3])
+    (pair,) = cell_pairs([[each] for each in sides], resamples=50).values()
+    assert pair.metrics == found.metrics
+    assert (pair.churn, pair.wrong_to_wrong) == (found.churn, found.wrong_to_wrong)
 
 
 def test_several_seeds_are_averaged_and_their_flips_summed():

@@ -42,6 +42,18 @@ def same(ours, theirs):
     )
 
 
+def test_outputs_outside_the_classes_are_scored_as_scikit_learn_scores_other_labels():
+    labels, predicted = random_case(seed=5)
+    predicted[::9] = 7 + np.arange(len(predicted[::9])) % 4
+    counts = class_counts(labels, predicted, 7)
+    assert len(counts.predicted) == 7
+    ours = counts.metrics()
+    for average in ("macro", "micro", "weighted"):
+        theirs = sklearn_scores(labels, predicted, 7, average)
+        same([ours[f"{name}.{average}"] for name in ("precision", "recall", "f1")], theirs)
+    assert ours["top1"] == pytest.approx(sklearn_metrics.accuracy_score(labels, predicted))
+
+
 @pytest.mark.parametrize("kind", ["all present", "absent class", "never predicted", "neither"])
 @pytest.mark.parametrize("seed", range(3))
 def test_recall_precision_and_f1_equal_scikit_learn(seed, kind):

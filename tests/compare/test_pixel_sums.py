@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
+from alignkit.compare import pixel_sums as module
 from alignkit.compare.histogram import edge, histogram_of
 from alignkit.compare.pixel_sums import PixelSums, identical_sums, pixel_sums, with_ssim
 
@@ -214,3 +215,16 @@ def test_float_bins_have_whole_numbers_for_edges_and_are_under_a_hundredth_wide(
         assert edge(len(counts) - 1, "float32") == value
     edges = [edge(index, "float32") for index in range(2_000, 30_000)]
     assert max(np.diff(edges) / edges[:-1]) < 0.0079
+
+
+def test_a_large_image_that_is_compared_in_strips_has_the_same_sums(monkeypatch):
+    left, right = pair(3)
+    right[:20] = left[:20]  # a strip without a difference
+    whole = pixel_sums(left, right)
+    for strip in (1, 1000, 47 * 3 * 20):
+        monkeypatch.setattr(module, "STRIP", strip)
+        found = pixel_sums(left, right)
+        assert (found.histogram == whole.histogram).all()
+        numbers = (found.images, found.sum_abs, found.sum_squares, found.sums, found.max_abs)
+        assert numbers == (1, whole.sum_abs, whole.sum_squares, whole.sums, whole.max_abs)
+        check(found, left, right)

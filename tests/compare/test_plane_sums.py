@@ -4,6 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
+from alignkit.compare import plane_sums as module
 from alignkit.compare.plane_sums import PLANES, plane_sums, same_planes
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from tests.photos import encoded, photo
@@ -91,3 +92,11 @@ def test_values_that_are_not_finite_are_left_out():
 def test_other_shapes_are_refused():
     with pytest.raises(ValueError, match="shapes differ"):
         plane_sums(np.zeros((2, 2, 3), np.uint8), np.zeros((2, 3, 3), np.uint8))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_a_large_image_is_compared_in_strips(monkeypatch, dtype):
+    left, right = pair(dtype)
+    monkeypatch.setattr(module, "STRIP", 47 * 3 * 10)
+    check(plane_sums(left, right), left, right)
+    assert plane_sums(left, right).images == 1

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from alignkit.baseline.baseline_from_run import pack, unpack
 from alignkit.compare.predictions import Predictions, aligned, mean_metrics, noise_floor
 from alignkit.errors import DataError, NothingCompared
 
@@ -130,3 +131,22 @@ def test_seeds_on_different_images_are_refused():
     other = predicting([0, 0, 1, 1]).rows(np.array([1, 0, 2, 3]))
     with pytest.raises(DataError):
         noise_floor("opencv", {0: predicting([0, 0, 1, 1]), 1: other})
+
+
+def test_outputs_outside_the_classes_survive_parquet_rows_and_packing(tmp_path):
+    logits = np.float32([[0, 1, 2, 9], [5, 1, 2, 3], [1, 7, 2, 3]])
+    first = Predictions(
+        ("a", "b", "c"), np.array([0, 0, 1]), logits, ("cat", "dog"), ("emu", "fox")
+    )
+    assert first.outputs == ("cat", "dog", "emu", "fox")
+    assert first.predicted.tolist() == [3, 0, 1]
+    first.to_parquet(tmp_path / "p.parquet")
+    stored = Predictions.from_parquet(tmp_path / "p.parquet")
+    for second in (stored, stored.rows(np.arange(3)), unpack(pack(first))):
+        assert (second.classes, second.outside) == (first.classes, first.outside)
+        assert second.predicted.tolist() == first.predicted.tolist()
+        assert second.counts() == first.counts()
+    assert first.counts().predicted == (1, 1)  # the emu is a prediction of neither class
+    other = Predictions(first.ids, first.labels, logits, ("cat", "dog"), ("emu", "gnu"))
+    with pytest.raises(DataError, match="predictions of different classes"):
+        aligned(first, other)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from alignkit.datasets import image_files
+from alignkit.datasets import listed_images
 from alignkit.datasets.folder import Folder
-from alignkit.errors import ConfigError, DataError
+from alignkit.errors import ConfigError, DataError, UnreadableImage
 
 
 def jpeg(*seed: object) -> bytes:
@@ -136,14 +136,14 @@ def test_the_fingerprint_does_not_depend_on_the_place(split, tmp_path):
 
 
 def test_a_second_fingerprint_reads_no_file(split, monkeypatch):
-    monkeypatch.setattr(image_files, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
     first = Folder(split).fingerprint()
-    monkeypatch.setattr(image_files, "file_sha256", lambda path: pytest.fail(f"read {path}"))
+    monkeypatch.setattr(listed_images, "open_regular", lambda path: pytest.fail(f"read {path}"))
     assert Folder(split).fingerprint() == first
 
 
 def test_a_file_changed_behind_its_old_size_and_time_is_noticed(split, monkeypatch):
-    monkeypatch.setattr(image_files, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
     first = Folder(split).fingerprint()
     file = split / "train/a/0.jpg"
     status, content = file.stat(), bytearray(file.read_bytes())
@@ -163,7 +163,7 @@ def test_hashes_of_files_just_changed_are_not_kept(split, cache):
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "changed", "another folder's"])
 def test_damaged_hashes_are_made_again(split, cache, caplog, monkeypatch, tmp_path, damage):
-    monkeypatch.setattr(image_files, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
     first = Folder(split).fingerprint()
     (kept,) = (cache / "hashes").iterdir()
     text = kept.read_text()
@@ -240,33 +240,21 @@ def test_a_class_in_one_split_only_is_named(split):
         Folder(split).counts()
 
 
-def test_an_unreadable_file_is_named(split):
+def test_a_file_that_cannot_be_read_is_part_of_the_fingerprint(split):
+    before = Folder(split).fingerprint()
     (split / "train/a/dangling.jpg").symlink_to(split / "nowhere")
-    with pytest.raises(DataError, match=r"cannot read .*dangling.jpg"):
-        Folder(split).fingerprint()
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_missing_permission_is_named(split):
-    (split / "train/a/0.jpg").chmod(0)
-    with pytest.raises(DataError, match="Permission denied"):
-        Folder(split).fingerprint()
-
-
-def test_permission_denied_while_hashing_is_named(split, monkeypatch):
-    def refuse(path):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(image_files, "file_sha256", refuse)
-    with pytest.raises(DataError, match=r"cannot read .*\.jpg: Permission denied"):
-        Folder(split).fingerprint()
-
-
-def test_a_file_that_vanishes_is_named_when_it_is_read(split):
+    dangling = Folder(split).fingerprint()
     samples = Folder(split).training()
-    (split / "train/a/0.jpg").unlink()
-    with pytest.raises(DataError, match="cannot read"):
-        samples.read(0)
+    with pytest.raises(UnreadableImage, match=r"dangling.jpg: a link to .*/nowhere, which is not"):
+        samples.read(samples.ids.index("train/a/dangling.jpg"))
+    (split / "nowhere").write_bytes(b"now it is there")
+    assert len({before, dangling, Folder(split).fingerprint()}) == 3
+
+
+def test_two_files_that_cannot_be_read_are_not_the_same_image(split):
+    for name in ("train/a/x.jpg", "eval/a/x.jpg"):
+        os.mkfifo(split / name)
+    assert not list(Folder(split).notes())
 
 
 def test_links_are_followed_and_circles_are_not(tmp_path, split):
@@ -276,13 +264,15 @@ def test_links_are_followed_and_circles_are_not(tmp_path, split):
     assert Folder(split).counts() == (10, 8)
 
 
-def test_a_name_that_is_not_utf8_is_refused(split):
+def test_an_image_whose_name_is_not_utf8_is_one_that_cannot_be_read(split):
     try:
         Path(os.fsdecode(os.fsencode(split / "train/a") + b"/\xff.jpg")).write_bytes(jpeg())
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
-    with pytest.raises(DataError, match="not UTF-8"):
-        Folder(split).counts()
+    samples = Folder(split).training()
+    assert "train/a/\\xff.jpg" in samples.ids
+    with pytest.raises(UnreadableImage, match="its name is not UTF-8; rename it"):
+        samples.read(samples.ids.index("train/a/\\xff.jpg"))
 
 
 def test_hostile_files_are_images_like_others(split):
@@ -308,3 +298,54 @@ def test_a_real_data_set_is_read_as_it_lies(shared_data):
     started = time.perf_counter()
     data.fingerprint()
     assert time.perf_counter() - started < 0.5
+
+
+@pytest.mark.parametrize("name", ["eval", "val"])
+def test_an_undivided_folder_needs_no_training_half(tmp_path, name):
+    root = fill(tmp_path / "data", f"{name}/a", f"{name}/b")
+    with pytest.raises(DataError, match="no train/; name the training folder"):
+        Folder(root).counts()
+    data = Folder(root).undivided()
+    assert data.counts() == (0, 8)
+    assert data.evaluation().ids[0] == f"{name}/a/0.jpg"
+    assert data.evaluation().classes == data.class_names() == ("a", "b")
+    assert len(data.training()) == 0
+    assert data.training().fingerprint == data.fingerprint("train")
+    assert data.choice() == f"all of {root}/{name}, as nothing is trained"
+
+
+def test_an_undivided_flat_root_gives_every_image(whole):
+    (whole / "b" / "19.jpg").unlink()  # 19 of b: no share of it is taken
+    data = Folder(whole).undivided()
+    assert data.counts() == (0, 59)
+    assert {*data.evaluation().ids} == {
+        str(path.relative_to(whole)) for path in whole.rglob("*.jpg")
+    }
+    assert Folder(whole).counts() == (44, 15)
+    assert Folder(whole).choice() == "0.25 of each class, drawn by seed 0"
+    assert Folder(whole, limit=6).undivided().counts() == (0, 6)
+
+
+def test_one_image_of_a_class_is_enough_where_nothing_is_divided(tmp_path):
+    root = fill(tmp_path / "data", "a", "b", count=1)
+    with pytest.raises(DataError, match="one image only"):
+        Folder(root).counts()
+    assert Folder(root).undivided().counts() == (0, 2)
+
+
+def test_an_undivided_folder_leaves_the_training_folder_alone(split):
+    before = Folder(split).undivided().fingerprint()
+    assert Folder(split).undivided().counts() == (0, 8)
+    fill(split, "train/c")  # a class that is not evaluated, which a training would refuse
+    assert Folder(split).undivided().fingerprint() == before
+    with pytest.raises(DataError, match="different classes: c only in train/"):
+        Folder(split).counts()
+
+
+def test_class_names_are_known_without_listing_an_image(split, tmp_path, monkeypatch):
+    def refuse(folder):
+        raise AssertionError(folder)
+
+    monkeypatch.setattr("alignkit.datasets.folder.image_files", refuse)
+    assert Folder(split).class_names() == ("a", "b")
+    assert Folder(tmp_path / "elsewhere").class_names() == ()

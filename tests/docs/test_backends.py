@@ -11,6 +11,7 @@ from alignkit.experiment import load_experiment
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "backends.md").read_text()
+YAML_BLOCKS = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 
 
 def row(name: str) -> str:
@@ -42,12 +43,21 @@ def test_every_option_of_an_endpoint_is_described_with_its_default():
 
 
 def test_the_experiment_it_shows_loads(tmp_path):
-    (shown,) = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+    shown, _ = YAML_BLOCKS
     (tmp_path / "backends.yaml").write_text(shown)
     named = [
         each.name for each in load_experiment(tmp_path / "backends.yaml").content.evaluate.backends
     ]
     assert set(named) <= set(BACKENDS)
+
+
+def test_the_experiment_of_a_model_of_ones_own_loads(tmp_path, monkeypatch):
+    _, shown = YAML_BLOCKS
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.yaml").write_text(shown)
+    (tmp_path / "wnids.txt").write_text("n01440764\nn01443537\n")
+    (model,) = load_experiment(tmp_path / "own.yaml").content.models
+    assert model.classes == ("n01440764", "n01443537")
 
 
 def test_the_readme_leads_here():

@@ -1,5 +1,6 @@
 """Experiment files and overrides, right and wrong."""
 
+import os
 import re
 from pathlib import Path
 
@@ -234,12 +235,26 @@ def test_duplicate_keys_are_refused_together_with_other_mistakes(file):
         (b"- a\n- b\n", "not a mapping of keys; an experiment has at least"),
         (b"name: [\n", "not valid YAML"),
         (b"\xff\xfe\x00", "is not UTF-8"),
+        ("name: x".encode("utf-16"), "is not UTF-8"),
+        (b"name: a\0b\n", "x.yaml:1:8: character 0 is not allowed in YAML"),
+        (b"- a\n" * (1 << 18) + b"- b\n", "larger than 1 MiB"),
     ],
 )
 def test_a_file_that_is_no_experiment_is_told_so(tmp_path, content, message):
     path = tmp_path / "x.yaml"
     path.write_bytes(content)
     assert message in refusal(path)
+
+
+def test_a_pipe_in_place_of_a_file_is_not_opened(tmp_path):
+    os.mkfifo(tmp_path / "x.yaml")
+    assert refusal(tmp_path / "x.yaml").endswith("cannot be read (not a regular file: a FIFO)")
+
+
+def test_of_many_mistakes_the_first_are_listed(file):
+    told = refusal(edited(file, "report:", "".join(f"k{n}: 1\n" for n in range(70)) + "report:"))
+    assert told.count("unknown key") == 50
+    assert told.endswith("and 20 more mistakes")
 
 
 def test_a_missing_file_suggests_the_one_beside_it(file):

@@ -119,3 +119,50 @@ def test_tabs_before_a_caret_do_not_move_it():
 
 def test_dotted_keys_read_as_set_takes_them():
     assert dotted(("a", 0, "b")) == "a.0.b"
+
+
+def bomb(levels: int, first: str, inner: str) -> str:
+    """Lines of which each holds nine aliases of the one above."""
+    lines = [f"a0: &a0 {first}"]
+    lines += [
+        f"a{n}: &a{n} {inner.format(', '.join([f'*a{n - 1}'] * 9))}" for n in range(1, levels)
+    ]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (bomb(9, "[x]", "[{}]"), 6, "more than 100,000 values, with aliases written out"),
+        (bomb(9, "{k: v}", "{{<<: [{}]}}"), 6, "more than 100,000 values, with aliases written out"),
+        ("a: &a " + "y" * 10_000 + "\nb: [" + "*a, " * 1_000 + "]", 2, "more than 100,000 values"),
+        ("a: [" + "0, " * 100_000 + "]", 1, "more than 100,000 values"),
+        ("a: " + "[" * 3_000 + "]" * 3_000, 1, "nested more than 40 levels deep"),
+        ("\n".join(" " * n + "k:" for n in range(100)), 41, "nested more than 40 levels deep"),
+        ("a0: &a0 [x]\n" + "\n".join(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 300)), 41,
+         "nested more than 40 levels deep by aliases"),
+        ("a: 1\nb: " + "1" * 10_000, 2, "not a value of type int: Exceeds the limit"),
+        ("a: !!bool maybe", 1, "not a value of type bool"),
+        ("a: !!timestamp 2001-99-99", 1, "not a value of type timestamp"),
+        ("a: !!int ''", 1, "not a value of type int"),
+    ],
+)  # fmt: skip
+def test_a_document_beyond_a_limit_is_refused_at_its_place(text, line, message):
+    (problem,) = problems(text)
+    assert problem.startswith(f"x.yaml:{line}:")
+    assert f"not valid YAML: {message}" in problem
+    assert len(problem) < 700
+
+
+def test_a_document_of_many_values_and_levels_is_no_mistake():
+    deep = "[" * 38 + "]" * 38
+    source = parse(f"a: {deep}\nb: &b [{', '.join(map(str, range(9_000)))}]\nc: [*b, *b]\n", "x")
+    assert not source.problems
+    assert source.value["c"][1][-1] == 8_999
+
+
+def test_of_a_long_line_the_part_around_the_mistake_is_shown():
+    (problem,) = problems("a: [" + "x, " * 1_000 + "'y]")
+    *_, line, caret = problem.splitlines()
+    assert len(line) < 220
+    assert caret.index("^") == len(line)  # the list is not closed

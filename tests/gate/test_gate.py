@@ -107,7 +107,7 @@ def test_isolated_is_the_default_and_cumulative_is_asked_for():
 
 
 def test_images_that_one_side_cannot_decode_fail_though_no_rule_says_so():
-    lost = COVERED.model_copy(update={"only_reference": 3, "examples": ("x.jpg",)})
+    lost = COVERED.model_copy(update={"only_reference": 3, "reference_examples": ("x.jpg",)})
     verdict = pixel_verdict(Rule(metric="decode.max_abs", fail=9), coverage=(lost,))
     assert verdict.exit_code == 1
     assert "3 of 10 only a decodes: x.jpg" in verdict.sentence

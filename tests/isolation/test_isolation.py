@@ -19,8 +19,8 @@ from alignkit.isolation import (
     WarmUpDied,
     WorkFailed,
     _Crew,
-    _Task,
 )
+from alignkit.isolation.task import Task, next_task
 from alignkit.isolation.worker import Encoded
 from alignkit.isolation.worker_process import WorkerProcess
 from alignkit.preprocess import Preprocess, Resize
@@ -33,6 +33,7 @@ from tests.fatal_decoders import (
     LostPaths,
     Pids,
     Raising,
+    Spans,
     WornDecoder,
 )
 from tests.photos import encoded, photo
@@ -115,7 +116,7 @@ def test_many_fatal_images_in_a_row_all_fail():
 def crew():
     """All of its workers, one, have worked and are at rest."""
     with Isolation() as isolation:
-        crew = _Crew(Pids(), 1, Limits(), isolation._started(), (), 1)
+        crew = _Crew(Pids(), 1, Limits(), isolation._started(), (), 1, 1 << 30)
         list(crew.results(iter(images(1))))
         yield crew
         crew.dismiss()
@@ -125,7 +126,7 @@ def worked_on(crew, *unspoilt):
     """The pids of the workers that a task each was given to."""
     results = [None] * len(unspoilt)
     for place, alone in enumerate(unspoilt):
-        crew.waiting.append(_Task(tuple(images(1)), results, place, alone))
+        crew.waiting.append(Task(tuple(images(1)), results, place, alone))
     for _ in range(400):  # rather than for ever
         crew._hand_out()
         crew._listen()
@@ -292,3 +293,21 @@ assert [each[0].outcome for each in found] == ["ok"] * 40, found
         os.kill(pid, signal.SIGCONT)
     _, errors = run.communicate(timeout=60)
     assert run.returncode == 0, errors
+
+
+@pytest.mark.parametrize(("together", "most"), [(15, 1), (20, 2), (5, 1), (100, 3)])
+def test_images_whose_memory_does_not_suffice_together_wait_for_each_other(together, most):
+    given = [replace(image, need=10) for image in images(8)]
+    limits = Limits(together=together)
+    with Isolation() as isolation:
+        spans = list(isolation.run(Spans(), given, processes=3, limits=limits, images_a_task=1))
+    assert len(spans) == 8
+    at_once = [sum(begin <= start < end for begin, end in spans) for start, _ in spans]
+    assert max(at_once) <= most
+
+
+def test_a_task_holds_few_images_of_many_bytes(monkeypatch):
+    monkeypatch.setattr("alignkit.isolation.task.BYTES_A_TASK", 10)
+    given = iter([Encoded(f"{n}", b"x" * size) for n, size in enumerate((4, 4, 4, 30, 1))])
+    tasks = [next_task(given, 8) for _ in range(4)]
+    assert [[image.id for image in task] for task in tasks] == [["0", "1", "2"], ["3"], ["4"], []]

@@ -244,7 +244,7 @@ def test_a_file_that_is_gone_is_one_image_that_failed(tmp_path, caplog, collate,
     assert (first.labels.tolist(), second.labels.tolist()) == ([1, 2], [3, 4, 5])
     ((position, _, outcome, reason, name),) = first.failed
     assert (position, outcome, name) == (0, "failed", "0.jpg")
-    assert reason.startswith(f"cannot read {tmp_path}/0.jpg: No such file")
+    assert reason.startswith(f"cannot read {tmp_path}/0.jpg: changed after it was listed: No such")
     assert reason in caplog.text
 
 

@@ -13,7 +13,7 @@ from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
 from alignkit.experiment import load_experiment
 from alignkit.experiment.preprocess_option import PreprocessOption
-from alignkit.match import Match, match
+from alignkit.match import match
 from alignkit.match.configuration_distances import distances
 from alignkit.match.configurations import (
     Configuration,
@@ -22,6 +22,7 @@ from alignkit.match.configurations import (
     serving_options,
     variants,
 )
+from alignkit.match.match_result import Match
 from alignkit.match.match_text import as_json, headline, label, stage_block, yaml_block
 from alignkit.match.target import Target, preprocess_of, preprocess_target
 from alignkit.preprocess import Colour, Crop, Normalise, Orient, Preprocess, Quantise, Resize
@@ -174,10 +175,15 @@ def test_the_winner_s_yaml_gives_the_target_s_pixels():
 def test_the_headline_says_what_remains_and_the_json_holds_it():
     found = found_for(preprocess_of("pillow-train", 96), decoders=("opencv",), resizers=("opencv",))
     words = headline(found, {})
-    assert words.startswith("opencv ▸ opencv interpolation=area comes nearest to pillow-train: ")
+    assert words.startswith(
+        "near: opencv ▸ opencv interpolation=area comes nearest to pillow-train; "
+    )
+    assert "that opencv ▸ opencv leaves is explained" in words
     assert "on 3 images the search did not see it is still the nearest" in words.lower()
     stored = as_json(found, {})
     assert stored["ranking"][0]["mean_abs"]["value"] == found.winner.mean_abs.value
+    assert (stored["state"], stored["plain"]) == ("near", "opencv ▸ opencv")
+    assert stored["explained"] == pytest.approx(1 - stored["remains"] / stored["plain_mean_abs"])
     assert stored["ranking"][0]["preprocess"]["resize"]["interpolation"] == "area"
 
 
@@ -234,7 +240,7 @@ def test_rounding_is_tried_only_where_there_is_something_to_round():
     tried = configurations(SMALL, decoders=("opencv",), resizers=("opencv", "torch"))
     rules = {each.rounding for each in tried if isinstance(each.resizer, OpenCVResizer)}
     assert rules == {"none"}
-    assert len(tried) == 6 + 9 * 3
+    assert len(tried) == 6 + 4 + 9 * 3
 
 
 def test_a_name_that_is_unknown_or_cannot_run_here_is_refused():

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from alignkit.decoders.opencv import OpenCVDecoder
-from alignkit.match import Match, match
+from alignkit.match import match
 from alignkit.match.configurations import Configuration
 from alignkit.match.match_drift import with_churn
+from alignkit.match.match_result import Match
 from alignkit.match.match_text import fewer_changes, headline
 from alignkit.match.target import preprocess_of, preprocess_target
 from alignkit.resizers.opencv import OpenCVResizer
@@ -59,7 +60,7 @@ def test_the_target_s_own_configuration_changes_no_prediction():
 def test_the_nearest_stays_the_nearest_where_a_farther_one_changes_fewer_predictions():
     asked = with_model((PillowResizer("lanczos"), OpenCVResizer("nearest")), Scripted(0, 6, 3))
     assert [each.churn.value for each in asked.ranking] == pytest.approx([6 / 15, 3 / 15])
-    assert headline(asked, {}).startswith("opencv ▸ pillow filter=lanczos comes nearest to pillow")
+    assert headline(asked, {}).startswith("near: opencv ▸ pillow filter=lanczos comes nearest to")
     assert "it is still the nearest" in headline(asked, {})
     fewer = fewer_changes(asked, {})
     assert fewer.startswith("Of the model's predictions, number 2 changes fewer than the nearest: ")

@@ -11,8 +11,10 @@ from alignkit.models.architectures import (
     TORCHVISION_MODELS,
     build_model,
     model_version,
+    unfit_size,
     unknown_model,
 )
+from alignkit.models.model_fit import require_input
 
 
 def test_the_list_of_names_is_torchvisions():
@@ -73,3 +75,61 @@ def test_weights_follow_torchs_seed():
     other = build_model("small-cnn", 10, 32, 32).state_dict()
     assert all(torch.equal(one[name], same[name]) for name in one)
     assert not torch.equal(one["0.weight"], other["0.weight"])
+
+
+def takes(name: str, side: int) -> bool:
+    """Whether torchvision's own model runs on a square input."""
+    model = torchvision.models.get_model(name, weights=None, init_weights=False) if name in (
+        "googlenet", "inception_v3"
+    ) else torchvision.models.get_model(name, weights=None)  # fmt: skip
+    try:
+        with torch.inference_mode():
+            model.eval().to("meta")(torch.zeros(1, 3, side, side, device="meta"))
+    except RuntimeError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("alexnet", 63), ("googlenet", 15), ("squeezenet1_0", 21), ("squeezenet1_1", 17),
+        ("densenet121", 29), ("convnext_tiny", 32), ("vgg11_bn", 32), ("inception_v3", 75),
+    ],
+)  # fmt: skip
+def test_the_least_size_of_a_deep_model_is_torchvisions(name, least):
+    assert takes(name, least)
+    assert not takes(name, least - 1)
+    assert unfit_size(name, least, least + 1) == ""
+    reason = f"{name} takes inputs of {least}x{least} or more, not {least}x{least - 1}; set another"
+    assert unfit_size(name, least, least - 1).startswith(reason)
+    with pytest.raises(ConfigError, match=reason):
+        build_model(name, 2, least, least - 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TORCHVISION_MODELS)
+def test_no_model_is_refused_at_a_size_that_it_takes(name):
+    fitting = [side for side in (16, 28, 32, 96, 224) if not unfit_size(name, side, side)]
+    fixed = name.startswith(("vit", "maxvit"))  # the constructor is told the size
+    for side in fitting[:1] if fixed else fitting:
+        build_model(name, 2, side, side)
+    assert fitting
+    if not fixed:
+        assert not any(takes(name, side) for side in (16, 28, 32, 96) if side not in fitting)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "near"),
+    [("vit_b_16", (56, 56), 64), ("vit_h_14", (28, 42), 42), ("maxvit_t", (64, 64), 224)],
+)
+def test_a_transformers_size_is_a_multiple_of_its_patch(name, size, near):
+    assert f"e.g. {near}x{near}, not" in unfit_size(name, *size)
+    assert unfit_size(name, near, near) == ""
+
+
+def test_the_next_size_that_a_model_of_timm_takes_is_named():
+    pytest.importorskip("timm", reason="needs the extra timm")
+    require_input("timm:vgg11", 32, 32)
+    with pytest.raises(ConfigError, match=r"inputs of 16x16 .*; the next size it takes is 32x32"):
+        require_input("timm:vgg11", 16, 16)

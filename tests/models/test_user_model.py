@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from alignkit.errors import AlignkitError, BackendError, ConfigError, DataError
 from alignkit.experiment import load_experiment
 from alignkit.models.architectures import build_model, load_model
 from alignkit.models.checkpoint import Checkpoint
+from alignkit.models.model_fit import require_fit, require_own_code
 from alignkit.models.torch_model_files import quiet_torchscript
 from alignkit.models.user_model import UserModel, in_one_file
 from alignkit.plan import make_plan
@@ -141,9 +143,85 @@ def make_runtime():
 
 def test_classes_that_are_not_the_datas_are_named(files):
     with pytest.raises(
-        DataError, match="the data's 9 are none of it; its nine are not in the data"
+        DataError, match=r"names 10 outputs \(0, 1, 2, …\), and none of them is 9, of the data's 10"
     ):
         checkpoint("onnx", files["onnx"], given=(*DIGITS[:9], "nine"))
+
+
+def test_more_outputs_than_the_data_has_classes_come_after_its_classes(files):
+    trained = trained_model()
+    mine = checkpoint("onnx", files["onnx"], classes=("2", "7"), given=DIGITS)
+    assert (mine.classes, mine.order[:3], mine.outside[:2]) == (10, (2, 7, 0), ("0", "1"))
+    with open_session(make_runtime(), mine, mine.weights) as session:
+        found = session.predict(trained.batch)
+    expected = trained.predict(ONNXRuntimeBackend(), "fp32")
+    assert np.array_equal(found, expected[:, [2, 7, 0, 1, 3, 4, 5, 6, 8, 9]])
+
+
+@pytest.mark.parametrize(
+    ("classes", "given", "message"),
+    [
+        (("a", "b", "c"), (), "has 10 outputs, and the data has 3 classes; name the 10 outputs in"),
+        ((*DIGITS, "x"), (), "has 10 outputs, and the data has 11 classes; remove those"),
+        (("1", "2"), DIGITS[:8], "has 10 outputs, and 'classes' names 8; name every output, in"),
+    ],
+)
+def test_another_number_of_outputs_is_told_with_both_counts(files, classes, given, message):
+    with pytest.raises(DataError, match=message):
+        checkpoint("onnx", files["onnx"], classes=classes, given=given)
+    mine = UserModel("mine", "weights", files["weights"], "small-cnn", given)
+    with pytest.raises(DataError, match=message):
+        require_fit(mine, classes, (32, 32))
+
+
+def test_weights_that_fit_are_accepted_before_anything_is_prepared(files):
+    mine = UserModel("mine", "weights", files["nested"], "small-cnn", DIGITS)
+    state = torch.get_rng_state()
+    require_fit(mine, ("3", "4"), (32, 32))
+    assert torch.equal(torch.get_rng_state(), state)
+    with pytest.raises(DataError, match=r"holds no weights of resnet18: .*tensors missing"):
+        require_fit(replace(mine, model="resnet18"), ("3", "4"), (32, 32))
+    with pytest.raises(ConfigError, match="small-cnn takes inputs of 32x32 or more, not 31x40"):
+        require_fit(mine, ("3", "4"), (31, 40))
+
+
+@pytest.mark.parametrize("kind", ["torchscript", "exported"])
+def test_the_outputs_of_a_graph_that_is_code_are_known_when_a_run_begins(files, tmp_path, kind):
+    mine = UserModel("mine", kind, files[kind], "", DIGITS[:9])
+    with pytest.raises(DataError, match="has 10 outputs, and 'classes' names 9"):
+        require_own_code(mine, ("1", "2"), (32, 32))
+    with pytest.raises(DataError, match="does not run on inputs of 8x8"):
+        require_own_code(replace(mine, classes=DIGITS), ("1", "2"), (8, 8))
+    file = tmp_path / "own.yaml"
+    models = f"[{{name: mine, {kind}: {files[kind]}, preprocess: opencv, classes: [a, b]}}]"
+    file.write_text(
+        OWN.format(models=models).replace("[a, b]", f"[{', '.join(map(repr, DIGITS))}, x]")
+    )
+    with pytest.raises(ConfigError, match=r"models: mine: .* 10 outputs, and 'classes' names 11"):
+        run_experiment(load_experiment(file), Context(Workspace(tmp_path / "new"), NoProgress()))
+    assert not list(tmp_path.glob("new/**/*prepared*"))
+
+
+@pytest.mark.parametrize("edited", ["my_network.py", "my_package/layers.py"])
+def test_the_source_of_a_function_belongs_to_the_key_of_its_model(
+    files, tmp_path, monkeypatch, edited
+):
+    (tmp_path / "my_package").mkdir()
+    for name in ("my_network.py", "my_package/__init__.py", "my_package/layers.py"):
+        (tmp_path / name).write_text("raise SystemExit('imported')  # a plan runs no code\n")
+    monkeypatch.chdir(tmp_path)
+    model = f"{edited.removesuffix('.py').replace('/', '.')}:build"
+
+    def key() -> str:
+        given = UserModel("mine", "weights", files["weights"], model)
+        return given.checkpoint(DIGITS, (32, 32)).key
+
+    before = key()
+    assert key() == before
+    (tmp_path / edited).write_text("def build(): ...\n")
+    assert key() != before
+    with pytest.raises(ConfigError, match="no module named 'my_netwrok'; start alignkit in the"):
+        _ = UserModel("mine", "weights", files["weights"], "my_netwrok:build").parts
 
 
 def test_shapes_that_do_not_fit_are_told(files, tmp_path):
@@ -152,8 +230,6 @@ def test_shapes_that_do_not_fit_are_told(files, tmp_path):
         BackendError, match=r"takes inputs of .x3x32x32, and the path gives .x3x48x48"
     ):
         given.checkpoint(DIGITS, (48, 48))
-    with pytest.raises(BackendError, match=r"outputs of .x10, and the data has 3 classes"):
-        given.checkpoint(("a", "b", "c"), (32, 32))
     import onnx
 
     graph = onnx.load(files["onnx"])

@@ -4,20 +4,16 @@ The memory is held against arrays of that size, and the table this began with.
 """
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import alignkit.plan.forecast
 from alignkit.experiment import load_experiment
 from alignkit.isolation import IMAGES_A_TASK, TASKS_A_WORKER
 from alignkit.plan import Plan, make_plan
 from alignkit.plan.forecast import (
     Cost,
     Memory,
-    _group_rest,
-    available_bytes,
     forecast,
     memory,
     worker_bytes,
@@ -220,14 +216,3 @@ def test_what_does_not_fit_is_known_before(tmp_path):
     assert Memory(1, 10, 1, 100).fits
     assert not Memory(1, 100, 1, 100).fits
     assert Memory(1, 100, 1, None).fits is None
-
-
-def test_a_control_group_that_leaves_less_is_what_counts(tmp_path, monkeypatch):
-    assert _group_rest(tmp_path) is None
-    (tmp_path / "memory.max").write_text("max\n")
-    (tmp_path / "memory.current").write_text("30\n")
-    assert _group_rest(tmp_path) is None
-    (tmp_path / "memory.max").write_text("100\n")
-    assert _group_rest(tmp_path) == 70
-    monkeypatch.setattr(alignkit.plan.forecast, "_group_rest", lambda: 70)
-    assert available_bytes() == (70 if Path("/proc/meminfo").exists() else None)

@@ -4,11 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 import alignkit
 from alignkit import plugins
 from alignkit.engines import build_engine, calibration_of, export
 from alignkit.experiment import load_experiment
+from alignkit.models.architectures import small_cnn
 from alignkit.models.checkpoint import Checkpoint, EngineSource
 from alignkit.plan import Plan, make_plan, preparations
 from alignkit.plan.work import planned_attributions
@@ -223,12 +225,12 @@ def test_another_name_of_a_path_makes_new_only_what_tells_the_name(keys):
 
 def test_a_given_model_is_known_by_its_file_and_what_builds_it(keys, tmp_path, monkeypatch):
     weights, lines = tmp_path / "mine.pt", YAML.splitlines()
-    given = f"models: [{{name: mine, weights: {weights}, model: resnet18, preprocess: opencv}}]"
+    given = f"models: [{{name: mine, weights: {weights}, model: small-cnn, preprocess: opencv}}]"
     lines[5:6], lines[7:] = [given], ["advise: {images: 20, change: serving}"]
     text = "\n".join(lines)
-    weights.write_bytes(b"one")
+    torch.save(small_cnn(10).state_dict(), weights)
     before = keys(text=text)
-    weights.write_bytes(b"two")
+    torch.save(small_cnn(10).state_dict(), weights)
     after = keys(text=text)
     assert changed(before, after) == TRAINED
     assert changed(after, keys("data.train=41", text=text)) == RUN | {

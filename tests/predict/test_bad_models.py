@@ -1,4 +1,4 @@
-"""Models that a runtime refuses: each fails its own cells, for one clear reason."""
+"""Bad models: refused before any work, or by a runtime, which fails their own cells."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from onnx import TensorProto, helper, numpy_helper
 
 from alignkit.backends.onnx_graph import refusal
 from alignkit.backends.onnxruntime.onnxruntime_int8 import quantise
-from alignkit.errors import AlignkitError, BackendError
+from alignkit.errors import AlignkitError, BackendError, ConfigError
 from alignkit.experiment import load_experiment
 from alignkit.models.user_model import UserModel
 from alignkit.progress import NoProgress
 from alignkit.run import run_experiment
 from alignkit.workspace import Context, Workspace
 
+REFUSED = {
+    "channels": r"takes \?x32x32x3: channels last; export it with channels first$",
+    "size": r"takes inputs of \?x3x48x48, and the path gives \?x3x32x32; change the path's size",
+    "classes": r"has 12 outputs, and the data has 10 classes; name the 12 outputs in order as the",
+    "truncated": r"is no ONNX file \(Error parsing message",
+    "malicious": r"was refused: it is a pickle that would run code .*save the weights alone",
+}
 REASONS = {
     "custom": r"cannot load the graph: .*my\.ops:Warp.* is not a registered function/op$",
     "kernel": r"cannot load the graph: Could not find an implementation for Sqrt\(13\) node",
     "opset": r"cannot load the graph: .* Current official support .* is till opset \d+\.$",
-    "channels": r"takes \?x32x32x3: channels last; export it with channels first$",
-    "size": r"takes inputs of \?x3x48x48, and the path gives \?x3x32x32; change the path's size",
-    "classes": r"gives outputs of \?x12, and the data has 10 classes$",
     "hidden": r"returned float32 \(30, 12\) for 30 images of 10 classes, not float32 logits$",
-    "truncated": r"is no ONNX file \(Error parsing message",
-    "malicious": r"was refused: it is a pickle that would run code .*save the weights alone",
 }
 YAML = """
 name: bad
@@ -96,20 +98,19 @@ def write_models(folder: Path) -> None:
     (folder / "malicious.pt").write_bytes(pickle.dumps(Malicious(), protocol=2))
 
 
+def entry(folder: Path, name: str) -> str:
+    given = f"onnx: {folder}/{name}.onnx"
+    if name == "malicious":
+        given = f"weights: {folder}/malicious.pt, model: small-cnn"
+    return f"  - {{name: {name}, {given}, preprocess: opencv}}"
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """(cells, folder) of one run with them all; OpenVINO's where it is installed."""
     folder = tmp_path_factory.mktemp("bad")
     write_models(folder)
-    lines = [
-        f"  - {{name: {name}, onnx: {folder}/{name}.onnx, preprocess: opencv}}"
-        for name in ("good", *REASONS)
-        if name != "malicious"
-    ]
-    lines.append(
-        f"  - {{name: malicious, weights: {folder}/malicious.pt, model: small-cnn, "
-        "preprocess: opencv}"
-    )
+    lines = [entry(folder, name) for name in ("good", *REASONS)]
     file = folder / "bad.yaml"
     backends = "onnxruntime, openvino" if find_spec("openvino") else "onnxruntime"
     file.write_text(YAML.format(models="\n".join(lines), backends=backends))
@@ -122,7 +123,7 @@ def run(tmp_path_factory):
 
 
 def test_each_model_fails_its_own_cell_for_one_clear_reason(run):
-    cells, folder = run
+    cells, _ = run
     assert cells["good", "onnxruntime"].state == "measured"
     for name, reason in REASONS.items():
         cell = cells[name, "onnxruntime"]
@@ -131,7 +132,24 @@ def test_each_model_fails_its_own_cell_for_one_clear_reason(run):
         assert "\n" not in cell.reason
         assert not re.search(r"\.(cc|h|cpp):\d+|ONNXRuntimeError", cell.reason)
         assert cell.traceback == ""  # it is the user's model, not a defect of alignkit
-    assert not (folder / "executed").exists()
+
+
+def test_all_models_whose_files_cannot_run_are_refused_at_once_with_their_reasons(tmp_path):
+    write_models(tmp_path)
+    file = tmp_path / "bad.yaml"
+    lines = [entry(tmp_path, name) for name in ("good", *REFUSED)]
+    file.write_text(YAML.format(models="\n".join(lines), backends="onnxruntime"))
+    with pytest.raises(ConfigError) as refused:
+        run_experiment(
+            load_experiment(file), Context(Workspace(tmp_path / "reports"), NoProgress())
+        )
+    told = str(refused.value).splitlines()
+    assert len(told) == len(REFUSED)
+    for line, (name, reason) in zip(told, REFUSED.items(), strict=True):
+        assert line.startswith(f"models: {name}: ")
+        assert re.search(reason, line), line
+    assert not (tmp_path / "executed").exists()
+    assert not (tmp_path / "reports").exists()  # before anything is prepared
 
 
 def test_openvino_names_the_operator_it_has_not(run):

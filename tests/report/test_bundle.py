@@ -2,7 +2,13 @@
 
 import hashlib
 import json
-from importlib.resources import files
+import shutil
+import subprocess
+from importlib.resources import as_file, files
+
+import pytest
+
+from alignkit.text.numbers import signed
 
 ASSETS = files("alignkit.report").joinpath("assets")
 MADE = json.loads(ASSETS.joinpath("report.js.json").read_text())
@@ -36,6 +42,18 @@ def test_script_loads_nothing_from_a_network():
         text = text.replace(name, "")
     assert "http" not in text
     assert "eval(" not in text
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
+def test_a_number_that_rounds_to_zero_reads_as_in_python():
+    values = [-0.004, 0.004, -0.006, 0.25, 0]
+    with as_file(ASSETS / "src") as folder:
+        source = f"""import {{ written }} from {json.dumps((folder / "canvas.js").as_uri())};
+            console.log(JSON.stringify({values}.map((value) => written(value, true))))"""
+        command = ["node", "--input-type=module", "--eval", source]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    # the script writes whole numbers without decimals
+    assert json.loads(done.stdout) == [*(signed(value, 2) for value in values[:-1]), "0"]
 
 
 def test_licences_of_what_is_bundled_go_with_it():

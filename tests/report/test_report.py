@@ -1,4 +1,5 @@
 import re
+import shlex
 from dataclasses import replace
 from itertools import combinations
 
@@ -115,7 +116,8 @@ def test_states_have_icons_of_different_shape():
 
 
 def test_names_of_users_stay_text(record, rendered):
-    text = record.model_dump_json()
+    # the command is checked apart: a record that holds more than one is refused
+    text = record.model_copy(update={"command": "alignkit run x.yaml"}).model_dump_json()
     for name in ("torchpipe-gpu", "eval/0011.jpg", "onnxruntime", "quickstart", "digits-on-photos"):
         text = text.replace(name, EVIL)
     classes = tuple(EVIL for _ in record.data.classes)
@@ -124,7 +126,7 @@ def test_names_of_users_stay_text(record, rendered):
         update={
             "data": hostile.data.model_copy(update={"classes": classes}),
             "yaml": "</code></pre><script>alert(1)</script>",
-            "command": "alignkit run ```\n<script>",
+            "command": shlex.join(["alignkit", "run", "```\n<script>"]),
         }
     )
     folder = rendered(hostile)

@@ -14,7 +14,7 @@ from tests.report.records import quickstart
 @pytest.fixture(scope="module")
 def document(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    write_record(quickstart(), folder)
+    write_record(quickstart(folder), folder)
     render(folder)
     return json.loads((folder / "results.json").read_text(), parse_constant=pytest.fail)
 

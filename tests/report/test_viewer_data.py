@@ -56,8 +56,17 @@ def test_an_answer_that_is_no_class_is_not_an_image_that_is_missing(classes, sil
     logits[0, classes - 1], logits[1, 0] = 1, np.nan
     names = tuple(map(str, range(classes)))
     found = Predictions(("a", "b"), np.zeros(2, np.int64), logits, names)
-    order = ImageOrder(("a", "b", "c"), {"a": 0, "b": 1, "c": 2}, classes)
+    places = {name: index for index, name in enumerate(names)}
+    order = ImageOrder(("a", "b", "c"), {"a": 0, "b": 1, "c": 2}, places)
     assert order.predicted(found).tolist() == [classes - 1, silent, missing]
+
+
+def test_models_with_other_outputs_share_the_names_of_the_page():
+    order = ImageOrder(("a",), {"a": 0}, {"cat": 0, "dog": 1, "emu": 2, "fox": 3})
+    for outside, shown in ((("emu", "fox"), 3), (("fox", "emu"), 2), (("fox",), 3)):
+        logits = np.eye(2 + len(outside), dtype=np.float32)[-1:]
+        found = Predictions(("a",), np.zeros(1, np.int64), logits, ("cat", "dog"), outside)
+        assert order.predicted(found).tolist() == [shown]
 
 
 def test_distances_of_images_are_those_of_the_table(run):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from alignkit.datasets import image_files
+from alignkit.datasets import listed_images
 from alignkit.experiment import load_experiment
 from alignkit.gate.gate_check import run_or_check
 from alignkit.progress import NoProgress
@@ -148,7 +148,7 @@ class Case:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("ALIGNKIT_CACHE_DIR", str(self.folder / "data"))
             # the images of a test are younger than those whose hashes are kept
-            patch.setattr(image_files, "SETTLED_SECONDS", 0.0)
+            patch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
             experiment = load_experiment(self.folder / "experiment.yaml", self.overrides)
             context = Context(self.workspace, progress or NoProgress())
             record, folder = run_or_check(experiment, context)

@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from alignkit.record import Estimate
 from alignkit.text.numbers import (
     MINUS,
     count,
+    estimated,
     interval,
     listed,
     p_value,
@@ -13,6 +16,7 @@ from alignkit.text.numbers import (
     shorten,
     signed,
     significant,
+    unsigned,
 )
 
 
@@ -22,11 +26,12 @@ from alignkit.text.numbers import (
         (-0.0042, f"{MINUS}0.42"),
         (0.0042, "+0.42"),
         (0.0, "0.00"),
-        (-1e-6, f"{MINUS}0.00"),
-        (1e-6, "+0.00"),
+        (-1e-6, "≈0.00"),
+        (1e-6, "≈0.00"),
+        (-0.00005, f"{MINUS}0.01"),
     ],
 )
-def test_a_difference_carries_its_sign_unless_it_is_zero(fraction, text):
+def test_a_difference_carries_its_sign_unless_it_is_or_rounds_to_zero(fraction, text):
     assert points(fraction) == text
 
 
@@ -52,6 +57,15 @@ def test_a_small_positive_number_never_reads_as_zero():
     assert plain(0.0001, 3) == "<0.001"
     assert plain(0.0006, 3) == "0.001"
     assert plain(0.0, 3) == "0.000"
+
+
+def test_a_number_that_rounds_to_zero_has_no_sign_in_an_interval_either():
+    estimate = Estimate(value=-1e-7, low=-0.0023, high=2e-7)
+    assert interval(estimate) == f"[{MINUS}0.23, ≈0.00]"
+    assert estimated(estimate) == f"≈0.00 [{MINUS}0.23, ≈0.00]"
+    assert interval(replace(estimate, low=1e-7, high=0.01), share=True) == "[<0.01, 1.00]"
+    assert plain(-1e-7, 3) == "≈0.000"
+    assert unsigned(1e-6, 0.0042) == "<0.01–0.42 pp"
 
 
 def test_signs_are_true_minus_signs():

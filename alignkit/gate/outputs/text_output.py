@@ -9,7 +9,8 @@ from alignkit.gate.outputs import GateResult
 from alignkit.judge.verdict_words import explained, remark, worst_first
 from alignkit.record import RuleOutcome
 from alignkit.report.matrix_view import warnings
-from alignkit.text import columns
+from alignkit.text import columns, printable
+from alignkit.text.markdown import Written, code, fenced, markdown_text
 from alignkit.text.names import place_in_words
 from alignkit.text.numbers import shorten
 
@@ -41,7 +42,7 @@ class Text:
                 f"{each.level}: {each.file}:{each.line}: {each.message}"
                 for each in result.findings[:_FINDINGS]
             ]
-        return "\n".join([*lines, columns(_facts(result))]) + "\n"
+        return "\n".join([*map(printable, lines), columns(_facts(result))]) + "\n"
 
 
 def _outcome_lines(outcomes: Sequence[RuleOutcome]) -> list[str]:
@@ -82,13 +83,13 @@ class Markdown:
         """Return at most 60,000 characters."""
         verdict = result.verdict
         sentence = verdict.sentence
-        again = f"Again: `{result.command}`"
+        again = f"Again: {code(result.command)}"
         if result.pending is not None and result.pending.count:
-            again += f"  \nIf the change is meant: `{result.review}`"
+            again += f"  \nIf the change is meant: {code(result.review)}"
         parts = [
-            f"## {_SIGNS[verdict.state]} {result.name}: {verdict.state}",
+            f"## {_SIGNS[verdict.state]} {markdown_text(result.name)}: {verdict.state}",
             # a mistake in the file is shown with a caret below it, which needs a fixed pitch
-            f"```\n{sentence}\n```" if "\n" in sentence else sentence,
+            fenced(sentence) if "\n" in sentence else markdown_text(sentence),
             _rule_table(verdict.rules),
             _stage_table(result),
             again,
@@ -105,7 +106,7 @@ def _rule_table(outcomes: Sequence[RuleOutcome]) -> str:
     rows = [
         (
             f"{_SIGNS[each.state]} {each.state}",
-            f"`{each.rule}`",
+            code(each.rule),
             place_in_words(each),
             each.observed,
             each.limit,
@@ -145,4 +146,4 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 def _cell(text: str) -> str:
     # shortened first: a cut between a backslash and its pipe would end the cell
-    return shorten(text, 300).replace("|", "\\|").replace("\n", " ")
+    return markdown_text(text if isinstance(text, Written) else shorten(text, 300))

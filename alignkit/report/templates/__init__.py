@@ -10,9 +10,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from alignkit.text.markdown import fenced, markdown_text
+
 PAGE_ASSETS = ("report.css", "viewer.css", "report.js", "report.js.LICENSES")
 """Files that a page with a script loads."""
-_MARKDOWN_SPECIAL = re.compile(r"[\\`*<>|]")
 
 
 def html(template: str, **views: Any) -> str:
@@ -40,27 +41,6 @@ def trusted(text: str) -> Markup:
     if re.search(r"</(script|style)|<!--", text, re.IGNORECASE):
         raise ValueError("an asset holds the end of a script, a style or the start of a comment")
     return Markup(text)  # noqa: S704 - no word of a record is in it
-
-
-class Written(str):
-    """Text that is Markdown already, not to be escaped again."""
-
-    __slots__ = ()
-
-
-def markdown_text(value: Any) -> str:
-    """Escape a value so that Markdown shows it as it is."""
-    if isinstance(value, Written):
-        return value
-    line = " ".join(str(value).split())
-    return _MARKDOWN_SPECIAL.sub(r"\\\g<0>", line).replace("](", "]\\(")
-
-
-def fenced(text: str, language: str = "") -> Written:
-    """Return a code block whose fence is longer than any in the text, so that none ends it."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return Written(f"{fence}{language}\n{text.rstrip()}\n{fence}")
 
 
 # made once: a page renders dozens of parts of two languages

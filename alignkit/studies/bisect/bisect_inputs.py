@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 import numpy as np
-import yaml
 from pydantic import ValidationError
 
 from alignkit.arrays import Batch, Pixels
 from alignkit.backends import BACKENDS, Precision
 from alignkit.errors import ConfigError, NothingCompared
+from alignkit.experiment import listed
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.option import plugin_from
+from alignkit.experiment.yaml_source import parse
 from alignkit.models.checkpoint import Checkpoint, EngineSource
 from alignkit.outcome import Measured, Skipped
 from alignkit.plan import Plan
@@ -211,7 +212,10 @@ def runtime_named(text: str) -> Runtime:
     for word in words:
         key, equals, value = word.partition("=")
         if equals:
-            options[key] = yaml.safe_load(value)  # typed as in a file: 3 is a number
+            source = parse(value, text)  # typed as in a file: 3 is a number
+            if source.problems:
+                raise ConfigError(listed(source.problems))
+            options[key] = source.value
         elif word in get_args(Precision):
             precision = word
         else:

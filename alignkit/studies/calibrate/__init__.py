@@ -33,6 +33,7 @@ from alignkit.preprocess.image_header import decode
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.preprocess.stress import SUBSAMPLINGS, Stress
 from alignkit.progress import Progress, ProgressStage
+from alignkit.record.seal import read_bytes, sealed, unsealed
 from alignkit.studies.calibrate.surrogate_stages import CALIBRATED_STAGES, Pair, Surrogate
 from alignkit.text.numbers import percent
 from alignkit.workspace import write_atomically
@@ -93,7 +94,7 @@ def write_calibration(name: str, measured: dict[str, dict[str, Any]], folder: Pa
     of_stages = {str(stage): stages.get(stage) for stage in CALIBRATED_STAGES}
     content = {"format": _FORMAT, "summary": summary(stages), **of_stages}
     # NaN is no JSON
-    write_atomically(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    write_atomically(path, sealed(json.dumps(content, indent=1, allow_nan=False) + "\n"))
     return path
 
 
@@ -136,10 +137,11 @@ def _apart(kinds: Sequence[dict[str, Any]], *, whole: bool) -> str:
 def _stored(path: Path) -> dict[str, dict[str, Any]]:
     if not path.is_file():
         return {}
+    again = "delete it to measure again"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RecordError(f"{path} cannot be read ({error}); delete it to measure again") from None
+        content = json.loads(unsealed(path, read_bytes(path, again), again))
+    except (OSError, ValueError) as error:  # no seal is a `ValueError`
+        raise RecordError(f"{path} cannot be read ({error}); {again}") from None
     if content.get("format") != _FORMAT:
         raise RecordError(f"{path} has another format; delete it to measure again")
     return {stage: content[stage] for stage in CALIBRATED_STAGES if content.get(stage)}
@@ -149,6 +151,8 @@ def _compared(pair: Pair, path: Preprocess, image: Encoded) -> _PairResult:
     """Run both stages on one image: on the file, or on the pixels that the surrogate decodes."""
     real: Pixels | None
     ours: Pixels | None
+    if image.lost:
+        return "not read", None, image.lost[0][1]
     if pair.stage == "decode":
         kind = kind_of(image)
         decoded = [

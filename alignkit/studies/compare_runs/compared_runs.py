@@ -52,7 +52,8 @@ class Seed:
 
     ids: tuple[str, ...]
     labels: Labels
-    classes: tuple[str, ...]
+    outputs: tuple[str, ...]
+    """Names of the classes, the data's first."""
     before: tuple[Labels, Labels]
     """Predictions of the aligned cell (in an aligned cell: the labels), and of this cell."""
     after: tuple[Labels, Labels]
@@ -84,7 +85,7 @@ def seeds_of(
         labels = cell_b.labels
         own = (labels, labels) if new.aligned else (home_a.predicted, home_b.predicted)
         was, now = (own[0], cell_a.predicted), (own[1], cell_b.predicted)
-        found.append(Seed(cell_b.ids, labels, cell_b.classes, was, now))
+        found.append(Seed(cell_b.ids, labels, cell_b.outputs, was, now))
     return found
 
 

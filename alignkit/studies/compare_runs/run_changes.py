@@ -117,19 +117,19 @@ def _images(seeds: Sequence[Seed]) -> tuple[ImageChange, ...]:
     return tuple(
         ImageChange(
             id=name,
-            label=seed.classes[seed.labels[index]],
+            label=seed.outputs[seed.labels[index]],
             change=kind,
             seeds=len(where),
-            before=_words(seed.classes, seed.before, index),
-            after=_words(seed.classes, seed.after, index),
+            before=_words(seed.outputs, seed.before, index),
+            after=_words(seed.outputs, seed.after, index),
         )
         for (name, kind), where in ranked
         for seed, index in where[:1]  # the first seed as an example
     )
 
 
-def _words(classes: tuple[str, ...], pair: tuple[Labels, Labels], index: int) -> str:
-    home, cell = (class_name(classes, side[index]) for side in pair)
+def _words(outputs: tuple[str, ...], pair: tuple[Labels, Labels], index: int) -> str:
+    home, cell = (class_name(outputs, side[index]) for side in pair)
     return cell if home == cell else f"{home} → {cell}"
 
 

@@ -18,10 +18,9 @@ from statistics import median_low
 import numpy as np
 
 from alignkit.arrays import FloatArray, Pixels
-from alignkit.datasets import DATASETS
 from alignkit.decoders import DECODERS, Decoded
-from alignkit.errors import ConfigError, DataError, MissingDependency
-from alignkit.plugins import did_you_mean, find_plugin, name_of
+from alignkit.errors import ConfigError, DataError, MissingDependency, UnreadableImage
+from alignkit.plugins import did_you_mean, find_plugin
 from alignkit.progress import Progress, ProgressStage
 from alignkit.samples import Samples
 
@@ -70,7 +69,9 @@ def described(
         raise MissingDependency(missing)
     data = experiment.data
     if experiment.labelled:
-        sets = {"train": data.training(), "eval": data.evaluation()}
+        both = {"train": data.training(), "eval": data.evaluation()}
+        # of given models' data no image is for training
+        sets = {name: samples for name, samples in both.items() if len(samples)}
     else:
         sets = {"all": data.evaluation()}
 
@@ -80,7 +81,7 @@ def described(
 
     return Described(
         source=str(source),
-        how=f"{name_of(data, DATASETS)} as path {path.name} gives it to be normalised; "
+        how=f"{experiment.data_name} as path {path.name} gives it to be normalised; "
         "1 is the value 255",
         preprocess=path.name,
         normalise=ChannelMoments(path.normalise.mean, path.normalise.std),
@@ -185,9 +186,13 @@ def describe(name: str, samples: Samples, look: Look, stage: ProgressStage) -> S
     moments, sizes = Moments(), Counter[tuple[int, int]]()
     remarked, encoded_bytes = [], 0
     for index, sample in enumerate(samples.ids):
-        encoded = samples.read(index)
-        encoded_bytes += len(encoded)
-        decoded, pixels = look(encoded)
+        try:
+            encoded = samples.read(index)
+        except UnreadableImage as error:
+            decoded, pixels = Decoded("failed", reason=error.reason), None
+        else:
+            encoded_bytes += len(encoded)
+            decoded, pixels = look(encoded)
         if decoded.outcome != "ok":
             remarked.append(Remarked(sample, decoded.outcome, decoded.reason))
         # an image may decode, and a later stage refuse it

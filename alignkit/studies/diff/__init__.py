@@ -82,7 +82,7 @@ def diff(request: DiffRequest, progress: Progress) -> DiffRecord:
     """Compare every candidate with the reference, on the images as they are and under each stress.
 
     Raises `MissingDependency` if the reference or every candidate cannot run here, `BackendError`
-    if a path crashes on a harmless image, `DataError` if a file cannot be read.
+    if a path crashes on a harmless image.
     """
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
     tally = _tally(request, progress, None)
@@ -141,7 +141,7 @@ def _tally(request: DiffRequest, progress: Progress, stress: Stress | None) -> D
         for part in run_isolated(
             work,
             paths,
-            encoded_images(request.samples),
+            encoded_images(request.samples, changed="fail"),
             processes=request.threads or available_threads(),
             limits=request.limits,
         ):

@@ -14,11 +14,14 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.record.diff_document import DiffRecord, write_diff_record
+from alignkit.regular_file import escaped_name, read_text
 from alignkit.samples import Samples
 from alignkit.studies.diff import DiffRequest
 
 _LISTS = (".txt", ".lst")
 """Files that hold the name of an image, or of a folder, in each line."""
+_LARGEST_LIST = 256 << 20
+"""Bytes of such a file; a million long names have half."""
 _NAMED = 3
 """Paths in the description of the images; more are counted."""
 OUTPUT_KINDS = ("json", "html")
@@ -44,7 +47,7 @@ def samples_of(
     if given:
         roots = tuple(path for each in given for path in _expanded(each))
         images = Images(roots[0] if len(roots) == 1 else roots, limit=limit)
-        words = ", ".join(map(os.fspath, given[:_NAMED]))
+        words = ", ".join(escaped_name(os.fspath(each)) for each in given[:_NAMED])
         if len(given) > _NAMED:
             words += f" and {len(given) - _NAMED} more"
         return _only(images.evaluation(), only), words
@@ -75,9 +78,10 @@ def _expanded(given: Path) -> list[Path]:
         return [given]
     try:
         # editors on Windows begin a file with a byte order mark
-        lines = given.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_text(given, _LARGEST_LIST).splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"the list {given} cannot be read: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise DataError(f"the list {given} cannot be read: {reason}") from None
     return [given.parent / line.strip() for line in lines if line.strip()]
 
 
@@ -130,7 +134,7 @@ def with_pictures(record: DiffRecord, request: DiffRequest, folder: Path) -> Dif
     wanted = {image.id for pair in pairs for image in pair.worst[:_PICTURED]}
     places = [index for index, name in enumerate(request.samples.ids) if name in wanted]
     paths = [each.preprocess for each in request.usable]
-    images = encoded_images(request.samples, places)
+    images = encoded_images(request.samples, places, changed="fail")
     # by image and index of the path: the input of the normalise stage
     taken: dict[tuple[str, int], Pixels] = {}
     for place, found in zip(places, take_pixels(paths, images, limits=request.limits), strict=True):

@@ -152,11 +152,15 @@ class DiffImages:
         refused = lost.get(EVERYTHING, "")
         data = image.data  # the kinds are those of the file, also of an image that is encoded again
         taps: list[Taps] = []
+        found: list[ComparedImage | None] = []
         if self.stress and not refused:
             image, refused = self._stressed(image, lost, begin)
         for number, path in enumerate(self.paths):
             taps.append(failed_taps(refused) if refused else taps_of(path, image, number, begin))
-        found = [self._compare(number, image, taps, begin) for number in range(1, len(self.paths))]
+            if number:
+                found.append(self._compare(number, image, taps, begin))
+                # the pixels of two paths at a time, however many there are
+                taps[number] = Taps(replace(taps[number].decoded, image=None))
         facts = ImageFacts(
             id=image.id,
             kinds=kinds_of(data, header, size),

@@ -72,14 +72,10 @@ def _coverage(record: DiffRecord) -> list[str]:
     ]
     lines = columns([head, *rows]).splitlines()
     for each in record.coverage_diffs:
-        names = shorten(", ".join(each.examples), 60)
         lines += [
-            f"decoded by {one}, not by {other}: {count(number, 'image')}, among {names}"
-            for number, one, other in (
-                (each.only_reference, each.reference, each.candidate),
-                (each.only_candidate, each.candidate, each.reference),
-            )
-            if number
+            f"decoded by {side.by}, not by {side.not_by}: {count(side.images, 'image')}, among "
+            f"{shorten(', '.join(side.examples), 60)}"
+            for side in each.one_sided
         ]
     return lines
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias, get_args
 
-from alignkit.compare.compare_pixels import COVERAGE_EXAMPLES, pixel_stages
+from alignkit.compare.compare_pixels import pixel_stages
+from alignkit.compare.coverage_tally import CoverageTally
 from alignkit.compare.image_diff import DECODED
 from alignkit.compare.pixel_diff import PixelDiff, StageDiffs, joined
 from alignkit.compare.plane_sums import Planes, added_planes, plane_stages
@@ -44,10 +45,7 @@ class PairTally:
     diffs: tuple[PixelDiff, ...] = field(default_factory=lambda: joined(()))
     planes: Planes = field(default_factory=dict)
     compared: int = 0
-    only_reference: int = 0
-    only_candidate: int = 0
-    examples: list[str] = field(default_factory=list)
-    """Ids of images that only one of the two decodes."""
+    coverage: CoverageTally = field(default_factory=CoverageTally)
     # by all dimensions at once: one addition an image, whatever the number of dimensions
     kinds: dict[ImageKinds, tuple[PixelTotals, PixelTotals]] = field(
         default_factory=lambda: defaultdict(lambda: (PixelTotals(), PixelTotals()))
@@ -115,10 +113,7 @@ class DiffTally:
         for number, (pair, distance) in enumerate(zip(self.of_pair, facts.distances, strict=True)):
             reference, candidate = decoded[0], decoded[1 + number]
             pair.compared += reference and candidate
-            pair.only_reference += reference and not candidate
-            pair.only_candidate += candidate and not reference
-            if reference != candidate and len(pair.examples) < COVERAGE_EXAMPLES:
-                pair.examples.append(facts.id)
+            pair.coverage.add(facts.id, reference, candidate)
             if distance:
                 _add_distance(pair, facts, distance, place=self.images)
 
@@ -156,14 +151,7 @@ def coverage_diffs(tally: DiffTally) -> tuple[CoverageDiff, ...]:
     """Count the images that only one path of a pair decodes."""
     reference, *candidates = tally.paths
     return tuple(
-        CoverageDiff(
-            reference=reference.name,
-            candidate=candidate.name,
-            images=tally.images,
-            only_reference=pair.only_reference,
-            only_candidate=pair.only_candidate,
-            examples=tuple(pair.examples),
-        )
+        pair.coverage.diff(reference.name, candidate.name)
         for candidate, pair in zip(candidates, tally.of_pair, strict=True)
     )
 

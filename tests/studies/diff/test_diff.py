@@ -187,7 +187,8 @@ def test_coverage_comes_with_reasons_and_decides_the_exit_code(record):
     }  # fmt: skip
     assert all(each.reason for each in nearest.examples)
     difference = record.coverage_diffs[0]
-    assert (difference.only_reference, difference.only_candidate) == (1, 1)
+    assert (difference.only_reference, difference.reference_examples) == (1, ("picture.png",))
+    assert (difference.only_candidate, difference.candidate_examples) == (1, ("bad.jpg",))
     assert not record.covers_alike
     assert exit_code(record) == ExitCode.PASS
     assert exit_code(record, fail_on_coverage=True) == ExitCode.DRIFT

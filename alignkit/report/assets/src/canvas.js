@@ -188,8 +188,10 @@ function shownSide(view, lit, pane, left, x, zoom) {
   return "a";
 }
 
-// A value as the viewer writes it: whole numbers whole, others with their decimals.
+// A value as the viewer writes it: whole numbers whole, others with their decimals. One that is not
+// zero and rounds to it reads ≈0.00, as in alignkit/text/numbers.py.
 export function written(value, change = false, decimals = 2) {
   const text = Number.isInteger(value) ? String(Math.abs(value)) : Math.abs(value).toFixed(decimals);
+  if (value && !Number(text)) return `≈${text}`;
   return `${value < 0 ? "−" : change && value > 0 ? "+" : ""}${text}`;
 }

@@ -1,0 +1,50 @@
+"""`CoverageTally`: the images that only one of two sides decodes, counted in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from alignkit.record import CoverageDiff
+from alignkit.record.path_facts import COVERAGE_EXAMPLES
+
+
+@dataclass(slots=True)
+class CoverageTally:
+    """Counts of images by the side that decodes them, with the first ids of each side."""
+
+    images: int = 0
+    only_reference: int = 0
+    only_candidate: int = 0
+    reference_examples: list[str] = field(default_factory=list)
+    candidate_examples: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, images: Iterable[tuple[str, bool, bool]]) -> CoverageTally:
+        """Count (id, decoded by the reference, decoded by the candidate)."""
+        tally = cls()
+        for image in images:
+            tally.add(*image)
+        return tally
+
+    def add(self, image: str, reference: bool, candidate: bool) -> None:
+        """Count one image."""
+        self.images += 1
+        self.only_reference += reference and not candidate
+        self.only_candidate += candidate and not reference
+        if reference != candidate:
+            examples = self.reference_examples if reference else self.candidate_examples
+            if len(examples) < COVERAGE_EXAMPLES:
+                examples.append(image)
+
+    def diff(self, reference: str, candidate: str) -> CoverageDiff:
+        """Return the counts with the names of the two sides."""
+        return CoverageDiff(
+            reference=reference,
+            candidate=candidate,
+            images=self.images,
+            only_reference=self.only_reference,
+            only_candidate=self.only_candidate,
+            reference_examples=tuple(self.reference_examples),
+            candidate_examples=tuple(self.candidate_examples),
+        )

@@ -1,0 +1,182 @@
+"""Image files as they were listed: hashed for the data's fingerprint, and read as they were hashed.
+
+Only regular files are opened. One that cannot be read has its reason in place of a hash, and stays
+an image of the data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+from alignkit.datasets.image_files import cache_root
+from alignkit.errors import ChangedImage, UnreadableImage, WorkspaceError
+from alignkit.regular_file import escaped_name, irregular, is_utf8, open_regular
+from alignkit.workspace import DamagedError, sealed, unsealed, write_atomically
+
+logger = logging.getLogger(__name__)
+
+SETTLED_SECONDS = 2.0
+"""Age from which a file's hash is kept: a younger file may change again within one tick of its file
+system's clock."""
+
+LARGEST = 2 << 30
+"""Bytes of an image file; one of 180 megapixels without compression, 16 bits a value, has half."""
+_PART = 1 << 18
+"""Bytes that are hashed at a time."""
+
+Stamp: TypeAlias = tuple[int, int, int]
+"""Size, mtime and ctime in nanoseconds; a kept hash is used only if they are unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFile:
+    """A file as it was when its content was hashed."""
+
+    stamp: Stamp | None = None
+    content: str = ""
+    """SHA-256 hex."""
+    fault: str = ""
+    """Reason why it cannot be read; empty if it can."""
+
+    @property
+    def identity(self) -> str:
+        """Return its part of a fingerprint: an image that cannot be read belongs to the data."""
+        return f"unreadable: {self.fault}" if self.fault else self.content
+
+
+def read_image(root: Path, name: str, listed: ImageFile) -> bytes:
+    """Return the bytes of a file.
+
+    Raise `UnreadableImage` if it could not be read when it was listed, and `ChangedImage` if it has
+    other content since.
+    """
+    path = root / name
+    if listed.fault:
+        raise UnreadableImage(path, listed.fault)
+    try:
+        with open_regular(path) as file:
+            # bounded, as a file may grow while it is read
+            data = file.read(os.fstat(file.fileno()).st_size)
+            stamp = _stamp(os.fstat(file.fileno()))
+    except OSError as error:
+        reason = _explained(path, error)
+        raise ChangedImage(path, f"changed after it was listed: {reason}") from None
+    # a changed mode or number of links gives a new stamp too, and the content decides
+    if stamp != listed.stamp and hashlib.sha256(data).hexdigest() != listed.content:
+        raise ChangedImage(path, "changed after it was listed")
+    return data
+
+
+def list_files(root: Path, names: Sequence[str]) -> tuple[ImageFile, ...]:
+    """Hash the content of each file; unchanged files are not read again.
+
+    A file that cannot be read has its reason in place of a hash.
+    """
+    root = root.resolve()
+    kept = cache_root() / "hashes" / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.json"
+    known = _known_hashes(kept, root)
+    files = {name: _looked_up(root, name) for name in names}
+    # the time of change (ctime) is compared too, as programs can set the other one back
+    stale = [
+        name
+        for name, file in files.items()
+        if file.stamp and known.get(name, (None, ""))[0] != file.stamp
+    ]
+    fresh = _hashed(root, stale)
+    for name, file in files.items():
+        if name in fresh:
+            files[name] = fresh[name]
+        elif file.stamp:
+            files[name] = ImageFile(file.stamp, known[name][1])
+    # a younger file may change again and keep its time stamp
+    settled = time.time_ns() - int(SETTLED_SECONDS * 1e9)
+    keep = {
+        name: (each.stamp, each.content)
+        for name, each in fresh.items()
+        if each.stamp and each.stamp[2] < settled
+    }
+    if stale:
+        _keep_hashes(kept, root, known | keep)
+    return tuple(files[name] for name in names)
+
+
+def _looked_up(root: Path, name: str) -> ImageFile:
+    """Take a file's stamp, without opening it."""
+    path = root / name
+    if not is_utf8(name):
+        return ImageFile(fault="its name is not UTF-8; rename it")
+    try:
+        status = path.stat()
+    except OSError as error:
+        return ImageFile(fault=_explained(path, error))
+    if status.st_size > LARGEST:
+        return ImageFile(fault=f"too large: {status.st_size:,} bytes; the limit is {LARGEST:,}")
+    reason = irregular(status)
+    return ImageFile(fault=reason) if reason else ImageFile(_stamp(status))
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _explained(path: Path, error: OSError) -> str:
+    """Say why the operating system refuses to read a file."""
+    if path.is_symlink() and not path.exists():
+        return f"a link to {escaped_name(os.readlink(path))}, which is not there"  # noqa: PTH115 - its text
+    return error.strerror or str(error)
+
+
+def _hashed(root: Path, names: Sequence[str]) -> dict[str, ImageFile]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    def hashed(name: str) -> ImageFile:
+        path = root / name
+        try:
+            with open_regular(path) as file:
+                stamp = _stamp(os.fstat(file.fileno()))
+                # a special file of the system has no size, and may have no end
+                return ImageFile(stamp, _sha256(file, stamp[0]))
+        except OSError as error:
+            return ImageFile(fault=_explained(path, error))
+
+    with ThreadPoolExecutor() as pool:  # reading and hashing release the interpreter's lock
+        return dict(zip(names, pool.map(hashed, names), strict=True))
+
+
+def _sha256(file: BinaryIO, size: int) -> str:
+    digest = hashlib.sha256()
+    while size > 0 and (part := file.read(min(size, _PART))):
+        digest.update(part)
+        size -= len(part)
+    return digest.hexdigest()
+
+
+def _known_hashes(kept: Path, root: Path) -> dict[str, tuple[Stamp, str]]:
+    if not kept.exists():
+        return {}
+    try:
+        stored = unsealed(kept)
+    except (DamagedError, OSError) as error:
+        fault = str(error)
+    else:
+        if stored["folder"] == str(root):
+            files = stored["files"].items()
+            return {name: ((size, m, c), digest) for name, (size, m, c, digest) in files}
+        fault = "it is that of another folder"
+    logger.warning("%s is damaged (%s); every file is hashed again", kept, fault)
+    return {}
+
+
+def _keep_hashes(kept: Path, root: Path, known: dict[str, tuple[Stamp, str]]) -> None:
+    files = {name: (*stamp, digest) for name, (stamp, digest) in known.items()}
+    try:
+        write_atomically(kept, sealed({"folder": str(root), "files": files}))
+    except WorkspaceError:
+        logger.warning("hashes cannot be kept in %s; every file is hashed each time", kept.parent)

@@ -1,0 +1,65 @@
+"""Tasks, some images each, and the workers that have them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from alignkit.isolation.worker import Encoded
+from alignkit.isolation.worker_process import WorkerProcess
+
+Result = TypeVar("Result")
+
+BYTES_A_TASK = 64 << 20
+"""Encoded bytes from which on a task takes no further image."""
+
+
+def next_task(images: Iterator[Encoded], most: int) -> tuple[Encoded, ...]:
+    """Take the images of a task: by number and bytes, so that no machine cuts another one."""
+    some: list[Encoded] = []
+    held = 0
+    while len(some) < most and held < BYTES_A_TASK and (image := next(images, None)):
+        some.append(image)
+        held += len(image.data)
+    return tuple(some)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task(Generic[Result]):
+    """Some images, and the place of their result."""
+
+    images: tuple[Encoded, ...]
+    results: list[Result | None]
+    place: int = 0
+    unspoilt: bool = False
+    """Whether it needs a worker that no other image may have damaged."""
+
+    @property
+    def need(self) -> int:
+        """Bytes for its images, which are worked on one after the other."""
+        return max(image.need for image in self.images)
+
+    @property
+    def held(self) -> int:
+        """Encoded bytes."""
+        return sum(len(image.data) for image in self.images)
+
+
+@dataclass(slots=True, eq=False)
+class Worker(Generic[Result]):
+    process: WorkerProcess
+    ready: bool = False
+    tasks: deque[Task[Result]] = field(default_factory=deque)
+    """The task it works on, and those that lie ready."""
+    used: bool = False
+    condemned: str = ""
+    """Reason why it was killed, if it was."""
+    certain: bool = False
+    """Whether its current image is to blame, whatever came before."""
+
+    @property
+    def need(self) -> int:
+        """Bytes for its tasks, which it works on one after the other."""
+        return max((task.need for task in self.tasks), default=0)

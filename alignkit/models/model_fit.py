@@ -1,0 +1,131 @@
+"""Whether a model can run on the data and its input size: known before anything is prepared.
+
+Names of torchvision's models need no torch for it (`alignkit.models.architectures.unfit_size`). The
+others are built without memory for their weights, on torch's device ``meta``. Code of the user's
+own, a function or a TorchScript file, is run for it only where a run begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from alignkit.errors import ConfigError, DataError
+from alignkit.models.architectures import build_model, unfit_size
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from alignkit.models.user_model import UserModel
+
+_LARGEST_TRIED = 512
+"""Side in pixels up to which a size is looked for that a model takes."""
+
+
+def require_input(model: str, height: int, width: int) -> None:
+    """Raise `ConfigError` if a named model does not take inputs of this size."""
+    reason = unfit_size(model, height, width)
+    if model.startswith("timm:"):
+        reason = _unfit_timm(model, height, width)
+    if reason:
+        raise ConfigError(reason)
+
+
+def require_fit(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -> None:
+    """Raise if a user's model cannot run on data of these classes, at this (height, width).
+
+    Raise as `UserModel.require_fit` does, as `require_input` does and, for weights that are not the
+    model's, `DataError`.
+    """
+    given.require_fit(classes, size)
+    if given.format == "weights" and not given.runs_own_code:
+        require_input(given.model, *size)
+        _require_weights(given, len(classes), size)
+
+
+def require_own_code(given: UserModel, classes: Sequence[str], size: tuple[int, int]) -> None:
+    """Run a TorchScript file, an exported program or a function's module on one black image.
+
+    Raise `DataError` if it does not run, or has another number of outputs than is named.
+    """
+    import torch
+
+    from alignkit.models.architectures import load_model
+
+    if given.format not in ("torchscript", "exported") and not given.runs_own_code:
+        return
+    module = load_model(given.checkpoint(classes, size))
+    try:
+        with torch.inference_mode():
+            logits = module(torch.zeros(1, 3, *size))
+    except Exception as error:  # code of the user's own raises what it likes
+        reason = str(error).strip().rpartition("\n")[2]
+        text = f"{given.file} does not run on inputs of {size[0]}x{size[1]} ({reason})"
+        raise DataError(text) from error
+    outputs = logits.shape[-1] if isinstance(logits, torch.Tensor) and logits.ndim == 2 else None
+    if outputs and (reason := given.misnamed(outputs, len(classes))):
+        raise DataError(reason)
+
+
+def _require_weights(given: UserModel, classes: int, size: tuple[int, int]) -> None:
+    from alignkit.models.torch_model_files import misfit, read_weights
+
+    weights = read_weights(given.file, given.model)
+    outputs = len(given.classes) or classes
+    own = _outline(given.model, outputs, *size).state_dict()
+    if not (reason := misfit(own, weights)):
+        return
+    found = _outputs_in(weights, own, outputs)
+    named = given.misnamed(found, classes) if found else ""
+    raise DataError(named or f"{given.file} holds no weights of {given.model}: {reason}")
+
+
+def _outputs_in(weights: Any, own: Any, outputs: int) -> int | None:
+    """Return the outputs of weights that differ from ``own`` in nothing else; else ``None``."""
+    if not hasattr(weights, "keys") or weights.keys() != own.keys():
+        return None
+    pairs = [(own[name].shape, weights[name].shape) for name in own]
+    different = [(mine, theirs) for mine, theirs in pairs if mine != theirs]
+    last = {theirs[:1] for mine, theirs in different}
+    alike = all(mine[:1] == (outputs,) and mine[1:] == theirs[1:] for mine, theirs in different)
+    return int(next(iter(last))[0]) if alike and len(last) == 1 and () not in last else None
+
+
+def _outline(model: str, classes: int, height: int, width: int) -> nn.Module:
+    """Build the module on ``meta``; torch's generator is unchanged."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        try:
+            with torch.device("meta"):
+                return build_model(model, classes, height, width)
+        except (ConfigError, NotImplementedError):
+            # some constructors and layers compute with values, which meta tensors lack
+            return build_model(model, classes, height, width).to("meta")
+
+
+def _unfit_timm(model: str, height: int, width: int) -> str:
+    import torch
+
+    from alignkit.models.torch_model_files import build_own
+
+    try:
+        _outline(model, 2, height, width)
+    except ConfigError as error:
+        reason = str(error)
+    else:
+        return ""
+    with torch.random.fork_rng(devices=[]):
+        module = build_own(model, 2).eval().to("meta")
+
+    def takes(side: int) -> bool:
+        try:
+            with torch.inference_mode():
+                module(torch.zeros(1, 3, side, side, device="meta"))
+        except (ValueError, RuntimeError, AssertionError):
+            return False
+        return True
+
+    sides = range(min(height, width) + 1, _LARGEST_TRIED + 1)
+    side = next((each for each in sides if takes(each)), None)
+    return reason if side is None else f"{reason}; the next size it takes is {side}x{side}"

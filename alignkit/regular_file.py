@@ -1,0 +1,93 @@
+"""Files of a user, opened only if they are regular: to open a pipe or a device may never return."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+LARGEST_TEXT = 1 << 20
+"""Bytes of a text file: many times what a person writes, and read within seconds."""
+
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
+# control characters, marks that turn the direction of text, those that XML forbids, bytes that are
+# not UTF-8, and the backslash itself
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff\\\\]"
+)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file, or a link to one, for reading; raise `OSError` for anything else."""
+    _require_regular(path, path.stat())  # without opening it: some devices act when they are opened
+    # it may have been replaced since
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        _require_regular(path, os.fstat(descriptor))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _require_regular(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, irregular(status), os.fspath(path))
+
+
+def irregular(status: os.stat_result) -> str:
+    """Say what a file is that is not a regular one; empty if it is."""
+    if stat.S_ISREG(status.st_mode):
+        return ""
+    return f"not a regular file: {_KINDS.get(stat.S_IFMT(status.st_mode), 'of an unknown kind')}"
+
+
+def read_text(path: Path, largest: int = LARGEST_TEXT) -> str:
+    """Return the text of a UTF-8 file, with or without a byte order mark.
+
+    Raise `OSError` if it cannot be read, is not regular or has more than ``largest`` bytes, and
+    `UnicodeDecodeError`.
+    """
+    with open_regular(path) as file:
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        size = f"larger than {largest / 2**20:g} MiB, the limit for a file of this kind"
+        raise OSError(errno.EFBIG, size, os.fspath(path))
+    return content.decode("utf-8-sig")
+
+
+def is_utf8(name: str) -> bool:
+    """Tell whether a file name, as the system gives it, is UTF-8."""
+    # os.fsdecode writes the byte 0xNN that is not as the lone surrogate U+DCNN
+    return not any("\udc80" <= character <= "\udcff" for character in name)
+
+
+def escaped_name(name: str) -> str:
+    r"""Write a file name so that every output can show it, and no two names look the same.
+
+    ``\xNN`` is a byte that is not UTF-8, or an ASCII control character; ``\uNNNN`` another
+    character that would not be seen, or would change how the text around it is shown; ``\\`` a
+    backslash. Other names stay as they are.
+
+    >>> print(escaped_name("a\nb"), escaped_name("caf\udce9.jpg"), escaped_name("\u202egpj.exe"))
+    a\x0ab caf\xe9.jpg \u202egpj.exe
+    """
+    return _UNPRINTABLE.sub(_escaped, name)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    if found.group() == "\\":
+        return "\\\\"
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}"

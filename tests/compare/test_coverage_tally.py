@@ -1,0 +1,24 @@
+"""Images that one side alone decodes are listed with the side that decodes them."""
+
+from alignkit.compare.coverage_tally import CoverageTally
+from alignkit.record.path_facts import COVERAGE_EXAMPLES
+
+MANY = 3 * COVERAGE_EXAMPLES
+
+
+def test_each_direction_has_its_own_count_and_its_own_first_images():
+    first = [(f"first-{number}", True, False) for number in range(MANY)]
+    second = [(f"second-{number}", False, True) for number in range(2)]
+    tally = CoverageTally.of([*first, ("both", True, True), ("none", False, False), *second])
+    found = tally.diff("a", "b")
+    assert (found.images, found.only_reference, found.only_candidate) == (MANY + 4, MANY, 2)
+    assert found.reference_examples == tuple(name for name, *_ in first[:COVERAGE_EXAMPLES])
+    assert found.candidate_examples == ("second-0", "second-1")
+    assert [(side.by, side.not_by, side.images) for side in found.one_sided] == [
+        ("a", "b", MANY), ("b", "a", 2),
+    ]  # fmt: skip
+
+
+def test_a_direction_without_images_is_not_listed():
+    found = CoverageTally.of([("x", True, True), ("y", False, True)]).diff("a", "b")
+    assert [(side.by, side.examples) for side in found.one_sided] == [("b", ("y",))]

@@ -1,0 +1,68 @@
+"""Images on their way to the workers: the memory they may need, and those that cannot be read."""
+
+import io
+
+import pytest
+from PIL import Image
+
+from alignkit.errors import ChangedImage, UnreadableImage
+from alignkit.isolation.worker import EVERYTHING, Encoded
+from alignkit.preprocess.image_taps import BYTES_A_PIXEL, encoded_images, weighed
+from alignkit.samples import Samples
+
+
+def encoded(kind, size=(100, 80)):
+    file = io.BytesIO()
+    Image.new("RGB", size).save(file, kind)
+    return Encoded("x", file.getvalue())
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WebP", "BMP"])
+def test_an_image_needs_memory_by_the_size_in_its_header(kind):
+    image = weighed(encoded(kind), 10_000, 1 << 30, 1 << 30)
+    assert (image.need, image.lost) == (8_000 * BYTES_A_PIXEL, ())
+
+
+def test_no_image_needs_more_than_a_worker_may_take():
+    assert weighed(encoded("PNG"), 10_000, 5_000, 1 << 30).need == 5_000
+
+
+def test_an_image_that_no_path_decodes_needs_nothing():
+    assert weighed(encoded("PNG"), 7_999, 1 << 30, 10).need == 0
+
+
+def test_an_image_beyond_the_available_memory_is_lost_with_both_numbers():
+    image = weighed(encoded("PNG", (10_000, 8_000)), 10**9, 4 << 30, 1 << 30)
+    ((path, reason),) = image.lost
+    assert path == EVERYTHING
+    assert reason == (
+        "out of memory: 10000x8000 pixels may take 2.2 GiB, and 1.0 GiB are available"
+    )
+
+
+@pytest.mark.parametrize("data", [b"", b"no image", encoded("TIFF").data])
+def test_without_a_size_the_bytes_of_the_file_stand_in_for_its_pixels(data):
+    image = weighed(Encoded("x", data), 10**9, 1 << 30, 1)
+    assert (image.need, image.lost) == (len(data) * BYTES_A_PIXEL, ())
+
+
+def samples(*errors):
+    def read(index):
+        if errors[index]:
+            raise errors[index]("x", "a reason")
+        return b"bytes"
+
+    return Samples(tuple(map(str, range(len(errors)))), (), (), read, "")
+
+
+def test_an_image_that_cannot_be_read_is_lost_on_every_path():
+    first, second = encoded_images(samples(UnreadableImage, None))
+    assert (first.data, first.lost) == (b"", ((EVERYTHING, "a reason"),))
+    assert (second.data, second.lost) == (b"bytes", ())
+
+
+def test_a_changed_file_ends_work_that_is_stored_and_fails_in_a_diff():
+    with pytest.raises(ChangedImage, match="cannot read x: a reason"):
+        list(encoded_images(samples(None, ChangedImage)))
+    *_, last = encoded_images(samples(None, ChangedImage), changed="fail")
+    assert last.lost == ((EVERYTHING, "a reason"),)
