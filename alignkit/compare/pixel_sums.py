@@ -35,7 +35,7 @@ Rows: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 EQUAL = np.array([0, 0, 0, 255], np.uint8).view(np.uint32)
 """A pixel without a difference, as OpenCV pads it to four bytes."""
 ChannelAxis = Literal["last", "first"]
-STRIP = 1 << 24
+STRIP_VALUES = 1 << 24
 """Values of two large images that are compared at a time, which bounds the memory for it."""
 
 
@@ -187,8 +187,8 @@ def pixel_sums(
     if _equal(left, right):
         return identical_sums(left.size, depth)
     # whole numbers, so that the sums of strips are those of the image to the last digit
-    if depth == "uint8" and channels == "last" and left.size > STRIP:
-        rows = max(1, STRIP // left.shape[1])
+    if depth == "uint8" and channels == "last" and left.size > STRIP_VALUES:
+        rows = max(1, STRIP_VALUES // left.shape[1])
         strips = [slice(top, top + rows) for top in range(0, len(left), rows)]
         parts = [_differing(left[each], right[each], channels) for each in strips]
         return replace(sum(parts[1:], parts[0]), images=1)

@@ -19,7 +19,7 @@ import numpy as np
 from alignkit.arrays import FloatArray, Pixels
 from alignkit.compare.histogram import Histogram, added, histogram_of, percentile_of
 from alignkit.compare.image_diff import ImageDiff, with_decode
-from alignkit.compare.pixel_sums import STRIP
+from alignkit.compare.pixel_sums import STRIP_VALUES
 from alignkit.preprocess import STAGES, Preprocess, StageName, Taps
 from alignkit.record import PlaneStage
 
@@ -90,7 +90,7 @@ def plane_sums(reference: Pixels, candidate: Pixels) -> PlaneSums:
     """Compare two RGB images (h, w, 3) in 0..255; raise `ValueError` if the shapes differ."""
     if reference.shape != candidate.shape:
         raise ValueError(f"shapes differ: {reference.shape} and {candidate.shape}")
-    rows = max(1, STRIP // (reference.shape[1] * 3))
+    rows = max(1, STRIP_VALUES // (reference.shape[1] * 3))
     strips = [slice(top, top + rows) for top in range(0, len(reference), rows)]
     parts = [_strip_sums(reference[each], candidate[each]) for each in strips]
     return replace(sum(parts[1:], parts[0]), images=1)

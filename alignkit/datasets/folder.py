@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from alignkit.datasets import Dataset
 from alignkit.datasets.image_files import check_name, choose, image_files, is_image
 from alignkit.datasets.listed_images import ImageFile, list_files, read_image
+from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ConfigError, DataError
-from alignkit.regular_file import escaped_name
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Folder(Dataset):
         """Name content that is in both splits, and images that lie in no class folder."""
         splits = self._splits()
         train, evaluation = names_of(splits["train"]), names_of(splits["eval"])
-        hashes = [each.content for each in list_files(self._root, train + evaluation)]
+        hashes = [each.sha256 for each in list_files(self._root, train + evaluation)]
         trained = dict(zip(hashes[: len(train)], train, strict=True))
         both = [
             f"{escaped_name(name)} = {escaped_name(trained[digest])}"

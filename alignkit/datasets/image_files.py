@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from alignkit.datasets.regular_file import escaped_name, is_utf8
 from alignkit.errors import DataError, WorkspaceError
-from alignkit.regular_file import escaped_name, is_utf8
 
 logger = logging.getLogger(__name__)
 

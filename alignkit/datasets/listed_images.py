@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from alignkit.datasets.image_files import cache_root
+from alignkit.datasets.regular_file import escaped_name, irregular, is_utf8, open_regular
 from alignkit.errors import ChangedImage, UnreadableImage, WorkspaceError
-from alignkit.regular_file import escaped_name, irregular, is_utf8, open_regular
 from alignkit.workspace import DamagedError, sealed, unsealed, write_atomically
 
 logger = logging.getLogger(__name__)
@@ -40,15 +40,15 @@ class ImageFile:
     """A file as it was when its content was hashed."""
 
     stamp: Stamp | None = None
-    content: str = ""
-    """SHA-256 hex."""
+    sha256: str = ""
+    """Of its content, in hex."""
     fault: str = ""
     """Reason why it cannot be read; empty if it can."""
 
     @property
     def identity(self) -> str:
         """Return its part of a fingerprint: an image that cannot be read belongs to the data."""
-        return f"unreadable: {self.fault}" if self.fault else self.content
+        return f"unreadable: {self.fault}" if self.fault else self.sha256
 
 
 def read_image(root: Path, name: str, listed: ImageFile) -> bytes:
@@ -69,7 +69,7 @@ def read_image(root: Path, name: str, listed: ImageFile) -> bytes:
         reason = _explained(path, error)
         raise ChangedImage(path, f"changed after it was listed: {reason}") from None
     # a changed mode or number of links gives a new stamp too, and the content decides
-    if stamp != listed.stamp and hashlib.sha256(data).hexdigest() != listed.content:
+    if stamp != listed.stamp and hashlib.sha256(data).hexdigest() != listed.sha256:
         raise ChangedImage(path, "changed after it was listed")
     return data
 
@@ -98,7 +98,7 @@ def list_files(root: Path, names: Sequence[str]) -> tuple[ImageFile, ...]:
     # a younger file may change again and keep its time stamp
     settled = time.time_ns() - int(SETTLED_SECONDS * 1e9)
     keep = {
-        name: (each.stamp, each.content)
+        name: (each.stamp, each.sha256)
         for name, each in fresh.items()
         if each.stamp and each.stamp[2] < settled
     }
@@ -142,7 +142,7 @@ def _hashed(root: Path, names: Sequence[str]) -> dict[str, ImageFile]:
             with open_regular(path) as file:
                 stamp = _stamp(os.fstat(file.fileno()))
                 # a special file of the system has no size, and may have no end
-                return ImageFile(stamp, _sha256(file, stamp[0]))
+                return ImageFile(stamp, _digest(file, stamp[0]))
         except OSError as error:
             return ImageFile(fault=_explained(path, error))
 
@@ -150,7 +150,7 @@ def _hashed(root: Path, names: Sequence[str]) -> dict[str, ImageFile]:
         return dict(zip(names, pool.map(hashed, names), strict=True))
 
 
-def _sha256(file: BinaryIO, size: int) -> str:
+def _digest(file: BinaryIO, size: int) -> str:
     digest = hashlib.sha256()
     while size > 0 and (part := file.read(min(size, _PART))):
         digest.update(part)

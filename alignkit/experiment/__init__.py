@@ -10,12 +10,12 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from alignkit.datasets.regular_file import read_text
 from alignkit.errors import ConfigError
 from alignkit.experiment.experiment import Experiment, ExperimentFile
 from alignkit.experiment.option import UNKNOWN_KEY
 from alignkit.experiment.yaml_source import Key, Override, Problem, YAMLSource, dotted, parse
 from alignkit.plugins import did_you_mean
-from alignkit.regular_file import read_text
 
 OF_KEY = ("extra_forbidden", UNKNOWN_KEY)
 """Errors that concern a key and not its value."""

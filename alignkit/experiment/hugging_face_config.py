@@ -12,11 +12,11 @@ import math
 from pathlib import Path
 from typing import Any, Literal
 
+from alignkit.datasets.regular_file import read_text
 from alignkit.errors import ConfigError
 from alignkit.experiment.imported_configuration import Stages
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import IMAGENET_MEAN, IMAGENET_STD
-from alignkit.regular_file import read_text
 
 ProcessorKind = Literal["slow", "fast"]
 NAME = "preprocessor_config.json"

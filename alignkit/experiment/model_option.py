@@ -22,6 +22,7 @@ from alignkit.experiment.option import (
 from alignkit.models.architectures import USER_BUILT, unknown_model
 from alignkit.models.checkpoint import CheckpointFormat
 from alignkit.models.user_model import UserModel
+from alignkit.regular_file import read_text
 
 FORMATS: tuple[CheckpointFormat, ...] = ("weights", "torchscript", "exported", "onnx")
 
@@ -30,9 +31,8 @@ def _lines_of_file(given: Any) -> Any:
     """Return the lines of the file that the YAML names; another value as it is."""
     if not isinstance(given, str):
         return given
-    file = Path(given).expanduser()
     try:
-        lines = file.read_text(encoding="utf-8-sig").rstrip().splitlines()
+        lines = read_text(Path(given).expanduser()).rstrip().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", "") or "it is not UTF-8"
         named = {"file": given, "reason": reason}

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from alignkit.datasets.regular_file import read_text
 from alignkit.errors import ConfigError
 from alignkit.experiment.imported_configuration import Stages
 from alignkit.experiment.torchpipe_toml_stages import (
@@ -26,7 +27,6 @@ from alignkit.experiment.torchpipe_toml_stages import (
     TORCHPIPE_BACKENDS,
     image_stages,
 )
-from alignkit.regular_file import read_text
 
 _UNNAMED = "default_node_name"
 """The name torchpipe gives to the node of a file without sections."""

@@ -24,7 +24,7 @@ from multiprocessing.connection import wait
 from typing import Any, Generic, TypeVar
 
 from alignkit.errors import AlignkitError
-from alignkit.isolation.task import Task, Worker, next_task
+from alignkit.isolation.task import ImageTask, ImageWorker, next_images
 from alignkit.isolation.worker import (
     EVERYTHING,
     READY,
@@ -132,8 +132,8 @@ class _Crew(Generic[_Result]):
     modules: Sequence[str]
     images_a_task: int
     together: int
-    workers: list[Worker[_Result]] = field(default_factory=list)
-    waiting: deque[Task[_Result]] = field(default_factory=deque)
+    workers: list[ImageWorker[_Result]] = field(default_factory=list)
+    waiting: deque[ImageTask[_Result]] = field(default_factory=deque)
     looked: float = 0.0
     """When the workers' time and memory were last checked; 0 asks for a check now."""
     watched: float = field(default_factory=time.monotonic)
@@ -148,9 +148,9 @@ class _Crew(Generic[_Result]):
             while (
                 len(under_way) < TASKS_A_WORKER * self.size
                 and self._held() < BYTES_HELD
-                and (some := next_task(images, self.images_a_task))
+                and (some := next_images(images, self.images_a_task))
             ):
-                task: Task[_Result] = Task(some, [None])
+                task: ImageTask[_Result] = ImageTask(some, [None])
                 self.waiting.append(task)
                 under_way.append(task.results)
                 self._hand_out()
@@ -165,7 +165,9 @@ class _Crew(Generic[_Result]):
         with_workers = (task for worker in self.workers for task in worker.tasks)
         return sum(task.held for task in (*self.waiting, *with_workers))
 
-    def _affordable(self, task: Task[_Result], worker: Worker[_Result] | None = None) -> bool:
+    def _affordable(
+        self, task: ImageTask[_Result], worker: ImageWorker[_Result] | None = None
+    ) -> bool:
         """Tell whether memory suffices for a task of this worker, beside the others' tasks."""
         others = sum(each.need for each in self.workers if each is not worker)
         own = max(task.need, worker.need if worker else 0)
@@ -175,7 +177,7 @@ class _Crew(Generic[_Result]):
         while self.workers:
             self._retire(self.workers[0])
 
-    def _retire(self, worker: Worker[_Result]) -> None:
+    def _retire(self, worker: ImageWorker[_Result]) -> None:
         self.workers.remove(worker)
         worker.process.kill()
         worker.process.close()
@@ -194,11 +196,11 @@ class _Crew(Generic[_Result]):
         if idle and len(self.workers) == self.size:
             self._retire(idle[0])  # all waiting tasks need a worker that no image has used
         if len(self.workers) < self.size:
-            started: Worker[_Result] = Worker(self.zygote.fork(self.modules))
+            started: ImageWorker[_Result] = ImageWorker(self.zygote.fork(self.modules))
             self.workers.append(started)
             started.process.send(self.work)
 
-    def _fitting(self, worker: Worker[_Result]) -> Task[_Result] | None:
+    def _fitting(self, worker: ImageWorker[_Result]) -> ImageTask[_Result] | None:
         """Take the next task that a worker may have off the queue: an unspoilt one first."""
         fresh = not (worker.used or worker.tasks)
         fitting = [
@@ -233,7 +235,7 @@ class _Crew(Generic[_Result]):
             else:
                 self._watch(worker)
 
-    def _receive(self, worker: Worker[_Result]) -> None:
+    def _receive(self, worker: ImageWorker[_Result]) -> None:
         try:
             message: Any = worker.process.receive()
         except (EOFError, OSError):
@@ -252,7 +254,7 @@ class _Crew(Generic[_Result]):
         worker.used = True
         worker.certain = False  # a time limit it exceeded was this task's, not the next one's
 
-    def _watch(self, worker: Worker[_Result]) -> None:
+    def _watch(self, worker: ImageWorker[_Result]) -> None:
         if worker.condemned or (worker.ready and not worker.tasks):
             return
         allowed = self.limits.seconds if worker.ready else WARM_UP_SECONDS
@@ -269,7 +271,7 @@ class _Crew(Generic[_Result]):
         if worker.condemned:
             worker.process.kill()
 
-    def _bury(self, worker: Worker[_Result], status: int) -> None:
+    def _bury(self, worker: ImageWorker[_Result], status: int) -> None:
         """Queue the images of a dead worker again, each alone."""
         if worker.process.channel.poll():
             self._receive(worker)  # what it sent before it died
@@ -293,5 +295,5 @@ class _Crew(Generic[_Result]):
             self.waiting.appendleft(replace(task, images=tuple(images), unspoilt=not guilty))
             return
         task.results[:] = [None] * len(images)
-        alone = [Task((image,), task.results, place) for place, image in enumerate(images)]
+        alone = [ImageTask((image,), task.results, place) for place, image in enumerate(images)]
         self.waiting.extendleft(reversed(alone))

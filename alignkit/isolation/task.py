@@ -10,13 +10,13 @@ from typing import Generic, TypeVar
 from alignkit.isolation.worker import Encoded
 from alignkit.isolation.worker_process import WorkerProcess
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 BYTES_A_TASK = 64 << 20
 """Encoded bytes from which on a task takes no further image."""
 
 
-def next_task(images: Iterator[Encoded], most: int) -> tuple[Encoded, ...]:
+def next_images(images: Iterator[Encoded], most: int) -> tuple[Encoded, ...]:
     """Take the images of a task: by number and bytes, so that no machine cuts another one."""
     some: list[Encoded] = []
     held = 0
@@ -27,11 +27,11 @@ def next_task(images: Iterator[Encoded], most: int) -> tuple[Encoded, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Task(Generic[Result]):
+class ImageTask(Generic[_Result]):
     """Some images, and the place of their result."""
 
     images: tuple[Encoded, ...]
-    results: list[Result | None]
+    results: list[_Result | None]
     place: int = 0
     unspoilt: bool = False
     """Whether it needs a worker that no other image may have damaged."""
@@ -48,10 +48,10 @@ class Task(Generic[Result]):
 
 
 @dataclass(slots=True, eq=False)
-class Worker(Generic[Result]):
+class ImageWorker(Generic[_Result]):
     process: WorkerProcess
     ready: bool = False
-    tasks: deque[Task[Result]] = field(default_factory=deque)
+    tasks: deque[ImageTask[_Result]] = field(default_factory=deque)
     """The task it works on, and those that lie ready."""
     used: bool = False
     condemned: str = ""

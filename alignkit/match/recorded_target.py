@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
+from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import DataError
 from alignkit.match import Search
 from alignkit.match.configurations import Configuration, configurations
@@ -34,7 +35,6 @@ from alignkit.match.target_guess import (
 )
 from alignkit.preprocess import Normalise
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
-from alignkit.regular_file import escaped_name
 from alignkit.samples import Samples
 
 _REFIT = 8

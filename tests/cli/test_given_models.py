@@ -1,6 +1,7 @@
 """`alignkit check`, `plan` and `run` of a model whose outputs are more than the data's classes."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -116,6 +117,12 @@ def test_an_empty_line_in_a_file_of_names_is_told(alignkit, folder):
     told = alignkit("check", written(folder, folder / "outputs.txt"))
     assert "line 2 of" in told.err
     assert "is empty: it names no output" in told.err
+
+
+def test_a_file_of_names_that_is_no_file_does_not_hang_check(alignkit, folder):
+    os.mkfifo(folder / "pipe.txt")
+    told = alignkit("check", written(folder, folder / "pipe.txt"))
+    assert "pipe.txt cannot be read (not a regular file: a FIFO)" in told.err
 
 
 def test_a_model_or_data_that_are_elsewhere_are_left_to_the_plan(alignkit, folder):

@@ -222,7 +222,7 @@ def test_a_large_image_that_is_compared_in_strips_has_the_same_sums(monkeypatch)
     right[:20] = left[:20]  # a strip without a difference
     whole = pixel_sums(left, right)
     for strip in (1, 1000, 47 * 3 * 20):
-        monkeypatch.setattr(module, "STRIP", strip)
+        monkeypatch.setattr(module, "STRIP_VALUES", strip)
         found = pixel_sums(left, right)
         assert (found.histogram == whole.histogram).all()
         numbers = (found.images, found.sum_abs, found.sum_squares, found.sums, found.max_abs)

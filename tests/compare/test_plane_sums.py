@@ -97,6 +97,6 @@ def test_other_shapes_are_refused():
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_a_large_image_is_compared_in_strips(monkeypatch, dtype):
     left, right = pair(dtype)
-    monkeypatch.setattr(module, "STRIP", 47 * 3 * 10)
+    monkeypatch.setattr(module, "STRIP_VALUES", 47 * 3 * 10)
     check(plane_sums(left, right), left, right)
     assert plane_sums(left, right).images == 1

@@ -20,7 +20,7 @@ from alignkit.isolation import (
     WorkFailed,
     _Crew,
 )
-from alignkit.isolation.task import Task, next_task
+from alignkit.isolation.task import ImageTask, next_images
 from alignkit.isolation.worker import Encoded
 from alignkit.isolation.worker_process import WorkerProcess
 from alignkit.preprocess import Preprocess, Resize
@@ -126,7 +126,7 @@ def worked_on(crew, *unspoilt):
     """The pids of the workers that a task each was given to."""
     results = [None] * len(unspoilt)
     for place, alone in enumerate(unspoilt):
-        crew.waiting.append(Task(tuple(images(1)), results, place, alone))
+        crew.waiting.append(ImageTask(tuple(images(1)), results, place, alone))
     for _ in range(400):  # rather than for ever
         crew._hand_out()
         crew._listen()
@@ -309,5 +309,5 @@ def test_images_whose_memory_does_not_suffice_together_wait_for_each_other(toget
 def test_a_task_holds_few_images_of_many_bytes(monkeypatch):
     monkeypatch.setattr("alignkit.isolation.task.BYTES_A_TASK", 10)
     given = iter([Encoded(f"{n}", b"x" * size) for n, size in enumerate((4, 4, 4, 30, 1))])
-    tasks = [next_task(given, 8) for _ in range(4)]
+    tasks = [next_images(given, 8) for _ in range(4)]
     assert [[image.id for image in task] for task in tasks] == [["0", "1", "2"], ["3"], ["4"], []]

@@ -9,12 +9,12 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from alignkit.arrays import Pixels
+from alignkit.datasets.regular_file import escaped_name, read_text
 from alignkit.errors import ConfigError, DataError
 from alignkit.experiment.experiment import Experiment
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.record.diff_document import DiffRecord, write_diff_record
-from alignkit.regular_file import escaped_name, read_text
 from alignkit.samples import Samples
 from alignkit.studies.diff import DiffRequest
 

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from alignkit.regular_file import escaped_name, open_regular, read_text
+from alignkit.datasets.regular_file import escaped_name, open_regular, read_text
 
 
 def fifo(path):
@@ -57,7 +57,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-def test_a_printable_name_is_unambiguous_utf_8_on_one_line():
+def test_an_escaped_name_is_unambiguous_utf_8_on_one_line():
     shown = [escaped_name(os.fsdecode(name)) for name in NAMES]
     assert len(set(shown)) == len(NAMES)
     for name in shown:
