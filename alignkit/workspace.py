@@ -5,8 +5,10 @@
     reports/
         .cache/<kind>/<key>/          finished work under its content hash, shared by experiments
             key.json                  the parts of the key, so that a change can be explained, the
-                                      time it took, and the files' SHA-256 of a kind of `HASHED`
+                                      time it took, the SHA-256 of each file, and its own
         <experiment>/<run>/           one run: record.json, index.html, summary.md, arrays
+
+A file is hashed when it is stored, and verified before this process reads it for the first time.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -30,8 +33,8 @@ from alignkit.progress import Progress
 from alignkit.rank import ALONE, Rank
 
 WorkKind = Literal["prepared", "trainings", "exports", "engines", "cells", "spreads", "comparisons"]
-HASHED: tuple[WorkKind, ...] = ("exports", "engines")
-"""Kinds that are verified when they are read: a runtime loads them without a check of its own."""
+_KEY = "key.json"
+_SEAL = "sha256"
 
 _T = TypeVar("_T")
 logger = logging.getLogger(__name__)
@@ -39,6 +42,10 @@ logger = logging.getLogger(__name__)
 
 class DamagedError(Exception):
     """A difference between stored work and what was written."""
+
+    def __init__(self, reason: str, file: Path | None = None) -> None:
+        super().__init__(reason)
+        self.file = file
 
 
 def content_key(parts: Any) -> str:
@@ -51,6 +58,25 @@ def file_sha256(path: Path) -> str:
     """Compute the SHA-256 of a file's bytes, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sealed(content: dict[str, Any], indent: int | None = None) -> str:
+    """Format as JSON with a hash of the content, which `unsealed` verifies."""
+    return json.dumps({**content, _SEAL: content_key(content)}, indent=indent, sort_keys=True)
+
+
+def unsealed(file: Path) -> dict[str, Any]:
+    """Read a file of `sealed` JSON; raises `DamagedError` if it is not what was written."""
+    try:
+        content: dict[str, Any] = json.loads(file.read_text())
+        intact = content.pop(_SEAL) == content_key(content)
+    except FileNotFoundError:
+        raise DamagedError("it is missing", file) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedError(f"{type(error).__name__}: {error}", file) from error
+    if not intact:
+        raise DamagedError("it is not what was written", file)
+    return content
 
 
 @contextmanager
@@ -98,17 +124,38 @@ class Finished:
     """The work in words."""
     parts: dict[str, Any]
     """Everything that its key was made of."""
-    seconds: float | None
-    """How long `Workspace.store` was held open for it; ``None`` if that was not noted."""
-    files: dict[str, str] | None
-    """SHA-256 of each file as it was written, for the kinds of `HASHED`."""
+    seconds: float
+    """How long `Workspace.store` was held open for it."""
+    files: dict[str, str]
+    """SHA-256 of each file as it was written."""
     stored: float
     """POSIX time at which it was stored."""
 
-    def verify(self, kind: WorkKind) -> None:
-        """Raise `DamagedError` if its files are not those that were written."""
-        if kind in HASHED and _hashes(self.folder) != self.files:
-            raise DamagedError("its files are not those that were written")
+    @classmethod
+    def read(cls, folder: Path) -> Finished:
+        """Read an artefact's ``key.json``; raises `DamagedError` if it is not that of its key."""
+        file = folder / _KEY
+        written = unsealed(file)
+        if content_key(written["parts"]) != folder.name:
+            raise DamagedError("it is that of another key", file)
+        return cls(folder, **written, stored=file.stat().st_mtime)
+
+    def verify(
+        self, names: Collection[str] | None = None, known: Collection[Path] = ()
+    ) -> set[Path]:
+        """Verify the named files, by default all, except those that are ``known``; return them.
+
+        Raises `DamagedError` if one is not what was written, or any file is missing or additional.
+        """
+        present = set(_files(self.folder))
+        for name in sorted(present ^ self.files.keys()):
+            fault = "it does not belong here" if name in present else "it is missing"
+            raise DamagedError(fault, self.folder / name)
+        verified = {self.folder / name for name in (self.files if names is None else names)}
+        for file in sorted(verified.difference(known)):
+            if file_sha256(file) != self.files[file.relative_to(self.folder).as_posix()]:
+                raise DamagedError("it is not what was written", file)
+        return verified
 
     def bytes(self) -> int:
         """Return the size on disk."""
@@ -120,32 +167,44 @@ class Workspace:
     """The folder that holds every run of every experiment."""
 
     root: Path
+    _verified: set[Path] = field(default_factory=set, init=False, repr=False, compare=False)
+    """Files that this process wrote or verified: each is hashed once."""
+
+    @property
+    def option(self) -> list[str]:
+        """Words that name this folder on a command line; none if it is the default."""
+        return [] if self.root == Path("reports") else ["--reports", str(self.root)]
 
     def _folder(self, kind: WorkKind, key: str) -> Path:
         return self.root / ".cache" / kind / key
 
     def stored(self, kind: WorkKind, key: str) -> Path | None:
-        """Return the finished artefact's folder; ``None`` if there is none."""
+        """Return an artefact's folder, damaged or not; ``None`` if there is none."""
         folder = self._folder(kind, key)
-        return folder if (folder / "key.json").exists() else None
+        return folder if folder.exists() else None
 
-    def recall(self, kind: WorkKind, key: str, read: Callable[[Path], _T]) -> _T | None:
+    def recall(
+        self,
+        kind: WorkKind,
+        key: str,
+        label: str,
+        read: Callable[[Path], _T],
+        files: Collection[str] | None = None,
+    ) -> _T | None:
         """Read a finished artefact from its folder; return ``None`` if there is none.
 
-        One that is damaged is discarded: ``read`` raises `DamagedError`, or the files of a kind of
-        `HASHED` are not those that were written.
+        ``read`` may use ``files``, by default all of them. An artefact is discarded if one of these
+        is not what was written, or ``read`` raises `DamagedError`.
         """
         if (folder := self.stored(kind, key)) is None:
             return None
-        label = ""
         try:
-            finished = _finished(folder)
-            label = finished.label
-            finished.verify(kind)
+            self._verified.update(Finished.read(folder).verify(files, self._verified))
             return read(folder)
-        # a reader of stored JSON, arrays or tables meets damage as one of these
+        # a file that was written by another version of its reader ends as one of the last three
         except (DamagedError, FileNotFoundError, ValueError, KeyError, TypeError) as damage:
-            logger.warning("%s: %s is damaged and is made again (%s)", label, folder, damage)
+            file = getattr(damage, "file", None) or folder
+            logger.warning("%s: %s is damaged and is made again (%s)", label, file, damage)
             self.discard(kind, key)
             return None
 
@@ -156,16 +215,17 @@ class Workspace:
         label: str,
         make: Callable[[Path], None],
         read: Callable[[Path], _T],
+        files: Collection[str] | None = None,
     ) -> _T:
-        """Read the artefact that ``parts`` is the key of; ``make`` fills its folder if need be.
+        """Recall the artefact that ``parts`` is the key of; ``make`` fills its folder if need be.
 
         Work that was just made is read from its folder too, so that a repeated run sees the same.
         """
         key = content_key(parts)
-        if (known := self.recall(kind, key, read)) is None:
-            with self.store(kind, key, parts, label) as filling:
+        if (known := self.recall(kind, key, label, read, files)) is None:
+            with self.store(kind, parts, label) as filling:
                 make(filling)
-            known = self.recall(kind, key, read)
+            known = self.recall(kind, key, label, read, files)
         if known is None:
             raise WorkspaceError(f"{label}: it is damaged right after it was written")
         return known
@@ -182,53 +242,49 @@ class Workspace:
         return folder
 
     @contextmanager
-    def store(self, kind: WorkKind, key: str, parts: Any, label: str) -> Iterator[Path]:
-        """Give an empty folder to fill; it becomes the artefact ``key`` at once, or not at all.
+    def store(self, kind: WorkKind, parts: dict[str, Any], label: str) -> Iterator[Path]:
+        """Give an empty folder to fill; it becomes an artefact at once, or not at all.
 
-        ``parts`` is everything that the key was made of; ``label`` names the work in words, the
+        ``parts`` is everything that the work depends on; ``label`` names the work in words, the
         same for every key that a changed option gives it.
         """
+        key = content_key(parts)
         folder = self._folder(kind, key)
-        with explained(folder):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".filling-"))
+        with explained(folder), _fill_folder(folder.parent) as filling:
             began = time.monotonic()
+            yield filling
+            seconds = round(time.monotonic() - began, 3)
+            hashes = {name: file_sha256(filling / name) for name in _files(filling)}
+            content = {"label": label, "parts": parts, "seconds": seconds, "files": hashes}
+            (filling / _KEY).write_text(sealed(content, indent=1))
             try:
-                yield temporary
-                seconds = round(time.monotonic() - began, 3)
-                content = {"label": label, "parts": parts, "seconds": seconds}
-                if kind in HASHED:
-                    content["files"] = _hashes(temporary)
-                (temporary / "key.json").write_text(json.dumps(content, indent=1, sort_keys=True))
-                try:
-                    temporary.rename(folder)
-                except OSError as error:
-                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                        raise
-                    # another process finished the same work first, and its result stands
-            finally:
-                shutil.rmtree(temporary, ignore_errors=True)
+                filling.rename(folder)
+                self._verified.update(folder / name for name in hashes)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                # another process finished the same work first, and its result stands
         shutil.rmtree(self.root / ".cache" / "unfinished" / f"{kind}-{key}", ignore_errors=True)
 
     def discard(self, kind: WorkKind, key: str) -> None:
         """Forget an artefact, if there is one; later readers find it gone at once."""
         folder = self._folder(kind, key)
-        if not folder.exists():
-            return
-        with explained(folder):
-            doomed = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".discarded-"))
-            with suppress(FileNotFoundError):  # another process discarded it first
-                folder.rename(doomed / key)
+        self._verified.difference_update(
+            [each for each in self._verified if folder in each.parents]
+        )
+        doomed = folder.with_name(f".discarded-{uuid.uuid4().hex}")
+        with explained(folder), suppress(FileNotFoundError):  # another process discarded it first
+            folder.rename(doomed)
         shutil.rmtree(doomed, ignore_errors=True)
 
     def finished(self, kind: WorkKind) -> list[Finished]:
-        """List the stored artefacts of a kind, oldest first."""
+        """List the stored artefacts of a kind, oldest first; a damaged ``key.json`` is left out."""
         found = []
-        for file in (self.root / ".cache" / kind).glob("[!.]*/key.json"):
-            try:
-                found.append(_finished(file.parent))
-            except DamagedError as error:
-                raise WorkspaceError(f"{file} is damaged; delete {file.parent}") from error
+        for file in (self.root / ".cache" / kind).glob(f"[!.]*/{_KEY}"):
+            with suppress(
+                DamagedError
+            ):  # the run that needs this work reports it and makes it again
+                found.append(Finished.read(file.parent))
         return sorted(found, key=lambda each: each.stored)
 
     @contextmanager
@@ -259,18 +315,44 @@ class Context:
     rank: Rank = ALONE
 
 
-def _finished(folder: Path) -> Finished:
-    file = folder / "key.json"
+def _files(folder: Path) -> list[str]:
+    """List the relative paths of an artefact's files, except ``key.json`` and hidden files."""
+    # file managers and network file systems leave hidden files of their own
+    files = (each for each in folder.rglob("[!.]*") if each.is_file())
+    return sorted({each.relative_to(folder).as_posix() for each in files} - {_KEY})
+
+
+@contextmanager
+def _fill_folder(parent: Path) -> Iterator[Path]:
+    """Give an empty folder in ``parent`` to fill and rename; it is deleted if it was not renamed.
+
+    It is ``.filling-…/work``; this process holds ``.filling-…/lock``, which the system releases
+    when the process ends. Left-overs of killed processes in ``parent`` are deleted first.
+    """
+    from filelock import FileLock
+
+    parent.mkdir(parents=True, exist_ok=True)
+    # under one lock: a folder that nobody holds is then never one whose process is about to hold it
+    with FileLock(parent.parent / ".lock", fallback_to_soft=False):
+        _delete_leftovers(parent)
+        filling = Path(tempfile.mkdtemp(dir=parent, prefix=".filling-"))
+        # a soft lock would outlive a process that is killed
+        held = FileLock(filling / "lock", fallback_to_soft=False).acquire()
     try:
-        written = json.loads(file.read_text())
-        # work of an older alignkit has no seconds, and only the kinds of `HASHED` have files
-        facts = written["label"], written["parts"], written.get("seconds"), written.get("files")
-    except (ValueError, KeyError) as error:
-        raise DamagedError(f"key.json: {type(error).__name__}: {error}") from error
-    return Finished(folder, *facts, file.stat().st_mtime)
+        with held:
+            (filling / "work").mkdir()
+            yield filling / "work"
+    finally:
+        shutil.rmtree(filling, ignore_errors=True)
 
 
-def _hashes(folder: Path) -> dict[str, str]:
-    """Hash every file of an artefact except its ``key.json``: relative path → SHA-256."""
-    files = [each for each in folder.rglob("*") if each.is_file() and each.name != "key.json"]
-    return {str(each.relative_to(folder)): file_sha256(each) for each in sorted(files)}
+def _delete_leftovers(parent: Path) -> None:
+    from filelock import FileLock, Timeout
+
+    for each in parent.glob(".discarded-*"):
+        shutil.rmtree(each, ignore_errors=True)
+    for each in parent.glob(".filling-*"):
+        lock = FileLock(each / "lock", fallback_to_soft=False)
+        # a process that is alive fills it, or has just deleted it
+        with suppress(Timeout, FileNotFoundError), lock.acquire(blocking=False):
+            shutil.rmtree(each, ignore_errors=True)

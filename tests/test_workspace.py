@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,17 +32,20 @@ def workspace(tmp_path) -> Workspace:
     return Workspace(tmp_path / "reports")
 
 
-def fill(
-    workspace: Workspace, key: str = "k1", parts: dict = PARTS, label: str = "train a"
-) -> None:
-    with workspace.store("trainings", key, parts, label) as folder:
+def fill(workspace: Workspace, parts: dict = PARTS, label: str = "train a") -> Path:
+    with workspace.store("trainings", parts, label) as folder:
         (folder / "weights").write_bytes(b"12345")
+    return folder_of(workspace, "trainings", parts)
+
+
+def folder_of(workspace: Workspace, kind: str, parts: dict = PARTS) -> Path:
+    return workspace.root / ".cache" / kind / content_key(parts)
 
 
 def test_stored_work_is_found_by_its_key_and_described(workspace):
-    assert workspace.stored("trainings", "k1") is None
-    fill(workspace)
-    folder = workspace.stored("trainings", "k1")
+    assert not workspace.stored("trainings", content_key(PARTS))
+    folder = fill(workspace)
+    assert workspace.stored("trainings", content_key(PARTS))
     assert (folder / "weights").read_bytes() == b"12345"
     (finished,) = workspace.finished("trainings")
     assert (finished.folder, finished.label, finished.parts) == (folder, "train a", PARTS)
@@ -51,26 +55,26 @@ def test_stored_work_is_found_by_its_key_and_described(workspace):
 
 def test_work_that_ends_in_an_error_leaves_nothing(workspace):
     def broken() -> None:
-        with workspace.store("cells", "k", PARTS, "x") as folder:
+        with workspace.store("cells", PARTS, "x") as folder:
             (folder / "half").write_text("…")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
         broken()
-    assert workspace.stored("cells", "k") is None
+    assert not folder_of(workspace, "cells").exists()
     assert list(workspace.root.rglob("half")) == []
 
 
 def test_the_first_of_two_that_finish_the_same_work_stays(workspace):
-    with workspace.store("cells", "k", PARTS, "x") as slow:
-        with workspace.store("cells", "k", PARTS, "x") as quick:
+    with workspace.store("cells", PARTS, "x") as slow:
+        with workspace.store("cells", PARTS, "x") as quick:
             (quick / "who").write_text("quick")
         (slow / "who").write_text("slow")
-    assert (workspace.stored("cells", "k") / "who").read_text() == "quick"
+    assert (folder_of(workspace, "cells") / "who").read_text() == "quick"
 
 
 def test_finishing_clears_the_unfinished_parts(workspace):
-    unfinished = workspace.unfinished("trainings", "k1")
+    unfinished = workspace.unfinished("trainings", content_key(PARTS))
     (unfinished / "epoch-1").write_text("…")
     fill(workspace)
     assert not unfinished.exists()
@@ -79,21 +83,37 @@ def test_finishing_clears_the_unfinished_parts(workspace):
 def test_a_process_killed_while_it_stores_leaves_no_artefact(workspace):
     code = (
         "import os, signal, sys; from pathlib import Path; from alignkit.workspace import Workspace\n"
-        "with Workspace(Path(sys.argv[1])).store('cells', 'k', {}, 'x') as folder:\n"
+        "with Workspace(Path(sys.argv[1])).store('cells', {}, 'x') as folder:\n"
         "    (folder / 'half').write_text('half'); os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, workspace.root], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert workspace.stored("cells", "k") is None
     assert workspace.finished("cells") == []
-    with workspace.store("cells", "k", {}, "x"):
+    assert len(left_over(workspace)) == 1
+    with workspace.store("cells", {}, "x"):
         pass
-    assert workspace.stored("cells", "k")
+    assert folder_of(workspace, "cells", {}).exists()
+    assert left_over(workspace) == []
+
+
+def left_over(workspace: Workspace) -> list[Path]:
+    return list((workspace.root / ".cache" / "cells").glob(".*"))
+
+
+def test_what_a_live_process_fills_stays_and_other_left_overs_go(workspace):
+    with workspace.store("cells", PARTS, "x") as live:
+        for name in (".filling-old", ".discarded-old"):
+            (live.parents[1] / name / "work").mkdir(parents=True)
+        with workspace.store("cells", {}, "another"):
+            assert left_over(workspace) != []
+            assert live.is_dir()
+    assert left_over(workspace) == []
+    assert len(workspace.finished("cells")) == 2
 
 
 def test_changed_parts_are_what_differs_from_the_most_similar_stored_work(workspace):
-    fill(workspace, "k1", {"recipe": 1, "data": "a", "code": "x"})
-    fill(workspace, "k2", {"recipe": 2, "data": "b", "code": "y"})
+    fill(workspace, {"recipe": 1, "data": "a", "code": "x"})
+    fill(workspace, {"recipe": 2, "data": "b", "code": "y"})
     wanted = {"recipe": 1, "data": "a", "code": "z"}
     stored = workspace.finished("trainings")
     assert changed_parts(stored, wanted, "train a") == "code"
@@ -101,11 +121,14 @@ def test_changed_parts_are_what_differs_from_the_most_similar_stored_work(worksp
     assert changed_parts(stored, wanted, "train b") == ""
 
 
-def test_a_damaged_key_file_is_told_with_what_to_do(workspace):
-    fill(workspace)
-    (workspace.stored("trainings", "k1") / "key.json").write_text("{")
-    with pytest.raises(WorkspaceError, match=r"key\.json is damaged; delete .*k1"):
-        workspace.finished("trainings")
+@pytest.mark.parametrize(("old", "new"), [("train a", "train b"), ("2", "3"), ("}", "")])
+def test_work_whose_key_file_was_changed_is_left_out_of_the_list_and_the_rest_stays(
+    workspace, old, new
+):
+    whole = fill(workspace, {"other": "work"})
+    file = fill(workspace) / "key.json"
+    file.write_text(file.read_text().replace(old, new))
+    assert [each.folder for each in workspace.finished("trainings")] == [whole]
 
 
 def test_equal_content_has_one_key_whatever_its_order():
@@ -181,10 +204,10 @@ def test_a_disk_that_fills_while_work_is_stored_leaves_no_artefact(workspace, no
     message = "finished work is kept"
     with (
         pytest.raises(WorkspaceError, match=message),
-        workspace.store("cells", "k", PARTS, "x") as folder,
+        workspace.store("cells", PARTS, "x") as folder,
     ):
         (folder / "logits").write_bytes(b"x" * 4_000_000)
-    assert workspace.stored("cells", "k") is None
+    assert workspace.finished("cells") == []
     assert not folder.exists()
 
 
@@ -245,8 +268,7 @@ def test_a_second_process_is_refused_until_the_first_ends_even_by_a_kill(workspa
 
 
 def test_key_files_are_readable_by_people(workspace):
-    fill(workspace)
-    stored = json.loads((workspace.stored("trainings", "k1") / "key.json").read_text())
+    stored = json.loads((fill(workspace) / "key.json").read_text())
     assert stored["label"] == "train a"
 
 
@@ -257,27 +279,86 @@ def read_weights(folder: Path) -> bytes:
     return content
 
 
-@pytest.mark.parametrize("kind", ["trainings", "exports"])
-def test_work_is_made_once_and_again_where_it_is_damaged(workspace, kind, caplog):
+def make_weights(folder: Path) -> None:
+    (folder / "weights").write_bytes(b"12345")
+    (folder / "log").write_bytes(b"epochs")
+
+
+def kept(root: Path, make=make_weights) -> bytes:
+    """By a process of its own, which has verified nothing yet."""
+    return Workspace(root).keep("trainings", PARTS, "train a", make, read_weights)
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+DAMAGES = {
+    "flipped": flip,
+    "cut": lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
+    "emptied": lambda file: file.write_bytes(b""),
+    "missing": lambda file: file.unlink(),
+}
+
+
+@pytest.mark.parametrize("name", ["weights", "log", "key.json"])
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_work_is_named_and_made_again(workspace, caplog, name, damage):
+    kept(workspace.root)
+    file = folder_of(workspace, "trainings") / name
+    damage(file)
     made = []
 
     def make(folder: Path) -> None:
         made.append(folder)
-        (folder / "weights").write_bytes(b"12345")
+        make_weights(folder)
 
-    def kept() -> bytes:
-        return workspace.keep(kind, PARTS, "train a", make, read_weights)
-
-    assert kept() == kept() == b"12345"
+    assert kept(workspace.root, make) == kept(workspace.root, make) == b"12345"
     assert len(made) == 1
-    (workspace.stored(kind, content_key(PARTS)) / "weights").write_bytes(b"spoilt")
-    assert kept() == b"12345"
-    assert len(made) == 2
-    assert "train a: " in caplog.text
-    assert "is damaged and is made again" in caplog.text
-    (workspace.stored(kind, content_key(PARTS)) / "key.json").write_text("{")
-    assert workspace.recall(kind, content_key(PARTS), read_weights) is None
-    assert workspace.finished(kind) == []
+    (message,) = caplog.messages
+    assert message.startswith(f"train a: {file} is damaged and is made again (")
+
+
+def test_a_file_that_does_not_belong_to_stored_work_is_damage(workspace, caplog):
+    kept(workspace.root)
+    folder = folder_of(workspace, "trainings")
+    (folder / ".DS_Store").write_text("of a file manager")
+    kept(workspace.root)
+    assert caplog.messages == []
+    (folder / "besides").write_text("another's")
+    kept(workspace.root)
+    assert "besides is damaged and is made again (it does not belong here)" in caplog.text
+    assert not (folder / "besides").exists()
+
+
+def test_a_folder_that_holds_the_work_of_another_key_is_damage(workspace, caplog):
+    kept(workspace.root)
+    folder = folder_of(workspace, "trainings")
+    other = fill(workspace, {"recipe": "another"})
+    shutil.rmtree(folder)
+    other.rename(folder)
+    assert kept(workspace.root) == b"12345"
+    assert "key.json is damaged and is made again (it is that of another key)" in caplog.text
+
+
+def test_a_process_hashes_each_file_once_and_only_those_that_it_reads(workspace, monkeypatch):
+    kept(workspace.root)
+    hashed = []
+
+    def counted(file: Path) -> str:
+        hashed.append(file.name)
+        return file_sha256(file)
+
+    monkeypatch.setattr("alignkit.workspace.file_sha256", counted)
+    reader = Workspace(workspace.root)
+    key = content_key(PARTS)
+    assert reader.recall("trainings", key, "train a", read_weights, ["weights"]) == b"12345"
+    assert hashed == ["weights"]
+    for _ in range(2):
+        reader.recall("trainings", key, "train a", read_weights)
+    assert hashed == ["weights", "log"]
 
 
 def test_work_that_cannot_be_read_back_is_no_result(workspace):

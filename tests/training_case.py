@@ -65,6 +65,6 @@ def digits_case(
         fingerprint=f"{first}-{count}",
     )
     outcomes = tuple(SampleOutcome(each, "ok") for each in ids)
-    prepared = Prepared(pixels + pixels.dtype.type(shift), np.arange(count), outcomes)
+    prepared = Prepared(lambda: pixels + pixels.dtype.type(shift), np.arange(count), outcomes)
     training = Training(replace(PATH, name=name), seed, {"preprocess": name, "seed": seed})
     return Case(samples, prepared, training)

@@ -156,9 +156,10 @@ def merge(
 
     to = targets(out)
     output(form)
-    run = GateRun(file, overrides, Workspace(reports), baselines, exit_zero, report)
-    result = merge_gate(run, parts)
-    _deliver(result, form, to, open_)
+    run = GateRun(
+        file, overrides, Workspace(reports), baselines, exit_zero, report, parts=tuple(parts)
+    )
+    _deliver(merge_gate(run), form, to, open_)
 
 
 def _deliver(

@@ -130,8 +130,11 @@ def _row(outlook: Outlook) -> tuple[str, str, str]:
 
 
 def _reason(outlook: Outlook) -> str:
-    again = outlook.state == "to run" and outlook.reason
-    return f"again: {outlook.reason} changed" if again else outlook.reason
+    from alignkit.plan.forecast import DAMAGED
+
+    if outlook.state != "to run" or not outlook.reason:
+        return outlook.reason
+    return f"again: {outlook.reason}" + (" changed" if outlook.reason != DAMAGED else "")
 
 
 def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:

@@ -14,7 +14,6 @@ images.
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -25,7 +24,7 @@ from alignkit.datasets.image_files import cache_root, explained_cache, made_once
 from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin
 from alignkit.version import DATA_LAYERS, code_version
-from alignkit.workspace import content_key, file_sha256
+from alignkit.workspace import DamagedError, content_key, file_sha256, sealed, unsealed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,8 +113,8 @@ class DigitsOnPhotos(Dataset):
         fingerprint = self.fingerprint(split)
         folder = made_once(
             cache_root() / "digits-on-photos" / f"{split}-{fingerprint[:16]}",
-            damage=_damage,
-            make=partial(_make, split=split, count=self._count(split), seed=self.seed),
+            damage=partial(_damage, fingerprint=fingerprint),
+            make=partial(_make, fingerprint, split, self._count(split), self.seed),
         )
         ids = tuple(f"{split}/{_file(index)}" for index in range(self._count(split)))
         labels = tuple(index % len(_CLASSES) for index in range(len(ids)))
@@ -135,7 +134,7 @@ def _read(folder: Path, index: int) -> bytes:
         ) from error
 
 
-def _make(folder: Path, *, split: Split, count: int, seed: int) -> None:
+def _make(fingerprint: str, split: Split, count: int, seed: int, folder: Path) -> None:
     with explained_cache():
         for name in _CLASSES:
             (folder / name).mkdir(parents=True)
@@ -143,17 +142,22 @@ def _make(folder: Path, *, split: Split, count: int, seed: int) -> None:
             (folder / _file(index)).write_bytes(compose(split, index, seed))
         hashes = [file_sha256(folder / _file(index)) for index in range(count)]
         # last: a folder without it counts as damaged
-        (folder / "index.json").write_text(json.dumps(hashes))
+        content = {"fingerprint": fingerprint, "files": hashes}
+        (folder / "index.json").write_text(sealed(content))
 
 
-def _damage(folder: Path) -> str:
+def _damage(folder: Path, fingerprint: str) -> str:
     """Describe the damage to a cached set; empty if every file is as it was written."""
     try:
-        hashes = json.loads((folder / "index.json").read_text())
-        for index, expected in enumerate(hashes):
-            if file_sha256(folder / _file(index)) != expected:
-                return f"{_file(index)} was changed"
-    except (OSError, ValueError) as error:
+        index = unsealed(folder / "index.json")
+        if index["fingerprint"] != fingerprint:
+            return "index.json is that of other images"
+        for number, expected in enumerate(index["files"]):
+            if file_sha256(folder / _file(number)) != expected:
+                return f"{_file(number)} was changed"
+    except DamagedError as error:
+        return f"index.json: {error}"
+    except OSError as error:
         return f"{type(error).__name__}: {error}"
     return ""
 

@@ -7,7 +7,6 @@ an image of the data.
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import time
@@ -19,7 +18,7 @@ from typing import BinaryIO, TypeAlias
 from alignkit.datasets.image_files import cache_root
 from alignkit.datasets.regular_file import escaped_name, irregular, is_utf8, open_regular
 from alignkit.errors import ChangedImage, UnreadableImage, WorkspaceError
-from alignkit.workspace import write_atomically
+from alignkit.workspace import DamagedError, sealed, unsealed, write_atomically
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +81,7 @@ def list_files(root: Path, names: Sequence[str]) -> tuple[ImageFile, ...]:
     """
     root = root.resolve()
     kept = cache_root() / "hashes" / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.json"
-    known = _known_hashes(kept)
+    known = _known_hashes(kept, root)
     files = {name: _looked_up(root, name) for name in names}
     # the time of change (ctime) is compared too, as programs can set the other one back
     stale = [
@@ -104,7 +103,7 @@ def list_files(root: Path, names: Sequence[str]) -> tuple[ImageFile, ...]:
         if each.stamp and each.stamp[2] < settled
     }
     if stale:
-        _keep_hashes(kept, known | keep)
+        _keep_hashes(kept, root, known | keep)
     return tuple(files[name] for name in names)
 
 
@@ -159,20 +158,25 @@ def _digest(file: BinaryIO, size: int) -> str:
     return digest.hexdigest()
 
 
-def _known_hashes(kept: Path) -> dict[str, tuple[Stamp, str]]:
+def _known_hashes(kept: Path, root: Path) -> dict[str, tuple[Stamp, str]]:
     if not kept.exists():
         return {}
     try:
-        stored = json.loads(kept.read_text())
-        return {name: ((size, m, c), digest) for name, (size, m, c, digest) in stored.items()}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        logger.warning("%s is damaged (%s); every file is hashed again", kept, error)
-        return {}
+        stored = unsealed(kept)
+    except (DamagedError, OSError) as error:
+        fault = str(error)
+    else:
+        if stored["folder"] == str(root):
+            files = stored["files"].items()
+            return {name: ((size, m, c), digest) for name, (size, m, c, digest) in files}
+        fault = "it is that of another folder"
+    logger.warning("%s is damaged (%s); every file is hashed again", kept, fault)
+    return {}
 
 
-def _keep_hashes(kept: Path, known: dict[str, tuple[Stamp, str]]) -> None:
-    content = {name: (*stamp, digest) for name, (stamp, digest) in known.items()}
+def _keep_hashes(kept: Path, root: Path, known: dict[str, tuple[Stamp, str]]) -> None:
+    files = {name: (*stamp, digest) for name, (stamp, digest) in known.items()}
     try:
-        write_atomically(kept, json.dumps(content))
+        write_atomically(kept, sealed({"folder": str(root), "files": files}))
     except WorkspaceError:
         logger.warning("hashes cannot be kept in %s; every file is hashed each time", kept.parent)

@@ -46,17 +46,34 @@ class GateRun:
     against: Path | None = None
     """The folder of a run that replaces the baseline."""
     fail_fast: bool = False
+    parts: Sequence[Path] = ()
+    """Files of the shards to merge."""
 
     @property
     def command(self) -> str:
         """Shell command that reproduces this."""
-        sets = [word for each in self.overrides for word in ("--set", each)]
         shard = ["--shard", f"{self.shard.index}/{self.shard.count}"] if self.shard else []
         against = ["--against", str(self.against)] if self.against else []
         fast = ["--fail-fast"] if self.fail_fast else []
         changed = ["--changed-only"] if self.changed_only else []
-        words = ["alignkit", "gate", str(self.file), *sets, *shard, *against, *fast, *changed]
-        return shlex.join(words)
+        zero = ["--exit-zero"] if self.exit_zero else []
+        chosen = [*self._sets, *shard, *against, *fast, *changed, *zero, *self._folders]
+        command = ["report", "merge"] if self.parts else ["gate"]
+        return shlex.join(["alignkit", *command, str(self.file), *map(str, self.parts), *chosen])
+
+    @property
+    def review(self) -> str:
+        """Shell command that reviews the changes that this leaves pending."""
+        return shlex.join(["alignkit", "review", str(self.file), *self._sets, *self._folders])
+
+    @property
+    def _sets(self) -> list[str]:
+        return [word for each in self.overrides for word in ("--set", each)]
+
+    @property
+    def _folders(self) -> list[str]:
+        baselines = ["--baselines", str(self.baselines)] if self.baselines else []
+        return [*baselines, *self.workspace.option]
 
 
 def run_gate(run: GateRun, progress: Progress) -> GateResult:
@@ -88,11 +105,11 @@ def run_gate(run: GateRun, progress: Progress) -> GateResult:
     return _result_or_failure(run, measure)
 
 
-def merge_gate(run: GateRun, parts: Sequence[Path]) -> GateResult:
+def merge_gate(run: GateRun) -> GateResult:
     """Join the shards of a file; an error is an outcome, too."""
 
     def measure(experiment: Experiment) -> Checked:
-        shards = [read_part(path) for path in parts]
+        shards = [read_part(path) for path in run.parts]
         return merge(experiment, shards, run.workspace, baselines=run.baselines)
 
     return _result_or_failure(run, measure)
@@ -140,6 +157,7 @@ def _result(run: GateRun, experiment: Experiment, checked: Checked) -> GateResul
         findings=(*_overridden(experiment, checked.record.verdict), *_ended_waivers(experiment)),
         pending=pending,
         part=checked.part,
+        review=run.review,
     )
 
 

@@ -16,9 +16,12 @@ from alignkit.plan import Plan, preparations
 from alignkit.plan.work import Evaluation, PixelComparison, PlannedAttribution, planned_attributions
 from alignkit.prepare import pixel_identity
 from alignkit.torch_settings import usable_cpus
-from alignkit.workspace import Finished, WorkKind, Workspace, content_key
+from alignkit.workspace import DamagedError, Finished, WorkKind, Workspace, content_key
 
 WorkState = Literal["cached", "to run", "impossible"]
+
+
+DAMAGED = "what is stored is damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ def forecast(plan: Plan, workspace: Workspace) -> Forecast:
     kinds: tuple[WorkKind, ...] = ("prepared", "trainings", "cells", "comparisons")
     finished = {kind: workspace.finished(kind) for kind in kinds}
     found = {
-        name: _outlooks(works, finished[works[0].kind] if works else [])
+        name: _outlooks(works, finished[works[0].kind] if works else [], workspace)
         for name, works in planned_work(plan).items()
     }
     trained, compared = finished["trainings"], finished["comparisons"]
@@ -92,7 +95,9 @@ def forecast(plan: Plan, workspace: Workspace) -> Forecast:
     return Forecast(**found, estimate=sum(costs, none), comparing=sum(comparing, none))
 
 
-def _outlooks(works: Sequence[PlannedWork], finished: Sequence[Finished]) -> tuple[Outlook, ...]:
+def _outlooks(
+    works: Sequence[PlannedWork], finished: Sequence[Finished], workspace: Workspace
+) -> tuple[Outlook, ...]:
     stored = {each.folder.name for each in finished}
     outlooks = []
     for work in works:
@@ -102,8 +107,10 @@ def _outlooks(works: Sequence[PlannedWork], finished: Sequence[Finished]) -> tup
         elif work.skipped:
             outlooks.append(Outlook(work, "impossible", work.skipped))
         else:
-            changed = changed_parts(finished, work.parts, work.label)
-            outlooks.append(Outlook(work, "to run", changed))
+            reason = changed_parts(finished, work.parts, work.label)
+            if workspace.stored(work.kind, work.key) and not work.live:
+                reason = DAMAGED
+            outlooks.append(Outlook(work, "to run", reason))
     return tuple(outlooks)
 
 
@@ -126,12 +133,23 @@ def _training_estimate(parts: dict[str, Any], images: int, trained: Sequence[Fin
     alike = [each for each in trained if _speed_class(each.parts) == _speed_class(parts)]
     if not alike:
         return Cost(None, None)
-    logs = [json.loads((each.folder / "log.json").read_text()) for each in alike]
     # images per second and not seconds: the stored training may have had other epochs
-    rates = [epoch["images_per_second"] for log in logs for epoch in log["epochs"]]
+    rates = [rate for each in alike for rate in _rates(each)]
+    if not rates:
+        return Cost(None, None)
     share = parts.get("fraction", FULL) * (1 - parts["recipe"]["holdout"])
     seconds = parts["recipe"]["epochs"] * share * images / median(rates)
     return Cost(seconds, int(median(each.bytes() for each in alike)))
+
+
+def _rates(trained: Finished) -> list[float]:
+    """Return the images per second of every epoch; none if the log is damaged."""
+    try:
+        trained.verify(["log.json"])
+    except DamagedError:
+        return []
+    log = json.loads((trained.folder / "log.json").read_text())
+    return [epoch["images_per_second"] for epoch in log["epochs"]]
 
 
 def _speed_class(parts: dict[str, Any]) -> tuple[Any, ...]:

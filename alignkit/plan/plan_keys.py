@@ -15,7 +15,7 @@ from alignkit.errors import ConfigError
 from alignkit.plan import Plan, make_plan, preparations, run_key
 from alignkit.plan.work import Evaluation, Training
 from alignkit.plugins import did_you_mean
-from alignkit.prepare import stored_rows
+from alignkit.prepare import OUTCOMES, stored_rows
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -96,7 +96,9 @@ def rekey_from_store(plan: Plan, workspace: Workspace) -> Plan:
     if not any("images" in each.parts for each in workspace.finished("trainings")):
         return plan  # no image was ever left out
     train = [each for each in preparations(plan) if each.split == "train" and not each.skipped]
-    known = (workspace.recall(each.kind, each.key, stored_rows) for each in train)
+    known = [
+        workspace.recall(each.kind, each.key, each.label, stored_rows, [OUTCOMES]) for each in train
+    ]
     rows = [each for each in known if each is not None]
     if not rows or len(rows) < len(train):
         return plan  # which images every path decodes is known once all are prepared

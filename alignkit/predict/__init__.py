@@ -166,7 +166,8 @@ def stored_answer(
     evaluation: Evaluation, checkpoint: Checkpoint, workspace: Workspace
 ) -> Answer | None:
     """Read the answer that `predict` stored; ``None`` if there is none. It needs no session."""
-    return workspace.recall(evaluation.kind, cell_key(evaluation, checkpoint), _read)
+    key = cell_key(evaluation, checkpoint)
+    return workspace.recall(evaluation.kind, key, evaluation.label, _read)
 
 
 def cell_key(evaluation: Evaluation, checkpoint: Checkpoint) -> str:

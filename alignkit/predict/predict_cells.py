@@ -251,13 +251,14 @@ def spread_stored(
 ) -> BuildSpread:
     """Return the spread stored for a cell's parts, or measure it; a failed build is not stored."""
     parts = {**cell, "builds": builds}
-    key = content_key(parts)
-    if (stored := workspace.recall("spreads", key, _read_spread)) is not None:
-        return stored
+    label = f"{builds} builds"
+    known = workspace.recall("spreads", content_key(parts), label, _read_spread)
+    if known is not None:
+        return known
     spread = measure()
     # a failure may be gone tomorrow
     if spread.builds == builds:
-        with workspace.store("spreads", key, parts, f"{builds} builds") as filling:
+        with workspace.store("spreads", parts, label) as filling:
             write_atomically(filling / "spread.json", json.dumps(spread.model_dump(mode="json")))
     return spread
 

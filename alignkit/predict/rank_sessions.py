@@ -51,7 +51,7 @@ class CellImages:
 
         from alignkit.prepare import Prepared
 
-        mapped = Prepared(np.load(self.pixels, mmap_mode="r"), self.rows, ())
+        mapped = Prepared(lambda: np.load(self.pixels, mmap_mode="r"), self.rows, ())
         return Tensors(mapped, np.arange(len(self.rows)), self.normalise, self.shape)
 
 

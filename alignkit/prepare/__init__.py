@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, get_args
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 _STEP = 16
 """Images between two reports of progress."""
-_FORMAT = 1
+_PIXELS = "pixels.npy"
+OUTCOMES = "outcomes.json"
+"""The file that `stored_rows` reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +47,24 @@ class SampleOutcome:
     """The decoder's own words, or the error of a later stage; empty for ``ok``."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Prepared:
     """The pixels of every sample on one path, before normalisation."""
 
-    pixels: Pixels
-    """(decoded samples, height, width, 3), channels as the path's ``colour`` says, 0..255,
-    ``uint8`` or ``float32`` as the path gives; mapped read-only from disk."""
+    map_pixels: Callable[[], Pixels]
+    """Gives ``pixels``; called when they are used, as many runs use none of a training split."""
     rows: npt.NDArray[np.int64]
     """(samples,), the index of each sample in ``pixels``; -1 if it could not be decoded."""
     outcomes: tuple[SampleOutcome, ...]
     """One for each sample, in the samples' order."""
+
+    @cached_property
+    def pixels(self) -> Pixels:
+        """(decoded samples, height, width, 3), channels as the path's ``colour`` says, 0..255.
+
+        ``uint8`` or ``float32`` as the path gives; mapped read-only from disk.
+        """
+        return self.map_pixels()
 
     @property
     def decoded(self) -> npt.NDArray[np.int64]:
@@ -142,34 +151,41 @@ def prepare(
         _fill(folder, samples, preprocess, threads, progress)
 
     work = Preparation(preprocess, split, samples.fingerprint)
-    return workspace.keep(work.kind, work.parts, work.label, fill, partial(_load, samples=samples))
+    keep = partial(workspace.keep, work.kind, work.parts, work.label, fill)
+    outcomes, rows = keep(partial(_outcomes, ids=samples.ids), files=[OUTCOMES])
+    return Prepared(lambda: keep(partial(_map, outcomes=outcomes, rows=rows)), rows, outcomes)
 
 
-def _load(folder: Path, samples: Samples) -> Prepared:
-    """Map the stored pixels; raises `DamagedError` if they are not whole."""
+def _outcomes(
+    folder: Path, ids: Sequence[str]
+) -> tuple[tuple[SampleOutcome, ...], npt.NDArray[np.int64]]:
+    """Read the outcome of each sample, and its index in the pixels."""
     import numpy as np
 
-    try:
-        stored = json.loads((folder / "outcomes.json").read_text())
-        size = (folder / "pixels.npy").stat().st_size
-        # the size is cheap to check, and a full disk truncates
-        if stored["format"] != _FORMAT or size != stored["bytes"]:
-            raise DamagedError(f"pixels.npy has {size:,} bytes instead of {stored['bytes']:,}")
-        # mapped: processes share the pages, and the kernel drops those it needs elsewhere
-        pixels = np.load(folder / "pixels.npy", mmap_mode="r")
-        outcomes = tuple(SampleOutcome(*each[:3]) for each in stored["samples"])
-        rows = np.array([each[3] for each in stored["samples"]], np.int64)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedError(f"{type(error).__name__}: {error}") from error
-    if tuple(sample.id for sample in outcomes) != samples.ids or rows.max() + 1 != len(pixels):
+    stored = json.loads((folder / OUTCOMES).read_text())
+    outcomes = tuple(SampleOutcome(*each[:3]) for each in stored)
+    if [each.id for each in outcomes] != [*ids]:
         raise DamagedError("it holds other samples")
-    return Prepared(pixels, rows, outcomes)
+    return outcomes, np.array([each[3] for each in stored], np.int64)
+
+
+def _map(folder: Path, outcomes: Sequence[SampleOutcome], rows: npt.NDArray[np.int64]) -> Pixels:
+    """Map the pixels; raises `DamagedError` if they are not those of these outcomes."""
+    import numpy as np
+
+    # a library may decode an image that it failed to decode when these were read
+    found, places = _outcomes(folder, [each.id for each in outcomes])
+    if found != tuple(outcomes) or (places != rows).any():
+        raise DamagedError("its images were decoded with other outcomes")
+    # mapped: processes share the pages, and the kernel drops those it needs elsewhere
+    pixels: Pixels = np.load(folder / _PIXELS, mmap_mode="r")
+    return pixels
 
 
 def stored_rows(folder: Path) -> dict[str, int]:
-    """Read the index of each sample id in the stored pixels, -1 if it has none; reads no pixel."""
-    stored = json.loads((folder / "outcomes.json").read_text())
-    return {each[0]: each[3] for each in stored["samples"]}
+    """Read the index of each sample id in the stored pixels, -1 if it has none."""
+    stored = json.loads((folder / OUTCOMES).read_text())
+    return {each[0]: each[3] for each in stored}
 
 
 def _fill(
@@ -185,7 +201,7 @@ def _fill(
     outcomes: list[tuple[str, DecodeOutcome, str, int]] = []
     # in worker processes: an image may crash a decoder
     taken = take_pixels([preprocess], encoded_images(samples), processes=threads)
-    with PixelFile(folder / "pixels.npy", preprocess.size) as file:
+    with PixelFile(folder / _PIXELS, preprocess.size) as file:
         for name, ((outcome, reason, pixels),) in zip(samples.ids, taken, strict=True):
             row = -1 if pixels is None else file.append(pixels)
             outcomes.append((name, outcome, reason, row))
@@ -199,9 +215,7 @@ def _fill(
             f"preprocess.{preprocess.name} could prepare none of {len(outcomes)} images; "
             f"the first, {name}, {outcome}: {reason}"
         )
-    size = (folder / "pixels.npy").stat().st_size
-    content = {"format": _FORMAT, "bytes": size, "samples": outcomes}
-    (folder / "outcomes.json").write_text(json.dumps(content))
+    (folder / OUTCOMES).write_text(json.dumps(outcomes))
 
 
 def prepare_one(

@@ -58,6 +58,8 @@ def run_experiment(
         elif finished := finished_record(plan, folder):
             context.progress.note(f"everything is cached: {folder}")
             return finished, folder
+        if found := stored_work(plan, workspace):
+            context.progress.note(found)
         record = carry_out(plan, folder, context)
         write_record(record, folder)
     return record, folder
@@ -90,7 +92,8 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     results = RunResults(
         whole, advice, sets, trained, predicted, compared, attributed, flipped, controls
     )
-    return assemble_record(results, folder, started=started, seconds=time.monotonic() - clock)
+    seconds = time.monotonic() - clock
+    return assemble_record(results, context.workspace, started=started, seconds=seconds)
 
 
 def _fetch_weights(plan: Plan, workspace: Workspace) -> None:
@@ -132,6 +135,20 @@ def _verified_record(plan: Plan, folder: Path) -> RunRecord:
     if record.key != plan.key:
         raise DamagedRecord(f"{folder / 'record.json'} is the record of another run")
     return record
+
+
+def stored_work(plan: Plan, workspace: Workspace) -> str:
+    """Say how much of a plan's work is stored; empty if nothing is."""
+    counts = {
+        name: (sum(workspace.stored(each.kind, each.key) is not None for each in works), len(works))
+        for name, works in planned_work(plan).items()
+        if works
+    }
+    if not any(stored for stored, _ in counts.values()):
+        return ""
+    words = {"prepared": "preparations", "comparisons": "pixel comparisons"}
+    listed = [f"{n} of {total} {words.get(name, name)}" for name, (n, total) in counts.items()]
+    return f"continues: {', '.join(listed[:-1])} and {listed[-1]} are stored"
 
 
 def forget(plan: Plan, workspace: Workspace) -> None:

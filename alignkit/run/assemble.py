@@ -32,7 +32,7 @@ from alignkit.record import (
 from alignkit.run.comparison_stage import worst_images
 from alignkit.run.mitigation import Outcomes, check_advice
 from alignkit.version import __version__
-from alignkit.workspace import write_atomically
+from alignkit.workspace import Workspace, write_atomically
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment
@@ -60,13 +60,14 @@ class RunResults:
 
 
 def assemble_record(
-    results: RunResults, folder: Path, *, started: datetime, seconds: float
+    results: RunResults, workspace: Workspace, *, started: datetime, seconds: float
 ) -> RunRecord:
     """Compare the predictions, judge them, and record everything that a report needs.
 
-    Parquet files and pictures are written into ``folder``.
+    Parquet files and pictures are written into the run's folder.
     """
     plan, resamples = results.plan, results.plan.resamples
+    folder = workspace.run_folder(plan.experiment.name, plan.key)
     evidence = _evidence(results, folder)
     matrix = tuple(evidence.matrix)
     trainings = tuple(training_facts(each, folder) for each in results.trained)
@@ -76,7 +77,7 @@ def assemble_record(
     judged = evidence.without(each.advised for each in results.advice)
     outcomes = Outcomes(plan, results.predicted, matrix, results.attributed)
     return RunRecord(
-        **_circumstances(results, started, seconds),
+        **_circumstances(results, workspace, started, seconds),
         data=data_facts(plan, results.sets),
         paths=tuple(evidence.paths),
         coverage=coverage_facts(plan.preprocesses, results.sets),
@@ -113,14 +114,16 @@ def _evidence(results: RunResults, folder: Path) -> Evidence:
     )
 
 
-def _circumstances(results: RunResults, started: datetime, seconds: float) -> dict[str, Any]:
+def _circumstances(
+    results: RunResults, workspace: Workspace, started: datetime, seconds: float
+) -> dict[str, Any]:
     experiment = results.plan.experiment
     return {
         "alignkit": __version__,
         "name": experiment.name,
         "question": experiment.question,
         "key": results.plan.key,
-        "command": command(experiment, results.plan.cells),
+        "command": command(experiment, workspace, results.plan.cells),
         "yaml": experiment.text,
         "overrides": experiment.overrides,
         "started": started.isoformat(timespec="seconds"),
@@ -130,11 +133,13 @@ def _circumstances(results: RunResults, started: datetime, seconds: float) -> di
     }
 
 
-def command(experiment: Experiment, cells: Sequence[str] = ()) -> str:
+def command(experiment: Experiment, workspace: Workspace, cells: Sequence[str] = ()) -> str:
     """Return the shell command that runs the experiment again, or these cells of it."""
     overrides = [word for each in experiment.overrides for word in ("--set", each)]
     narrowed = [word for each in cells for word in ("--cell", each)]
-    return shlex.join(["alignkit", "run", str(experiment.file), *overrides, *narrowed])
+    return shlex.join(
+        ["alignkit", "run", str(experiment.file), *overrides, *narrowed, *workspace.option]
+    )
 
 
 def _image_table(comparison: Comparison, folder: Path) -> ImageTableFacts:

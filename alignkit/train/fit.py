@@ -98,7 +98,7 @@ def fit_along(rank: Rank, task: Task) -> None:
 
 def _fit(rank: Rank, task: Task, progress: Callable[[Epoch], None] | None = None) -> Fitted:
     device = rank.run_on_all(lambda: _device(task, rank))
-    stored = rank.run_on_all(lambda: read_state(task.unfinished))
+    stored = rank.run_on_all(lambda: read_state(task.unfinished, task.label, rank))
     _require_same(stored, task, rank)
     # a continuation adds up in the same order only with as many threads as the beginning
     threads = stored["log"]["threads"] if stored else available_threads()

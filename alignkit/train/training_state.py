@@ -5,8 +5,9 @@ No generator is stored: an epoch draws all random numbers from the seed and the 
 
 from __future__ import annotations
 
+import hashlib
 import io
-import pickle
+import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,13 +18,15 @@ from torch import nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from alignkit.errors import WorkspaceError
 from alignkit.workspace import write_atomically
 
 if TYPE_CHECKING:
     from alignkit.experiment.train_option import Recipe
     from alignkit.rank import Rank
     from alignkit.train.training_step import Score
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,8 @@ class TrainingState:
             "best": self.best and asdict(self.best),
             "reports": self.reports,
         }
-        write_atomically(file, serialised(content))
+        data = serialised(content)
+        write_atomically(file, _seal(file, data) + data)
 
     def resume(self, stored: dict[str, Any]) -> None:
         """Restore the state that another process saved."""
@@ -101,21 +105,28 @@ class TrainingState:
         return serialised(on_cpu)
 
 
-def read_state(file: Path) -> dict[str, Any] | None:
+def read_state(file: Path, label: str, rank: Rank) -> dict[str, Any] | None:
     """Read a file of `TrainingState.save`; ``None`` if there is nothing to continue.
 
-    Raise `WorkspaceError` if the file is damaged.
+    If it is not what this training wrote, rank 0 says so.
     """
     if not file.exists():
         return None
-    try:
-        # to the CPU: a training may continue on another device; and no code in the pickle is run
-        stored: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
-    except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
-        raise WorkspaceError(
-            f"{file} is damaged ({error}); delete it, and the training starts again"
-        ) from error
+    content = file.read_bytes()
+    size = hashlib.sha256().digest_size
+    seal, data = content[:size], content[size:]
+    if seal != _seal(file, data):
+        if not rank.number:
+            logger.warning("%s: %s is damaged and the training begins again", label, file)
+        return None
+    # to the CPU: a training may continue on another device; and no code in the pickle is run
+    stored: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     return stored
+
+
+def _seal(file: Path, data: bytes) -> bytes:
+    """Hash a state with the name of its folder, which holds the training's key."""
+    return hashlib.sha256(file.parent.name.encode() + b"\n" + data).digest()
 
 
 def state_of(

@@ -119,7 +119,7 @@ def test_a_live_runtime_is_asked_every_time_and_nothing_of_it_is_stored(tmp_path
     assert rows() != rows()
     assert len(opened) == 2
     assert not list(tmp_path.rglob("key.json"))
-    with Workspace(tmp_path).store("comparisons", planned.key, planned.parts, "an old one") as old:
+    with Workspace(tmp_path).store("comparisons", planned.parts, "an old one") as old:
         (old / "attributions.json").write_text("[]")
     assert rows()
 

@@ -53,7 +53,9 @@ def test_the_story(ak, alignkit, case, recorded, monkeypatch):
     red = ak("gate", recorded, "--set", AREA)
     assert red.code == 1
     assert "resizer.interpolation: linear → resizer.interpolation: area" in red.out
-    assert f"review     alignkit review {recorded}" in red.out
+    options = f"--set {AREA} --reports {case.reports}"
+    assert f"review     alignkit review {recorded} {options}\n" in red.out
+    assert f"again      alignkit gate {recorded} {options}\n" in red.out
     assert not list(case.reports.glob("small/pending*"))
     refused = ak("baseline", "approve", recorded, "--set", AREA, "--reason", "on purpose")
     assert (refused.code, files(case.baselines)) == (2, before)

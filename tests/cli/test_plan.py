@@ -13,10 +13,8 @@ from tests.gate_case import PATHS, make_case
 def store(reports, file, *, seconds: float = 2.0, **parts) -> None:
     """Keep one finished training of the experiment."""
     training = make_plan(load_experiment(file)).trainings[0]
-    parts = training.parts | parts
-    key = training.key if parts == training.parts else "other"
     log = {"epochs": [{"images_per_second": 40 / seconds}]}
-    with Workspace(reports).store("trainings", key, parts, training.label) as folder:
+    with Workspace(reports).store("trainings", training.parts | parts, training.label) as folder:
         (folder / "log.json").write_text(json.dumps(log))
 
 
@@ -54,6 +52,17 @@ def test_what_changed_is_named(alignkit, file, tmp_path):
     store(tmp_path / "reports", file, code="of yesterday", library="torch 1.0")
     told = alignkit("plan", file, "--reports", tmp_path / "reports")
     assert "again: code, library changed" in told.out
+
+
+def test_damaged_work_is_said_to_be_damaged(alignkit, file, tmp_path):
+    reports = tmp_path / "reports"
+    store(reports, file)
+    (key,) = reports.glob(".cache/trainings/*/key.json")
+    key.write_text("")
+    told = alignkit("plan", file, "--reports", reports)
+    assert told.code == 0
+    assert "again: what is stored is damaged" in told.out
+    assert "changed" not in told.out
 
 
 def test_what_cannot_run_is_impossible_with_its_reason(alignkit, file, tmp_path):

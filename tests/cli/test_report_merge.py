@@ -89,6 +89,8 @@ def test_the_merged_report_is_rendered(ak, case, shards):
     paths, _ = shards(file, 2)
     told = ak("report", "merge", file, *paths)
     assert told.code == 0
+    names = " ".join(map(str, paths))
+    assert f" alignkit report merge {file} {names} --reports {case.reports}\n" in told.out
     assert list(case.reports.glob("small/*/index.html"))
 
 

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
 import io
+import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -156,7 +159,33 @@ def spoil_the_index(folder):
     (folder / "index.json").write_text("[")
 
 
-@pytest.mark.parametrize("damage", [truncate, flip_one_byte, remove_one, spoil_the_index])
+def shorten_the_index(folder):
+    """And damage an image that it no longer lists."""
+    file = folder / "index.json"
+    index = json.loads(file.read_text())
+    file.write_text(json.dumps({**index, "files": index["files"][:5]}))
+    truncate(folder)
+
+
+def replace_by_another_set(folder):
+    other = dataclasses.replace(SMALL, seed=SMALL.seed + 1)
+    other.training()
+    theirs = folder.parent / f"train-{other.fingerprint('train')[:16]}"
+    shutil.rmtree(folder)
+    theirs.rename(folder)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        truncate,
+        flip_one_byte,
+        remove_one,
+        spoil_the_index,
+        shorten_the_index,
+        replace_by_another_set,
+    ],
+)
 def test_a_damaged_cache_is_noticed_and_made_again(cache, caplog, damage):
     before = contents(SMALL.training())
     (folder,) = (cache / "digits-on-photos").glob("train-*[0-9a-f]")

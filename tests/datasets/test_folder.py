@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import logging
 import os
 import shutil
@@ -157,17 +158,30 @@ def test_a_file_changed_behind_its_old_size_and_time_is_noticed(split, monkeypat
 def test_hashes_of_files_just_changed_are_not_kept(split, cache):
     Folder(split).fingerprint()
     (kept,) = (cache / "hashes").iterdir()
-    assert kept.read_text() == "{}"
+    assert json.loads(kept.read_text())["files"] == {}
 
 
-def test_damaged_hashes_are_made_again(split, cache, caplog, monkeypatch):
+@pytest.mark.parametrize("damage", ["cut", "emptied", "changed", "another folder's"])
+def test_damaged_hashes_are_made_again(split, cache, caplog, monkeypatch, tmp_path, damage):
     monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
     first = Folder(split).fingerprint()
     (kept,) = (cache / "hashes").iterdir()
-    kept.write_text(kept.read_text()[:100])
+    text = kept.read_text()
+    if damage == "another folder's":
+        moved = tmp_path / "moved"
+        shutil.copytree(split, moved)
+        Folder(moved).fingerprint()
+        (theirs,) = {*(cache / "hashes").iterdir()} - {kept}
+        kept.write_text(theirs.read_text())
+    else:
+        digest = text.partition('": [')[2].split(chr(34))[1]
+        changed = text.replace(digest, digest[:-1] + ("0" if digest[-1] != "0" else "1"))
+        kept.write_text({"cut": text[:100], "emptied": "", "changed": changed}[damage])
+    assert kept.read_text() != text
     with caplog.at_level(logging.WARNING):
         assert Folder(split).fingerprint() == first
-    assert "damaged" in caplog.text
+    (message,) = caplog.messages
+    assert message.startswith(f"{kept} is damaged (")
 
 
 def test_a_cache_that_cannot_be_written_costs_time_only(split, tmp_path, monkeypatch, caplog):

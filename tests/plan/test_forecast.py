@@ -19,7 +19,7 @@ from alignkit.plan.forecast import (
     worker_bytes,
 )
 from alignkit.plan.work import planned_attributions
-from alignkit.workspace import Workspace, content_key
+from alignkit.workspace import Workspace
 from tests.plan.test_plan import YAML
 
 
@@ -37,21 +37,18 @@ def workspace(tmp_path) -> Workspace:
 
 def keep_training(workspace, training, *, rates=(100.0,), **parts) -> None:
     log = {"epochs": [{"images_per_second": rate} for rate in rates]}
-    key = "another" if parts else training.key
-    with workspace.store("trainings", key, training.parts | parts, training.label) as folder:
+    with workspace.store("trainings", training.parts | parts, training.label) as folder:
         (folder / "log.json").write_text(json.dumps(log))
 
 
-def keep_cell(workspace, cell, key=None) -> None:
-    with workspace.store("cells", key or cell.key, cell.parts, cell.label) as folder:
+def keep_cell(workspace, cell) -> None:
+    with workspace.store("cells", cell.parts, cell.label) as folder:
         (folder / "logits").write_bytes(b"x" * 1000)
 
 
 def keep_attributions(workspace, plan, **parts) -> None:
     for each in planned_attributions(plan):
-        changed = each.parts | parts
-        key = content_key(changed)
-        with workspace.store("comparisons", key, changed, each.label) as folder:
+        with workspace.store("comparisons", each.parts | parts, each.label) as folder:
             (folder / "attributions.json").write_text("[]")
 
 
@@ -86,6 +83,22 @@ def test_trainings_are_timed_by_the_median_speed_of_the_same_model_and_size(plan
     estimate = forecast(plan, workspace).estimate
     assert estimate.seconds == pytest.approx(3 * 4 * 40 / 100)  # trainings, epochs, images
     assert estimate.bytes > 0
+
+
+def test_damaged_work_is_to_run_and_tells_no_time(plan, workspace):
+    keep_training(workspace, plan.trainings[0])
+    (folder,) = (each.folder for each in workspace.finished("trainings"))
+    (folder / "log.json").write_text('{"epochs": [{"images_per_second": 1e9}]}')
+    expected = forecast(plan, workspace)
+    assert expected.trainings[0].state == "cached"  # the files of work are verified by a run
+    assert expected.estimate.seconds is None
+    (folder / "key.json").write_text((folder / "key.json").read_text()[:50])
+    expected = forecast(plan, workspace)
+    assert (expected.trainings[0].state, expected.trainings[0].reason) == (
+        "to run",
+        "what is stored is damaged",
+    )
+    assert folder.exists()  # a plan changes nothing
 
 
 @pytest.mark.parametrize(

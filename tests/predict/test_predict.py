@@ -111,7 +111,7 @@ def test_another_checkpoint_is_another_cell(case, model):
 def test_images_the_path_did_not_decode_are_left_out(case, model, tmp_path):
     rows = np.arange(-1, 89)
     outcomes = (SampleOutcome("digit-900", "failed", "truncated"), *case.prepared.outcomes[1:])
-    prepared = Prepared(case.prepared.pixels[1:], rows, outcomes)
+    prepared = Prepared(lambda: case.prepared.pixels[1:], rows, outcomes)
     predictions = run(case, model, tmp_path, prepared=prepared).predictions
     whole = run(case, model, tmp_path / "whole").predictions
     assert predictions.ids == case.samples.ids[1:]
@@ -119,7 +119,7 @@ def test_images_the_path_did_not_decode_are_left_out(case, model, tmp_path):
 
 
 def test_a_path_that_decoded_nothing_is_refused(case, model, tmp_path):
-    nothing = Prepared(case.prepared.pixels[:0], np.full(90, -1), case.prepared.outcomes)
+    nothing = Prepared(lambda: case.prepared.pixels[:0], np.full(90, -1), case.prepared.outcomes)
     with pytest.raises(NothingCompared, match="aligned decoded no image"):
         run(case, model, tmp_path, prepared=nothing)
 
@@ -159,7 +159,7 @@ def test_classes_and_input_size_must_be_the_models(case, model, tmp_path):
     with pytest.raises(DataError, match="has 9 classes, the model 10"):
         run(case, model, tmp_path, samples=replace(case.samples, classes=case.samples.classes[:9]))
     cropped = Prepared(
-        case.prepared.pixels[:, 2:-2, 2:-2], case.prepared.rows, case.prepared.outcomes
+        lambda: case.prepared.pixels[:, 2:-2, 2:-2], case.prepared.rows, case.prepared.outcomes
     )
     with pytest.raises(DataError, match=r"\(3, 28, 28\), the model takes \(3, 32, 32\)"):
         run(case, model, tmp_path, prepared=cropped)
@@ -198,7 +198,7 @@ def test_the_recorded_hash_is_that_of_the_tensors_whatever_the_runtime_and_batch
         for index, (runtime, size) in enumerate([(TORCH, 25), (ONNX, 25), (TORCH, 7), (ONNX, 90)])
     ]
     assert {each.inputs for each in answers} == {expected}
-    changed = Prepared(case.prepared.pixels ^ 1, case.prepared.rows, case.prepared.outcomes)
+    changed = Prepared(lambda: case.prepared.pixels ^ 1, case.prepared.rows, case.prepared.outcomes)
     assert run(case, model, tmp_path / "other", prepared=changed).inputs != expected
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -22,7 +23,7 @@ from alignkit.plan.forecast import forecast
 from alignkit.plan.plan_keys import keyed_plan
 from alignkit.predict.predict_cells import predict_cells
 from alignkit.prepare.prepared_sets import prepare_sets
-from alignkit.progress import NoProgress
+from alignkit.progress import NoProgress, PlainProgress
 from alignkit.record import RunRecord
 from alignkit.record.document import read_record
 from alignkit.run import finished_record, forget, run_experiment
@@ -159,6 +160,23 @@ def test_a_second_run_does_nothing_and_gives_the_same_record(finished, tmp_path)
     again, where = run(file, folder.parents[1])
     assert where == folder
     assert again == record
+
+
+def test_a_run_that_finds_stored_work_says_how_much(finished, tmp_path):
+    _, folder = finished
+    reports = tmp_path / "reports"
+    shutil.copytree(folder.parents[1], reports)
+    next(reports.glob("small/*/record.json")).unlink()
+    for cell in sorted(reports.glob(".cache/cells/*"))[:3]:
+        shutil.rmtree(cell)
+    shown = io.StringIO()
+    experiment = load_experiment(write_small(tmp_path, seeds="[0, 1]"))
+    record, _ = run_experiment(experiment, Context(Workspace(reports), PlainProgress(shown)))
+    assert shown.getvalue().splitlines()[0] == (
+        "continues: 4 of 4 preparations, 4 of 4 trainings, 21 of 24 cells, 1 of 1 pixel "
+        "comparisons and 1 of 1 attributions are stored"
+    )
+    assert record.command.endswith(f" --reports {reports}")
 
 
 def test_another_experiment_over_the_same_data_and_paths_preprocesses_nothing(

@@ -156,7 +156,7 @@ def test_a_loss_that_is_not_finite_names_epoch_and_batch_and_stores_nothing(tmp_
         TrainingError, match=r"seed 0: the loss became \S+ in epoch 1, batch 2 of 3"
     ):
         case.train(tmp_path)
-    assert Workspace(tmp_path).stored("trainings", case.training.key) is None
+    assert not Workspace(tmp_path).stored("trainings", case.training.key)
 
 
 def test_a_full_disk_keeps_the_last_good_state(tmp_path, monkeypatch):
@@ -177,12 +177,34 @@ def test_a_full_disk_keeps_the_last_good_state(tmp_path, monkeypatch):
     assert read_log(resumed)["resumed_after"] == [1]
 
 
-def test_a_damaged_state_is_reported_with_what_to_do(tmp_path):
-    case = digits_case()
-    folder = Workspace(tmp_path).unfinished("trainings", case.training.key)
-    (folder / "state.pt").write_bytes(b"PK\x03\x04 not a state")
-    with pytest.raises(WorkspaceError, match=r"state\.pt is damaged .*delete it"):
-        case.train(tmp_path)
+def killed_after(case, root, *, epochs):
+    def interrupt(epoch):
+        if epoch.epoch == epochs:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        case.train(root, progress=interrupt)
+    return Workspace(root).unfinished("trainings", case.training.key) / "state.pt"
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "emptied", "another's"])
+def test_a_training_whose_state_is_damaged_begins_again_and_says_so(tmp_path, caplog, damage):
+    case, other = digits_case(), digits_case(seed=1)
+    file = killed_after(case, tmp_path, epochs=2)
+    content = bytearray(file.read_bytes())
+    if damage == "flipped":
+        content[len(content) // 2] ^= 1
+    if damage == "another's":
+        content = killed_after(other, tmp_path, epochs=1).read_bytes()
+    size = {"cut": len(content) // 2, "emptied": 0}.get(damage, len(content))
+    file.write_bytes(content[:size])
+    again = case.train(tmp_path)
+    assert caplog.messages == [
+        f"{case.training.label}: {file} is damaged and the training begins again"
+    ]
+    assert read_log(again)["resumed_after"] == []
+    straight = case.train(tmp_path / "straight")
+    assert again.weights.read_bytes() == straight.weights.read_bytes()
 
 
 def test_torchs_settings_and_generators_are_left_as_they_were(tmp_path):

@@ -51,6 +51,8 @@ class GateResult:
     """Lines that wait for an approval."""
     part: ShardResult | None = None
     """Measurements of a shard."""
+    review: str = ""
+    """Shell command that reviews what is pending."""
 
 
 class GateOutput(Protocol):

@@ -72,7 +72,7 @@ def _facts(result: GateResult) -> list[tuple[str, str]]:
         rows.append(("report", str(result.page)))
     rows.append(("again", result.command))
     if result.pending is not None and result.pending.count:
-        rows.append(("review", f"alignkit review {result.file}"))
+        rows.append(("review", result.review))
     return rows
 
 
@@ -86,7 +86,7 @@ class Markdown:
         sentence = verdict.sentence
         again = f"Again: {code(result.command)}"
         if result.pending is not None and result.pending.count:
-            again += f"  \nIf the change is meant: {code(f'alignkit review {result.file}')}"
+            again += f"  \nIf the change is meant: {code(result.review)}"
         parts = [
             f"## {_SIGNS[verdict.state]} {markdown_text(result.name)}: {verdict.state}",
             # a mistake in the file is shown with a caret below it, which needs a fixed pitch

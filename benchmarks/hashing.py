@@ -1,0 +1,149 @@
+"""Cost of verifying stored work: its share of a cached run, and of reading prepared images.
+
+The run is one whose work is stored: once without its record, as after a change of its rules, and
+once with it. Times are CPU times of one process, so that another program on the machine hardly
+changes the shares; the files are in the system's page cache.
+
+    PYTHONPATH=. python benchmarks/hashing.py REPORTS [FILE]
+
+REPORTS is the ``--reports`` folder of a finished run of FILE; it is copied, not changed. On x86,
+``OPENSSL_ia32cap=:~0x20000000`` hides the SHA extensions from OpenSSL.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+SIDE = 224
+IMAGES = 1000
+"""Images that are hashed; the time of 10,000 is ten times theirs."""
+MEASURED = "hashing.py measured:"
+
+
+def processor() -> str:
+    """Name the processor, and whether OpenSSL may use its SHA extensions."""
+    from alignkit.machine import cpu_name, processor_flags
+
+    if not processor_flags():
+        return f"{cpu_name()}, SHA extensions unknown"
+    # OpenSSL's own spelling
+    hidden = "0x20000000" in os.environ.get("OPENSSL_ia32cap", "")  # noqa: SIM112
+    used = processor_flags() & {"sha_ni", "sha2"} and not hidden
+    return f"{cpu_name()} {'with' if used else 'without'} SHA extensions"
+
+
+def cached_run(file: Path, reports: Path) -> None:
+    """Carry out a run in this process; print its CPU time and that of verifying."""
+    from alignkit.experiment import load_experiment
+    from alignkit.progress import NoProgress
+    from alignkit.report import render
+    from alignkit.run import run_experiment
+    from alignkit.workspace import Context, Finished, Workspace
+
+    spent, depth = 0.0, 0
+
+    def timed(work: Callable[..., Any]) -> Callable[..., Any]:
+        def measured(*given: Any, **named: Any) -> Any:
+            nonlocal spent, depth
+            began, depth = time.process_time(), depth + 1
+            try:
+                return work(*given, **named)
+            finally:
+                depth -= 1
+                # a hash inside a verification is counted once
+                spent += (time.process_time() - began) * (depth == 0)
+
+        return measured
+
+    hashlib.file_digest = timed(hashlib.file_digest)  # type: ignore[assignment]
+    Finished.verify = timed(Finished.verify)  # type: ignore[method-assign]
+    read = Finished.read
+    Finished.read = staticmethod(timed(read))  # type: ignore[assignment,method-assign]
+    _, folder = run_experiment(load_experiment(file), Context(Workspace(reports), NoProgress()))
+    render(folder)
+    print(MEASURED, time.process_time(), spent)
+
+
+def measure_runs(file: Path, reports: Path) -> None:
+    """Measure a run without its record, and again with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "reports"
+        shutil.copytree(reports, copy)
+        for record in copy.glob("*/*/record.json"):
+            record.unlink()
+        for name in ("without its record", "with its record"):
+            command = [sys.executable, __file__, str(copy), str(file), "--child"]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            total, spent = (float(each) for each in done.stdout.partition(MEASURED)[2].split())
+            share = f"{spent:.3f} of {total:.2f} s are verifying, {spent / total:.2%}"
+            print(f"cached run {name}: {share}")
+
+
+def seconds(work: Callable[[], object], repeats: int = 5) -> float:
+    """Measure the CPU time of the fastest run."""
+    taken = []
+    for _ in range(repeats):
+        began = time.process_time()
+        work()
+        taken.append(time.process_time() - began)
+    return min(taken)
+
+
+def measure_images() -> None:
+    """Compare the hashing of prepared images with decoding them, and with making batches."""
+    import numpy as np
+
+    from alignkit.datasets.digits_on_photos import DigitsOnPhotos
+    from alignkit.decoders.opencv import OpenCVDecoder
+    from alignkit.prepare import prepare_one
+    from alignkit.preprocess import Normalise, Preprocess, Resize
+    from alignkit.resizers.opencv import OpenCVResizer
+    from alignkit.workspace import file_sha256
+
+    samples = DigitsOnPhotos().evaluation()
+    path = Preprocess("opencv", OpenCVDecoder(), Resize(OpenCVResizer(), (SIDE, SIDE)))
+    files = [samples.read(index) for index in range(100)]
+    preparing = seconds(lambda: [prepare_one("", each, path) for each in files]) * IMAGES / 100
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "pixels.npy"
+        np.save(file, np.random.default_rng(0).integers(0, 256, (IMAGES, SIDE, SIDE, 3), np.uint8))
+        pixels, normalise = np.load(file, mmap_mode="r"), Normalise()
+        batches = [slice(start, start + 50) for start in range(0, IMAGES, 50)]
+        batching = seconds(lambda: [normalise(pixels[each]) for each in batches] and None)
+        hashing = seconds(lambda: file_sha256(file))
+        size = file.stat().st_size
+    print(
+        f"10,000 prepared images of {SIDE}x{SIDE} ({10 * size / 1e9:.1f} GB): hashing takes "
+        f"{10 * hashing:.2f} s ({size / hashing / 1e9:.2f} GB/s), {hashing / preparing:.1%} of "
+        f"decoding and resizing small images and {hashing / batching:.1%} of making batches"
+    )
+
+
+def main() -> None:
+    """Print the shares."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("reports", type=Path)
+    parser.add_argument("file", type=Path, nargs="?", default=Path("experiments/quickstart.yaml"))
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        cached_run(given.file, given.reports)
+        return
+    print(f"{processor()}, Python {platform.python_version()}")
+    measure_runs(given.file, given.reports)
+    measure_images()
+
+
+if __name__ == "__main__":
+    main()
