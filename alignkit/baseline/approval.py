@@ -7,6 +7,7 @@ it is still the line that the reviewer saw, and no line is ever removed.
 from __future__ import annotations
 
 import getpass
+import hashlib
 import os
 import shutil
 from collections.abc import Iterable
@@ -92,6 +93,8 @@ class Approval(Stored):
     versions_after: dict[str, dict[str, str]]
     lines: tuple[ApprovedLine, ...]
     metrics: tuple[MetricChange, ...] = ()
+    head: str = ""
+    """Hash of the baseline's head that this approval wrote; see `head_key`."""
 
     @property
     def upgrades(self) -> str:
@@ -175,7 +178,14 @@ def approve(
             lines=tuple(
                 ApprovedLine.model_validate(change, from_attributes=True) for change in accepted
             ),
-            metrics=tuple(_without_predictions(change) for change in measured),
+            head=head_key(merged.head),
+            metrics=tuple(
+                MetricChange(
+                    old=change.old and without_predictions(change.old),
+                    new=without_predictions(change.new),
+                )
+                for change in measured
+            ),
         )
         # the approval first: a crash between the two writes then leaves an approval without effect,
         # and never a changed baseline that nobody approved
@@ -189,11 +199,19 @@ def approve(
     return approval
 
 
-def _without_predictions(change: MetricChange) -> MetricChange:
+def head_key(head: BaselineHead) -> str:
+    """Hash all that a head says of what was approved, by which `--changed-only` skips stages."""
+    return content_key(head.model_dump(mode="json", exclude={"lines", "alignkit"}))
+
+
+def without_predictions(line: MetricLine) -> MetricLine:
+    """Return the line as an approval stores it: a hash of each seed's predictions."""
     # the baseline holds them; here they would be five bytes for each image and approval
-    none: dict[str, dict[str, str]] = {"predictions": {}}
-    old = change.old.model_copy(update=none) if change.old else None
-    return MetricChange(old=old, new=change.new.model_copy(update=none))
+    hashes = {
+        seed: hashlib.sha256(packed.encode()).hexdigest()
+        for seed, packed in line.predictions.items()
+    }
+    return line.model_copy(update={"predictions": hashes})
 
 
 def _merged(

@@ -43,9 +43,8 @@ def compare_with_baseline(
     """
     first_changed = first_changed or {}
     unchanged = tuple(path for path, begin in first_changed.items() if begin is None)
-    known = {
-        key: stages for key, stages in _arrays(approved.lines).items() if key[0] not in unchanged
-    }
+    tapped = now.head.paths.keys() - set(unchanged)
+    known = {key: stages for key, stages in _arrays(approved.lines).items() if key[0] in tapped}
     current = _arrays(now.lines)
     counted: dict[tuple[str, StageName], _Stage] = defaultdict(_Stage)
     for image, stages in current.items():
@@ -59,7 +58,8 @@ def compare_with_baseline(
         stages=tuple(
             _facts(path, stage, each, approved, now) for (path, stage), each in counted.items()
         ),
-        coverage=_coverage(known, current),
+        coverage=_coverage(known, current) or _predicted(approved, now),
+        untapped=tuple(sorted({key[0] for key in approved.lines} - now.head.paths.keys())),
         unchanged=unchanged,
         begins={
             path: begin for path, begin in first_changed.items() if begin and begin != STAGES[0]
@@ -133,12 +133,28 @@ def _coverage(
     known: dict[tuple[str, str], dict[StageName, StageLine]],
     current: dict[tuple[str, str], dict[StageName, StageLine]],
 ) -> tuple[CoverageDiff, ...]:
-    """List for each path the images that only one side decoded."""
+    """Count for each path the approved images that are gone or that only one side decodes."""
     found: dict[str, CoverageTally] = defaultdict(CoverageTally)
-    for (path, image), stages in sorted(current.items()):
-        if (path, image) in known:
-            before, after = _decoded(known[path, image]), _decoded(stages)
-            found[path].add(image, before, after)
+    for key, stages in sorted(known.items()):
+        after = _decoded(current[key]) if key in current else None
+        found[key[0]].add(key[1], _decoded(stages), after)
+    return tuple(tally.diff("baseline", path) for path, tally in found.items())
+
+
+def _predicted(approved: Baseline, now: Snapshot) -> tuple[CoverageDiff, ...]:
+    """Count it by predictions, for a run that kept no stages."""
+    from alignkit.baseline.baseline_from_run import unpack
+
+    found: dict[str, CoverageTally] = {}
+    for place in sorted(approved.metrics.keys() & now.metrics.keys()):
+        # every seed and runtime predicts the same images
+        sides = [
+            [*each[place].predictions.values()][:1] for each in (approved.metrics, now.metrics)
+        ]
+        if all(sides):
+            before, after = (set(unpack(packed).ids) for (packed,) in sides)
+            rows = ((image, True, True if image in after else None) for image in sorted(before))
+            found.setdefault(place.column.preprocess, CoverageTally.of(rows))
     return tuple(tally.diff("baseline", path) for path, tally in found.items())
 
 

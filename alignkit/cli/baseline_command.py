@@ -97,12 +97,19 @@ def log(
     baselines: Baselines = None,
     as_json: Json = False,
 ) -> None:
-    """Show every approval: date, author, commit, number of lines, reason."""
-    from alignkit.baseline import baseline_folder
+    """Show every approval: date, author, commit, number of lines, reason; and lines without one."""
+    from alignkit.baseline import baseline_folder, read_baseline
     from alignkit.baseline.approval import read_approvals
+    from alignkit.baseline.unapproved import unapproved
     from alignkit.experiment import load_experiment
 
-    approvals = read_approvals(baseline_folder(load_experiment(file, overrides), baselines))
+    folder = baseline_folder(load_experiment(file, overrides), baselines)
+    approvals = read_approvals(folder)
+    for path in sorted(folder.glob("*.jsonl")):
+        if found := unapproved(folder, baseline := read_baseline(path)):
+            names = ", ".join(found[:3]) + ", …" * (len(found) > 3)
+            message = f"{path}: no approval covers {len(found)} of {baseline.count} lines: {names}"
+            print(message, file=sys.stderr)
     if as_json:
         print(json.dumps([each.model_dump(mode="json") for each in approvals], indent=1))
         return

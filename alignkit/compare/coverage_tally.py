@@ -18,18 +18,26 @@ class CoverageTally:
     only_candidate: int = 0
     reference_examples: list[str] = field(default_factory=list)
     candidate_examples: list[str] = field(default_factory=list)
+    neither: int = 0
+    gone: int = 0
+    gone_examples: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, images: Iterable[tuple[str, bool, bool]]) -> CoverageTally:
-        """Count (id, decoded by the reference, decoded by the candidate)."""
+    def of(cls, images: Iterable[tuple[str, bool, bool | None]]) -> CoverageTally:
+        """Count (id, decoded by the reference, decoded by the candidate); see `add`."""
         tally = cls()
         for image in images:
             tally.add(*image)
         return tally
 
-    def add(self, image: str, reference: bool, candidate: bool) -> None:
-        """Count one image."""
+    def add(self, image: str, reference: bool, candidate: bool | None) -> None:
+        """Count one image; ``None`` if the candidate does not have it any more."""
         self.images += 1
+        if candidate is None:
+            self.gone += 1
+            self.gone_examples += [image] * (len(self.gone_examples) < COVERAGE_EXAMPLES)
+            return
+        self.neither += not reference and not candidate
         self.only_reference += reference and not candidate
         self.only_candidate += candidate and not reference
         if reference != candidate:
@@ -47,4 +55,7 @@ class CoverageTally:
             only_candidate=self.only_candidate,
             reference_examples=tuple(self.reference_examples),
             candidate_examples=tuple(self.candidate_examples),
+            neither=self.neither,
+            gone=self.gone,
+            gone_examples=tuple(self.gone_examples),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -11,11 +12,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from alignkit.datasets.regular_file import read_text
-from alignkit.errors import ConfigError
+from alignkit.errors import ConfigError, ConfigWarning
 from alignkit.experiment.experiment import Experiment, ExperimentFile
 from alignkit.experiment.option import UNKNOWN_KEY
 from alignkit.experiment.yaml_source import Key, Override, Problem, YAMLSource, dotted, parse
 from alignkit.plugins import did_you_mean
+from alignkit.preprocess import same_as
 
 OF_KEY = ("extra_forbidden", UNKNOWN_KEY)
 """Errors that concern a key and not its value."""
@@ -40,8 +42,23 @@ def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
         content, mistakes = _validated(source)
         source.problems += mistakes
         if content is not None and not source.problems:
-            return Experiment(path, text, content, tuple(overrides))
+            experiment = Experiment(path, text, content, tuple(overrides))
+            _warn_of_doubles(experiment, source)
+            return experiment
     raise ConfigError(listed(source.problems))
+
+
+def _warn_of_doubles(experiment: Experiment, source: YAMLSource) -> None:
+    """Warn of every path that repeats an earlier one without ``same: true``."""
+    for name, first in same_as(experiment.paths).items():
+        if not experiment.entries[name].same:
+            warnings.warn(
+                f"{source.place(('preprocess', name), of_key=True).where}: preprocess.{name} has "
+                f"the stages and options of preprocess.{first}, so that comparing them compares "
+                "nothing; change one, or write 'same: true' in it if that is meant",
+                ConfigWarning,
+                stacklevel=3,
+            )
 
 
 def listed(problems: Iterable[Problem]) -> str:

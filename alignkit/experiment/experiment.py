@@ -29,7 +29,7 @@ from alignkit.experiment.report_option import (
 from alignkit.experiment.rule_option import Rule
 from alignkit.experiment.train_option import Recipe
 from alignkit.plugins import name_of
-from alignkit.preprocess import Preprocess
+from alignkit.preprocess import Preprocess, same_as
 
 
 class ExperimentFile(BaseModel):
@@ -71,6 +71,19 @@ class ExperimentFile(BaseModel):
         refuse(cls.__name__, lines)
         return paths
 
+    @field_validator("preprocess")
+    @classmethod
+    def _same_paths_are(cls, paths: dict[str, PreprocessOption]) -> dict[str, PreprocessOption]:
+        doubles = same_as([option.build(name) for name, option in paths.items()])
+        message = "is not true: no earlier path has all of these stages and options"
+        lines = [
+            wrong("same", message, name, "same", given=paths)
+            for name, option in paths.items()
+            if option.same and name not in doubles
+        ]
+        refuse(cls.__name__, lines)
+        return paths
+
     @property
     def labelled(self) -> bool:
         """Whether models can be trained; without labels there are only pixels to compare."""
@@ -90,7 +103,8 @@ class ExperimentFile(BaseModel):
         if self.advise is not None:
             trains = not self.models
             lines += unadvisable(self.advise, paths, labelled=self.labelled, trains=trains)
-        lines += misplaced(self.gate, paths=paths, backends=backends, labelled=self.labelled)
+        stacks = [option.build(name) for name, option in self.preprocess.items()]
+        lines += misplaced(self.gate, stacks=stacks, backends=backends, labelled=self.labelled)
         if self.published:
             table = self.published
             lines += unplaced(table, paths=paths, backends=backends, labelled=self.labelled)
@@ -158,6 +172,11 @@ class Experiment:
     def entries(self) -> Mapping[str, PreprocessOption]:
         """The entries of ``preprocess:``, by name."""
         return self.content.preprocess
+
+    @property
+    def same(self) -> list[str]:
+        """The names of paths that repeat an earlier one on purpose."""
+        return [name for name, option in self.entries.items() if option.same]
 
     def with_paths(self, options: Mapping[str, PreprocessOption]) -> Experiment:
         """Return the experiment with more paths, after its own."""

@@ -10,8 +10,9 @@ from pydantic import BaseModel, Field, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from alignkit.experiment.option import STRICT_MODEL, Flag, Name, no_such, wrong
-from alignkit.experiment.rule_option import Against, Rule
+from alignkit.experiment.rule_option import Against, Rule, unreachable
 from alignkit.plugins import NO_GPU
+from alignkit.preprocess import Normalise, Preprocess
 
 
 class Waiver(BaseModel):
@@ -59,10 +60,12 @@ class Gate(BaseModel):
         rules = self.rules or (DEFAULT_RULES if with_model else PIXEL_RULES)
         numbered = zip(rules, lines or [0] * len(rules), strict=True)
         placed = [(each, line) for rule, line in numbered for each in rule.expanded()]
-        # pixel metrics leave out images that one side cannot decode, so coverage is checked too
+        # pixel metrics leave out images that one side cannot decode, and a comparison with a
+        # baseline those that are gone, so coverage is checked too
         for against in get_args(Against):
-            kinds = [each.measured.kind for each, _ in placed if each.against == against]
-            if "pixel" in kinds and "coverage" not in kinds:
+            kinds = {each.measured.kind for each, _ in placed if each.against == against}
+            left_out = "pixel" in kinds or (against == "baseline" and kinds)
+            if left_out and "coverage" not in kinds:
                 placed.append((Rule(metric="coverage", fail=0.0, against=against), 0))
         return placed
 
@@ -93,11 +96,12 @@ PIXEL_RULES = (Rule(preset="strict"),)
 
 
 def misplaced(
-    gate: Gate, *, paths: Sequence[str], backends: Sequence[str], labelled: bool
+    gate: Gate, *, stacks: Sequence[Preprocess], backends: Sequence[str], labelled: bool
 ) -> list[InitErrorDetails]:
-    """Return one line for each rule that this file can never measure."""
+    """Return one line for each rule that this file can never measure, or never fail."""
     rules = gate.rules or ()
     lines = []
+    paths = [each.name for each in stacks]
     # one path has nothing to be compared with
     if len(paths) == 1 and not (rules and all(rule.against == "baseline" for rule in rules)):
         message = (
@@ -109,11 +113,36 @@ def misplaced(
         for key, message in _mistakes(rule, paths, backends, labelled=labelled):
             given = getattr(rule, key)
             lines.append(wrong("rule", message, "gate", "rules", index, key, given=given))
+        if message := beyond_normalised(rule, stacks):
+            lines.append(wrong("rule", message, "gate", "rules", index, given=rule))
     for index, waiver in enumerate(gate.waive):
         if waiver.path is not None and waiver.path not in paths:
             message, loc = no_such("path", waiver.path, paths), ("gate", "waive", index, "path")
             lines.append(wrong("waiver", message, *loc, given=waiver.path))
     return lines
+
+
+def beyond_normalised(rule: Rule, stacks: Sequence[Preprocess]) -> str:
+    """Say which limit in normalised units no two pixels of 0..255 reach; empty if there is none.
+
+    A baseline may have been normalised by other numbers, so that its rules are not looked at.
+    """
+    metric = rule.metric and rule.measured
+    if not metric or metric.unit != "normalised units" or rule.against == "baseline":
+        return ""
+    reference, *others = stacks
+    candidates = [each for each in others if rule.path in (None, each.name)]
+    ranges = [_greatest(reference.normalise, each.normalise) for each in candidates]
+    return unreachable(rule, "above", 0.0, max(ranges, default=None), metric.name)
+
+
+def _greatest(a: Normalise, b: Normalise) -> float:
+    """Return the greatest difference of a black pixel on one side and a white one on the other."""
+    channels = list(zip(a.mean, a.std, b.mean, b.std, strict=True))
+    return max(
+        max((1 - mean) / std + other / other_std, (1 - other) / other_std + mean / std)
+        for mean, std, other, other_std in channels
+    )
 
 
 def _mistakes(

@@ -17,6 +17,10 @@ from alignkit.preprocess import STAGES, StageName
 
 MetricKind = Literal["pixel", "coverage", "model", "class", "latency"]
 _LEVELS = "grey levels"
+_FLOAT32 = 3.4028235e38
+"""The greatest number of a tensor."""
+_DAY = 86_400_000.0
+"""Milliseconds; whoever waits longer for one image has no gate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,27 +101,29 @@ def _metrics() -> Iterator[RuleMetric]:
             if not (lacks and field in ("psnr", "ssim")):
                 yield _of_pixels(stage, field)
     yield RuleMetric(
-        "coverage", "coverage", "images only one side decodes", "share", greatest=1.0,
+        "coverage", "coverage", "images only one side has or decodes", "share", greatest=1.0,
         field="coverage",
     )  # fmt: skip
     yield _of_model("churn", "churn", "share", greatest=1.0, interval=True)
     for name, words in _ACCURACIES.items():
         yield _of_model(name, words, "points", **_ACCURACY)
-    yield _of_model("logits.max_abs", "greatest logit difference", "logits")
-    yield _of_model("logits.mean_abs", "mean logit difference", "logits")
+    logits: dict[str, Any] = {"unit": "logits", "greatest": 2 * _FLOAT32}
+    yield _of_model("logits.max_abs", "greatest logit difference", **logits)
+    yield _of_model("logits.mean_abs", "mean logit difference", **logits)
     cosine = "mean cosine similarity of logits"
     yield _of_model("logits.cosine", cosine, "", worse="below", least=-1.0, greatest=1.0)
     for part, words in _LATENCIES.items():
         # no mean: one image that waits for the disk would decide it
         for which in ("p50", "p95"):
             name, longer = f"{part}.{which}", f"{which} of the time to {words}"
-            yield RuleMetric(f"latency.{name}", "latency", longer, "ms", field=name)
+            yield RuleMetric(f"latency.{name}", "latency", longer, "ms", greatest=_DAY, field=name)
 
 
 def _of_pixels(stage: StageName, field: str) -> RuleMetric:
     words, unit, greatest = _PIXEL[field]
     if stage == "normalise" and unit == _LEVELS:
-        unit, greatest = "normalised units", None
+        # what mean and std allow is known with the paths; here, what float32 does
+        unit, greatest = "normalised units", 2 * _FLOAT32
     return RuleMetric(
         name=f"{stage}.{field}",
         kind="pixel",

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from alignkit.backends import BACKENDS, Backend, Builder, Precision
+from alignkit.datasets.regular_file import read_text
 from alignkit.experiment.option import (
     STRICT_MODEL,
     Integer,
@@ -22,7 +23,6 @@ from alignkit.experiment.option import (
 from alignkit.models.architectures import USER_BUILT, unknown_model
 from alignkit.models.checkpoint import CheckpointFormat
 from alignkit.models.user_model import UserModel
-from alignkit.regular_file import read_text
 
 FORMATS: tuple[CheckpointFormat, ...] = ("weights", "torchscript", "exported", "onnx")
 

@@ -23,6 +23,7 @@ from alignkit.errors import ConfigWarning
 from alignkit.experiment.imported_configuration import SOURCE_KEYS, Stages, stages_from_source
 from alignkit.experiment.option import (
     STRICT_MODEL,
+    Flag,
     Integer,
     Number,
     PluginMapping,
@@ -130,6 +131,8 @@ class PreprocessOption(BaseModel):
     normalise: NormaliseOption | None = None
     max_pixels: Annotated[Integer, Field(ge=1)] = MAX_PIXELS
     """Images whose header declares more are not decoded."""
+    same: Flag = False
+    """An A/A comparison on purpose: every stage and option is that of an earlier path."""
     _source: Stages = PrivateAttr(default_factory=Stages)
 
     @model_validator(mode="wrap")

@@ -35,6 +35,7 @@ MetricName = Annotated[
     ),
 ]
 Threshold = Annotated[Number, Field(ge=0)]
+_MOST_IMAGES = 1e9
 SubgroupKey = Literal[
     "subsampling", "format", "coding", "mode", "quality", "size", "orientation", "icc", "class",
     "image",
@@ -144,21 +145,35 @@ def _mistake(rule: Rule) -> str:
 def _never_fires(rule: Rule, metric: RuleMetric) -> str:
     greatest = metric.greatest
     if rule.relative:
-        # a share of a value can drop by the whole at most; a rise has no limit
-        greatest = 1.0 if rule.direction == "drop" else None
-    for name in ("warn", "fail", "margin"):
-        limit = getattr(rule, name)
-        if limit is None:
-            continue
-        if metric.worse == "below" and limit <= max(0.0, metric.least):
-            return f"'{name}: {limit:g}' can never fire: no {metric.name} is below {limit:g}"
-        if metric.worse == "above" and greatest is not None and limit >= greatest:
-            what = "drop" if rule.direction == "drop" else metric.name
-            return f"'{name}: {limit:g}' can never fire: {what} is at most {greatest:g}"
+        # a share of a value can drop by the whole at most; a rise is at most as many times the
+        # value as there are images
+        greatest = 1.0 if rule.direction == "drop" else _MOST_IMAGES
+    what = "drop" if rule.direction == "drop" else metric.name
+    if reason := unreachable(rule, metric.worse, metric.least, greatest, what):
+        return reason
     if rule.warn is not None and rule.fail is not None:
         below = metric.worse == "below"
         if rule.warn <= rule.fail if below else rule.warn >= rule.fail:
             return f"'warn: {rule.warn:g}' can never fire: 'fail: {rule.fail:g}' comes first"
+    return ""
+
+
+def unreachable(
+    rule: Rule, worse: Literal["above", "below"], least: float, greatest: float | None, what: str
+) -> str:
+    """Say which limit no value between ``least`` and ``greatest`` breaks, or none keeps."""
+    for name in ("warn", "fail", "margin"):
+        limit = getattr(rule, name)
+        if limit is None:
+            continue
+        if worse == "below" and limit <= max(0.0, least):
+            return f"'{name}: {limit:g}' can never fire: no {what} is below {limit:g}"
+        if greatest is None:
+            continue
+        if worse == "above" and limit >= greatest:
+            return f"'{name}: {limit:g}' can never fire: {what} is at most {greatest:.4g}"
+        if worse == "below" and limit > greatest:
+            return f"'{name}: {limit:g}' always fires: {what} is at most {greatest:.4g}"
     return ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from alignkit.outcome import Failed, Measured, Skipped
-from alignkit.preprocess import STAGES, Preprocess, StageName, presets, stage_identity
+from alignkit.preprocess import STAGES, Preprocess, StageName, presets, same_as, stage_identity
 from alignkit.record import (
     Coverage,
     DataFacts,
@@ -18,9 +18,10 @@ from alignkit.record import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from alignkit.experiment.preprocess_option import PreprocessOption
     from alignkit.outcome import Outcome
     from alignkit.plan import Plan
     from alignkit.prepare.prepared_sets import Sets
@@ -41,6 +42,19 @@ def state_of(ended: Outcome[Any]) -> tuple[State, str, str]:
     return "measured", "", ""
 
 
+def paths_facts(
+    paths: Sequence[Preprocess], entries: Mapping[str, PreprocessOption]
+) -> tuple[PathFacts, ...]:
+    """Describe the paths of a file by their entries in it, and which of them are the same."""
+    doubles = same_as(paths)
+    return tuple(
+        path_facts(each, entries[each.name].preset).model_copy(
+            update={"same_as": doubles.get(each.name, ""), "same": entries[each.name].same}
+        )
+        for each in paths
+    )
+
+
 def path_facts(preprocess: Preprocess, preset: str | None) -> PathFacts:
     """Describe a path's stages with their options and the versions that really run."""
     skipped = preprocess.missing()  # asked first: a version needs the library
@@ -50,6 +64,7 @@ def path_facts(preprocess: Preprocess, preset: str | None) -> PathFacts:
         surrogate_of=preprocess.surrogate_of,
         calibration=presets.calibration(preset) if preprocess.surrogate_of and preset else "",
         skipped=skipped,
+        max_pixels=preprocess.max_pixels,
     )
 
 

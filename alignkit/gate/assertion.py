@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import ValidationError
 
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
-from alignkit.experiment.gate_option import Gate
+from alignkit.experiment.gate_option import Gate, beyond_normalised
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
-from alignkit.preprocess import Preprocess, StageName
+from alignkit.preprocess import Preprocess, StageName, same_as
 from alignkit.record import CoverageDiff, Verdict
 from alignkit.samples import Samples
 
@@ -52,7 +52,8 @@ def assert_preprocess_aligned(
     gate: names of presets or mappings, e.g. ``{"metric": "resize.max_abs", "fail": 2}``. The result
     of a function counts as the stage ``colour``, or as ``normalise`` if it is a tensor; ``strict``
     then requires that stage to be equal bit for bit. Raises `ConfigError` for a rule that cannot be
-    measured and `NothingCompared` if there is no image.
+    measured and `NothingCompared` if there is no image, or if both stacks are the same: a mapping
+    says ``"same": True`` if that is meant.
 
     >>> one = {"decode": "pillow", "resize": {"name": "opencv", "size": 224}}
     >>> other = {**one, "decode": "opencv"}
@@ -62,8 +63,18 @@ def assert_preprocess_aligned(
     if not len(samples):
         raise NothingCompared("there are no images; nothing was compared")
     sides = _side(reference, "reference"), _side(candidate, "candidate")
+    repeated = _repeated(*sides)
+    meant = isinstance(candidate, Mapping) and candidate.get("same") is True
+    if meant and not repeated:
+        raise ConfigError("candidate: same is not true: the reference has other stages or options")
+    if repeated and not meant:
+        raise NothingCompared(
+            "both stacks have the same stages and options, so that nothing would be compared; "
+            "add 'same': True to the candidate's mapping if that is meant"
+        )
     if all(isinstance(side, Preprocess) for side in sides):
-        verdict = _of_paths(*sides, samples, _gate(rules))  # type: ignore[arg-type]  # both are
+        gate = _gate(rules)
+        verdict = _of_paths(*sides, samples, gate, same=meant)  # type: ignore[arg-type]  # both are
     else:
         verdict = _of_results(*sides, samples, rules)
     if verdict.exit_code:
@@ -80,6 +91,12 @@ def _side(stack: Stack, name: str) -> Preprocess | Function:
         except ValidationError as error:
             raise ConfigError(f"{name}: {_first(error)}") from None
     return replace(stack, name=name) if isinstance(stack, Preprocess) else stack
+
+
+def _repeated(a: Preprocess | Function, b: Preprocess | Function) -> bool:
+    if isinstance(a, Preprocess) and isinstance(b, Preprocess):
+        return bool(same_as((a, b)))
+    return a is b
 
 
 def _gate(rules: Sequence[str | Mapping[str, Any] | Rule]) -> Gate:
@@ -110,11 +127,14 @@ def _samples(images: ImageSource) -> Samples:
     return Samples(names, (), (), encoded.__getitem__, fingerprint="")
 
 
-def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Verdict:
+def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate, *, same: bool) -> Verdict:
     from alignkit.compare.compare_pixels import compare_preprocess, coverage_diff, pixel_stages
     from alignkit.controls.planted_faults import check_pixels
     from alignkit.findings.provenance import path_facts
 
+    for rule in gate.expanded:
+        if reason := beyond_normalised(rule, (a, b)):
+            raise ConfigError(f"rules: {reason}")
     for preprocess in (a, b):
         if reason := preprocess.missing():
             raise MissingDependency(f"{preprocess.name}: {reason}")
@@ -124,7 +144,7 @@ def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate) -> Ver
         Evidence(
             pixels=pixel_stages(diffs),
             coverage_diffs=(coverage_diff(diffs),),
-            paths=(path_facts(a, None), path_facts(b, None)),
+            paths=(path_facts(a, None), path_facts(b, None).model_copy(update={"same": same})),
         ),
         controls=check_pixels(a, samples),
     )
@@ -207,6 +227,7 @@ def compare_or_approve(
     from alignkit.baseline.approval import approve, changes
     from alignkit.baseline.baseline_diff import compare_with_baseline
     from alignkit.baseline.snapshot import take_snapshot
+    from alignkit.baseline.unapproved import refuse_unapproved
     from alignkit.errors import BaselineError
 
     preprocess = _side(stack, name)
@@ -222,6 +243,7 @@ def compare_or_approve(
         return ""
     try:
         approved = find_baseline(folder, environment)
+        refuse_unapproved(folder, approved)
     except BaselineError as error:
         return str(error)
     now = take_snapshot(name, [preprocess], samples, approved=approved)

@@ -27,6 +27,7 @@ from alignkit.baseline.baseline_diff import compare_with_baseline, first_changes
 from alignkit.baseline.baseline_from_run import STAGES_FILE, baseline_of_run
 from alignkit.baseline.pending import pending_changes, pending_file, write_pending
 from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
+from alignkit.baseline.unapproved import head_approved, refuse_unapproved
 from alignkit.errors import BaselineError, ConfigError, MissingDependency, NothingCompared
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.rule_option import Rule
@@ -100,7 +101,9 @@ def check(
     record = _with_measured(experiment, record, run, context)
     now, facts = None, None
     if approved is not None:
-        first_changed = _first_changed(experiment, approved) if changed_only else {}
+        # what nobody approved must not decide what is skipped
+        skips = changed_only and (against is not None or head_approved(folder, approved))
+        first_changed = _first_changed(experiment, approved) if skips else {}
         # the run of an experiment that trains keeps predictions and no stages to compare with
         untapped: FirstChanged = dict.fromkeys(path.name for path in experiment.paths)
         now = snapshot_of(
@@ -137,8 +140,16 @@ def approved_baseline(
             return None
         # a file may name another machine's baseline, to be held against its golden tensors
         if (environment := experiment.gate.environment) is not None:
-            return named_baseline(folder, environment)
-        return find_baseline(folder, baseline_environment(experiment.paths))
+            approved = named_baseline(folder, environment)
+        else:
+            approved = find_baseline(folder, baseline_environment(experiment.paths))
+        if approved.head.name != experiment.name:
+            raise BaselineError(
+                f"{folder} holds a baseline of the experiment {approved.head.name!r}; record one "
+                f"of {experiment.name!r} outside CI: alignkit baseline record FILE"
+            )
+        refuse_unapproved(folder, approved)
+        return approved
     if not rules:
         raise ConfigError(f"--against {against}: no rule of {experiment.file} compares with it; "
                           "write 'against: baseline' in those that shall")  # fmt: skip

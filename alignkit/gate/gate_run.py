@@ -17,7 +17,8 @@ from alignkit.experiment import load_experiment
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.yaml_source import parse
 from alignkit.gate.gate_check import Checked, check
-from alignkit.gate.gate_shard import Shard, check_shard, merge
+from alignkit.gate.gate_merge import merge
+from alignkit.gate.gate_shard import Shard, check_shard
 from alignkit.gate.outputs import GateResult
 from alignkit.gate.shard_document import read_part
 from alignkit.judge import informational_exit_code
@@ -153,7 +154,7 @@ def _result(run: GateRun, experiment: Experiment, checked: Checked) -> GateResul
         exit_code=informational_exit_code(code) if run.exit_zero else code,
         record=checked.record,
         page=page,
-        findings=_ended_waivers(experiment),
+        findings=(*_overridden(experiment, checked.record.verdict), *_ended_waivers(experiment)),
         pending=pending,
         part=checked.part,
         review=run.review,
@@ -177,6 +178,15 @@ def _mistakes(file: Path, text: str) -> tuple[Finding, ...]:
         )
         for found in lines
     ) or (Finding(str(file), 0, 0, "error", "config", text),)  # fmt: skip
+
+
+def _overridden(experiment: Experiment, verdict: Verdict) -> tuple[Finding, ...]:
+    """Find the rules and paths that were judged instead of the file's."""
+    return tuple(
+        Finding(str(experiment.file), 0, 0, "warning", "override",
+                f"judged with --set {each}, which is not in the file")
+        for each in verdict.overrides
+    )  # fmt: skip
 
 
 def _ended_waivers(experiment: Experiment) -> tuple[Finding, ...]:

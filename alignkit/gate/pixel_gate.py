@@ -16,7 +16,7 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.gate_option import PIXEL_RULES
 from alignkit.experiment.rule_option import Rule
 from alignkit.findings.environment import environment
-from alignkit.findings.provenance import path_facts
+from alignkit.findings.provenance import paths_facts
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
 from alignkit.plugins import name_of
@@ -73,11 +73,12 @@ def pixel_record(
     """
     # before the record, whose seconds include it
     controls = check_pixels(experiment.reference, samples)
-    paths, entries = experiment.paths, experiment.entries
+    paths = experiment.paths
     parts = {
         "data": samples.fingerprint,
         "paths": [[each.name, each.identity(), each.versions()] for each in paths],
         "gate": experiment.gate.model_dump(mode="json"),
+        "same": experiment.same,
         "code": code_version(ALL_LAYERS),
     }
     of_models: dict[str, Any] = dict.fromkeys(
@@ -97,7 +98,7 @@ def pixel_record(
         partial=False,
         environment=environment({name_of(each.decode, DECODERS) for each in paths}),
         data=_data_facts(experiment, samples),
-        paths=tuple(path_facts(each, entries[each.name].preset) for each in paths),
+        paths=paths_facts(paths, experiment.entries),
         **of_models,
         controls=controls,
         pixels=tuple(stage for each in compared for stage in each.stages),

@@ -99,6 +99,8 @@ class _StoredShard(Stored):
     # 1: 2026-11, first format.
     shard: tuple[Annotated[int, Field(ge=1, le=_SHARDS)], Annotated[int, Field(ge=1, le=_SHARDS)]]
     data: str
+    images: Annotated[tuple[str, ...], Field(min_length=1)]
+    total: Count
     record: RunRecord
     pairs: tuple[_Pair, ...]
     now: str | None
@@ -114,6 +116,8 @@ def part_text(part: ShardResult) -> str:
     stored = _StoredShard(
         shard=astuple(part.shard),
         data=part.data,
+        images=part.images,
+        total=part.total,
         record=part.record,
         pairs=tuple(
             _Pair(
@@ -163,7 +167,9 @@ def read_part(path: Path) -> ShardResult:
         )
         for pair in stored.pairs
     )
-    return ShardResult(Shard(*stored.shard), stored.data, stored.record, pairs, now)
+    return ShardResult(
+        Shard(*stored.shard), stored.data, stored.images, stored.total, stored.record, pairs, now
+    )
 
 
 def _snapshot(stored: _StoredShard, path: Path) -> Snapshot | None:

@@ -8,7 +8,6 @@ interval, so that too small a sample is *inconclusive* and never a pass. A missi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,8 @@ from alignkit.experiment.gate_option import Gate, Waiver
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.judge.observe import observe
-from alignkit.judge.verdict_words import SEVERITY, in_words, limits, sentence
+from alignkit.judge.standing_rules import JudgedRule, standing_outcomes
+from alignkit.judge.verdict_words import SEVERITY, in_words, limits, replaced, sentence
 from alignkit.record import Control, RuleOutcome, Verdict, VerdictState
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ def judge(
         for rule, line in gate.placed(lines, with_model=bool(evidence.matrix))
         for each in _judged(rule, line, gate, evidence, today or date.today())  # noqa: DTZ011 - a waiver ends at the reader's midnight
     ]
-    judged += _unapproved_images(gate, evidence)
+    judged += standing_outcomes(gate, evidence, judged)
     state = _worst(each.outcome.state for each in judged)
     # the measurement itself is wrong, whatever the rules say
     broken = [each for each in controls if not each.passed and each.failing == "error"]
     doubts = [each for each in controls if not each.passed and each.failing == "inconclusive"]
-    codes = [*(each.code for each in judged), _run_code(gate, evidence, broken)]
+    codes = [each.code for each in judged] + [ExitCode.CRASHED] * bool(broken)
     if doubts:
         state = _worst([state, "inconclusive"])
         codes.append(_inconclusive(gate))
@@ -60,22 +60,17 @@ def judge(
         informational=gate.informational,
         exit_code=informational_exit_code(code) if gate.informational else int(code),
         rules=outcomes,
+        overrides=replaced(evidence.overrides),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    outcome: RuleOutcome
-    code: ExitCode
-
-
-def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) -> list[_Judged]:
+def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) -> list[JudgedRule]:
     unread = _left_to_gate(rule, evidence)  # a run cannot know, so its verdict stays open
     judged = []
     for seen in [_NOT_YET] if unread else observe(rule, evidence):
         state, needed = ("inconclusive", None) if unread else _state(rule, seen)
         code = ExitCode.PASS if unread else _code(state, seen, gate)
-        observed = unread or in_words(rule, seen)
+        observed = unread or in_words(rule, seen, state)
         if seen.missing == ExitCode.MISSING and state == "error" and gate.allows(seen.reason):
             state, code, observed = "warn", ExitCode.PASS, f"not run: {seen.reason}"
         # a waiver accepts a result, so that it cannot excuse an error, which has none
@@ -98,7 +93,12 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
             waived=f"until {waiver.until}: {waiver.reason}" if waiver else "",
             line=line,
         )
-        judged.append(_Judged(outcome, code))
+        # left to the rule that adds itself: whoever wrote the file asked for something else
+        implied = rule.metric == "coverage" and gate.rules is not None and rule not in gate.expanded
+        measured = seen.value is not None or seen.different or seen.perfect or seen.unchanged
+        judged.append(
+            JudgedRule(outcome, code, bool(unread or (measured and not (seen.idle or implied))))
+        )
     return judged
 
 
@@ -219,50 +219,8 @@ def _waiver(gate: Gate, rule: Rule, seen: Observed, today: date) -> Waiver | Non
     return None
 
 
-def _unapproved_images(gate: Gate, evidence: Evidence) -> list[_Judged]:
-    """Judge images without an approved line, and approved images that were not compared."""
-    baseline = evidence.baseline
-    if baseline is None or not any(rule.against == BASELINE for rule in gate.rules or ()):
-        return []
-    judged = []
-    for count, limit, state, code, observed in (
-        (baseline.new, "every image has an approved line", "error", ExitCode.BASELINE,
-         f"{baseline.new} without an approved line; add them: alignkit baseline record FILE"),
-        (baseline.gone, "every approved image is looked at", "warn", ExitCode.PASS,
-         f"{baseline.gone} approved before were not there; their lines are kept"),
-    ):  # fmt: skip
-        if count:
-            outcome = RuleOutcome(
-                metric="images",
-                limit=limit,
-                trained_with=BASELINE,
-                evaluated_with="every path",
-                backend="",
-                precision="",
-                state=state,
-                observed=observed,
-                rule="baseline",
-            )
-            judged.append(_Judged(outcome, code))
-    return judged
-
-
 def _worst(states: Iterable[VerdictState]) -> VerdictState:
     return min(states, key=SEVERITY.index, default="error")
-
-
-def _run_code(gate: Gate, evidence: Evidence, broken: Sequence[Control]) -> ExitCode:
-    """Return the exit code of the run itself, whatever the rules are."""
-    if broken or any(cell.state == "failed" for cell in evidence.cells):
-        return ExitCode.CRASHED
-    compared = [entry for entry in evidence.matrix if not entry.aligned]
-    if evidence.matrix and not any(entry.state == "measured" for entry in compared):
-        return ExitCode.NOTHING_COMPARED
-    # unsuited cells lack nothing
-    missing = [cell for cell in evidence.cells if cell.state == "skipped" and not cell.unsuited]
-    if any(not gate.allows(cell.reason) for cell in missing):
-        return ExitCode.MISSING
-    return ExitCode.PASS
 
 
 def informational_exit_code(code: int) -> int:

@@ -38,6 +38,8 @@ class Evidence:
     """``None`` if a run leaves subgroups to the gate."""
     latencies: Sequence[LatencyFacts] | None = None
     """``None`` if a run leaves timing to the gate."""
+    overrides: Sequence[str] = ()
+    """``--set`` arguments, as given."""
 
     @classmethod
     def of_record(cls, record: RunRecord) -> Evidence:
@@ -52,8 +54,21 @@ class Evidence:
 
     @property
     def candidates(self) -> list[str]:
-        """Names of the other paths."""
-        return self._names()[1:]
+        """Names of the paths to be compared with it."""
+        return [name for name in self._names()[1:] if name not in self.repeats]
+
+    @property
+    def repeats(self) -> list[str]:
+        """Names of paths that have the reference's stages and options, and not on purpose."""
+        return [each.name for each in self.paths if each.same_as == self.reference != ""
+                and not each.same]  # fmt: skip
+
+    def alike(self, a: str, b: str) -> bool:
+        """Return whether two paths are the same, and not on purpose."""
+        known = {each.name: each for each in self.paths}
+        pair = [known[name] for name in (a, b) if name in known]
+        same = len({each.same_as or each.name for each in pair}) == 1
+        return a == b or (len(pair) == 2 and same and not any(each.same for each in pair))
 
     def _names(self) -> list[str]:
         compared = (name for each in self.pixels for name in (each.reference, each.candidate))
@@ -126,6 +141,8 @@ class Observed:
     cause: str = ""
     unchanged: bool = False
     """Whether it was not compared, since nothing can have changed it."""
+    idle: bool = False
+    """Whether both sides run the same stages with the same options, so that nothing can differ."""
     reason: str = ""
     """Reason why there is no value."""
     missing: ExitCode = ExitCode.CRASHED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -11,11 +12,24 @@ from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.judge.observe_model import applies, of_entry, since
 from alignkit.preprocess import STAGES
-from alignkit.record import BaselineFacts, BaselineStage, CoverageDiff, LatencyFacts, PixelStage
+from alignkit.record import (
+    BaselineFacts,
+    BaselineStage,
+    CoverageDiff,
+    LatencyFacts,
+    PathFacts,
+    PixelStage,
+)
+
+_DECODING = ("decode", "max_pixels")
+"""The options by which a path decodes an image or not."""
 
 
 def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
-    """List the value of every place that the rule applies to; never empty."""
+    """List the value of every place that the rule applies to.
+
+    Never empty, unless a path repeats the reference: its own outcome then says so for all rules.
+    """
     kind = rule.measured.kind
     if rule.group and evidence.groups:
         named = ", ".join(f"{kind} {value}" for kind, value in rule.group.items())
@@ -32,8 +46,12 @@ def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
         found = [_coverage(evidence, path) for path in _candidates(rule, evidence)]
     else:
         found = [
-            of_entry(rule, entry, evidence) for entry in evidence.matrix if applies(rule, entry)
+            of_entry(rule, entry, evidence)
+            for entry in evidence.matrix
+            if applies(rule, entry, evidence)
         ]
+    if not found and evidence.repeats and rule.against != BASELINE:
+        return []
     # without a value the outcome is an error: no rule may pass because nothing was compared
     return found or [_nothing(rule, evidence, "the rule applies to nothing that was run")]
 
@@ -58,8 +76,26 @@ def _pixel(rule: Rule, evidence: Evidence, path: str) -> Observed:
             differs = stage.identical < stage.images or stage.shape_mismatches
             # options that differ and change no pixel are not a cause
             cause = " → ".join(options) if differs and options[0] != options[1] else ""
-            return replace(_of_stage(metric.field, stage, *pair), cause=cause)
+            seen = _of_stage(metric.field, stage, *pair)
+            begin = 0 if mode == "cumulative" else STAGES.index(metric.stage or STAGES[0])
+            ran = STAGES[begin : STAGES.index(metric.stage or STAGES[0]) + 1]
+            return replace(seen, cause=cause, idle=_idle(evidence, path, ran))
     return _unmeasured(evidence, path)
+
+
+def _idle(evidence: Evidence, path: str, stages: Sequence[str]) -> bool:
+    """Return whether the reference runs these stages with the same options."""
+    known = {each.name: each for each in evidence.paths}
+    if path not in known or known[path].same:
+        return False
+    return not set(stages) & set(differing(known[evidence.reference], known[path]))
+
+
+def differing(a: PathFacts, b: PathFacts) -> list[str]:
+    """List the stages of two paths that differ in name or options, and the limit of pixels."""
+    pairs = zip(a.stages, b.stages, strict=True)
+    stages = [one.stage for one, other in pairs if one.options != other.options]
+    return stages + ["max_pixels"] * (a.max_pixels != b.max_pixels)
 
 
 def _unmeasured(evidence: Evidence, path: str) -> Observed:
@@ -105,22 +141,31 @@ def _pixel_value(field: str, stage: PixelStage, compared: int) -> float | None:
 def _coverage(evidence: Evidence, path: str) -> Observed:
     for diff in evidence.coverage_diffs:
         if diff.candidate == path and diff.reference == evidence.reference:
-            return _of_coverage(diff)
+            seen = _of_coverage(diff)
+            return replace(seen, idle=not seen.value and _idle(evidence, path, _DECODING))
     return _unmeasured(evidence, path)
 
 
 def _of_coverage(diff: CoverageDiff) -> Observed:
-    cause = "; ".join(
+    parts = [
         f"{side.images} of {diff.images} only {side.by} decodes: {', '.join(side.examples[:3])}"
         for side in diff.one_sided
-    )
+    ]
+    if diff.gone:
+        names = ", ".join(diff.gone_examples[:3])
+        parts.insert(0, f"{diff.gone} of {diff.images} approved images are gone: {names}")
+    value, reason = None, "there are no images"
+    if diff.images:
+        value, reason = (diff.gone + diff.only_reference + diff.only_candidate) / diff.images, ""
+    if diff.neither == diff.images > 0:
+        value, reason = None, f"neither {diff.reference} nor {diff.candidate} decodes an image"
     return Observed(
         diff.reference,
         diff.candidate,
-        value=(diff.only_reference + diff.only_candidate) / diff.images if diff.images else None,
+        value=value,
         n=diff.images,
-        cause=cause,
-        reason="" if diff.images else "there are no images",
+        cause="; ".join(parts),
+        reason=reason,
         missing=ExitCode.NOTHING_COMPARED,
     )
 
@@ -133,6 +178,7 @@ def _latencies(rule: Rule, evidence: Evidence) -> list[Observed]:
         _latency(rule, reference, each, which)
         for each in measured
         if not each.reference
+        and each.path not in evidence.repeats
         and rule.path in (None, each.path)
         and rule.backend in (None, each.backend)
         and rule.precision in (None, each.precision)
@@ -179,10 +225,16 @@ def _against_baseline(rule: Rule, evidence: Evidence) -> list[Observed]:
         reason, path = "no baseline was read", rule.path or "any"
         return [Observed(BASELINE, path, reason=reason, missing=ExitCode.BASELINE)]
     if metric.kind in ("model", "class"):
-        return [since(rule, entry, baseline) for entry in evidence.matrix if applies(rule, entry)]
+        entries = [entry for entry in evidence.matrix if applies(rule, entry, evidence)]
+        return [since(rule, entry, baseline) for entry in entries]
     same = [path for path in _approved(metric, baseline) if rule.path in (None, path)]
     # nothing to measure, and nothing that could fail
     found = [Observed(BASELINE, path, unchanged=True) for path in same]
+    found += [
+        replace(_unmeasured(evidence, path), trained_with=BASELINE)
+        for path in evidence.skipped
+        if rule.path in (None, path)
+    ]
     if metric.kind == "coverage":
         diffs = [diff for diff in baseline.coverage if rule.path in (None, diff.candidate)]
         return found + [_of_coverage(diff) for diff in diffs]

@@ -12,16 +12,29 @@ from alignkit.judge.evidence import Evidence, Observed
 from alignkit.record import BaselineFacts, Drift, MatrixEntry
 
 
-def applies(rule: Rule, entry: MatrixEntry) -> bool:
+def applies(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> bool:
     """Return whether a rule applies to an entry of the matrix; no rule does to an unsuited one."""
-    # the aligned cell has no drift from itself
-    if entry.unsuited or (rule.against == "reference" and entry.aligned):
+    if entry.unsuited or (rule.against == "reference" and _is_aligned(entry, evidence)):
         return False
     return (
         rule.path in (None, entry.evaluated_with)
         and rule.backend in (None, entry.backend)
         and rule.precision in (None, entry.precision)
     )
+
+
+def _is_aligned(entry: MatrixEntry, evidence: Evidence) -> bool:
+    """Return whether it is its row's aligned cell, perhaps under another name of the path.
+
+    That cell has no drift from itself.
+    """
+    if entry.aligned:
+        return True
+    aligned = next((e for e in evidence.matrix if e.aligned and e.row == entry.row), None)
+    if aligned is None:
+        return False
+    of_path = evidence.alike(aligned.evaluated_with, entry.evaluated_with)
+    return of_path and entry.column.runtime == aligned.column.runtime
 
 
 def since(rule: Rule, entry: MatrixEntry, baseline: BaselineFacts) -> Observed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from alignkit.experiment.rule_option import Rule
@@ -10,11 +11,22 @@ from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.place import Column
 from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome, VerdictState
 from alignkit.text.names import place_in_words
-from alignkit.text.numbers import MINUS, estimated, grouped, plain, significant, written
+from alignkit.text.numbers import (
+    MINUS,
+    estimated,
+    grouped,
+    plain,
+    shorten,
+    significant,
+    written,
+)
 
 SEVERITY: tuple[VerdictState, ...] = ("error", "fail", "inconclusive", "warn", "pass")
 NOTHING_CHANGED = "nothing of it changed since it was approved"
 NOT_LOOKED_AT = f"not looked at: {NOTHING_CHANGED}"
+_ALIGNED = "Aligned: "
+_JUDGED = ("gate", "preprocess")
+"""Keys of a file that decide what is judged, and by which rules."""
 
 
 def limits(rule: Rule) -> str:
@@ -37,7 +49,7 @@ def limits(rule: Rule) -> str:
     return f"{metric.words}{mode}{where}: {', '.join(words)}{relative}{against}"
 
 
-def in_words(rule: Rule, seen: Observed) -> str:
+def in_words(rule: Rule, seen: Observed, state: VerdictState) -> str:
     """Word a value with its interval, or the reason why there is none."""
     if seen.different or seen.perfect or seen.unchanged:
         return seen.different or ("identical" if seen.perfect else NOT_LOOKED_AT)
@@ -54,12 +66,18 @@ def in_words(rule: Rule, seen: Observed) -> str:
     else:
         change = Estimate(seen.value, seen.low, seen.high)
         value = estimated(change, unit=" %" if rule.relative else " pp")
-    if seen.low is None or seen.high is None or not metric.signed:
-        return value
-    size = plain(100 * seen.unseen, 2)
-    unseen = f"; too few images to rule out ±{size} of flips not seen"
+    return value + _unseen(rule, seen, state)
+
+
+def _unseen(rule: Rule, seen: Observed, state: VerdictState) -> str:
+    """Word the flips that so few images may not show; empty if they decide nothing."""
     # smaller than a tenth of the margin decides nothing
-    return value + (unseen if seen.unseen >= (rule.margin or math.inf) / 10 else "")
+    if seen.unseen < (rule.margin or math.inf) / 10:
+        return ""
+    size = f"{plain(100 * seen.unseen, 2)} {'%' if rule.relative else 'pp'}"
+    # a rule that passed has counted them
+    few = f"too few images to rule out ±{size} of flips not seen"
+    return f"; {few}" if state == "inconclusive" else f"; flips not seen are less than ±{size}"
 
 
 def settled_by(images: int | None, seeds: int | None) -> str:
@@ -107,13 +125,18 @@ def _amount(value: float, unit: str) -> str:
     return f"{significant(value, 4)} {unit}".rstrip()
 
 
+def replaced(overrides: Sequence[str]) -> tuple[str, ...]:
+    """Return the ``--set`` arguments that change rules or paths, so that others are judged."""
+    return tuple(each for each in overrides if re.split(r"[.=]", each, maxsplit=1)[0] in _JUDGED)
+
+
 def sentence(
     outcomes: Sequence[RuleOutcome],
     broken: Sequence[Control],
     doubts: Sequence[Control],
     evidence: Evidence,
 ) -> str:
-    """State effect, interval and cause in one sentence."""
+    """State effect, interval and cause in one sentence, and what was judged instead of the file."""
     if broken:
         return (
             f"The measurement cannot be trusted: the control {broken[0].name!r} expected "
@@ -122,12 +145,12 @@ def sentence(
     of_pixels = not evidence.matrix or any(
         each.state in ("fail", "error") and not each.backend for each in outcomes
     )
-    sentences = _of_rules(outcomes) if of_pixels else _of_matrix(evidence)
+    said = (_of_rules if of_pixels else _of_matrix)(outcomes, evidence)
     if doubts:
         first = doubts[0]
-        sentences = (
+        said = (
             f"No conclusion can be drawn: {first.name!r} does not hold (expected: "
-            f"{first.expected}; observed: {first.observed}). {sentences}"
+            f"{first.expected}; observed: {first.observed}). {said.removeprefix(_ALIGNED)}"
         )
     left_out = dict(evidence.skipped)
     if evidence.baseline is not None:
@@ -135,34 +158,45 @@ def sentence(
         for path, begin in evidence.baseline.begins.items():
             left_out[f"{path} before {begin}"] = NOTHING_CHANGED
     skipped = "; ".join(f"{path}: {reason}" for path, reason in left_out.items())
-    return f"{sentences} Not run: {skipped}." if skipped else sentences
+    sets = ", ".join(f"--set {shorten(each, 120)}" for each in replaced(evidence.overrides))
+    also = f"Not run: {skipped}." if skipped else "", f"Not as in the file: {sets}." if sets else ""
+    return " ".join(filter(None, (said, *also)))
 
 
-def _of_rules(outcomes: Sequence[RuleOutcome]) -> str:
-    for state, verb in (
-        ("error", "could not be measured"), ("fail", "failed"),
-        ("inconclusive", "are inconclusive"), ("warn", "warn or are waived"),
-    ):  # fmt: skip
-        found = [each for each in outcomes if each.state == state]
-        if found:
-            first = found[0]
-            cause = f"; {first.cause}" if first.cause else ""
-            return (
-                f"{len(found)} of {len(outcomes)} checks {verb}; the first, {first.metric} of "
-                f"{first.evaluated_with} against {first.trained_with}: {first.observed} "
-                f"({first.limit}){cause}."
-            )
+def _of_rules(outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
+    if found := _open(outcomes):
+        first, tally = found
+        cause = f"; {first.cause}" if first.cause else ""
+        return (
+            f"{tally}; the first, {first.metric} of {first.evaluated_with} against "
+            f"{first.trained_with}: {first.observed} ({first.limit}){cause}."
+        )
     held = [each for each in outcomes if each.observed != NOT_LOOKED_AT]
     if not held:
         return f"Nothing was looked at: all {len(outcomes)} checks stand as they were approved."
     # each pair once, though it has many rules
     compared = list(dict.fromkeys((each.evaluated_with, each.trained_with) for each in held))
-    pairs = ", ".join(f"{candidate} against {reference}" for candidate, reference in compared[:4])
+    repeated = {path.name for path in evidence.paths if path.same}
+    pairs = ", ".join(
+        f"{candidate} against {reference}{' (the same on purpose)' * (candidate in repeated)}"
+        for candidate, reference in compared[:4]
+    )
     more = f" and {len(compared) - 4} more" if len(compared) > 4 else ""
-    return f"Aligned: all {len(held)} checks hold: {pairs}{more}."
+    return f"{_ALIGNED}all {len(held)} checks hold: {pairs}{more}."
 
 
-def _of_matrix(evidence: Evidence) -> str:
+def _open(outcomes: Sequence[RuleOutcome]) -> tuple[RuleOutcome, str] | None:
+    """Return the first of the worst outcomes and their number in words; ``None`` if all pass."""
+    for state, verb in (
+        ("error", "could not be measured"), ("fail", "failed"),
+        ("inconclusive", "are inconclusive"), ("warn", "warn or are waived"),
+    ):  # fmt: skip
+        if found := [each for each in outcomes if each.state == state]:
+            return found[0], f"{len(found)} of {len(outcomes)} checks {verb}"
+    return None
+
+
+def _of_matrix(outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
     measured = [entry for entry in evidence.matrix if not entry.aligned and entry.drift is not None]
     if not measured:
         return "Nothing was compared: no cell besides the references could run."
@@ -171,7 +205,9 @@ def _of_matrix(evidence: Evidence) -> str:
     drift = worst.drift
     assert drift is not None
     if not any(entry.churn for entry in measured):
-        return f"Aligned: no prediction changed in any of {len(measured)} comparisons."
+        none = f"o prediction changed in any of {len(measured)} comparisons"
+        found = _open(outcomes)
+        return f"N{none}; {found[1]}." if found else f"{_ALIGNED}n{none}."
     recall = estimated(drift.metrics["recall.macro"], unit=" pp")
     cause = _attributed(worst, evidence) or _cause(worst, evidence.pixels)
     return (

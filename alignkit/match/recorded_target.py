@@ -21,6 +21,7 @@ from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import DataError
 from alignkit.match import Search
 from alignkit.match.configurations import Configuration, configurations
+from alignkit.match.match_result import AS_RESIZERS
 from alignkit.match.normalisation_fit import Fit, fit, normalise_of
 from alignkit.match.recolouring import recoloured
 from alignkit.match.target import Target
@@ -41,7 +42,7 @@ _REFIT = 8
 """Images on which the normalisation is fitted again, with the nearest pixels."""
 _ROUNDING = 1e-3
 """Grey levels lost by normalising in float32 and undoing it."""
-_ROUNDS = 3
+_ROUNDS = 2
 """How often the nearest pixels are looked for, as long as they show other colours or another
 normalisation than those they were looked for with."""
 _EXACT = 0.002
@@ -90,7 +91,8 @@ def recorded_target(
         found = replace(found.coloured(best), scale=scale, offset=offset)
         # pixels that are off by some levels cannot tell normalisations that differ by less
         name, normalise = normalise_of(scale, offset, near=max(_EXACT, residual / 255))
-        if best == before[0] and _alike(normalise, before[1]):
+        # where much remains, the fit follows it, and another search would too
+        if best == before[0] and (residual > AS_RESIZERS or _alike(normalise, before[1])):
             break
     target = replace(
         _target(recorded, found, normalise),

@@ -122,6 +122,7 @@ def run_key(experiment: Experiment, evaluations: Sequence[Evaluation]) -> str:
             "evaluations": [evaluation.key for evaluation in evaluations],
             "names": [path.name for path in experiment.paths],
             "gate": content.gate.model_dump(mode="json"),
+            "same": experiment.same,
             "evaluate": content.evaluate.resamples,
             "builds": [evaluation.runtime.builds for evaluation in evaluations],
             "report": content.report.worst,

@@ -9,7 +9,7 @@ input of that stage, *cumulative* compares the two paths' own taps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from alignkit.decoders import DECODERS, Decoded, Decoder
@@ -18,6 +18,8 @@ from alignkit.preprocess.image_header import MAX_PIXELS, decode
 from alignkit.resizers import RESIZERS, Resizer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from alignkit.arrays import Batch, Image, Pixels
 
 StageName = Literal["decode", "orient", "resize", "crop", "quantise", "colour", "normalise"]
@@ -281,6 +283,17 @@ class Preprocess:
         stages = (self.decode, DECODERS), (self.resize.resizer, RESIZERS)
         decode, resize = (table.get(name_of(each, table), Plugin("")) for each, table in stages)
         return decode, resize
+
+
+def same_as(paths: Sequence[Preprocess]) -> dict[str, str]:
+    """Map each path to the first earlier one with the same stages and options, if there is one.
+
+    Two options with one effect are two options.
+    """
+    stages = [replace(path, name="", surrogate_of="") for path in paths]
+    earlier = [paths[stages.index(own)].name for own in stages]
+    pairs = zip(paths, earlier, strict=True)
+    return {path.name: first for path, first in pairs if first != path.name}
 
 
 def stage_identity(stage: Any) -> Any:

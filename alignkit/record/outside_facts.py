@@ -52,7 +52,9 @@ class BaselineFacts(Stored):
     new: Count
     """Images and paths that have no approved line."""
     gone: Count
-    """Approved images that were not among the images of this run."""
+    """Approved images of the paths that were looked at that were not among those of this run."""
+    untapped: tuple[str, ...] = ()
+    """Approved paths that were not looked at: the file no longer has them, or they cannot run."""
     stages: tuple[BaselineStage, ...]
     coverage: tuple[CoverageDiff, ...] = ()
     unchanged: tuple[str, ...] = ()

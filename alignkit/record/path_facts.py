@@ -64,6 +64,12 @@ class PathFacts(Stored):
     calibration: str = ""
     """The known distance of a surrogate to the real stack, e.g. ``not yet calibrated``."""
     skipped: str = ""
+    max_pixels: Count = 0
+    """Images whose header declares more are not decoded; 0 in records that did not keep it."""
+    same_as: str = ""
+    """The first earlier path with the same stages and options; empty if there is none."""
+    same: bool = False
+    """Whether the file says so: an A/A comparison on purpose."""
 
 
 class NotDecoded(Stored):
@@ -109,6 +115,12 @@ class CoverageDiff(Stored):
     """Ids of images that only the reference decodes, the first 20."""
     candidate_examples: tuple[str, ...] = ()
     """Ids of images that only the candidate decodes, the first 20."""
+    neither: Count = 0
+    """Images that no side decodes."""
+    gone: Count = 0
+    """Images of the baseline that are not among those of this run; in none of the other counts."""
+    gone_examples: tuple[str, ...] = ()
+    """Ids of such images, the first 20."""
 
     @property
     def one_sided(self) -> tuple[OneSided, ...]:

@@ -56,6 +56,8 @@ class Verdict(Stored):
     informational: bool
     exit_code: int
     rules: tuple[RuleOutcome, ...] = ()
+    overrides: tuple[str, ...] = ()
+    """``--set`` arguments that replaced rules or paths of the file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from alignkit.compare.predictions import class_name
 from alignkit.findings.changes import mix_facts, row_pairs, size_curves
 from alignkit.findings.environment import environment
 from alignkit.findings.matrix import cell_facts, floor_facts, matrix_facts, predictions_of
-from alignkit.findings.provenance import coverage_facts, data_facts, path_facts, training_facts
+from alignkit.findings.provenance import coverage_facts, data_facts, paths_facts, training_facts
 from alignkit.findings.published import published_facts
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
@@ -108,8 +108,9 @@ def _evidence(results: RunResults, folder: Path) -> Evidence:
         cells=cell_facts(results.predicted, folder, resamples=resamples),
         pixels=[stage for comparison in results.compared for stage in comparison.stages],
         coverage_diffs=[comparison.coverage for comparison in results.compared],
-        paths=[path_facts(each, entries[each.name].preset) for each in results.plan.preprocesses],
+        paths=paths_facts(results.plan.preprocesses, entries),
         attributions=results.attributed,
+        overrides=results.plan.experiment.overrides,
     )
 
 

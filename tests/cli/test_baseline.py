@@ -117,13 +117,30 @@ def test_recording_again_adds_and_never_overwrites(ak, case, recorded):
     assert set(before.splitlines()[1:]) < set(after.splitlines()[1:])
 
 
-def test_images_that_are_gone_keep_their_lines_and_are_told(ak, case, recorded):
+def test_images_that_are_gone_fail_and_keep_their_lines(ak, case, recorded):
     (case.images / "420.jpg").unlink()
     told = ak("gate", recorded)
-    assert told.code == 0
-    assert "1 approved before were not there; their lines are kept" in told.out
+    assert told.code == 1
+    assert "1 of 5 approved images are gone: 420.jpg" in told.out
+    allowed = (
+        "gate.rules=[{metric: resize.changed, fail: 0, against: baseline}, "
+        "{metric: coverage, fail: 0.2, against: baseline}]"
+    )
+    assert ak("gate", recorded, "--set", allowed).code == 0
     ak("baseline", "record", recorded)
     assert '"420.jpg"' in next(case.baselines.glob("*.jsonl")).read_text()
+
+
+def test_the_log_names_lines_that_no_approval_covers(alignkit, case, recorded):
+    assert alignkit("baseline", "log", recorded).err == ""
+    (approval,) = (case.baselines / "approvals").glob("*.json")
+    stored = json.loads(approval.read_text())
+    stored["lines"] = stored["lines"][3:]
+    approval.write_text(json.dumps(stored))
+    told = alignkit("baseline", "log", recorded)
+    assert told.code == 0
+    assert "no approval covers 3 of 15 lines: serving 420.jpg decode, serving" in told.err
+    assert "recorded" in told.out
 
 
 def test_a_distance_needs_golden_tensors_or_is_not_measured(ak, case):

@@ -68,7 +68,8 @@ def test_each_planted_change_fails_at_its_stage_and_at_no_other(gate, case, chan
 def test_the_output_keeps_within_30_lines(gate, case):
     paths = PATHS + "".join(
         f"  p{n}: {{decode: {{name: simplejpeg, chroma: nearest}}, "
-        f"resize: {{name: opencv, size: 32, interpolation: area}}, colour: bgr}}\n"
+        f"resize: {{name: opencv, size: 32, interpolation: area}}, colour: bgr, "
+        f"max_pixels: {10_000 + n}}}\n"
         for n in range(6)
     )
     told = gate(case.write("{preset: strict}", paths=paths))
@@ -168,6 +169,21 @@ def test_exit_zero_pardons_drift(gate, case):
     assert told.out.startswith("small: FAIL (exit 0)")
 
 
+def test_the_verdict_names_what_was_judged_instead_of_the_file(gate, alignkit, case):
+    file = case.write("{preset: strict}")
+    rule = "gate.rules=[{metric: decode.max_abs, fail: 254}]"
+    told = gate(file, "--set", rule, "--set", "data.seed=1")
+    assert told.code == 0
+    assert told.out.splitlines()[1].endswith(f"Not as in the file: --set {rule}.")
+    run = alignkit("run", file, "--reports", case.reports, "--no-open", "-q", "--set", rule)
+    assert f"Not as in the file: --set {rule}." in run.out
+    (page,) = case.reports.glob("small/*/index.html")
+    for written in (page, page.with_name("summary.md")):
+        assert (
+            "Not as in the file: --set gate.rules=[{metric: decode.max_abs" in written.read_text()
+        )
+
+
 def test_a_waiver_that_ended_is_told_at_its_line(gate, case):
     also = "waive: [{rule: decode.max_abs, until: 2020-01-01, reason: an old codec}]"
     told = gate(case.write("{preset: decode}", also=also), "--set", CHROMA)
@@ -215,7 +231,7 @@ def test_github_gets_annotations_a_summary_and_outputs(gate, case, tmp_path, mon
 def test_empty_variables_of_github_are_as_good_as_none(gate, case, monkeypatch):
     for variable in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT"):
         monkeypatch.setenv(variable, "")
-    done = gate(case.write("{metric: resize.max_abs, fail: 2}"), "--format", "github")
+    done = gate(case.write("{metric: decode.max_abs, fail: 2}"), "--format", "github")
     assert "Traceback" not in done.err
     assert done.code == 0
 

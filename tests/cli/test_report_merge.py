@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from alignkit.record.seal import sealed
 from tests.gate_case import PATHS, make_case
 
 NEAREST = PATHS.replace(
@@ -134,3 +135,30 @@ def test_a_shard_without_images_compared_nothing(ak, case):
     told = ak("gate", case.write(), "-q", "--shard", "9/9")
     assert told.code == 5
     assert "shard 9 of 9 has none of 5 images" in told.out
+
+
+def forged(path, **parts):
+    """A copy of a shard with other values."""
+    copy = path.with_name(f"forged-{len(list(path.parent.iterdir()))}.json")
+    document = {**json.loads(path.read_text()), **parts}
+    # whoever forges a shard can seal it, too
+    document.pop("sha256")
+    copy.write_text(sealed(json.dumps(document) + "\n"))
+    return copy
+
+
+def test_shards_are_known_by_their_images_whatever_they_say(ak, case, shards):
+    file = case.write(*RULES)
+    (first, second, third), _ = shards(file, 3)
+    renamed = [f"other-{image}" for image in json.loads(first.read_text())["images"]]
+    half = json.loads(second.read_text())["images"][:1]
+    for parts, said in (
+        ((first, forged(first, shard=[2, 3]), third), "shards 1 and 2 both hold 420.jpg: one was"),
+        ((first, second, forged(first, shard=[3, 3], images=renamed)), "hold 6 of 5 images"),
+        ((forged(first, shard=[1, 2]), forged(second, shard=[2, 2])), "hold 4 of 5 images"),
+        ((first, second, forged(third, images=[])), "is no shard"),
+        ((first, forged(second, images=half), third), "shard 2 holds 1 images and counts 2"),
+        ((first, second, forged(third, pairs=[])), "compare other paths or stages"),
+    ):
+        told = ak("report", "merge", file, *parts, "--exit-zero")
+        assert (told.code, said in told.out) == (2, True), told

@@ -1,8 +1,14 @@
 """Rules as the YAML writes them: what is refused, and why."""
 
+import re
+
+import numpy as np
 import pytest
+import yaml
 from pydantic import ValidationError
 
+from alignkit.errors import ConfigError
+from alignkit.experiment import load_experiment
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.metric_option import find_metric, metric_names
 from alignkit.experiment.rule_option import Rule
@@ -59,9 +65,25 @@ def test_what_a_rule_cannot_mean_is_refused_with_its_reason(rule, said):
     assert said in refusal(**rule)
 
 
-def test_nan_and_infinite_limits_are_refused():
-    for limit in (float("nan"), float("inf"), -0.1):
-        refusal(metric="decode.mean_abs", fail=limit)
+@pytest.mark.parametrize("metric", [*metric_names(), "recall[barn owl]"])
+def test_no_metric_takes_a_limit_beyond_its_range(metric):
+    limits = [float("nan"), float("inf"), -0.1, *([] if metric.endswith("psnr") else [1e300])]
+    for limit in limits:
+        refusal(metric=metric, fail=limit)
+    if not metric.endswith("psnr"):
+        assert re.search("(can never|always) fire", refusal(metric=metric, fail=1e300))
+    if metric.startswith(("recall", "top1", "latency")) and "[" not in metric:
+        assert "can never fire" in refusal(metric=metric, fail=1e300, relative=True)
+
+
+def test_identical_images_pass_any_limit_of_psnr():
+    assert Rule(metric="decode.psnr", fail=1e300).fail == 1e300
+
+
+@pytest.mark.parametrize(("metric", "limit"), [("colour.ssim", 1.01), ("logits.cosine", 2.0)])
+def test_a_limit_that_no_value_keeps_is_refused(metric, limit):
+    assert f"always fires: {metric} is at most 1" in refusal(metric=metric, fail=limit)
+    Rule(metric=metric, fail=1.0)
 
 
 def test_every_stage_has_pixel_metrics_and_ssim_where_it_is_measured():
@@ -112,3 +134,40 @@ def test_a_waiver_names_a_rule_that_is_judged_defaults_and_the_implied_coverage_
     for rule, rules in (("no.such", None), ("churn", of_pixels)):
         with pytest.raises(ValidationError, match="which is no rule's id: c"):
             waived(rule, rules=rules)
+
+
+UNIT = "normalise: {mean: [0, 0, 0], std: [1, 1, 1]}"
+HALF = "normalise: {mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.25]}"
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "greatest"),
+    [(UNIT, UNIT, 1.0), (UNIT, HALF, 3.0), (HALF, UNIT, 3.0), (HALF, HALF, 4.0)],
+)
+def test_mean_and_std_bound_a_limit_in_normalised_units(tmp_path, reference, candidate, greatest):
+    def load(limit: float):
+        file = tmp_path / "small.yaml"
+        file.write_text(f"""\
+name: small
+data: {{name: images, root: images}}
+preprocess:
+  a: {{decode: pillow, resize: {{name: opencv, size: 32}}, {reference}}}
+  b: {{decode: opencv, resize: {{name: opencv, size: 32}}, {candidate}}}
+gate:
+  rules:
+    - {{metric: decode.max_abs, fail: 1}}
+    - {{metric: normalise.max_abs, fail: {limit}, mode: cumulative}}
+""")
+        return load_experiment(file)
+
+    load(0.99 * greatest)
+    with pytest.raises(ConfigError, match=r"small.yaml:9:7: gate.rules.1: .*can never fire"):
+        load(greatest)
+    # the furthest two pixels, by another way: every pair of levels
+    levels = np.arange(256) / 255
+    sides = [yaml.safe_load(f"{{{each}}}")["normalise"] for each in (reference, candidate)]
+    tables = [
+        [(levels - m) / s for m, s in zip(each["mean"], each["std"], strict=True)] for each in sides
+    ]
+    pairs = zip(*tables, strict=True)
+    assert max(np.abs(a[:, None] - b).max() for a, b in pairs) == pytest.approx(greatest)

@@ -48,6 +48,23 @@ def test_rules_can_be_presets_and_mappings(images):
         assert_preprocess_aligned(PILLOW, NEAREST, images, rules=["decode"])
 
 
+def test_the_same_stack_twice_is_no_comparison_unless_that_is_meant(images):
+    for other in (PILLOW, {**PILLOW, "decode": {"name": "pillow"}, "orient": "none"}):
+        with pytest.raises(NothingCompared, match="'same': True"):
+            assert_preprocess_aligned(PILLOW, other, images)
+    with pytest.raises(NothingCompared):
+        assert_preprocess_aligned(serve, serve, images)
+    assert assert_preprocess_aligned(PILLOW, {**PILLOW, "same": True}, images).state == "pass"
+    with pytest.raises(ConfigError, match="same is not true"):
+        assert_preprocess_aligned(PILLOW, {**OPENCV, "same": True}, images)
+
+
+def test_a_rule_about_what_both_stacks_share_compares_nothing(images):
+    area = {**PILLOW, "resize": {"name": "opencv", "size": 32, "interpolation": "area"}}
+    with pytest.raises(PreprocessDriftError, match="candidate differs in resize"):
+        assert_preprocess_aligned(PILLOW, area, images, rules=["decode"])
+
+
 def test_files_and_folders_are_images(images, tmp_path):
     for index, encoded in enumerate(images):
         (tmp_path / f"{index}.jpg").write_bytes(encoded)

@@ -23,6 +23,7 @@ from alignkit.record import (
     MatrixEntry,
     PathFacts,
     PixelStage,
+    StageFacts,
     StandardError,
 )
 
@@ -35,6 +36,10 @@ def stage(name: str = "decode", mode: str = "isolated", **values: object) -> Pix
     numbers = {"images": 10, "identical": 2, "max_abs": 4.0, "mean_abs": 0.2, "p99": 2.0,
                "bias": (0.1, -0.3, 0.0), "share_differing": 0.5, "psnr": 48.0}  # fmt: skip
     return PixelStage(reference="a", candidate="b", stage=name, mode=mode, **{**numbers, **values})
+
+
+def decoded_by(library: str) -> tuple[StageFacts, ...]:
+    return (StageFacts(stage="decode", label=library, options={"stage": library}, version="1"),)
 
 
 def drift(value: float | None, low: float, high: float, n: int = 100_000, **more: object) -> Drift:
@@ -152,18 +157,24 @@ def test_a_cell_that_no_machine_has_is_no_missing_one_and_no_rule_applies_to_it(
 
 def test_a_path_that_cannot_run_here_is_missing_unless_that_is_allowed():
     gpu = "needs an NVIDIA GPU, and this machine has none"
-    paths = (PathFacts(name="a", stages=()), PathFacts(name="b", stages=(), skipped=gpu))
+    a, b = (PathFacts(name=name, stages=decoded_by(name)) for name in "ab")
+    missing = PathFacts(name="c", stages=decoded_by("c"), skipped=gpu)
 
-    def code(allowed, reason=gpu):
-        skipped = (paths[0], paths[1].model_copy(update={"skipped": reason}))
+    def code(allowed, reason=gpu, paths=(a, b, missing)):
+        skipped = [p.model_copy(update={"skipped": reason}) if p.skipped else p for p in paths]
         gate = Gate(rules=(Rule(metric="decode.max_abs", fail=9),), allow_missing=allowed)
-        return judged(gate, controls=(HELD,), paths=skipped)
+        return judged(
+            gate, controls=(HELD,), paths=skipped, pixels=(stage(),), coverage_diffs=(COVERED,)
+        )
 
     assert code(False).exit_code == 4
     assert code("gpu").exit_code == 0
-    assert "Not run: b: needs an NVIDIA GPU" in code("gpu").sentence
+    assert "Not run: c: needs an NVIDIA GPU" in code("gpu").sentence
     assert code("gpu", "dali is not installed").exit_code == 4
     assert code(True, "dali is not installed").exit_code == 0
+    # with no candidate left, nothing was compared
+    assert code("gpu", paths=(missing, a)).exit_code == 5
+    assert code(True, paths=(a, missing)).exit_code == 5
 
 
 def test_a_control_that_fails_makes_every_verdict_an_error():
@@ -353,3 +364,67 @@ def test_a_path_that_was_advised_is_not_judged():
     gate = Gate(rules=(Rule(metric="churn", fail=0.1),))
     assert judge(gate, evidence, controls=()).exit_code == 3
     assert judge(gate, evidence.without(["advised-b"]), controls=()).exit_code == 0
+
+
+def rows_of(*paths: PathFacts) -> list[MatrixEntry]:
+    """Every path a row, evaluated with every path in two runtimes; without any drift."""
+    return [
+        MatrixEntry(
+            trained_with=row.name, evaluated_with=path.name, backend=backend, precision="fp32",
+            state="measured", aligned=aligned, drift=None if aligned else drift(0.0, 0.0, 0.0),
+        )
+        for row in paths
+        for path in paths
+        for backend in ("torch", "onnxruntime")
+        for aligned in [row == path and backend == "torch"]
+    ]  # fmt: skip
+
+
+def test_a_model_served_with_its_own_path_under_another_name_is_not_judged():
+    a = PathFacts(name="a", stages=decoded_by("a"))
+    b = PathFacts(name="b", stages=decoded_by("a"), same_as="a")
+    gate = Gate(rules=(Rule(metric="churn", fail=0.1),))
+
+    def places(*paths):
+        verdict = judged(gate, paths=paths, matrix=rows_of(*paths))
+        of_rules = [each for each in verdict.rules if each.metric == "churn"]
+        return verdict.exit_code, {(e.trained_with, e.evaluated_with, e.backend) for e in of_rules}
+
+    other_runtime = {(row, path, "onnxruntime") for row in "ab" for path in "ab"}
+    assert places(a, b) == (5, other_runtime)
+    on_purpose = b.model_copy(update={"same": True})
+    crossed = {("a", "b", "torch"), ("b", "a", "torch")}
+    assert places(a, on_purpose) == (0, other_runtime | crossed)
+    # of two candidates that are the same, each is compared with the reference
+    c = PathFacts(name="c", stages=decoded_by("c"))
+    d = PathFacts(name="d", stages=decoded_by("c"), same_as="c")
+    code, found = places(a, c, d)
+    assert code == 0
+    assert {("a", "c", "torch"), ("a", "d", "torch")} < found
+    assert not {("c", "d", "torch"), ("d", "c", "torch")} & found
+
+
+def test_cells_that_all_are_missing_leave_nothing_compared():
+    a, b = (PathFacts(name=name, stages=decoded_by(name)) for name in "ab")
+    reason = "needs an NVIDIA GPU"
+    absent = {"state": "skipped", "reason": reason}
+    cell = Cell(trained_with="a", evaluated_with="b", backend="tensorrt", precision="fp16", seed=0,
+                aligned=False, key="", **absent)  # fmt: skip
+    skipped = entry(**absent).model_copy(update={"backend": "tensorrt"})
+    for allowed, code in ((False, 4), (True, 5)):
+        gate = Gate(rules=(Rule(metric="churn", fail=0.1),), allow_missing=allowed)
+        facts = {"paths": (a, b), "cells": [cell], "matrix": [entry(aligned=True), skipped]}
+        assert judged(gate, **facts).exit_code == code
+
+
+def test_a_cell_that_is_missing_is_no_pass_of_rules_about_pixels():
+    a, b = (PathFacts(name=name, stages=decoded_by(name)) for name in "ab")
+    cell = Cell(trained_with="a", evaluated_with="b", backend="tensorrt", precision="fp16", seed=0,
+                aligned=False, key="", state="skipped", reason="no GPU")  # fmt: skip
+    verdict = judged(
+        Gate(rules=(Rule(metric="decode.max_abs", fail=9),)),
+        paths=(a, b), cells=[cell], pixels=(stage(),), coverage_diffs=(COVERED,),
+        matrix=matrix(drift(0.0, 0.0, 0.0)),
+    )  # fmt: skip
+    assert (verdict.state, verdict.exit_code) == ("error", 4)
+    assert "1 of 1 cells skipped: no GPU" in verdict.sentence

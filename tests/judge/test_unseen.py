@@ -36,10 +36,38 @@ def outcome(rule: Rule, images: int, share: float, seed: int = 0) -> RuleOutcome
 def test_a_few_images_without_a_flip_do_not_pass(metric):
     found = outcome(Rule(metric=metric, margin=0.01), images=30, share=0.0)
     assert found.state == "inconclusive"
+    assert "too few images to rule out" in found.observed
     assert found.needed is not None
     images = found.needed * (3 if metric == "recall[cat]" else 1)  # those of the class are needed
     enough = outcome(Rule(metric=metric, margin=0.01), images, share=0.0)
     assert enough.state == "pass"
+    assert "too few" not in enough.observed
+
+
+def test_no_state_but_indecision_says_that_images_are_too_few():
+    for margin, images, share in ((0.05, 600, 0.0), (0.3, 60, 0.0), (0.01, 60, 0.5)):
+        found = outcome(Rule(metric="top1", margin=margin), images, share)
+        assert found.state in ("pass", "fail")
+        assert "flips not seen are less than ±" in found.observed
+
+
+def test_a_sentence_says_aligned_only_of_what_passes():
+    def verdict(*rules: Rule, **gate: object):
+        labels = np.arange(30) % 3
+        same = predictions(labels, labels)
+        entry = MatrixEntry(
+            trained_with="a", evaluated_with="b", backend="torch", precision="fp32",
+            state="measured", aligned=False, drift=drift([same], [same], resamples=300), seeds=(0,),
+        )  # fmt: skip
+        return judge(Gate(rules=rules, **gate), Evidence(matrix=[entry]), controls=())
+
+    passed = verdict(Rule(metric="churn", fail=0.1))
+    assert passed.sentence == "Aligned: no prediction changed in any of 1 comparisons."
+    undecided = verdict(Rule(metric="churn", fail=0.1), Rule(metric="top1", margin=0.01))
+    assert undecided.state == "inconclusive"
+    assert undecided.sentence == (
+        "No prediction changed in any of 1 comparisons; 1 of 2 checks are inconclusive."
+    )
 
 
 @pytest.mark.parametrize(

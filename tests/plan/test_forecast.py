@@ -200,7 +200,7 @@ def test_caches_and_batches_are_bounded_by_float_arrays_of_their_shape(tmp_path)
 
 
 def test_identical_paths_share_one_cache(tmp_path):
-    same = "preprocess.pillow={preset: opencv-train, size: 48}"
+    same = "preprocess.pillow={preset: opencv-train, size: 48, same: true}"
     assert 2 * memory(planned(tmp_path, same)).caches == memory(planned(tmp_path)).caches
 
 

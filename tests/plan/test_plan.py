@@ -126,6 +126,6 @@ def test_another_path_changes_no_training_of_the_others(plan_of):
 
 
 def test_identical_paths_share_their_work(plan_of):
-    plan = plan_of("preprocess.pillow={preset: opencv-train, size: 48}")
+    plan = plan_of("preprocess.pillow={preset: opencv-train, size: 48, same: true}")
     first, second, *_ = plan.trainings
     assert first.key == second.key

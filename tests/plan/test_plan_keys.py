@@ -11,7 +11,7 @@ name: rekeyed
 data: {name: digits-on-photos, train: 40, eval: 20, seed: 0}
 preprocess:
   opencv: {preset: opencv-train, size: 48}
-  same: {preset: opencv-train, size: 48}
+  same: {preset: opencv-train, size: 48, same: true}
 train: {model: small-cnn, epochs: 1, seeds: [3]}
 """
 

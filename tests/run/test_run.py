@@ -44,7 +44,7 @@ train: {{model: small-cnn, epochs: {epochs}, seeds: {seeds}, batch_size: 20}}
 evaluate: {{backends: [{{name: torch, precision: [fp32, bf16]}}, onnxruntime], resamples: 200}}
 report: {{worst: 2}}
 """
-IDENTICAL = "{decode: opencv, resize: {name: opencv, size: 32}}"
+IDENTICAL = "{same: true, decode: opencv, resize: {name: opencv, size: 32}}"
 SURROGATE = "{preset: torchpipe-gpu-surrogate, size: 32}"
 CHANGING = {"started", "seconds", "command"}
 

@@ -117,6 +117,10 @@ class JUnit:
             skipped="0",
             time=str(record.seconds if record else 0),
         )
+        if result.verdict.overrides:
+            properties = ET.SubElement(suite, "properties")
+            for each in result.verdict.overrides:
+                ET.SubElement(properties, "property", name="set", value=_xml_text(each))
         suite.extend(cases)
         root = ET.Element("testsuites")
         root.append(suite)

@@ -40,7 +40,8 @@ class Text:
         if result.record is not None:
             lines += [
                 f"{each.level}: {each.file}:{each.line}: {each.message}"
-                for each in result.findings[:_FINDINGS]
+                # the sentence says what concerns the whole file
+                for each in [found for found in result.findings if found.line][:_FINDINGS]
             ]
         return "\n".join([*map(printable, lines), columns(_facts(result))]) + "\n"
 

@@ -173,6 +173,16 @@ def test_metrics_are_open_metrics(of):
     assert len(families) == len(set(families))
 
 
+def test_every_output_names_the_rules_that_replaced_the_file_s():
+    given = "gate.rules=[{metric: churn, fail: 0.9}]"
+    known = RESULTS["a pass"]
+    verdict = known.verdict.model_copy(update={"overrides": (given,), "sentence": f"--set {given}"})
+    found = Finding("gate.yaml", 0, 0, "warning", "override", f"judged with --set {given}")
+    changed = replace(known, verdict=verdict, findings=(found,))
+    for kind in ("text", "md", "json", "junit", "github", "gitlab", "sarif"):
+        assert given in output(kind).render(changed), kind
+
+
 def test_sarif_holds_mistakes_of_the_file_and_no_drift(any_result, of):
     (run,) = json.loads(of("sarif"))["runs"]
     assert len(run["results"]) == len(any_result.findings)

@@ -1,0 +1,141 @@
+"""The shards of one gate, joined and judged as one run over all images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from alignkit.baseline import baseline_folder
+from alignkit.baseline.baseline_diff import compare_with_baseline
+from alignkit.baseline.snapshot import Snapshot
+from alignkit.compare.pixel_diff import joined
+from alignkit.errors import ConfigError
+from alignkit.experiment.experiment import Experiment
+from alignkit.gate.gate_check import Checked, approved_baseline, conclude
+from alignkit.gate.gate_shard import PairSums, Shard, ShardResult
+from alignkit.record.path_facts import COVERAGE_EXAMPLES
+from alignkit.workspace import Workspace, content_key
+
+
+def merge(
+    experiment: Experiment,
+    parts: Sequence[ShardResult],
+    workspace: Workspace,
+    *,
+    baselines: Path | None,
+) -> Checked:
+    """Join all shards of one gate and judge them as one run over all images.
+
+    Raises `ConfigError` if shards are missing, repeated, or of another file, data or library.
+    """
+    ordered = sorted(parts, key=lambda part: part.shard.index)
+    _belong_together(experiment, ordered)
+    first = ordered[0].record
+    pairs = tuple(map(_joined, zip(*(part.pairs for part in ordered), strict=True)))
+    approved = approved_baseline(experiment, baseline_folder(experiment, baselines))
+    now = _joined_snapshots(ordered)
+    facts = compare_with_baseline(approved, now) if approved and now else None
+    images = sum(part.record.data.eval for part in ordered)
+    record = first.model_copy(
+        update={
+            "key": content_key([part.record.key for part in ordered]),
+            "seconds": round(sum(part.record.seconds for part in ordered), 1),
+            "data": first.data.model_copy(update={"eval": images, "fingerprint": ordered[0].data}),
+            # every shard tested its own machine
+            "controls": tuple(c for part in ordered for c in part.record.controls),
+            "pixels": tuple(stage for pair in pairs for stage in pair.stages),
+            "coverage_diffs": tuple(pair.coverage for pair in pairs),
+        }
+    )
+    run = workspace.run_folder(experiment.name, record.key)
+    return conclude(experiment, record, run, approved=approved, now=now, baseline=facts)
+
+
+def _belong_together(experiment: Experiment, parts: Sequence[ShardResult]) -> None:
+    if not parts:
+        raise ConfigError("name the shards to merge, each written by --out shard=PATH")
+    counts = {part.shard.count for part in parts}
+    indices = [part.shard.index for part in parts]
+    missing = sorted(set(range(1, max(counts) + 1)) - set(indices))
+    records = [part.record for part in parts]
+    stages = ([stage.version for path in each.paths for stage in path.stages] for each in records)
+    makers = {(each.alignkit, *own) for each, own in zip(records, stages, strict=True)}
+    images = {(part.data, part.total) for part in parts}
+    # only the first is reported: the others may follow from it
+    problems = (
+        (len(counts) > 1, f"the shards are of {', '.join(map(str, sorted(counts)))} each"),
+        (bool(missing), f"shards {', '.join(map(str, missing))} of {max(counts)} are missing"),
+        (len(set(indices)) < len(indices), "a shard is given twice"),
+        (len(images) > 1, "the shards are of different images"),
+        (len(makers) > 1, "the shards were made by different libraries"),
+        (any(each.yaml != experiment.text for each in records),
+         f"the shards are of another file than {experiment.file}, or of another version of it"),
+        (any(each.overrides != experiment.overrides for each in records),
+         "the shards were made with other --set than is given here"),
+        (len({_compared(part) for part in parts}) > 1, "the shards compare other paths or stages"),
+    )  # fmt: skip
+    for wrong, message in problems:
+        if wrong:
+            raise ConfigError(message)
+    _cover_all_images(parts)
+
+
+def _compared(part: ShardResult) -> tuple[object, ...]:
+    """Return what can be added up: each pair of paths with its stages, in order."""
+    return tuple(
+        (each.reference, each.candidate, tuple((diff.stage, diff.mode) for diff in each.diffs))
+        for each in part.pairs
+    )
+
+
+def _cover_all_images(parts: Sequence[ShardResult]) -> None:
+    """Raise `ConfigError` unless every image is in one shard, whatever number it calls itself."""
+    seen: dict[str, Shard] = {}
+    for part in parts:
+        for image in part.images:
+            if (other := seen.setdefault(image, part.shard)) != part.shard:
+                raise ConfigError(
+                    f"shards {other.index} and {part.shard.index} both hold {image}: one was given "
+                    "twice, or measured with another --shard than it says"
+                )
+        counted = {part.record.data.eval, *(pair.coverage.images for pair in part.pairs)}
+        if counted != {len(part.images)}:
+            raise ConfigError(
+                f"shard {part.shard.index} holds {len(part.images)} images and counts "
+                f"{', '.join(map(str, sorted(counted)))}; measure it again"
+            )
+    if len(seen) != parts[0].total:
+        raise ConfigError(
+            f"the shards hold {len(seen)} of {parts[0].total} images; measure them again"
+        )
+
+
+def _joined(pairs: tuple[PairSums, ...]) -> PairSums:
+    """Add up what the shards measured of one pair of paths."""
+    first, covered = pairs[0], [pair.coverage for pair in pairs]
+    counts = {
+        name: sum(getattr(each, name) for each in covered)
+        for name in ("images", "only_reference", "only_candidate", "neither")
+    }
+    examples = {
+        # as many as one run over all images would name
+        name: tuple(image for each in covered for image in getattr(each, name))[:COVERAGE_EXAMPLES]
+        for name in ("reference_examples", "candidate_examples")
+    }
+    coverage = first.coverage.model_copy(update={**counts, **examples})
+    return replace(first, diffs=joined(pair.diffs for pair in pairs), coverage=coverage)
+
+
+def _joined_snapshots(parts: Sequence[ShardResult]) -> Snapshot | None:
+    snapshots = [part.now for part in parts if part.now is not None]
+    if not snapshots:
+        return None
+    total = Snapshot(snapshots[0].head.model_copy(update={"data": parts[0].data}))
+    for now in snapshots:
+        total.lines.update(now.lines)
+        total.measured.update(now.measured)
+        for place, sums in now.golden.items():
+            known = total.golden.get(place)
+            total.golden[place] = sums if known is None else known + sums
+    return total
