@@ -1,4 +1,4 @@
-"""Place the files of a run; write them atomically; hash their content.
+"""Place the files of a run, and keep finished work under the hash of all that it depends on.
 
 ::
 
@@ -17,7 +17,6 @@ import errno
 import hashlib
 import json
 import logging
-import os
 import shutil
 import tempfile
 import time
@@ -31,88 +30,19 @@ from typing import Any, Literal, TypeVar
 from alignkit.errors import WorkspaceError
 from alignkit.progress import Progress
 from alignkit.rank import ALONE, Rank
+from alignkit.stored_file import DamagedError, explained, file_sha256, read_sealed, sealed
 
 WorkKind = Literal["prepared", "trainings", "exports", "engines", "cells", "spreads", "comparisons"]
 _KEY = "key.json"
-_SEAL = "sha256"
 
 _T = TypeVar("_T")
 logger = logging.getLogger(__name__)
-
-
-class DamagedError(Exception):
-    """A difference between stored work and what was written."""
-
-    def __init__(self, reason: str, file: Path | None = None) -> None:
-        super().__init__(reason)
-        self.file = file
 
 
 def content_key(parts: Any) -> str:
     """Compute the SHA-256 of the canonical JSON of ``parts``, in hex."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def file_sha256(path: Path) -> str:
-    """Compute the SHA-256 of a file's bytes, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def sealed(content: dict[str, Any], indent: int | None = None) -> str:
-    """Format as JSON with a hash of the content, which `unsealed` verifies."""
-    return json.dumps({**content, _SEAL: content_key(content)}, indent=indent, sort_keys=True)
-
-
-def unsealed(file: Path) -> dict[str, Any]:
-    """Read a file of `sealed` JSON; raises `DamagedError` if it is not what was written."""
-    try:
-        content: dict[str, Any] = json.loads(file.read_text())
-        intact = content.pop(_SEAL) == content_key(content)
-    except FileNotFoundError:
-        raise DamagedError("it is missing", file) from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedError(f"{type(error).__name__}: {error}", file) from error
-    if not intact:
-        raise DamagedError("it is not what was written", file)
-    return content
-
-
-@contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Turn an operating system's refusal to write below ``path`` into a `WorkspaceError`."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise WorkspaceError(
-                f"no room to write {path} ({error.strerror}); free some space and run the same "
-                "command again: finished work is kept"
-            ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
-            raise WorkspaceError(
-                f"cannot write {path} ({error.strerror}); choose another folder with --reports DIR"
-            ) from error
-        raise
-
-
-def write_atomically(path: Path, content: bytes | str) -> None:
-    """Write a file so that readers see the old content or the new, even after a crash."""
-    data = content.encode() if isinstance(content, str) else content
-    with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +65,10 @@ class Finished:
     def read(cls, folder: Path) -> Finished:
         """Read an artefact's ``key.json``; raises `DamagedError` if it is not that of its key."""
         file = folder / _KEY
-        written = unsealed(file)
+        try:
+            written = json.loads(read_sealed(file))
+        except FileNotFoundError:
+            raise DamagedError("it is missing", file) from None
         if content_key(written["parts"]) != folder.name:
             raise DamagedError("it is that of another key", file)
         return cls(folder, **written, stored=file.stat().st_mtime)
@@ -154,7 +87,7 @@ class Finished:
         verified = {self.folder / name for name in (self.files if names is None else names)}
         for file in sorted(verified.difference(known)):
             if file_sha256(file) != self.files[file.relative_to(self.folder).as_posix()]:
-                raise DamagedError("it is not what was written", file)
+                raise DamagedError("it is not as alignkit wrote it", file)
         return verified
 
     def bytes(self) -> int:
@@ -256,7 +189,7 @@ class Workspace:
             seconds = round(time.monotonic() - began, 3)
             hashes = {name: file_sha256(filling / name) for name in _files(filling)}
             content = {"label": label, "parts": parts, "seconds": seconds, "files": hashes}
-            (filling / _KEY).write_text(sealed(content, indent=1))
+            (filling / _KEY).write_text(sealed(json.dumps(content, indent=1, sort_keys=True)))
             try:
                 filling.rename(folder)
                 self._verified.update(folder / name for name in hashes)

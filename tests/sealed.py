@@ -2,7 +2,7 @@
 
 import json
 
-from alignkit.record.seal import sealed
+from alignkit.stored_file import sealed
 
 
 def rewrite(path, change):

@@ -14,15 +14,9 @@ import pytest
 
 from alignkit.errors import WorkspaceError
 from alignkit.plan.forecast import changed_parts
+from alignkit.stored_file import DamagedError, explained, file_sha256, write_atomically
 from alignkit.version import code_version
-from alignkit.workspace import (
-    DamagedError,
-    Workspace,
-    content_key,
-    explained,
-    file_sha256,
-    write_atomically,
-)
+from alignkit.workspace import Workspace, content_key
 
 PARTS = {"recipe": {"epochs": 2}, "data": "abc"}
 

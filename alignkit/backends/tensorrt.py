@@ -59,7 +59,7 @@ class TensorRTBackend(Backend):
 
     def build_parts(self, precision: Precision) -> dict[str, Any] | None:  # noqa: ARG002 - every precision is built
         """Return the library, the GPU with its driver, and the timings."""
-        from alignkit.workspace import file_sha256
+        from alignkit.stored_file import file_sha256
 
         timings = file_sha256(self.timing_cache) if self.timing_cache else ""
         return {

@@ -33,7 +33,7 @@ from alignkit.preprocess import Preprocess, StageName
 from alignkit.record import Count, Stored
 from alignkit.record.document import refuse_newer
 from alignkit.record.stored import Placed
-from alignkit.workspace import write_atomically
+from alignkit.stored_file import write_atomically
 
 LineKey: TypeAlias = tuple[str, str, str]
 """(path, image, stage)."""

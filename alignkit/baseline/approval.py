@@ -33,7 +33,8 @@ from alignkit.errors import BaselineError, ConfigError
 from alignkit.findings.environment import git_revision
 from alignkit.machine import command_output
 from alignkit.record import Stored
-from alignkit.workspace import content_key, explained, write_atomically
+from alignkit.stored_file import explained, write_atomically
+from alignkit.workspace import content_key
 
 
 @dataclass(frozen=True, slots=True)

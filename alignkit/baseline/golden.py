@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.errors import BaselineError
-from alignkit.workspace import write_atomically
+from alignkit.stored_file import write_atomically
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Pixels

@@ -30,11 +30,11 @@ from alignkit.baseline.approval import (
     refuse_in_ci,
 )
 from alignkit.baseline.baseline_diff import changes_of_stage
-from alignkit.errors import BaselineError, ConfigError, DamagedRecord
+from alignkit.errors import BaselineError, ConfigError
 from alignkit.experiment.experiment import Experiment
 from alignkit.preprocess import STAGES, StageName
-from alignkit.record.seal import NoSeal, read_bytes, sealed, unsealed
-from alignkit.workspace import Workspace, write_atomically
+from alignkit.stored_file import DamagedError, read_sealed, sealed, write_atomically
+from alignkit.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,8 @@ def read_pending(path: Path) -> Baseline:
     """Read pending changes; raises `BaselineError` if the file is not what was written."""
     again = "run alignkit gate FILE again"
     try:
-        text = unsealed(path, read_bytes(path, again), again).decode()
-    except DamagedRecord as error:
-        raise BaselineError(str(error)) from error
-    except (NoSeal, UnicodeDecodeError) as error:
+        text = read_sealed(path).decode()
+    except (DamagedError, UnicodeDecodeError) as error:
         raise BaselineError(f"{path} holds no pending changes ({error}); {again}") from error
     return parse_baseline(text, path)
 

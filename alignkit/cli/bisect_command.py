@@ -79,6 +79,7 @@ def bisect(
     compared.
     """
     from alignkit.experiment import load_experiment
+    from alignkit.stored_file import write_atomically
     from alignkit.studies.bisect import as_text
     from alignkit.studies.bisect import bisect as compare
     from alignkit.studies.bisect.bisect_inputs import (
@@ -86,7 +87,7 @@ def bisect(
         inputs_from_files,
         runtime_named,
     )
-    from alignkit.workspace import Context, Workspace, write_atomically
+    from alignkit.workspace import Context, Workspace
 
     files = json_paths(out)
     display = progress_for("none" if quiet else progress)

@@ -88,7 +88,7 @@ def match(
     from alignkit.match.match_text import as_json
     from alignkit.match.recorded_target import recorded_target
     from alignkit.match.target import preprocess_of, preprocess_target
-    from alignkit.workspace import write_atomically
+    from alignkit.stored_file import write_atomically
 
     files = json_paths(out)
     if model is not None and not model.is_file():

@@ -14,6 +14,7 @@ images.
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -23,8 +24,9 @@ from alignkit.datasets import Dataset
 from alignkit.datasets.image_files import cache_root, explained_cache, made_once
 from alignkit.errors import ConfigError, DataError
 from alignkit.plugins import Plugin
+from alignkit.stored_file import DamagedError, file_sha256, read_sealed, sealed
 from alignkit.version import DATA_LAYERS, code_version
-from alignkit.workspace import DamagedError, content_key, file_sha256, sealed, unsealed
+from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -143,13 +145,13 @@ def _make(fingerprint: str, split: Split, count: int, seed: int, folder: Path) -
         hashes = [file_sha256(folder / _file(index)) for index in range(count)]
         # last: a folder without it counts as damaged
         content = {"fingerprint": fingerprint, "files": hashes}
-        (folder / "index.json").write_text(sealed(content))
+        (folder / "index.json").write_text(sealed(json.dumps(content)))
 
 
 def _damage(folder: Path, fingerprint: str) -> str:
     """Describe the damage to a cached set; empty if every file is as it was written."""
     try:
-        index = unsealed(folder / "index.json")
+        index = json.loads(read_sealed(folder / "index.json"))
         if index["fingerprint"] != fingerprint:
             return "index.json is that of other images"
         for number, expected in enumerate(index["files"]):

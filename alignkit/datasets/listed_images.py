@@ -7,6 +7,7 @@ an image of the data.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import time
@@ -18,7 +19,7 @@ from typing import BinaryIO, TypeAlias
 from alignkit.datasets.image_files import cache_root
 from alignkit.datasets.regular_file import escaped_name, irregular, is_utf8, open_regular
 from alignkit.errors import ChangedImage, UnreadableImage, WorkspaceError
-from alignkit.workspace import DamagedError, sealed, unsealed, write_atomically
+from alignkit.stored_file import DamagedError, read_sealed, sealed, write_atomically
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +163,7 @@ def _known_hashes(kept: Path, root: Path) -> dict[str, tuple[Stamp, str]]:
     if not kept.exists():
         return {}
     try:
-        stored = unsealed(kept)
+        stored = json.loads(read_sealed(kept))
     except (DamagedError, OSError) as error:
         fault = str(error)
     else:
@@ -177,6 +178,6 @@ def _known_hashes(kept: Path, root: Path) -> dict[str, tuple[Stamp, str]]:
 def _keep_hashes(kept: Path, root: Path, known: dict[str, tuple[Stamp, str]]) -> None:
     files = {name: (*stamp, digest) for name, (stamp, digest) in known.items()}
     try:
-        write_atomically(kept, sealed({"folder": str(root), "files": files}))
+        write_atomically(kept, sealed(json.dumps({"folder": str(root), "files": files})))
     except WorkspaceError:
         logger.warning("hashes cannot be kept in %s; every file is hashed each time", kept.parent)

@@ -18,8 +18,9 @@ from alignkit.machine import vector_extensions
 from alignkit.models.checkpoint import CALIBRATION, Calibration, EngineSource
 from alignkit.prepare import Preparation, prepare
 from alignkit.preprocess import Preprocess, stage_identity
+from alignkit.stored_file import file_sha256
 from alignkit.version import ENGINE_LAYERS, code_version
-from alignkit.workspace import Workspace, content_key, file_sha256
+from alignkit.workspace import Workspace, content_key
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch

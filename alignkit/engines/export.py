@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from alignkit.errors import BackendError
 from alignkit.models.user_model import graph_in
 from alignkit.plugins import Plugin
+from alignkit.stored_file import write_atomically
 from alignkit.version import ENGINE_LAYERS, code_version
-from alignkit.workspace import Workspace, write_atomically
+from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Logits

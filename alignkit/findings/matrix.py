@@ -27,7 +27,7 @@ from alignkit.record import (
     NumericDrift,
     State,
 )
-from alignkit.workspace import file_sha256
+from alignkit.stored_file import file_sha256
 
 if TYPE_CHECKING:
     from alignkit.place import Place, Row

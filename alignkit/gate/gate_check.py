@@ -42,7 +42,8 @@ from alignkit.preprocess import StageName
 from alignkit.record import Artifact, BaselineFacts, RunRecord
 from alignkit.record.document import write_record
 from alignkit.run import forget, run_experiment
-from alignkit.workspace import Context, file_sha256, write_atomically
+from alignkit.stored_file import file_sha256, write_atomically
+from alignkit.workspace import Context
 
 if TYPE_CHECKING:
     from alignkit.gate.gate_shard import ShardResult

@@ -67,7 +67,7 @@ def onnx_session(file: Path, size: tuple[int, int]) -> closing[Session]:
     """Open an ONNX file in ONNX Runtime, CPU, fp32; ``size`` is its input's (height, width)."""
     from alignkit.backends.onnxruntime import ONNXRuntimeBackend
     from alignkit.models.checkpoint import Checkpoint
-    from alignkit.workspace import file_sha256
+    from alignkit.stored_file import file_sha256
 
     checkpoint = Checkpoint(file.stem, 0, *size, weights=file, key=file_sha256(file))
     return closing(ONNXRuntimeBackend().open(checkpoint, file, "fp32"))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError, MissingDependency
 from alignkit.plugins import did_you_mean
-from alignkit.workspace import file_sha256
+from alignkit.stored_file import file_sha256
 
 if TYPE_CHECKING:
     from torch import nn

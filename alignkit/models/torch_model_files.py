@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError, DataError, MissingDependency
-from alignkit.workspace import content_key, file_sha256
+from alignkit.stored_file import file_sha256
+from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
     from torch import nn

@@ -14,7 +14,8 @@ from typing import Any
 
 from alignkit.errors import BackendError, ConfigError, DataError
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
-from alignkit.workspace import Workspace, content_key, file_sha256
+from alignkit.stored_file import file_sha256
+from alignkit.workspace import Workspace, content_key
 
 _LARGEST = 2**31
 """Bytes of weights in one file: protobuf's limit for a message."""

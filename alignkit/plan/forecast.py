@@ -15,8 +15,9 @@ from alignkit.place import FULL
 from alignkit.plan import Plan, preparations
 from alignkit.plan.work import Evaluation, PixelComparison, PlannedAttribution, planned_attributions
 from alignkit.prepare import pixel_identity
+from alignkit.stored_file import DamagedError
 from alignkit.torch_settings import usable_cpus
-from alignkit.workspace import DamagedError, Finished, WorkKind, Workspace, content_key
+from alignkit.workspace import Finished, WorkKind, Workspace, content_key
 
 WorkState = Literal["cached", "to run", "impossible"]
 

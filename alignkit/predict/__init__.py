@@ -23,7 +23,8 @@ from alignkit.models.user_model import in_one_file
 from alignkit.predict.session_inputs import FileInputs, Inputs, Tensors, batch_logits, logits_of
 from alignkit.rank import ALONE, Rank
 from alignkit.record.cell_facts import BatchCheck
-from alignkit.workspace import Workspace, content_key, write_atomically
+from alignkit.stored_file import write_atomically
+from alignkit.workspace import Workspace, content_key
 
 if TYPE_CHECKING:
     from alignkit.arrays import Logits

@@ -21,8 +21,9 @@ from alignkit.errors import ConfigError, MissingDependency, NothingCompared
 from alignkit.outcome import PlannedWork
 from alignkit.preprocess import Normalise, Preprocess
 from alignkit.samples import Samples
+from alignkit.stored_file import DamagedError
 from alignkit.version import PIXEL_LAYERS, code_version
-from alignkit.workspace import DamagedError, Workspace
+from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,7 +15,7 @@ from alignkit.record import RunRecord
 from alignkit.record.document import RUN_AGAIN
 from alignkit.record.picture_facts import is_picture, is_pixel_script
 from alignkit.record.stored import Artifact
-from alignkit.workspace import file_sha256, write_atomically
+from alignkit.stored_file import file_sha256, write_atomically
 
 _ARRAY = 1 << 33
 """Bytes of a file of arrays: the logits of 100,000 images and 20,000 classes."""

@@ -22,7 +22,7 @@ from alignkit.record import (
 )
 from alignkit.record.document import document_text, stored_document
 from alignkit.record.stored import Real
-from alignkit.workspace import write_atomically
+from alignkit.stored_file import write_atomically
 
 
 class ImageSet(Stored):

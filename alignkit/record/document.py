@@ -1,6 +1,6 @@
 """Reading and writing of stored documents, of which `record.json` is the first.
 
-Every document that alignkit reads back begins with its seal; see `alignkit.record.seal`.
+Every document that alignkit reads back begins with its seal; see `alignkit.stored_file`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,15 @@ from pydantic import ValidationError
 
 from alignkit.errors import AlignkitError, DamagedRecord, RecordError
 from alignkit.record import RunRecord
-from alignkit.record.seal import NoSeal, read_bytes, sealed, unsealed
 from alignkit.record.stored import Stored
-from alignkit.workspace import write_atomically
+from alignkit.stored_file import (
+    DamagedError,
+    NoSealError,
+    read_bytes,
+    read_sealed,
+    sealed,
+    write_atomically,
+)
 
 Document = TypeVar("Document", bound=Stored)
 RUN_AGAIN = "run the experiment again: it takes up its stored work"
@@ -51,28 +57,26 @@ def stored_document(path: Path, model: type[Document], *, missing: str, again: s
     seal, is not what was sealed, or has other fields.
     """
     try:
-        data = read_bytes(path, again) if path.exists() else None
+        return model.model_validate_json(read_sealed(path))
+    except FileNotFoundError:
+        raise RecordError(missing) from None
     except OSError as error:  # no right to read
         raise RecordError(f"{path} cannot be read ({error.strerror})") from None
-    if data is None:
-        raise RecordError(missing)
-    try:
-        return model.model_validate_json(unsealed(path, data, again))
-    except NoSeal:
-        _refuse_other(path, data, model)
-        raise DamagedRecord(f"{path} has no seal: it is damaged, or an older alignkit wrote it",
-                            again) from None  # fmt: skip
+    except DamagedError as error:
+        if isinstance(error, NoSealError):
+            _refuse_other(path, model)
+        raise DamagedRecord(f"{path} is damaged: {error}", again) from None
     except ValidationError as error:
-        _refuse_other(path, data, model)
+        _refuse_other(path, model)
         wrong = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(map(str, wrong["loc"]))
         raise DamagedRecord(f"{path} is damaged ({place}: {wrong['msg']})", again) from None
 
 
-def _refuse_other(path: Path, data: bytes, model: type[Stored]) -> None:
+def _refuse_other(path: Path, model: type[Stored]) -> None:
     """Raise `RecordError` for a document that is whole, but of another kind or a newer format."""
     try:
-        stored = json.loads(data)
+        stored = json.loads(read_bytes(path))
     except (ValueError, RecursionError):
         return
     fields = stored if isinstance(stored, dict) else {}

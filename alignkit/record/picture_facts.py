@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from alignkit.arrays import Image, Pixels
 from alignkit.record import Artifact, WorstImage
-from alignkit.workspace import file_sha256, write_atomically
+from alignkit.stored_file import file_sha256, write_atomically
 
 AMPLIFICATIONS = (64, 32, 16, 8, 4, 2, 1)
 SATURATED_SHARE = 0.005

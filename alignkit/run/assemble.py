@@ -31,8 +31,9 @@ from alignkit.record import (
 )
 from alignkit.run.comparison_stage import worst_images
 from alignkit.run.mitigation import Outcomes, check_advice
+from alignkit.stored_file import write_atomically
 from alignkit.version import __version__
-from alignkit.workspace import Workspace, write_atomically
+from alignkit.workspace import Workspace
 
 if TYPE_CHECKING:
     from alignkit.experiment.experiment import Experiment

@@ -21,7 +21,8 @@ from alignkit.models.checkpoint import Checkpoint
 from alignkit.outcome import Outcome, Skipped, capture
 from alignkit.plan.plan_keys import training_parts
 from alignkit.rank import ALONE, Rank
-from alignkit.workspace import Context, Workspace, content_key, write_atomically
+from alignkit.stored_file import write_atomically
+from alignkit.workspace import Context, Workspace, content_key
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from alignkit.record import Artifact, Epoch
-from alignkit.workspace import file_sha256, write_atomically
+from alignkit.stored_file import file_sha256, write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path

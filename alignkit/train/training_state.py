@@ -18,7 +18,7 @@ from torch import nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from alignkit.workspace import write_atomically
+from alignkit.stored_file import write_atomically
 
 if TYPE_CHECKING:
     from alignkit.experiment.train_option import Recipe

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from alignkit.record.seal import sealed
+from alignkit.stored_file import sealed
 from tests.gate_case import PATHS, make_case
 
 NEAREST = PATHS.replace(

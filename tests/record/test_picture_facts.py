@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from alignkit.record.picture_facts import choose_amplification, pack, script, write_worst
-from alignkit.workspace import file_sha256
+from alignkit.stored_file import file_sha256
 from tests.packed import unpack
 
 NAMES = {"reference": "opencv", "candidate": "torchpipe-gpu", "id": "7.jpg", "label": "7"}

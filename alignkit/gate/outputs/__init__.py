@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from alignkit.errors import ConfigError
 from alignkit.plugins import Plugin, find_plugin
-from alignkit.workspace import explained, write_atomically
+from alignkit.stored_file import explained, write_atomically
 
 if TYPE_CHECKING:
     from alignkit.baseline import Baseline

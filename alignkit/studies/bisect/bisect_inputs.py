@@ -28,10 +28,11 @@ from alignkit.predict import model_source
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
+from alignkit.stored_file import file_sha256
 from alignkit.studies.bisect.layer_graph import Layer, inputs_of, layers_of, load_graph
 from alignkit.studies.bisect.layer_sides import ONNXSide, TorchSide
 from alignkit.train import train_models
-from alignkit.workspace import Context, file_sha256
+from alignkit.workspace import Context
 
 _FORM = "TRAINED/EVALUATED/BACKEND/PRECISION"
 

@@ -33,10 +33,9 @@ from alignkit.preprocess.image_header import decode
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.preprocess.stress import SUBSAMPLINGS, Stress
 from alignkit.progress import Progress, ProgressStage
-from alignkit.record.seal import read_bytes, sealed, unsealed
+from alignkit.stored_file import DamagedError, read_sealed, sealed, write_atomically
 from alignkit.studies.calibrate.surrogate_stages import CALIBRATED_STAGES, Pair, Surrogate
 from alignkit.text.numbers import percent
-from alignkit.workspace import write_atomically
 
 _FORMAT = 1  # 1: 2026-11, first format.
 PHOTOS = ("china.jpg", "flower.jpg")
@@ -139,8 +138,8 @@ def _stored(path: Path) -> dict[str, dict[str, Any]]:
         return {}
     again = "delete it to measure again"
     try:
-        content = json.loads(unsealed(path, read_bytes(path, again), again))
-    except (OSError, ValueError) as error:  # no seal is a `ValueError`
+        content = json.loads(read_sealed(path))
+    except (DamagedError, OSError, ValueError) as error:
         raise RecordError(f"{path} cannot be read ({error}); {again}") from None
     if content.get("format") != _FORMAT:
         raise RecordError(f"{path} has another format; delete it to measure again")

@@ -12,8 +12,8 @@ from alignkit.isolation import Limits
 from alignkit.preprocess.stress import Stress
 from alignkit.progress import NoProgress
 from alignkit.record.diff_document import DiffRecord, read_diff_record, write_diff_record
-from alignkit.record.seal import sealed
 from alignkit.samples import Samples
+from alignkit.stored_file import sealed
 from alignkit.studies.diff import DiffRequest, diff, exit_code
 from tests.fatal_decoders import MARK, BrokenDecoder, FatalDecoder
 from tests.photos import encoded, exif, photo
