@@ -115,7 +115,7 @@ def diff(
         planes=planes,
         stress=parse_stress(stress),
         threads=threads,
-        limits=Limits(timeout, int(max_memory * 2**30)),
+        limits=Limits(timeout, int(max_memory * 2**30), lossy=True),
     )
     record = compare(request, progress_for("none" if quiet else progress))
     written = write_outputs(outputs, record, request)

@@ -64,6 +64,9 @@ class Limits:
     together: int | None = None
     """Bytes that the images under way may need together; an image that needs more is worked on
     alone. ``None``: half of what is available when the work begins."""
+    lossy: bool = False
+    """Whether an image that needs more memory than is available now fails alone. Else it ends the
+    work, whose result is stored and must not depend on what other programs took."""
 
 
 class Isolation(AbstractContextManager["Isolation"]):

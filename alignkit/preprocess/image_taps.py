@@ -58,7 +58,8 @@ def run_isolated(
     """Yield the results of ``work`` on a few images at a time, in the order of the images.
 
     ``processes`` are by default the CPUs this process may use; results do not depend on them.
-    Raise `BackendError` if a path crashes or hangs on a harmless image.
+    Raise `BackendError` if a path crashes or hangs on a harmless image, or, unless the limits are
+    ``lossy``, if an image needs more memory than is available.
     """
     plugins = [plugin for path in paths for plugin in path.plugins()]
     gpu = any(plugin.gpu for plugin in plugins)
@@ -78,7 +79,7 @@ def run_isolated(
     try:
         yield from process_wide().run(
             work,
-            (weighed(each, most, limits.memory, available) for each in images),
+            (weighed(each, most, limits, available) for each in images),
             processes=min(processes, GPU_WORKERS) if gpu else processes,
             limits=limits,
             modules=tuple(dict.fromkeys((*ALWAYS, *libraries, *classes))),
@@ -90,11 +91,11 @@ def run_isolated(
         ) from None
 
 
-def weighed(image: Encoded, max_pixels: int, memory: int, available: int | None) -> Encoded:
+def weighed(image: Encoded, max_pixels: int, limits: Limits, available: int | None) -> Encoded:
     """Note how many bytes an image may need; it is lost on every path if that is not available.
 
-    No more than ``memory``, as a worker that takes more is ended. A path does not decode more than
-    ``max_pixels``.
+    No more than its worker may take. A path does not decode more than ``max_pixels``. Raises
+    `BackendError` for a lost image unless the limits are ``lossy``.
     """
     header = image.data[:_HEADER]
     # the directories of a TIFF may lie anywhere, and may be without end
@@ -102,12 +103,16 @@ def weighed(image: Encoded, max_pixels: int, memory: int, available: int | None)
     pixels = size[0] * size[1] if size else len(image.data)
     if image.lost or (size and pixels > max_pixels):
         return image
-    need = min(pixels * BYTES_A_PIXEL, memory)
+    need = min(pixels * BYTES_A_PIXEL, limits.memory)
     if size and available is not None and need > available:
         reason = (
             f"out of memory: {size[1]}x{size[0]} pixels may take {need / 2**30:.1f} GiB, and "
             f"{available / 2**30:.1f} GiB are available"
         )
+        if not limits.lossy:
+            raise BackendError(
+                f"{image.id}: {reason}; free some, or set 'max_pixels' below its size"
+            )
         return replace(image, lost=((EVERYTHING, reason),))
     return replace(image, need=need)
 

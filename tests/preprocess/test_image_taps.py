@@ -5,7 +5,8 @@ import io
 import pytest
 from PIL import Image
 
-from alignkit.errors import ChangedImage, UnreadableImage
+from alignkit.errors import BackendError, ChangedImage, UnreadableImage
+from alignkit.isolation import Limits
 from alignkit.isolation.worker import EVERYTHING, Encoded
 from alignkit.preprocess.image_taps import BYTES_A_PIXEL, encoded_images, weighed
 from alignkit.samples import Samples
@@ -19,20 +20,20 @@ def encoded(kind, size=(100, 80)):
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WebP", "BMP"])
 def test_an_image_needs_memory_by_the_size_in_its_header(kind):
-    image = weighed(encoded(kind), 10_000, 1 << 30, 1 << 30)
+    image = weighed(encoded(kind), 10_000, Limits(memory=1 << 30), 1 << 30)
     assert (image.need, image.lost) == (8_000 * BYTES_A_PIXEL, ())
 
 
 def test_no_image_needs_more_than_a_worker_may_take():
-    assert weighed(encoded("PNG"), 10_000, 5_000, 1 << 30).need == 5_000
+    assert weighed(encoded("PNG"), 10_000, Limits(memory=5_000), 1 << 30).need == 5_000
 
 
 def test_an_image_that_no_path_decodes_needs_nothing():
-    assert weighed(encoded("PNG"), 7_999, 1 << 30, 10).need == 0
+    assert weighed(encoded("PNG"), 7_999, Limits(), 10).need == 0
 
 
 def test_an_image_beyond_the_available_memory_is_lost_with_both_numbers():
-    image = weighed(encoded("PNG", (10_000, 8_000)), 10**9, 4 << 30, 1 << 30)
+    image = weighed(encoded("PNG", (10_000, 8_000)), 10**9, Limits(lossy=True), 1 << 30)
     ((path, reason),) = image.lost
     assert path == EVERYTHING
     assert reason == (
@@ -40,9 +41,17 @@ def test_an_image_beyond_the_available_memory_is_lost_with_both_numbers():
     )
 
 
+def test_work_that_is_stored_ends_where_memory_is_short():
+    """The failure of an image would be stored for good, and memory may be free tomorrow."""
+    with pytest.raises(
+        BackendError, match=r"^x: out of memory: .*; free some, or set 'max_pixels'"
+    ):
+        weighed(encoded("PNG", (10_000, 8_000)), 10**9, Limits(), 1 << 30)
+
+
 @pytest.mark.parametrize("data", [b"", b"no image", encoded("TIFF").data])
 def test_without_a_size_the_bytes_of_the_file_stand_in_for_its_pixels(data):
-    image = weighed(Encoded("x", data), 10**9, 1 << 30, 1)
+    image = weighed(Encoded("x", data), 10**9, Limits(memory=1 << 30), 1)
     assert (image.need, image.lost) == (len(data) * BYTES_A_PIXEL, ())
 
 
