@@ -60,7 +60,7 @@ class DiffRequest:
     stress: tuple[Stress, ...] = ()
     threads: int | None = None
     """Worker processes, each with one thread; by default one for each CPU."""
-    limits: Limits = Limits(lossy=True)
+    limits: Limits = field(default_factory=lambda: Limits(lossy=True))
 
     @property
     def usable(self) -> tuple[NamedPath, ...]:
