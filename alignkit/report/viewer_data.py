@@ -174,7 +174,7 @@ class ImageOrder:
         names = [each.ids for each in tables.values()] + [each.ids for each in read.values()]
         names.append(tuple(image.id for image in record.worst))
         ids = tuple(dict.fromkeys(name for each in names for name in each))
-        outputs = (name for each in read.values() for name in each.outside)
+        outputs = (name for each in read.values() for name in each.outputs)
         classes = dict.fromkeys([*record.data.classes, *outputs])
         return cls(ids, _indices(ids), _indices(classes))
 

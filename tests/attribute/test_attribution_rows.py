@@ -44,7 +44,7 @@ def test_an_interaction_that_is_divided_is_not_named_beside_the_shares():
 
 def test_what_the_digits_cannot_show_is_not_called_zero():
     tiny = FactorShare("decode", estimate(0.0002), estimate(0.0002))
-    assert breakdown(example(shares=(tiny,), method="shapley")) == "decode +0.0 pp"
+    assert breakdown(example(shares=(tiny,), method="shapley")) == "decode ≈0.0 pp"
 
 
 def test_what_was_not_measured_has_its_reason_in_place_of_numbers():

@@ -329,7 +329,7 @@ def test_a_gate_takes_nothing_damaged_from_another_run(alignkit, tmp_path):
     assert (code, "is damaged" in out) == (6, True)
     path.write_text(text.replace('"format": 1', '"format": 2', 1))
     code, out = gate()
-    assert (code, "record.json is not as alignkit wrote it" in out) == (6, True)
+    assert (code, "record.json is damaged: it is not as alignkit wrote it" in out) == (6, True)
     stages.write_text(kept)
     path.write_text(text)
     assert gate()[0] == 0
@@ -379,7 +379,7 @@ def test_a_changed_digit_of_a_shard_is_found(shards, alignkit, tmp_path):
     text = first.read_text()
     (tmp_path / "x.json").write_text(text.replace('"identical":', '"identical":1', 1))
     told = alignkit(*words, "--no-report")
-    assert (told.code, "x.json is not as alignkit wrote it" in told.out) == (2, True)
+    assert (told.code, "x.json is damaged: it is not as alignkit wrote it" in told.out) == (2, True)
 
 
 @pytest.fixture(scope="session")

@@ -100,7 +100,11 @@ def test_another_resizer_over_a_preset_keeps_the_target():
 def test_an_option_over_a_preset_keeps_the_resizer():
     resize = preset(resize={"interpolation": "area"})["resize"]
     assert resize["size"] == [48, 48]
-    assert resize["resizer"] == {"stage": "OpenCVResizer", "interpolation": "area"}
+    assert resize["resizer"] == {
+        "stage": "OpenCVResizer",
+        "interpolation": "area",
+        "floats": False,
+    }
 
 
 def test_stages_over_a_preset_replace_its_own():

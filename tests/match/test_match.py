@@ -154,7 +154,7 @@ def test_the_block_pasted_into_an_experiment_builds_the_path(stages, tmp_path):
     block = indent(yaml_block(path, "matched"), "  ")
     # written twice, as an experiment compares two paths
     head = "name: pasted\ndata: {name: digits-on-photos, train: 40, eval: 20}\npreprocess:\n"
-    file.write_text(head + block + block.replace("matched", "again"))
+    file.write_text(head + block + block.replace("matched", "again") + "    same: true\n")
     for built in load_experiment(file).paths:
         assert built.identity() == path.identity()
 
@@ -270,7 +270,7 @@ def test_serving_options_bring_a_trained_stack_home():
     [
         ("opencv-trian", 96, "did you mean 'opencv-train'"),
         ("opencv-train", None, "--size 224"),
-        ("absent.yaml", None, "cannot be read"),
+        ("absent.yaml", None, "no such file"),
     ],
 )
 def test_a_target_that_cannot_be_found_is_refused_with_the_next_step(given, size, message):

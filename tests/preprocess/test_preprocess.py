@@ -184,7 +184,11 @@ def test_the_identity_is_json_and_names_every_option():
     identity = json.loads(json.dumps(path.identity()))
     assert tuple(identity) == (*STAGES, "max_pixels")
     assert identity["decode"] == {"stage": "PillowDecoder"}
-    assert identity["resize"]["resizer"] == {"stage": "OpenCVResizer", "interpolation": "area"}
+    assert identity["resize"]["resizer"] == {
+        "stage": "OpenCVResizer",
+        "interpolation": "area",
+        "floats": False,
+    }
     assert identity["resize"]["size"] == [24, 32]
     assert identity["normalise"]["mean"] == list(IMAGENET_MEAN)
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from errno import EXDEV
 from pathlib import Path
 from typing import Literal
 
 from alignkit.datasets.folder import Folder, Labelled, divide, images_by_class, names_of, split_dirs
+from alignkit.datasets.listed_images import list_files
+from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ConfigError, DataError, WorkspaceError
 from alignkit.samples import Split
 
@@ -51,6 +53,7 @@ def write_division(root: Path, out: Path, *, share: float, seed: int, by: By) ->
     """
     _check(root, out, share)
     divided = divide(images_by_class(root), share, seed)
+    _refuse_unreadable(root, [*names_of(divided["train"]), *names_of(divided["eval"])])
     notes = tuple(Folder(root, eval_share=share, seed=seed).notes())  # reads every image once
     try:
         _write(root, out, divided, _PLACING[by])
@@ -66,6 +69,12 @@ def write_division(root: Path, out: Path, *, share: float, seed: int, by: By) ->
         {name: len(files) for name, files in divided[split].items()} for split in ("train", "eval")
     )
     return Divided(out, train, evaluation, notes)
+
+
+def _refuse_unreadable(root: Path, names: Sequence[str]) -> None:
+    for name, file in zip(names, list_files(root, names), strict=True):
+        if file.fault:
+            raise DataError(f"cannot read {root / escaped_name(name)}: {file.fault}; remove it")
 
 
 def _write(root: Path, out: Path, divided: dict[Split, Labelled], place: PutFile) -> None:
