@@ -73,11 +73,14 @@ class CoreLoader(yaml.SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """Construct a node's value, with its place in every error."""
         try:
-            return super().construct_object(node, deep)
+            value = super().construct_object(node, deep)
         except _REJECTED as error:
             kind = node.tag.rpartition(":")[2]
             reason = str(error).partition(";")[0]  # behind it Python advises to change Python
             raise _refused(f"not a value of type {kind}: {reason}", node.start_mark) from None
+        if isinstance(value, str) and "\0" in value:
+            raise _refused("a NUL character, which no name or path can hold", node.start_mark)
+        return value
 
 
 def _refused(problem: str, mark: Any) -> yaml.MarkedYAMLError:
