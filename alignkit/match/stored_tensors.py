@@ -52,7 +52,7 @@ class StoredTensor:
             expected = math.prod(shape) * dtype.itemsize
             content = stream.read(expected)
             if len(content) < expected:
-                raise EOFError(f"{len(content)} of {expected} bytes")
+                raise EOFError(f"it ends after {len(content)} of {expected} bytes")
         values = np.frombuffer(content, dtype)
         return values.reshape(shape, order="F" if fortran else "C")
 
