@@ -111,15 +111,17 @@ def match(
         chosen = list(names) or list(
             configurations(stack.geometry, decoders=decoders, resizers=resizers)
         )
+        session = None
+        if model is not None:  # before the search, which a model that does not fit would waste
+            from alignkit.match.match_drift import onnx_session, with_churn
+
+            session = held.enter_context(onnx_session(model, stack.geometry.size))
         with display.stage("match", len(rows), f"{len(chosen)} configurations") as stage:
             found = search(
                 stack, samples, rows, chosen, probe=probe, seed=seed, progress=advancing(stage)
             )
-        if model is not None:
-            from alignkit.match.match_drift import onnx_session, with_churn
-
-            with onnx_session(model, stack.geometry.size) as session:
-                found = with_churn(found, stack, samples, rows, session)
+        if session is not None:
+            found = with_churn(found, stack, samples, rows, session)
     _show(found, names)
     for file in files:
         write_atomically(file, json.dumps(as_json(found, names), indent=1))
