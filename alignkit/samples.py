@@ -39,13 +39,17 @@ class Samples:
     def take(self, indices: Sequence[int]) -> Samples:
         """Select the samples at ``indices``, in that order, with a fingerprint of their own."""
         chosen = tuple(indices)
-        # of the selection, not of its bytes: nothing is read to take a part of a data set
-        selection = json.dumps([self.fingerprint, chosen])
         return Samples(
             ids=tuple(self.ids[i] for i in chosen),
             labels=tuple(self.labels[i] for i in chosen) if self.labels else (),
             classes=self.classes,
             # the bytes stay where they are; a selection of all images costs no memory
             read=lambda index: self.read(chosen[index]),
-            fingerprint=hashlib.sha256(selection.encode()).hexdigest(),
+            fingerprint=selection_fingerprint(self.fingerprint, chosen),
         )
+
+
+def selection_fingerprint(fingerprint: str, indices: Sequence[int]) -> str:
+    """Return the fingerprint, SHA-256 in hex, of the samples at ``indices`` of a data set's."""
+    # of the selection, not of its bytes: nothing is read to take a part of a data set
+    return hashlib.sha256(json.dumps([fingerprint, [*indices]]).encode()).hexdigest()

@@ -47,13 +47,14 @@ def compare_with_baseline(
     known = {key: stages for key, stages in _arrays(approved.lines).items() if key[0] in tapped}
     current = _arrays(now.lines)
     counted: dict[tuple[str, StageName], _Stage] = defaultdict(_Stage)
+    new = len(current.keys() - known.keys())
     for image, stages in current.items():
         if image in known:
             begin = first_changed.get(image[0]) or STAGES[0]
-            _count(counted, image, known[image], stages, begin)
+            new += _count(counted, image, known[image], stages, begin)
     return BaselineFacts(
         fingerprint=approved.fingerprint,
-        new=len(current.keys() - known.keys()),
+        new=new,
         gone=len(known.keys() - current.keys()),
         stages=tuple(
             _facts(path, stage, each, approved, now) for (path, stage), each in counted.items()
@@ -107,12 +108,15 @@ def _count(
     old: dict[StageName, StageLine],
     new: dict[StageName, StageLine],
     begin: StageName,
-) -> None:
-    begun = False
+) -> bool:
+    """Count an image at each stage; return whether a stage of it has no approved line."""
+    begun = new_stage = False
     for stage in STAGES[STAGES.index(begin) :]:
         before, after = old.get(stage), new.get(stage)
         if before is None or after is None:
-            continue  # not tapped: the decoder turns images itself, and this is its decode stage
+            # neither is tapped where the decoder turns images itself
+            new_stage |= after is not None
+            continue
         if before.sha256 is None or after.sha256 is None:
             continue  # not decoded on one side: a matter of coverage
         each = counted[image[0], stage]
@@ -127,6 +131,7 @@ def _count(
         if not begun:
             each.begun.append((*image, stage))
         begun = True
+    return new_stage
 
 
 def _coverage(

@@ -1,4 +1,4 @@
-"""Lines of a baseline that nobody approved: edited by hand, or left without their approvals."""
+"""Lines of a baseline that nobody approved, and approved lines that it lost."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from alignkit.baseline import Baseline, MetricLine
 from alignkit.baseline.approval import LineValue, head_key, read_approvals, without_predictions
 from alignkit.errors import BaselineError
 from alignkit.workspace import content_key
+
+_RESTORE = (
+    "restore the file and 'approvals' from version control; or, outside CI, remove the file and "
+    "record it again: alignkit baseline record FILE"
+)
 
 
 def unapproved(folder: Path, baseline: Baseline) -> list[str]:
@@ -32,6 +37,22 @@ def unapproved(folder: Path, baseline: Baseline) -> list[str]:
     return [name for value, name in (lines | entries).items() if value not in approved]
 
 
+def lost(folder: Path, baseline: Baseline) -> list[str]:
+    """Name every approved line whose place the baseline no longer has; raise `BaselineError`.
+
+    No approval removes a line, but one that began a new file, after the old one was removed.
+    """
+    kept: dict[object, str] = {}
+    for approval in read_approvals(folder):
+        if approval.fingerprint == baseline.fingerprint:
+            if not approval.versions_before:  # there was no file
+                kept = {}
+            kept |= {_key(line): " ".join(_key(line)) for line in approval.lines}
+            kept |= {each.new.place: " ".join(each.new.place.names) for each in approval.metrics}
+    there = baseline.lines.keys() | baseline.metrics.keys()
+    return [name for place, name in kept.items() if place not in there]
+
+
 def head_approved(folder: Path, baseline: Baseline) -> bool:
     """Return whether an approval wrote the head, and no hand or merge."""
     key = head_key(baseline.head)
@@ -39,13 +60,16 @@ def head_approved(folder: Path, baseline: Baseline) -> bool:
 
 
 def refuse_unapproved(folder: Path, baseline: Baseline) -> None:
-    """Raise `BaselineError` unless approvals cover every line: no rule may rest on the others."""
+    """Raise `BaselineError` unless approvals cover every line and every approved line is there."""
+    file = folder / f"{baseline.fingerprint}.jsonl"
     if found := unapproved(folder, baseline):
         raise BaselineError(
             f"no approval covers {len(found)} of {baseline.count} lines of "
-            f"{folder / baseline.fingerprint}.jsonl, the first {found[0]}: restore the file and "
-            "'approvals' from version control; or, outside CI, remove the file and record it "
-            "again: alignkit baseline record FILE"
+            f"{file}, the first {found[0]}: {_RESTORE}"
+        )
+    if gone := lost(folder, baseline):
+        raise BaselineError(
+            f"{file} no longer has {len(gone)} approved lines, the first {gone[0]}: {_RESTORE}"
         )
 
 

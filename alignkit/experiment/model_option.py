@@ -18,6 +18,7 @@ from alignkit.experiment.option import (
     Name,
     PluginMapping,
     no_such,
+    refuse,
     wrong,
 )
 from alignkit.models.architectures import USER_BUILT, unknown_model
@@ -169,6 +170,13 @@ class BackendOption(PluginMapping):
         return " ".join([self.name, *(f"{k}={v}" for k, v in given if k not in without)])
 
 
+def _repeated(title: str, other: str, precision: Precision) -> str:
+    if title == other:
+        return f"{title} stands there twice in {precision}; drop one"
+    longer, shorter = sorted((title, other), key=len, reverse=True)
+    return f"{longer} is {shorter} with its default spelled out, both in {precision}; drop one"
+
+
 class Evaluate(BaseModel):
     """``evaluate:``: the backends that every model runs in.
 
@@ -182,6 +190,24 @@ class Evaluate(BaseModel):
     batch_size: Annotated[Integer, Field(ge=1, le=65_536)] = 250
     resamples: Annotated[Integer, Field(ge=200, le=100_000)] = 2000
     """Bootstrap resamples behind each interval."""
+
+    @model_validator(mode="after")
+    def _each_column_once(self) -> Self:
+        """Refuse a column that another makes: its cells would be compared with themselves."""
+        seen: dict[Precision, list[tuple[Backend, str]]] = {}
+        lines = []
+        for index, option in enumerate(self.backends):
+            # built, so that an option left out equals one spelled out at its default
+            backend, title = option.build(), option.title()
+            for precision in option.precision:
+                known = seen.setdefault(precision, [])
+                other = next((name for each, name in known if each == backend), None)
+                if other is not None:
+                    message = _repeated(title, other, precision)
+                    lines.append(wrong("repeated", message, "backends", index))
+                known.append((backend, title))
+        refuse("Evaluate", lines)
+        return self
 
     @property
     def calibrates(self) -> bool:

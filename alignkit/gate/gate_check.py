@@ -6,6 +6,7 @@ experiment is run, or its finished run is read, and judged again: waivers end, b
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,13 @@ from alignkit.baseline.baseline_from_run import STAGES_FILE, baseline_of_run
 from alignkit.baseline.pending import pending_changes, pending_file, write_pending
 from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
 from alignkit.baseline.unapproved import head_approved, refuse_unapproved
-from alignkit.errors import BaselineError, ConfigError, MissingDependency, NothingCompared
+from alignkit.errors import (
+    BaselineError,
+    ConfigError,
+    DamagedRecord,
+    MissingDependency,
+    NothingCompared,
+)
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.rule_option import Rule
 from alignkit.experiment.yaml_source import parse
@@ -38,15 +45,17 @@ from alignkit.gate.pixel_gate import compare_pixels, first_failure, pixel_record
 from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.plan.plan_keys import keyed_plan
-from alignkit.preprocess import StageName
+from alignkit.preprocess import STAGES, StageName
 from alignkit.record import Artifact, BaselineFacts, RunRecord
-from alignkit.record.document import write_record
+from alignkit.record.document import read_record, write_record
 from alignkit.run import forget, run_experiment
 from alignkit.stored_file import file_sha256, write_atomically
 from alignkit.workspace import Context
 
 if TYPE_CHECKING:
     from alignkit.gate.gate_shard import ShardResult
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +103,8 @@ def check(
             return Checked(*early)
     measure = run_experiment if experiment.labelled else _measured_pixels
     record, run = measure(experiment, context)
-    if against is not None and run.resolve() == against.resolve():
-        raise BaselineError(
-            f"{against} is this very run: nothing it depends on has changed since, and it would be "
-            "compared with itself; give another run's folder"
-        )
+    if against is not None:
+        _refuse_itself(against, _record_of(run, record))
     record = _with_measured(experiment, record, run, context)
     now, facts = None, None
     if approved is not None:
@@ -121,9 +127,32 @@ def check(
         now = snapshot_of(experiment, folder, progress=context.progress)
         # for a later `--against` this run; it is compared with nothing itself
         write_atomically(run / STAGES_FILE, baseline_text(now.as_baseline()))
-        kept = Artifact(path=STAGES_FILE, sha256=file_sha256(run / STAGES_FILE))
-        record = record.model_copy(update={"stages": kept})
+        stages = Artifact(path=STAGES_FILE, sha256=file_sha256(run / STAGES_FILE))
+        record = record.model_copy(update={"stages": stages})
     return conclude(experiment, record, run, approved=approved, now=now, baseline=facts)
+
+
+def _record_of(run: Path, record: RunRecord) -> RunRecord | None:
+    """Read the record that a run left in its folder, if it is of the same key as ``record``."""
+    if not (run / "record.json").exists():
+        return None
+    try:
+        found = read_record(run)
+    except DamagedRecord as error:
+        logger.warning("%s; it is written again", error.damage)
+        return None
+    return found if found.key == record.key else None
+
+
+def _refuse_itself(against: Path, own: RunRecord | None) -> None:
+    """Raise `BaselineError` if ``against`` is the run of this folder, or a copy of it."""
+    given = read_record(against)
+    # the same commit run elsewhere has the key, and began at another time
+    if own is not None and (given.key, given.started) == (own.key, own.started):
+        raise BaselineError(
+            f"{against} is this very run: nothing it depends on has changed since, and it would be "
+            "compared with itself; give another run's folder"
+        )
 
 
 def _baseline_rules(experiment: Experiment) -> list[Rule]:
@@ -175,8 +204,14 @@ def _with_measured(
 
 def _first_changed(experiment: Experiment, approved: Baseline) -> FirstChanged:
     usable = [path for path in experiment.paths if not path.missing()]
-    now = head_now(experiment.name, usable, experiment.data.evaluation())
-    return first_changes(approved.head, now)
+    known = {key[:2] for key in approved.lines}
+    samples = experiment.data.evaluation()
+    found = first_changes(approved.head, head_now(experiment.name, usable, samples))
+    # an image without a line was not approved, whatever the head says
+    return {
+        path: begin if all((path, image) in known for image in samples.ids) else STAGES[0]
+        for path, begin in found.items()
+    }
 
 
 def rule_lines(experiment: Experiment) -> tuple[int, ...]:
@@ -209,7 +244,10 @@ def conclude(
     baseline: BaselineFacts | None,
 ) -> Checked:
     """Judge a record by the file's rules, and write it to the folder ``run``."""
-    compared = record.model_copy(update={"baseline": baseline})
+    # the stages that an earlier `alignkit run` kept there are still those of this key
+    kept = None if record.stages else _record_of(run, record)
+    stages = kept.stages if kept else record.stages
+    compared = record.model_copy(update={"baseline": baseline, "stages": stages})
     verdict = judge(
         experiment.gate,
         Evidence.of_record(compared),

@@ -10,11 +10,13 @@ from alignkit.baseline import baseline_folder
 from alignkit.baseline.baseline_diff import compare_with_baseline
 from alignkit.baseline.snapshot import Snapshot
 from alignkit.compare.pixel_diff import joined
+from alignkit.controls.planted_faults import PIXEL_CONTROLS
 from alignkit.errors import ConfigError
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.gate_check import Checked, approved_baseline, conclude
 from alignkit.gate.gate_shard import PairSums, Shard, ShardResult
 from alignkit.record.path_facts import COVERAGE_EXAMPLES
+from alignkit.samples import selection_fingerprint
 from alignkit.workspace import Workspace, content_key
 
 
@@ -79,6 +81,25 @@ def _belong_together(experiment: Experiment, parts: Sequence[ShardResult]) -> No
         if wrong:
             raise ConfigError(message)
     _cover_all_images(parts)
+    for part in parts:
+        if problem := _lacking(experiment, part):
+            raise ConfigError(f"shard {part.shard.index} {problem}; measure it again")
+
+
+def _lacking(experiment: Experiment, part: ShardResult) -> str:
+    """Say which part of a shard's record is not what its measurement writes; empty if none."""
+    record = part.record
+    names = [path.name for path in experiment.paths]
+    if [path.name for path in record.paths] != names:
+        return f"does not list the paths {', '.join(names)}"
+    # none is made of a reference that cannot run there
+    held = len({control.name for control in record.controls})
+    if held != PIXEL_CONTROLS and not record.paths[0].skipped:
+        return f"holds {held} of {PIXEL_CONTROLS} controls of the self-test"
+    positions = part.shard.positions(part.total)
+    if record.data.fingerprint != selection_fingerprint(part.data, positions):
+        return f"is not of {part.shard.index}/{part.shard.count} of {part.total} images"
+    return ""
 
 
 def _compared(part: ShardResult) -> tuple[object, ...]:

@@ -42,6 +42,10 @@ class Shard:
             raise ConfigError(f"--shard {text}: i counts from 1 to n")
         return shard
 
+    def positions(self, total: int) -> range:
+        """Return the positions of its images among ``total``."""
+        return range(self.index - 1, total, self.count)
+
 
 @dataclass(frozen=True, slots=True)
 class PairSums:
@@ -92,7 +96,7 @@ def check_shard(
     if experiment.labelled:
         raise ConfigError("--shard is for pixel gates; the cells of an experiment are not divided")
     whole = experiment.data.evaluation()
-    samples = whole.take(range(shard.index - 1, len(whole), shard.count))
+    samples = whole.take(shard.positions(len(whole)))
     if not len(samples):
         place = f"shard {shard.index} of {shard.count}"
         raise NothingCompared(f"{place} has none of {len(whole)} images")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from alignkit.text import printable
+
 _SPECIAL = re.compile(r"[\\`*<>|]")
 _LINK = re.compile(r"\](?=[(\[:])")
 """The middle of a link, or of the definition of one."""
@@ -26,7 +28,7 @@ def markdown_text(value: Any) -> str:
     """
     if isinstance(value, Written):
         return value
-    line = _SPECIAL.sub(r"\\\g<0>", " ".join(str(value).split()))
+    line = _SPECIAL.sub(r"\\\g<0>", printable(" ".join(str(value).split())))
     # a site that shows Markdown mails whoever is mentioned; it knows no escape for that
     return _MENTION.sub(f"@{_NO_SPACE}", _LINK.sub(r"]\\", line))
 
@@ -34,12 +36,12 @@ def markdown_text(value: Any) -> str:
 def fenced(text: str, language: str = "") -> Written:
     """Return a code block whose fence is longer than any in the text, so that none ends it."""
     fence = "`" * max(3, _longest(text) + 1)
-    return Written(f"{fence}{language}\n{text.rstrip()}\n{fence}")
+    return Written(f"{fence}{language}\n{printable(text.rstrip())}\n{fence}")
 
 
 def code(text: str) -> Written:
     """Return a text as code inside a line, also of a table."""
-    line = " ".join(text.split()).replace("|", r"\|")
+    line = printable(" ".join(text.split())).replace("|", r"\|")
     fence = "`" * (_longest(line) + 1)
     space = " " if line.startswith("`") or line.endswith("`") else ""
     return Written(f"{fence}{space}{line}{space}{fence}")

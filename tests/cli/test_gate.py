@@ -287,6 +287,13 @@ def test_a_run_is_not_compared_with_itself(gate, alignkit, case, before):
     assert gate(file, "--against", before).code == 0
 
 
+def test_a_gate_keeps_the_stages_that_a_run_left_in_its_folder(gate, alignkit, case, before):
+    file = case.write(AGAINST)
+    alignkit("baseline", "record", file)
+    assert alignkit("gate", file, "--reports", before.parents[1], "-q", "--no-report").code == 0
+    assert gate(file, "--against", before).code == 0
+
+
 def test_runs_that_cannot_be_compared_with_are_refused(gate, case, before, tmp_path):
     file = case.write(AGAINST)
     told = gate(file, "--against", tmp_path / "nowhere")

@@ -147,11 +147,28 @@ def forged(path, **parts):
     return copy
 
 
+def without_an_image(path, **parts):
+    """A copy of a shard that hides its last image wherever images are counted."""
+    document = json.loads(path.read_text())
+    images, record, pairs = (document[key] for key in ("images", "record", "pairs"))
+    record["data"]["eval"] -= 1
+    for pair in pairs:
+        pair["coverage"]["images"] -= 1
+    return forged(path, images=images[:-1], record=record, pairs=pairs, **parts)
+
+
 def test_shards_are_known_by_their_images_whatever_they_say(ak, case, shards):
     file = case.write(*RULES)
     (first, second, third), _ = shards(file, 3)
     renamed = [f"other-{image}" for image in json.loads(first.read_text())["images"]]
     half = json.loads(second.read_text())["images"][:1]
+    record = json.loads(third.read_text())["record"]
+    fewer = [forged(each, total=4) for each in (first, third)]
+    fewer.insert(1, without_an_image(second, total=4))
+    pathless = [
+        forged(each, record={**json.loads(each.read_text())["record"], "paths": []})
+        for each in (first, second, third)
+    ]
     for parts, said in (
         ((first, forged(first, shard=[2, 3]), third), "shards 1 and 2 both hold 420.jpg: one was"),
         ((first, second, forged(first, shard=[3, 3], images=renamed)), "hold 6 of 5 images"),
@@ -159,6 +176,9 @@ def test_shards_are_known_by_their_images_whatever_they_say(ak, case, shards):
         ((first, second, forged(third, images=[])), "is no shard"),
         ((first, forged(second, images=half), third), "shard 2 holds 1 images and counts 2"),
         ((first, second, forged(third, pairs=[])), "compare other paths or stages"),
+        ((first, second, forged(third, record={**record, "controls": []})), "holds 0 of 3 control"),
+        (pathless, "does not list the paths pillow, opencv"),
+        (fewer, "shard 2 is not of 2/3 of 4 images"),
     ):
         told = ak("report", "merge", file, *parts, "--exit-zero")
         assert (told.code, said in told.out) == (2, True), told

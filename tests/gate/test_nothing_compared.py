@@ -31,6 +31,7 @@ REFERENCE_GPU = f"  gpu: {{preset: dali-gpu, size: 32}}\n  a: {{decode: pillow, 
 STRICT = "{preset: strict, against: baseline}"
 DECODE = "{preset: decode}"
 ANY = "allow_missing: true"
+FLOWER = ("flower.jpg", "decode")
 
 
 @dataclass
@@ -64,6 +65,17 @@ class Desk:
         kept = [row for row in map(change, rows) if row]
         head["lines"] = len(kept)
         self.lines.write_text("".join(json.dumps(row) + "\n" for row in (head, *kept)))
+
+    def forget(self, place: tuple[str, ...]) -> None:
+        """Delete an image's lines, or that of a stage, from the approval by hand."""
+        (approval,) = (self.case.baselines / "approvals").glob("*.json")
+        stored = json.loads(approval.read_text())
+        stored["lines"] = [
+            line
+            for line in stored["lines"]
+            if (line["image"], line["stage"])[: len(place)] != place
+        ]
+        approval.write_text(json.dumps(stored))
 
     def broken(self, keep: int = 0) -> None:
         for image in sorted(self.case.images.iterdir())[keep:]:
@@ -167,10 +179,46 @@ def an_approval_of_everything_by_pattern(desk):
     return desk.again(file)
 
 
-@way(5, "applies to nothing that was run")
+@way(6, "no longer has")
 def a_baseline_without_a_line(desk):
     file = desk.recorded()
     desk.edit(lambda row: None)
+    return desk.again(file)
+
+
+@way(5, "applies to nothing that was run")
+def a_baseline_without_a_line_and_without_approvals(desk):
+    file = desk.recorded()
+    desk.edit(lambda row: None)
+    shutil.rmtree(desk.case.baselines / "approvals")
+    return desk.again(file, "--changed-only")
+
+
+@way(6, "no longer has 1 approved lines, the first serving flower.jpg decode: restore")
+def a_line_of_a_changed_image_is_deleted(desk):
+    file = desk.recorded("{metric: decode.changed, fail: 0, against: baseline}")
+    shutil.copy(desk.case.images / "420.jpg", desk.case.images / "flower.jpg")
+    assert desk.again(file).code == 1
+    desk.edit(lambda row: row if (row["image"], row["stage"]) != FLOWER else None)
+    return desk.again(file)
+
+
+@way(6, "1 without an approved line")
+def a_line_of_a_changed_image_and_its_approval_are_deleted(desk):
+    file = desk.recorded("{metric: decode.changed, fail: 0, against: baseline}")
+    shutil.copy(desk.case.images / "420.jpg", desk.case.images / "flower.jpg")
+    desk.edit(lambda row: row if (row["image"], row["stage"]) != FLOWER else None)
+    desk.forget(FLOWER)
+    return desk.again(file)
+
+
+# 0: the file was removed and recorded again, without an image that is gone
+@way(0, "Aligned")
+def a_baseline_that_was_begun_again(desk):
+    file = desk.recorded()
+    min(desk.case.images.iterdir()).unlink()
+    desk.lines.unlink()
+    desk.call("baseline", "record", file, "--reports", desk.case.reports)
     return desk.again(file)
 
 
@@ -247,6 +295,21 @@ def changed_only_with_an_edited_head(desk):
     stored["paths"]["serving"]["resize"]["resizer"]["interpolation"] = "area"
     desk.lines.write_text("\n".join([json.dumps(stored), *rows]) + "\n")
     return desk.again(file, "--set", change, "--changed-only")
+
+
+@way(6, "no longer has")
+def changed_only_with_an_emptied_baseline(desk):
+    file = desk.recorded()
+    desk.edit(lambda row: None)
+    return desk.again(file, "--changed-only")
+
+
+@way(6, "1 without an approved line")
+def changed_only_with_an_image_that_nobody_approved(desk):
+    file = desk.recorded()
+    desk.edit(lambda row: row if row["image"] != FLOWER[0] else None)
+    desk.forget(FLOWER[:1])
+    return desk.again(file, "--changed-only")
 
 
 @way(1, "approved images are gone")
@@ -357,6 +420,48 @@ def a_run_compared_with_itself(desk):
     desk.call("run", file, "--reports", desk.case.reports, "--no-open", "-q")
     (record,) = desk.case.reports.glob("small/*/record.json")
     return desk.again(file, "--against", record.parent)
+
+
+@way(6, "is this very run")
+def a_run_compared_with_a_copy_of_itself(desk):
+    file = desk.case.write(STRICT)
+    desk.call("run", file, "--reports", desk.case.reports, "--no-open", "-q")
+    (record,) = desk.case.reports.glob("small/*/record.json")
+    copy = shutil.copytree(record.parent, desk.case.folder / "copy")
+    return desk.again(file, "--against", copy)
+
+
+# 0: the images were measured again, elsewhere
+@way(0, "Aligned")
+def a_run_compared_with_one_of_the_same_commit(desk):
+    file = desk.case.write(STRICT)
+    desk.call("run", file, "--reports", desk.case.folder / "main", "--no-open", "-q")
+    (record,) = (desk.case.folder / "main").glob("small/*/record.json")
+    return desk.again(file, "--against", record.parent)
+
+
+@way(2, "evaluate.backends.1: torch device=cpu is torch with its default spelled out")
+def a_backend_beside_itself_with_a_default_spelled_out(desk):
+    return desk.gate(more=("--set", "evaluate.backends=[torch, {name: torch, device: cpu}]"))
+
+
+@way(2, "evaluate.backends.1: onnxruntime optimisation=all is onnxruntime with its default")
+def an_option_of_a_backend_at_its_default(desk):
+    backends = (
+        "[{name: onnxruntime, optimisation: all, provider: cpu}, {name: onnxruntime, builds: 2}]"
+    )
+    return desk.gate(more=("--set", f"evaluate.backends={backends}"))
+
+
+@way(2, "evaluate.backends.1: torch stands there twice in fp32")
+def a_backend_twice(desk):
+    return desk.gate(more=("--set", "evaluate.backends=[torch, torch]"))
+
+
+@way(2, "evaluate.backends.0: torch stands there twice in fp32")
+def a_precision_twice(desk):
+    twice = "evaluate.backends=[{name: torch, precision: [fp32, fp32]}]"
+    return desk.gate(more=("--set", twice))
 
 
 # only drift and indecision can be pardoned

@@ -26,6 +26,14 @@ def plain(html):
     return re.sub(r"<[^>]*>", "", html).strip()
 
 
+@pytest.mark.parametrize("write", [markdown_text, code, fenced])
+def test_control_characters_are_written_out(write):
+    shown = write("a\x1b[2J\u202eb")
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "x1b[2J" in shown
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_text_is_shown_as_it_is(text):
     page = MarkdownIt("commonmark").enable("table").render(f"x {markdown_text(text)}")
