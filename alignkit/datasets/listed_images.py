@@ -17,9 +17,16 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from alignkit.datasets.image_files import cache_root
-from alignkit.datasets.regular_file import escaped_name, irregular, is_utf8, open_regular
+from alignkit.datasets.regular_file import escaped_name, is_utf8
 from alignkit.errors import ChangedImage, UnreadableImage, WorkspaceError
-from alignkit.stored_file import DamagedError, read_sealed, sealed, write_atomically
+from alignkit.stored_file import (
+    DamagedError,
+    irregular,
+    open_regular,
+    read_sealed,
+    sealed,
+    write_atomically,
+)
 
 logger = logging.getLogger(__name__)
 
