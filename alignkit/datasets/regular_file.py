@@ -10,11 +10,12 @@ from alignkit.stored_file import read_regular
 LARGEST_TEXT = 1 << 20
 """Bytes of a text file: many times what a person writes, and read within seconds."""
 
-# control characters, marks that turn the direction of text, those that XML forbids, bytes that are
-# not UTF-8, and the backslash itself
-_UNPRINTABLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff\\\\]"
+UNPRINTABLE = (
+    "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff"
 )
+"""Class of a regular expression: control characters, marks that turn the direction of text, those
+that XML forbids, and bytes that are not UTF-8."""
+_IN_NAMES = re.compile(rf"[{UNPRINTABLE}\\]")
 
 
 def read_text(path: Path, largest: int = LARGEST_TEXT) -> str:
@@ -42,10 +43,11 @@ def escaped_name(name: str) -> str:
     >>> print(escaped_name("a\nb"), escaped_name("caf\udce9.jpg"), escaped_name("\u202egpj.exe"))
     a\x0ab caf\xe9.jpg \u202egpj.exe
     """
-    return _UNPRINTABLE.sub(_escaped, name)
+    return _IN_NAMES.sub(written_out, name)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def written_out(found: re.Match[str]) -> str:
+    """Write the one character that was found as `escaped_name` does."""
     code = ord(found.group())
     if found.group() == "\\":
         return "\\\\"
