@@ -6,6 +6,7 @@ an image of the data.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
@@ -136,6 +137,8 @@ def _stamp(status: os.stat_result) -> Stamp:
 
 def _explained(path: Path, error: OSError) -> str:
     """Say why the operating system refuses to read a file."""
+    if error.errno == errno.ELOOP:
+        return "a link to itself"
     if path.is_symlink() and not path.exists():
         return f"a link to {escaped_name(os.readlink(path))}, which is not there"  # noqa: PTH115 - its text
     return error.strerror or str(error)
