@@ -88,7 +88,7 @@ def match(
     from alignkit.match.match_text import as_json
     from alignkit.match.recorded_target import recorded_target
     from alignkit.match.target import preprocess_of, preprocess_target
-    from alignkit.stored_file import write_atomically
+    from alignkit.stored_file import write_output
 
     files = json_paths(out)
     if model is not None and not model.is_file():
@@ -124,7 +124,7 @@ def match(
             found = with_churn(found, stack, samples, rows, session)
     _show(found, names)
     for file in files:
-        write_atomically(file, json.dumps(as_json(found, names), indent=1))
+        write_output(file, json.dumps(as_json(found, names), indent=1))
 
 
 def _endpoint(
