@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from alignkit.datasets.regular_file import escaped_name, open_regular
+from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import DataError
+from alignkit.stored_file import open_regular
 
 _LARGEST = 1 << 30
 """Bytes of one tensor: more than an image of 8192x8192 in float32."""

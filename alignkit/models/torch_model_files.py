@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import is_zipfile
 
-from alignkit.datasets.regular_file import open_regular
 from alignkit.errors import ConfigError, DataError, MissingDependency
+from alignkit.stored_file import open_regular
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:

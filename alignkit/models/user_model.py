@@ -12,10 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from alignkit.datasets.regular_file import irregular
 from alignkit.errors import BackendError, ConfigError, DataError
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
-from alignkit.stored_file import file_sha256
+from alignkit.stored_file import file_sha256, irregular
 from alignkit.workspace import Workspace, content_key
 
 _LARGEST = 2**31
