@@ -1,5 +1,7 @@
 """Files that alignkit stores: written atomically, hashed, sealed if they are read back.
 
+Only regular files are opened for reading: to open a pipe or a device may never return.
+
 A sealed file is a JSON object whose first field is ``"sha256"``: 64 hex digits, the SHA-256 of the
 file's bytes with these 64 digits written as zeros. A seal moves with its file and finds damage and
 edits. It is no signature: whoever changes a file on purpose can seal it again.
@@ -11,9 +13,12 @@ import errno
 import hashlib
 import os
 import re
+import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
 from alignkit.errors import WorkspaceError
@@ -23,6 +28,18 @@ _SEAL = re.compile(rb'\{\s*"sha256":\s*"([0-9a-f]{64})",\s*')
 _BLANK = b"0" * 64
 GREATEST = 1 << 29
 """Bytes of a sealed file; the record of a thousand cells has about a tenth."""
+
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
+_REFUSED = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST),
+    *(errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENXIO),
+)
 
 
 class DamagedError(Exception):
@@ -37,15 +54,57 @@ class NoSealError(DamagedError):
     """A file does not begin with a seal."""
 
 
-def file_sha256(path: Path) -> str:
-    """Compute the SHA-256 of a file's bytes, in hex."""
-    with path.open("rb") as file:
+def open_regular(path: Path, largest: int | None = None) -> BufferedReader:
+    """Open a regular file, or a link to one, for reading.
+
+    Raise `OSError` for anything else, and for a file of more than ``largest`` bytes.
+    """
+    _require_regular(path, path.stat())  # without opening it: some devices act when they are opened
+    # it may have been replaced since
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        _require_regular(path, os.fstat(descriptor), largest)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _require_regular(path: Path, status: os.stat_result, largest: int | None = None) -> None:
+    if reason := irregular(status):
+        raise OSError(errno.EINVAL, reason, os.fspath(path))
+    if largest is not None and status.st_size > largest:
+        size = f"larger than {largest / 2**20:g} MiB, the limit for a file of this kind"
+        raise OSError(errno.EFBIG, size, os.fspath(path))
+
+
+def irregular(status: os.stat_result) -> str:
+    """Say what a file is that is not a regular one; empty if it is."""
+    if stat.S_ISREG(status.st_mode):
+        return ""
+    return f"not a regular file: {_KINDS.get(stat.S_IFMT(status.st_mode), 'of an unknown kind')}"
+
+
+def read_regular(path: Path, largest: int = GREATEST) -> bytes:
+    """Read a regular file of at most ``largest`` bytes; raise `OSError` for any other."""
+    with open_regular(path, largest) as file:
+        return file.read(os.fstat(file.fileno()).st_size)  # it may grow while it is read
+
+
+def file_sha256(path: Path, largest: int | None = None) -> str:
+    """Compute the SHA-256 of a file's bytes, in hex; raise `OSError` as `open_regular`."""
+    with open_regular(path, largest) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Turn an operating system's refusal to write below ``path`` into a `WorkspaceError`."""
+def explained(
+    path: Path, instead: str = "choose another folder with --reports DIR"
+) -> Iterator[None]:
+    """Turn an operating system's refusal to write ``path`` into a `WorkspaceError`.
+
+    ``instead`` is the next step if it may not be written at all.
+    """
     try:
         yield
     except OSError as error:
@@ -54,17 +113,20 @@ def explained(path: Path) -> Iterator[None]:
                 f"no room to write {path} ({error.strerror}); free some space and run the same "
                 "command again: finished work is kept"
             ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
-            raise WorkspaceError(
-                f"cannot write {path} ({error.strerror}); choose another folder with --reports DIR"
-            ) from error
+        if error.errno in _REFUSED:
+            raise WorkspaceError(f"cannot write {path} ({error.strerror}); {instead}") from error
         raise
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
-    """Write a file so that readers see the old content or the new, even after a crash."""
+    """Write a file so that readers see the old content or the new, even after a crash.
+
+    A link is replaced, and its target stays. Raise `WorkspaceError` for a device, FIFO or folder.
+    """
     data = content.encode() if isinstance(content, str) else content
     with explained(path):
+        if path.exists():
+            _require_regular(path, path.stat())
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -77,6 +139,24 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+
+def write_output(path: Path, content: bytes | str) -> None:
+    """Write a file that a user named: a link's target, or into a device or FIFO.
+
+    Text for the file that this process prints to, as ``/dev/stdout``, follows what it printed.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    with explained(path, "name another file"):
+        status = path.stat() if path.exists() else None
+        streams = [each for each in (1, 2) if status and os.path.samestat(status, os.fstat(each))]
+        if status is None or (stat.S_ISREG(status.st_mode) and not streams):
+            write_atomically(Path(os.path.realpath(path)), data)
+            return
+        sys.stdout.flush()
+        target = os.dup(streams[0]) if streams else os.open(path, os.O_WRONLY | os.O_NOCTTY)
+        with os.fdopen(target, "wb") as file:
+            file.write(data)
 
 
 def sealed(text: str) -> str:
@@ -110,12 +190,12 @@ def unsealed(data: bytes, file: Path | None = None) -> bytes:
 
 def read_bytes(path: Path) -> bytes:
     """Read a file; raises `DamagedError` for anything but a regular file of at most `GREATEST`."""
-    # a pipe or a device would be read for ever
-    if path.exists() and not path.is_file():
-        raise DamagedError("it is not a file", path)
-    if (size := path.stat().st_size) > GREATEST:
-        raise DamagedError(f"it has {size} bytes, more than any document", path)
-    return path.read_bytes()
+    try:
+        return read_regular(path)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EFBIG):
+            raise
+        raise DamagedError(f"it is {error.strerror}", path) from None
 
 
 def read_sealed(path: Path) -> bytes:

@@ -34,6 +34,11 @@ from alignkit.stored_file import DamagedError, explained, file_sha256, read_seal
 
 WorkKind = Literal["prepared", "trainings", "exports", "engines", "cells", "spreads", "comparisons"]
 _KEY = "key.json"
+# a file that was written by another version of its reader ends as one of the last four
+_DAMAGE = (
+    *(DamagedError, FileNotFoundError, PermissionError, IsADirectoryError),
+    *(ValueError, KeyError, TypeError, RecursionError),
+)
 
 _T = TypeVar("_T")
 logger = logging.getLogger(__name__)
@@ -67,11 +72,15 @@ class Finished:
         file = folder / _KEY
         try:
             written = json.loads(read_sealed(file))
+            if content_key(written["parts"]) != folder.name:
+                raise DamagedError("it is that of another key", file)
+            return cls(folder, **written, stored=file.stat().st_mtime)
         except FileNotFoundError:
             raise DamagedError("it is missing", file) from None
-        if content_key(written["parts"]) != folder.name:
-            raise DamagedError("it is that of another key", file)
-        return cls(folder, **written, stored=file.stat().st_mtime)
+        except OSError as error:
+            raise DamagedError(f"it cannot be read: {error.strerror}", file) from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise DamagedError("it does not describe stored work", file) from None
 
     def verify(
         self, names: Collection[str] | None = None, known: Collection[Path] = ()
@@ -92,7 +101,7 @@ class Finished:
 
     def bytes(self) -> int:
         """Return the size on disk."""
-        return sum(file.stat().st_size for file in self.folder.rglob("*"))
+        return sum(file.lstat().st_size for file in self.folder.rglob("*"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +143,7 @@ class Workspace:
         try:
             self._verified.update(Finished.read(folder).verify(files, self._verified))
             return read(folder)
-        # a file that was written by another version of its reader ends as one of the last three
-        except (DamagedError, FileNotFoundError, ValueError, KeyError, TypeError) as damage:
+        except _DAMAGE as damage:
             file = getattr(damage, "file", None) or folder
             logger.warning("%s: %s is damaged and is made again (%s)", label, file, damage)
             self.discard(kind, key)

@@ -1,10 +1,23 @@
-"""Sealed files: any change of a byte is found."""
+"""Sealed files: any change of a byte is found. Written files: nothing special is replaced."""
 
 import json
+import os
+import subprocess
+import sys
+import threading
 
 import pytest
 
-from alignkit.stored_file import DamagedError, NoSealError, sealed, unsealed
+from alignkit.errors import WorkspaceError
+from alignkit.stored_file import (
+    DamagedError,
+    NoSealError,
+    read_sealed,
+    sealed,
+    unsealed,
+    write_atomically,
+    write_output,
+)
 
 
 @pytest.mark.parametrize("text", ["{}", '{"a": 1}', '{\n "a": 1}\n', '{"a": 1}\n{"b": 2}\n'])
@@ -32,3 +45,56 @@ def test_every_changed_byte_is_found():
     for length in range(len(stored)):
         with pytest.raises(DamagedError):
             unsealed(stored[:length])
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_only_a_regular_file_is_read_or_replaced(tmp_path, make):
+    make(tmp_path / "x")
+    with pytest.raises(DamagedError, match="not a regular file"):
+        read_sealed(tmp_path / "x")
+    with pytest.raises(WorkspaceError, match="not a regular file"):
+        write_atomically(tmp_path / "x", "new")
+    assert [each.name for each in tmp_path.iterdir()] == ["x"]
+    assert not (tmp_path / "x").is_file()
+
+
+def test_an_output_goes_through_a_link_to_its_target(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/target").write_text("old")
+    (tmp_path / "link").symlink_to("folder/target")
+    (tmp_path / "dangling").symlink_to("folder/later")
+    write_output(tmp_path / "link", "new")
+    write_output(tmp_path / "dangling", "later")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "folder/target").read_text() == "new"
+    assert (tmp_path / "folder/later").read_text() == "later"
+    assert len(list((tmp_path / "folder").iterdir())) == 2
+
+
+def test_an_output_is_written_into_a_fifo(tmp_path):
+    os.mkfifo(tmp_path / "x")
+    writer = threading.Thread(target=write_output, args=(tmp_path / "x", "a" * 100_000))
+    writer.start()
+    assert (tmp_path / "x").read_text() == "a" * 100_000
+    writer.join()
+    assert (tmp_path / "x").is_fifo()
+
+
+@pytest.mark.parametrize("piped", [True, False])
+def test_an_output_to_standard_output_follows_what_was_printed(tmp_path, piped):
+    (tmp_path / "link").symlink_to("/dev/stdout")
+    code = (
+        "from alignkit.stored_file import write_output; from pathlib import Path\n"
+        f"print('a'); write_output(Path({str(tmp_path / 'link')!r}), 'b\\n'); print('c')"
+    )
+    with (tmp_path / "out").open("wb") as out:
+        where = subprocess.PIPE if piped else out
+        done = subprocess.run([sys.executable, "-c", code], stdout=where, check=True)
+    told = done.stdout if piped else (tmp_path / "out").read_bytes()
+    assert told == b"a\nb\nc\n"
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_an_output_does_not_replace_a_folder(tmp_path):
+    with pytest.raises(WorkspaceError, match=r"directory.*; name another file"):
+        write_output(tmp_path, "x")

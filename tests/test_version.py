@@ -17,6 +17,7 @@ NO_NUMBERS = {
     "plugins": "finds classes and versions, which are parts of keys",
     "progress": "shows how far work is",
     "version": "the version of the code itself",
+    "stored_file": "reads, writes and hashes files",
     "workspace": "stores and finds what others compute",
     "record": "types that are stored",
     "datasets": "its fingerprint is a part of every key",

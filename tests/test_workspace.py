@@ -14,7 +14,7 @@ import pytest
 
 from alignkit.errors import WorkspaceError
 from alignkit.plan.forecast import changed_parts
-from alignkit.stored_file import DamagedError, explained, file_sha256, write_atomically
+from alignkit.stored_file import DamagedError, explained, file_sha256, sealed, write_atomically
 from alignkit.version import code_version
 from alignkit.workspace import Workspace, content_key
 
@@ -311,6 +311,32 @@ def test_damaged_work_is_named_and_made_again(workspace, caplog, name, damage):
 
     assert kept(workspace.root, make) == kept(workspace.root, make) == b"12345"
     assert len(made) == 1
+    (message,) = caplog.messages
+    assert message.startswith(f"train a: {file} is damaged and is made again (")
+
+
+def nested(file: Path) -> None:
+    text = json.dumps({"label": "", "parts": []}).replace("[]", "[" * 100_000 + "]" * 100_000)
+    file.write_text(sealed(text))
+
+
+KEY_DAMAGES = {
+    "folder": os.mkdir,
+    "fifo": os.mkfifo,
+    "loop": lambda file: file.symlink_to(file.name),
+    "nested": nested,
+    "other": lambda file: file.write_text(sealed('{"label": "train a"}')),
+}
+
+
+@pytest.mark.parametrize("damage", KEY_DAMAGES.values(), ids=KEY_DAMAGES)
+def test_a_key_file_that_cannot_be_read_is_damage(workspace, caplog, damage):
+    kept(workspace.root)
+    file = folder_of(workspace, "trainings") / "key.json"
+    file.unlink()
+    damage(file)
+    assert workspace.finished("trainings") == []
+    assert kept(workspace.root) == b"12345"
     (message,) = caplog.messages
     assert message.startswith(f"train a: {file} is damaged and is made again (")
 

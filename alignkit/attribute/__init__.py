@@ -99,7 +99,7 @@ def attribute(
     prepared by every mixture.
     """
     mixed = make_stage_mixtures(reference, candidate, decoder_switches=decoder_switches)
-    # ``backend``, ``precision``, …: what the sessions of a model differ in
+    # ``backend``, ``precision``, …: the facts in which the sessions of a model differ
     runtime_factors = sorted({factor for model in models for taken in model for factor in taken})
     factors = (*mixed.factors, *runtime_factors)
     if not factors:

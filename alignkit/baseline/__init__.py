@@ -33,12 +33,13 @@ from alignkit.preprocess import Preprocess, StageName
 from alignkit.record import Count, Stored
 from alignkit.record.document import refuse_newer
 from alignkit.record.stored import Placed
-from alignkit.stored_file import write_atomically
+from alignkit.stored_file import open_regular, read_regular, write_atomically
 
 LineKey: TypeAlias = tuple[str, str, str]
 """(path, image, stage)."""
 FirstChanged: TypeAlias = Mapping[str, StageName | None]
 """Path → the first stage that can have changed since it was approved; ``None`` if none can."""
+_LONGEST_HEAD = 1 << 24
 
 
 class StageLine(Stored):
@@ -200,14 +201,17 @@ def differences(there: dict[str, str], here: dict[str, str]) -> list[str]:
 
 def _read_head(path: Path) -> BaselineHead:
     # the first line alone: a file has a line for each image and stage
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return _head(path, file.readline())
+    try:
+        with open_regular(path) as file:
+            return _head(path, file.readline(_LONGEST_HEAD).decode(errors="replace"))
+    except OSError as error:
+        raise BaselineError(f"{path} cannot be read ({error.strerror})") from error
 
 
 def read_baseline(path: Path) -> Baseline:
     """Read a file; raise `BaselineError` if it is missing, damaged, truncated or newer."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise BaselineError(f"{path} cannot be read: {error}") from error
     return parse_baseline(text, path)

@@ -33,7 +33,7 @@ from alignkit.errors import BaselineError, ConfigError
 from alignkit.findings.environment import git_revision
 from alignkit.machine import command_output
 from alignkit.record import Stored
-from alignkit.stored_file import explained, write_atomically
+from alignkit.stored_file import explained, read_regular, write_atomically
 from alignkit.workspace import content_key
 
 
@@ -265,9 +265,13 @@ def read_approvals(folder: Path) -> list[Approval]:
     found = []
     for file in sorted((folder / "approvals").glob("*.json")):
         try:
-            found.append(Approval.model_validate_json(file.read_bytes()))
-        except (ValidationError, OSError) as error:
+            found.append(Approval.model_validate_json(read_regular(file)))
+        except ValidationError as error:
             raise BaselineError(f"{file} is damaged; restore it from version control") from error
+        except OSError as error:
+            raise BaselineError(
+                f"{file} cannot be read ({error.strerror}); restore it from version control"
+            ) from error
     return sorted(found, key=lambda each: each.when)
 
 

@@ -103,7 +103,7 @@ def read_pending(path: Path) -> Baseline:
     again = "run alignkit gate FILE again"
     try:
         text = read_sealed(path).decode()
-    except (DamagedError, UnicodeDecodeError) as error:
+    except (DamagedError, OSError, UnicodeDecodeError) as error:
         raise BaselineError(f"{path} holds no pending changes ({error}); {again}") from error
     return parse_baseline(text, path)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -155,6 +156,25 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+@contextmanager
+def asking() -> Iterator[None]:
+    """Take the end of a user's input as Ctrl-C."""
+    try:
+        yield
+    except (EOFError, typer.Abort) as error:
+        raise KeyboardInterrupt from error
+
+
+def _reader_left() -> bool:
+    """Tell whether nobody reads the output any more, as after ``| head``."""
+    import select
+
+    ends = select.poll()
+    for stream in (1, 2):
+        ends.register(stream, 0)
+    return any(event & select.POLLERR for _, event in ends.poll(0))
+
+
 def _this_command(processes: int) -> str:
     if processes == 1:
         return shlex.join(["alignkit", *sys.argv[1:]])
@@ -167,7 +187,7 @@ DEFAULT = "default"
 """Internal name of a group's default command; users never type it."""
 
 
-_KEEPING = ("run", "gate", "baseline", "review")
+_KEEPING = ("run", "gate", "baseline record", "review")
 """Commands that keep finished work below ``--reports``."""
 
 
@@ -181,12 +201,21 @@ class Commands(TyperGroup):
         except KeyboardInterrupt as error:
             rank = this_rank()
             if not rank.number:  # the first of the processes of torchrun speaks for all
-                kept = ctx.invoked_subcommand in _KEEPING
+                words = " ".join(sys.argv[1:3])
+                kept = any(f"{words} ".startswith(f"{each} ") for each in _KEEPING)
                 message = (
                     "; finished work is kept. Continue with:" if kept else ". Begin again with:"
                 )
                 print(f"interrupted{message}\n  {_this_command(rank.world)}", file=sys.stderr)
             raise typer.Exit(interruption_code(error)) from error
+        # typer would end with 1, which means drift
+        except (EOFError, typer.Abort) as error:
+            raise RuntimeError("an input ended that no user was asked for") from error
+        except BrokenPipeError as error:
+            if not _reader_left():
+                raise RuntimeError("a pipe broke that is not the output") from error
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes it at the end
+            raise typer.Exit(ExitCode.CRASHED) from error
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Resolve a command as typer does; fail with a suggestion for an unknown one."""

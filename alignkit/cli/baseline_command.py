@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from alignkit.cli.arguments import Baselines, Json, Overrides, Reports, open_page
+from alignkit.cli.arguments import Baselines, Json, Overrides, Reports, asking, open_page
 from alignkit.errors import ConfigError
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess import STAGES, StageName
@@ -191,16 +191,17 @@ def review(
             print(printable(" ".join(f"# {headline(group)}; {waiting.cause(group)}".split())))
         print("\n".join([*commands(waiting.groups, file), *model_lines(waiting.metrics(), file)]))
         return
-    decided = walk(
-        waiting.groups,
-        cause=waiting.cause,
-        key=lambda: str(typer.getchar()),
-        say=lambda text: print(printable(text)),
-        show_report=lambda: _show(waiting.page),
-    )
-    # after the decisions: whoever accepts nothing needs no reason
-    if decided.accept and reason is None:
-        reason = str(typer.prompt("reason"))
+    with asking():
+        decided = walk(
+            waiting.groups,
+            cause=waiting.cause,
+            key=lambda: str(typer.getchar()),
+            say=lambda text: print(printable(text)),
+            show_report=lambda: _show(waiting.page),
+        )
+        # after the decisions: whoever accepts nothing needs no reason
+        if decided.accept and reason is None:
+            reason = str(typer.prompt("reason"))
     approval = apply_decisions(waiting, decided, reason=reason or "")
     print(f"approved {len(approval.lines) if approval else 0} lines")
     for line in model_lines(waiting.metrics(), file):

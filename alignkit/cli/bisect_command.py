@@ -79,7 +79,7 @@ def bisect(
     compared.
     """
     from alignkit.experiment import load_experiment
-    from alignkit.stored_file import write_atomically
+    from alignkit.stored_file import write_output
     from alignkit.studies.bisect import as_text
     from alignkit.studies.bisect import bisect as compare
     from alignkit.studies.bisect.bisect_inputs import (
@@ -134,7 +134,7 @@ def bisect(
     document = found.model_dump_json(indent=1, by_alias=True)  # keys as in format 1
     print(document if as_json else as_text(found))
     for path in files:
-        write_atomically(path, document + "\n")
+        write_output(path, document + "\n")
 
 
 def _check_files(model: Path, against: Path | None, images: Sequence[Path]) -> None:

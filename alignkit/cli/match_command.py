@@ -88,7 +88,7 @@ def match(
     from alignkit.match.match_text import as_json
     from alignkit.match.recorded_target import recorded_target
     from alignkit.match.target import preprocess_of, preprocess_target
-    from alignkit.stored_file import write_atomically
+    from alignkit.stored_file import write_output
 
     files = json_paths(out)
     if model is not None and not model.is_file():
@@ -111,18 +111,20 @@ def match(
         chosen = list(names) or list(
             configurations(stack.geometry, decoders=decoders, resizers=resizers)
         )
+        session = None
+        if model is not None:  # before the search, which a model that does not fit would waste
+            from alignkit.match.match_drift import onnx_session, with_churn
+
+            session = held.enter_context(onnx_session(model, stack.geometry.size))
         with display.stage("match", len(rows), f"{len(chosen)} configurations") as stage:
             found = search(
                 stack, samples, rows, chosen, probe=probe, seed=seed, progress=advancing(stage)
             )
-        if model is not None:
-            from alignkit.match.match_drift import onnx_session, with_churn
-
-            with onnx_session(model, stack.geometry.size) as session:
-                found = with_churn(found, stack, samples, rows, session)
+        if session is not None:
+            found = with_churn(found, stack, samples, rows, session)
     _show(found, names)
     for file in files:
-        write_atomically(file, json.dumps(as_json(found, names), indent=1))
+        write_output(file, json.dumps(as_json(found, names), indent=1))
 
 
 def _endpoint(

@@ -23,12 +23,37 @@ def read_parquet(path: Path) -> Any:
 
     try:
         described = parquet.read_metadata(path)
-        size = 4 * described.num_rows * described.num_columns
-        if size > max(_SMALL, _RATIO * path.stat().st_size):
-            raise DataError(f"{path} would unpack to {size} bytes, too many for its size")
-        return parquet.read_table(path)
+        columns = [described.schema.column(index) for index in range(described.num_columns)]
+        size = described.num_rows * sum(max(8, each.length or 0) for each in columns)
+        _check_size(size, path)
+        # as a dictionary, a long text takes its memory once, however many rows have it
+        texts = [each.path for each in columns if each.physical_type == "BYTE_ARRAY"]
+        return _with_text(parquet.read_table(path, read_dictionary=texts), path)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} cannot be read as Parquet ({error})") from error
+
+
+def _check_size(size: int, path: Path) -> None:
+    if size > max(_SMALL, _RATIO * path.stat().st_size):
+        raise DataError(f"{path} would unpack to {size} bytes, too many for its size")
+
+
+def _with_text(table: Any, path: Path) -> Any:
+    """Write out the columns of text that were read as dictionaries."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    for index, name in enumerate(table.column_names):
+        column = table.column(index)
+        if not pa.types.is_dictionary(column.type):
+            continue
+        lengths = (
+            compute.take(compute.binary_length(each.dictionary), each.indices)
+            for each in column.chunks
+        )
+        _check_size(sum(compute.sum(each).as_py() or 0 for each in lengths), path)
+        table = table.set_column(index, name, column.cast(column.type.value_type))
+    return table
 
 
 def ids_of(table: Any, path: Path) -> tuple[str, ...]:

@@ -33,8 +33,9 @@ def image_files(folder: Path) -> list[str]:
     """List the paths of all images below a folder, relative to it, with ``/``, sorted.
 
     Links are followed; hidden files and folders are left out. A folder with the name of an image
-    is listed as one unless it holds images, and so is what else is not a regular file: whoever
-    reads it learns why it cannot be read. Raise `DataError` for a folder that cannot be listed.
+    is listed as one unless it holds images. Pipes and devices with such names are listed too: the
+    reader of each learns why it cannot be read. Raise `DataError` for a folder that cannot be
+    listed.
     """
     images: list[str] = []
     named: list[str] = []

@@ -6,6 +6,7 @@ an image of the data.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
@@ -17,9 +18,16 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from alignkit.datasets.image_files import cache_root
-from alignkit.datasets.regular_file import escaped_name, irregular, is_utf8, open_regular
+from alignkit.datasets.regular_file import escaped_name, is_utf8
 from alignkit.errors import ChangedImage, UnreadableImage, WorkspaceError
-from alignkit.stored_file import DamagedError, read_sealed, sealed, write_atomically
+from alignkit.stored_file import (
+    DamagedError,
+    irregular,
+    open_regular,
+    read_sealed,
+    sealed,
+    write_atomically,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -129,6 +137,8 @@ def _stamp(status: os.stat_result) -> Stamp:
 
 def _explained(path: Path, error: OSError) -> str:
     """Say why the operating system refuses to read a file."""
+    if error.errno == errno.ELOOP:
+        return "a link to itself"
     if path.is_symlink() and not path.exists():
         return f"a link to {escaped_name(os.readlink(path))}, which is not there"  # noqa: PTH115 - its text
     return error.strerror or str(error)

@@ -1,54 +1,21 @@
-"""Files of a user, opened only if they are regular: to open a pipe or a device may never return."""
+"""Text files of a user, and the names of files as every output can show them."""
 
 from __future__ import annotations
 
-import errno
-import os
 import re
-import stat
 from pathlib import Path
-from typing import BinaryIO
+
+from alignkit.stored_file import read_regular
 
 LARGEST_TEXT = 1 << 20
 """Bytes of a text file: many times what a person writes, and read within seconds."""
 
-_KINDS = {
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFDIR: "a folder",
-}
-# control characters, marks that turn the direction of text, those that XML forbids, bytes that are
-# not UTF-8, and the backslash itself
-_UNPRINTABLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff\\\\]"
+UNPRINTABLE = (
+    "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff"
 )
-
-
-def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file, or a link to one, for reading; raise `OSError` for anything else."""
-    _require_regular(path, path.stat())  # without opening it: some devices act when they are opened
-    # it may have been replaced since
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    try:
-        _require_regular(path, os.fstat(descriptor))
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
-
-
-def _require_regular(path: Path, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, irregular(status), os.fspath(path))
-
-
-def irregular(status: os.stat_result) -> str:
-    """Say what a file is that is not a regular one; empty if it is."""
-    if stat.S_ISREG(status.st_mode):
-        return ""
-    return f"not a regular file: {_KINDS.get(stat.S_IFMT(status.st_mode), 'of an unknown kind')}"
+"""Class of a regular expression: control characters, marks that turn the direction of text, those
+that XML forbids, and bytes that are not UTF-8."""
+_IN_NAMES = re.compile(rf"[{UNPRINTABLE}\\]")
 
 
 def read_text(path: Path, largest: int = LARGEST_TEXT) -> str:
@@ -57,12 +24,7 @@ def read_text(path: Path, largest: int = LARGEST_TEXT) -> str:
     Raise `OSError` if it cannot be read, is not regular or has more than ``largest`` bytes, and
     `UnicodeDecodeError`.
     """
-    with open_regular(path) as file:
-        content = file.read(largest + 1)
-    if len(content) > largest:
-        size = f"larger than {largest / 2**20:g} MiB, the limit for a file of this kind"
-        raise OSError(errno.EFBIG, size, os.fspath(path))
-    return content.decode("utf-8-sig")
+    return read_regular(path, largest).decode("utf-8-sig")
 
 
 def is_utf8(name: str) -> bool:
@@ -81,10 +43,11 @@ def escaped_name(name: str) -> str:
     >>> print(escaped_name("a\nb"), escaped_name("caf\udce9.jpg"), escaped_name("\u202egpj.exe"))
     a\x0ab caf\xe9.jpg \u202egpj.exe
     """
-    return _UNPRINTABLE.sub(_escaped, name)
+    return _IN_NAMES.sub(written_out, name)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def written_out(found: re.Match[str]) -> str:
+    """Write the one character that was found as `escaped_name` does."""
     code = ord(found.group())
     if found.group() == "\\":
         return "\\\\"

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 from alignkit.datasets import Dataset
 from alignkit.datasets.image_files import choose, image_files
 from alignkit.datasets.listed_images import ImageFile, list_files, read_image
-from alignkit.datasets.regular_file import escaped_name, irregular
+from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ConfigError, DataError, NothingCompared
+from alignkit.stored_file import irregular
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:

@@ -122,7 +122,7 @@ def _metrics() -> Iterator[RuleMetric]:
 def _of_pixels(stage: StageName, field: str) -> RuleMetric:
     words, unit, greatest = _PIXEL[field]
     if stage == "normalise" and unit == _LEVELS:
-        # what mean and std allow is known with the paths; here, what float32 does
+        # the bounds by mean and std are known with the paths; here, those of float32
         unit, greatest = "normalised units", 2 * _FLOAT32
     return RuleMetric(
         name=f"{stage}.{field}",

@@ -33,7 +33,8 @@ def _lines_of_file(given: Any) -> Any:
     if not isinstance(given, str):
         return given
     try:
-        lines = read_text(Path(given).expanduser()).rstrip().splitlines()
+        # other line ends of Python's splitlines may stand within a name
+        lines = read_text(Path(given).expanduser()).rstrip().split("\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", "") or "it is not UTF-8"
         named = {"file": given, "reason": reason}
@@ -44,6 +45,11 @@ def _lines_of_file(given: Any) -> Any:
         empty = {"file": given, "line": names.index("") + 1}
         raise PydanticCustomError(
             "classes", "line {line} of {file} is empty: it names no output", empty
+        )
+    if unfit := next((each for each in names if "\0" in each), None):
+        held = {"file": given, "line": names.index(unfit) + 1}
+        raise PydanticCustomError(
+            "classes", "line {line} of {file} holds a NUL character; save it as UTF-8 text", held
         )
     return names
 

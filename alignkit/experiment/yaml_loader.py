@@ -1,7 +1,7 @@
 """`CoreLoader`: PyYAML's safe loader with the scalars of YAML 1.2, within limits.
 
-Aliases make a file of a kilobyte stand for gigabytes, and brackets exhaust Python's stack. No limit
-is near what a person writes: an experiment has some hundred values, in eight levels.
+With aliases a file of a kilobyte has gigabytes of values, and brackets exhaust Python's stack. No
+person comes near a limit: an experiment has some hundred values, in eight levels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ MOST_VALUES = 100_000
 """Values, with aliases and merged keys written out; long text counts as a value for each
 `_TEXT` characters."""
 _TEXT = 100
-_REJECTED = (ValueError, KeyError, IndexError, TypeError, OverflowError)
+_LONGEST = 1000
+"""Characters of a number or date: PyYAML's time for ``!!int 1:1:1`` is quadratic in them."""
+_REJECTED = (ValueError, KeyError, IndexError, TypeError, OverflowError, AttributeError)
 """Errors of PyYAML's constructors for text that does not fit a tag, and of `int` for long text."""
 
 
@@ -72,12 +74,17 @@ class CoreLoader(yaml.SafeLoader):
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """Construct a node's value, with its place in every error."""
+        kind = node.tag.rpartition(":")[2]
+        if kind in ("int", "float", "timestamp") and len(node.value) > _LONGEST:
+            raise _refused(f"{kind} of more than {_LONGEST:,} characters", node.start_mark)
         try:
-            return super().construct_object(node, deep)
+            value = super().construct_object(node, deep)
         except _REJECTED as error:
-            kind = node.tag.rpartition(":")[2]
             reason = str(error).partition(";")[0]  # behind it Python advises to change Python
             raise _refused(f"not a value of type {kind}: {reason}", node.start_mark) from None
+        if isinstance(value, str) and "\0" in value:
+            raise _refused("a NUL character, which no name or path can hold", node.start_mark)
+        return value
 
 
 def _refused(problem: str, mark: Any) -> yaml.MarkedYAMLError:

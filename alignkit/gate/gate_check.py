@@ -108,7 +108,7 @@ def check(
     record = _with_measured(experiment, record, run, context)
     now, facts = None, None
     if approved is not None:
-        # what nobody approved must not decide what is skipped
+        # lines that nobody approved must not decide which stages are skipped
         skips = changed_only and (against is not None or head_approved(folder, approved))
         first_changed = _first_changed(experiment, approved) if skips else {}
         # the run of an experiment that trains keeps predictions and no stages to compare with

@@ -95,16 +95,20 @@ def _of_all(judged: Sequence[JudgedRule], evidence: Evidence) -> Iterator[Judged
     if any(each.compared or each.code not in _NO_FAULT for each in judged):
         return
     observed = "no candidate can run here, and all may be missing; nothing was compared"
-    passed = [each.outcome for each in judged if each.outcome.state == "pass"]
-    place = (evidence.reference, passed[0].evaluated_with if passed else "any")
+    passed = [each.outcome.evaluated_with for each in judged if each.outcome.state == "pass"]
+    place = (evidence.reference, passed[0] if passed else "any")
     if passed:
-        reference, candidate = (
-            next(each for each in evidence.paths if each.name == name) for name in place
-        )
         observed = (
-            "no rule looks at a stage in which the paths differ, so that nothing was compared; "
-            f"{candidate.name} differs in {', '.join(differing(reference, candidate))}"
+            "no rule looks at a stage in which the paths differ, so that nothing was compared"
         )
+        paths = {each.name: each for each in evidence.paths}
+        reference = paths.get(evidence.reference)
+        for name in passed:
+            # a rule may be about no path, or about the reference alone
+            if reference and name in paths and (stages := differing(reference, paths[name])):
+                place = (evidence.reference, name)
+                observed += f"; {name} differs in {', '.join(stages)}"
+                break
     limit = "something is compared with something else"
     yield _judged("comparison", limit, observed, place, ExitCode.NOTHING_COMPARED)
 

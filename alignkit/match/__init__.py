@@ -23,6 +23,7 @@ from alignkit.match.configuration_distances import MeasureDistances, PixelDistan
 from alignkit.match.configurations import Configuration
 from alignkit.match.match_result import Match, Ranked
 from alignkit.match.target import Target
+from alignkit.match.target_facts import unsettled
 from alignkit.preprocess.image_taps import encoded_images, run_isolated
 from alignkit.record import Estimate
 from alignkit.samples import Samples
@@ -65,13 +66,16 @@ def match(
     searched, unseen = shuffled[kept:], shuffled[:kept]
     search = Search(target, samples, threads, progress, len(rows))
     alive, rungs = list(configurations), []
+    if not search.usable(alive, searched, 1):  # the only good images may be among the others
+        searched, unseen = shuffled, []
     last = min(probe, len(searched))
     for stop in (*(stop for stop in _RUNGS if stop < last), last):
-        rungs.append((stop, len(alive)))
-        alive = search.narrowed(alive, searched[:stop])
+        some = search.usable(alive, searched, stop)
+        rungs.append((len(some), len(alive)))
+        alive = search.narrowed(alive, some)
     groups = search.groups(alive, searched)
     ranking = tuple(search.ranked(group, searched, unseen) for group in groups[:_FINALISTS])
-    return Match(
+    found = Match(
         target.name,
         ranking,
         *search.plainest(searched),
@@ -87,7 +91,11 @@ def match(
         ),
         target.recolouring.name if target.recolouring else "",
         target.preprocess is not None,
+        target.fitted_on,
     )
+    if found.state != "not found":
+        return found
+    return replace(found, facts=tuple(map(unsettled, found.facts)))
 
 
 class Search:
@@ -113,7 +121,7 @@ class Search:
         return self.narrowed(self.narrowed(alive, rows[: _RUNGS[0]]), rows)[0]
 
     def measure(self, alive: Sequence[Configuration], rows: Sequence[int]) -> list[int]:
-        """Compute all missing distances; return the rows that could be compared."""
+        """Compute all missing distances; return the rows that could be compared, perhaps none."""
         asked: list[int] = []
         # `levels` is a closure, which cannot be sent to a worker: its result is, with the image
         work = MeasureDistances(tuple(alive), replace(self.target, levels=None))
@@ -132,10 +140,16 @@ class Search:
                 self.known.setdefault(row, {}).update(by_place)
             if self.progress:
                 self.progress(len(self.known) + len(self.left_out), self.total)
-        kept = [row for row in rows if row not in self.left_out]
-        if not kept:
-            reason = next(iter(self.left_out.values()), "there are no images")
-            raise NothingCompared(f"{self.target.name} gives no pixels for any image: {reason}")
+        return [row for row in rows if row not in self.left_out]
+
+    def usable(self, alive: Sequence[Configuration], rows: Sequence[int], count: int) -> list[int]:
+        """Measure the first ``count`` rows that can be compared; return them, perhaps fewer."""
+        kept: list[int] = []
+        waiting = list(rows)
+        while waiting and len(kept) < count:
+            missing = count - len(kept)
+            kept += self.measure(alive, waiting[:missing])
+            waiting = waiting[missing:]
         return kept
 
     def _images(
@@ -166,6 +180,9 @@ class Search:
     def narrowed(self, alive: list[Configuration], rows: Sequence[int]) -> list[Configuration]:
         """Keep those that may still be the nearest, and some of the next, nearest first."""
         kept = self.measure(alive, rows)
+        if not kept:
+            reason = next(iter(self.left_out.values()), "there are no images")
+            raise NothingCompared(f"{self.target.name} gives no pixels for any image: {reason}")
         means = self.means(alive, kept)
         usable = np.flatnonzero(np.isfinite(means).all(axis=1))
         if not len(usable):

@@ -85,6 +85,8 @@ class MeasureDistances:
             return configuration.decode not in fatal
 
         found = distances(image.data, wanted, tuple(place_of), self.target, may_run=may_run)
+        if self.target.preprocess is None and all(np.isinf(each.mean) for each in found.values()):
+            return "no configuration prepares the image; it may be damaged"
         return {place_of[each]: distance for each, distance in found.items()}
 
 

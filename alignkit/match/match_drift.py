@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 from alignkit.backends import Session
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.compare.metrics import predicted_classes
-from alignkit.errors import NothingCompared
+from alignkit.errors import ConfigError, NothingCompared
 from alignkit.match import mean_estimate
 from alignkit.match.match_result import Match
 from alignkit.match.target import Target
@@ -63,11 +63,22 @@ def _images(
         yield None if any(each is None or isinstance(each, str) for each in pixels) else pixels
 
 
-def onnx_session(file: Path, size: tuple[int, int]) -> closing[Session]:
-    """Open an ONNX file in ONNX Runtime, CPU, fp32; ``size`` is its input's (height, width)."""
+@contextmanager
+def onnx_session(file: Path, size: tuple[int, int]) -> Iterator[Session]:
+    """Open an ONNX file in ONNX Runtime, CPU, fp32; ``size`` is its input's (height, width).
+
+    Raises `ConfigError` if its output for one image is not (1, classes).
+    """
     from alignkit.backends.onnxruntime import ONNXRuntimeBackend
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.stored_file import file_sha256
 
     checkpoint = Checkpoint(file.stem, 0, *size, weights=file, key=file_sha256(file))
-    return closing(ONNXRuntimeBackend().open(checkpoint, file, "fp32"))
+    with closing(ONNXRuntimeBackend().open(checkpoint, file, "fp32")) as session:
+        shape = session.predict(np.zeros((1, 3, *size), np.float32)).shape
+        if len(shape) != 2 or shape[0] != 1 or not shape[1]:
+            raise ConfigError(
+                f"{file}: its output for one image has the shape {shape}, expected (1, classes); "
+                "export the model with one value for each class"
+            )
+        yield session

@@ -6,6 +6,10 @@ Stacks that no hypothesis describes (blur, tone curves, saturation, hue, noise, 
 0.2 at most in the measurements of docs/match.md, true ones 0.6 and more. `AS_DECODERS` is a
 distance: two correct decoders of one JPEG differ by 0.2 to 0.8 grey levels in the mean, and two
 correct resizers by up to `AS_RESIZERS`.
+
+A normalisation that is none of the known ones is fitted, and a fit also takes in a change of tone:
+gamma, saturation, a stretch of the contrast. So it counts only if no more than `AS_ROUNDING`
+remains, on at least `CONTRASTED` images whose contrast would show the difference.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from typing import Literal
 from alignkit.match.configurations import Configuration
 from alignkit.preprocess import Preprocess
 from alignkit.record import Estimate
+from alignkit.text.numbers import plain
 
 EXPLAINS_MOST = 0.5
 """Least share of a plainer hypothesis' distance that a finding explains."""
@@ -23,6 +28,10 @@ AS_DECODERS = 1.0
 """Distance in grey levels that two correct decoders do not exceed."""
 AS_RESIZERS = 4.0
 """Distance in grey levels that two correct resizers seldom exceed."""
+AS_ROUNDING = 0.3
+"""Distance in grey levels that rounding alone leaves: 0.25 in the mean, and some for clipping."""
+CONTRASTED = 3
+"""Least number of images of enough contrast for a normalisation that is none of the known ones."""
 
 MatchState = Literal["found", "near", "not found"]
 
@@ -79,6 +88,8 @@ class Match:
     """A conversion of the target's colours that no `Preprocess` makes."""
     known: bool = False
     """Whether the target is a `Preprocess`, and not tensors of which everything is inferred."""
+    fitted_on: int | None = None
+    """See `alignkit.match.target.Target`."""
 
     @property
     def winner(self) -> Ranked:
@@ -105,6 +116,8 @@ class Match:
     def state(self) -> MatchState:
         """Whether the nearest configuration is the target's, see the module's docstring."""
         share = self.explained
+        if self.fitted_on is not None:
+            return "not found" if self.doubt else "found"
         if self.winner.identical == self.images:
             return "found"
         if self.remains <= AS_DECODERS:
@@ -113,6 +126,22 @@ class Match:
             return "near"
         near = self.remains <= AS_RESIZERS and share is not None and share >= EXPLAINS_MOST
         return "near" if near else "not found"
+
+    @property
+    def doubt(self) -> str:
+        """Why a normalisation that is none of the known ones does not count; empty if it does."""
+        if self.fitted_on is None:
+            return ""
+        if self.remains > AS_ROUNDING:
+            fits = f"fits only to {plain(self.remains, 2)} levels"
+            return f"its normalisation is none that is known, and {fits}"
+        if self.fitted_on < CONTRASTED:
+            few = "one image" if self.images == 1 else "so few images of enough contrast"
+            return (
+                f"its normalisation is none that is known, and {few} cannot tell a normalisation "
+                f"from a change of tone; record {CONTRASTED} photographs or more"
+            )
+        return ""
 
     @property
     def holds(self) -> bool | None:

@@ -105,7 +105,7 @@ def headline(match: Match, names: Mapping[Configuration, str]) -> str:
     """Say whether a configuration was found, which is the nearest, and what remains."""
     best, first = match.winner, match.winner.configurations[0]
     nearest = names.get(first, label(first))
-    if best.identical == match.images:
+    if best.identical == match.images and match.state == "found":
         everywhere = f"on all {match.images} images of the search"
         return f"found: {nearest} gives {match.target}'s pixels {everywhere}. {_checked(match)}"
     remains = (
@@ -113,7 +113,10 @@ def headline(match: Match, names: Mapping[Configuration, str]) -> str:
         f"most, over {match.images} images"
     )
     if match.state == "not found":
-        start = f"not found: no configuration explains {match.target}. The nearest is {nearest};"
+        why = f": {match.doubt}" if match.doubt else ""
+        start = (
+            f"not found: no configuration explains {match.target}{why}. The nearest is {nearest};"
+        )
     else:
         start = f"{match.state}: {nearest} comes nearest to {match.target};"
     return f"{start} {remains}, {_weighed(match, names)}. {_checked(match)}"

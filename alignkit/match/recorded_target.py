@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from alignkit.arrays import FloatArray
-from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import DataError
 from alignkit.match import Search
 from alignkit.match.configurations import Configuration, configurations
+from alignkit.match.first_images import first_images
 from alignkit.match.match_result import AS_RESIZERS
 from alignkit.match.normalisation_fit import Fit, fit, normalise_of
 from alignkit.match.recolouring import recoloured
+from alignkit.match.stored_tensors import StoredTensor, stored_tensors
 from alignkit.match.target import Target
 from alignkit.match.target_facts import recorded_facts
 from alignkit.match.target_guess import (
@@ -32,16 +31,17 @@ from alignkit.match.target_guess import (
     arranged,
     colourings,
     guess,
+    layouts,
     preferred,
 )
 from alignkit.preprocess import Normalise
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.samples import Samples
 
-_REFIT = 8
-"""Images on which the normalisation is fitted again, with the nearest pixels."""
 _ROUNDING = 1e-3
 """Grey levels lost by normalising in float32 and undoing it."""
+_COARSEST = 0.5
+"""Greatest tolerance in grey levels, however coarse the stored numbers are."""
 _ROUNDS = 2
 """How often the nearest pixels are looked for, as long as they show other colours or another
 normalisation than those they were looked for with."""
@@ -76,8 +76,10 @@ def recorded_target(
     `DataError` if the tensors are no images of these samples.
     """
     recorded = _read_recorded(folder, samples)
-    found = guess(recorded, samples)
-    rows = recorded.rows[:_REFIT]
+    layouts(recorded)  # shapes that are no images are refused before any image is decoded
+    first = first_images(recorded, samples)
+    rows = first.rows
+    found = guess(recorded, samples, rows)
     name, normalise = normalise_of(found.scale, found.offset)
     fits: dict[Colouring, Fit] = {}
     for _ in range(_ROUNDS):
@@ -97,7 +99,8 @@ def recorded_target(
     target = replace(
         _target(recorded, found, normalise),
         facts=recorded_facts(recorded, found, name, fits),
-        tolerance=_tolerance(recorded, normalise),
+        tolerance=_tolerance(recorded, normalise, rows),
+        fitted_on=None if name else first.contrasted,
     )
     return target, recorded.rows
 
@@ -108,13 +111,13 @@ def _alike(one: Normalise, other: Normalise) -> bool:
     return bool(apart.max() * 255 < 0.1)
 
 
-def _tolerance(recorded: RecordedTensors, normalise: Normalise) -> float:
+def _tolerance(recorded: RecordedTensors, normalise: Normalise, rows: tuple[int, ...]) -> float:
     """Return the precision of the stored numbers and of our own float32, in grey levels."""
-    greatest = max(float(np.abs(recorded.read(row)).max()) for row in recorded.rows[:_REFIT])
+    greatest = max(float(np.abs(recorded.read(row)).max()) for row in rows)
     if not recorded.dtype.startswith("float"):
         return _ROUNDING
     digit = float(np.spacing(np.asarray(greatest, recorded.dtype)))
-    return max(_ROUNDING, digit * max(normalise.std) * 255)
+    return min(max(_ROUNDING, digit * max(normalise.std) * 255), _COARSEST)
 
 
 def _target(recorded: RecordedTensors, found: Guess, normalise: Normalise) -> Target:
@@ -165,13 +168,13 @@ def _read_recorded(folder: Path, samples: Samples) -> RecordedTensors:
 
     Raises `DataError` if there is none, no tensor belongs to an image, or shapes differ.
     """
-    stored = _tensors(folder)
+    stored = stored_tensors(folder)
     if not stored:
         raise DataError(f"{folder} holds no .npy and no .npz file; record one array for each image")
-    by_name = {name.removesuffix(".npy"): read for name, read in stored.items()}
+    by_name = {name.removesuffix(".npy"): each for name, each in stored.items()}
     if len(by_name) < len(stored):
         raise DataError(f"{folder}: two tensors have the same name; keep one for each image")
-    readers: dict[int, Callable[[], Any]] = {}
+    found_for: dict[int, StoredTensor] = {}
     used = set()
     for index, sample in enumerate(samples.ids):
         path = PurePosixPath(sample)
@@ -179,57 +182,33 @@ def _read_recorded(folder: Path, samples: Samples) -> RecordedTensors:
         names = (sample, path.with_suffix("").as_posix(), path.name, path.stem)
         found = next((name for name in names if name in by_name), None)
         if found is not None:
-            readers[index] = by_name[found]
+            found_for[index] = by_name[found]
             used.add(found)
-    if not readers:
+    if not found_for:
         raise DataError(
             f"none of {len(stored)} tensors in {folder} has the name of one of {len(samples)} "
             f"images, e.g. {next(iter(stored))!r} and {samples.ids[0]!r}; name each tensor as its "
             "image"
         )
-    shape, dtype = _common_shape(folder, samples, readers)
+    shape, dtype = _common_shape(folder, samples, found_for)
     return RecordedTensors(
         folder.name,
-        tuple(readers),
-        lambda index: readers[index](),
+        tuple(found_for),
+        lambda index: found_for[index].read(),
         shape,
         dtype,
-        len(samples) - len(readers),
+        len(samples) - len(found_for),
         len(by_name) - len(used),
     )
 
 
-def _tensors(folder: Path) -> dict[str, Callable[[], Any]]:
-    """Return a reader of each tensor by its name, with the suffix ``.npy``."""
-    found: dict[str, Callable[[], Any]] = {}
-    for file in sorted(folder.rglob("*.npy")):
-        # mapped: a search reads each tensor several times, and its header alone for the shapes
-        read = partial(np.load, file, mmap_mode="r", allow_pickle=False)
-        found[escaped_name(file.relative_to(folder).as_posix())] = read
-    for file in sorted(folder.rglob("*.npz")):
-        with np.load(file, allow_pickle=False) as archive:
-            names = archive.files
-        for name in names:
-            found[f"{name}.npy"] = partial(_entry, file, name)
-    return found
-
-
-def _entry(file: Path, name: str) -> Any:
-    with np.load(file, allow_pickle=False) as archive:
-        return archive[name]
-
-
 def _common_shape(
-    folder: Path, samples: Samples, readers: dict[int, Callable[[], Any]]
+    folder: Path, samples: Samples, tensors: dict[int, StoredTensor]
 ) -> tuple[tuple[int, ...], str]:
     """Return the shape and dtype of all tensors; raise `DataError` if they differ."""
     shapes: dict[tuple[tuple[int, ...], str], str] = {}
-    for index, read in readers.items():
-        try:
-            tensor = read()
-        except (OSError, ValueError) as error:
-            raise DataError(f"{folder}: tensor of {samples.ids[index]}: {error}") from None
-        shapes.setdefault((tuple(tensor.shape), str(tensor.dtype)), samples.ids[index])
+    for index, tensor in tensors.items():
+        shapes.setdefault(tensor.shape(), samples.ids[index])
     if len(shapes) > 1:
         listed = ", ".join(
             f"{shape} {dtype} of {sample}" for (shape, dtype), sample in list(shapes.items())[:3]

@@ -43,6 +43,9 @@ class Target:
     """Facts found about the stack, each a sentence."""
     tolerance: float = 0.0
     """Resolution of the target's stored numbers, in grey levels."""
+    fitted_on: int | None = None
+    """Images of enough contrast that a normalisation which is none of the known ones was fitted on;
+    ``None`` where the normalisation is known."""
     recolouring: Recolouring | None = None
     """A conversion of colours that no configuration makes; it is applied to our pixels too, so that
     the rest can still be matched."""

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from alignkit.match.target_guess import Colouring, Guess
 
 _UNCLEAR = "not found, taken as"
+_UNSEEN = "cannot be seen in these images, taken as"
+_ADVICE = "; no option here does that: correct it where it serves"
+_WITH_PIXELS = ("colour: ", "normalisation: ")
+"""Facts that hold only if the nearest configuration is the target's."""
+_SAME = 0.1
+"""Grey levels by which rounding makes one of two equal hypotheses better."""
 
 
 def recorded_facts(
@@ -41,17 +47,30 @@ def recorded_facts(
     return tuple(facts)
 
 
+def unsettled(fact: str) -> str:
+    """Take a fact back whose stack was not found: no name is a finding, and no advice is given."""
+    kind = next((each for each in _WITH_PIXELS if fact.startswith(each)), "")
+    if not kind or _UNCLEAR in fact:
+        return fact
+    name = fact.removeprefix(kind).removesuffix(_ADVICE).removeprefix(f"{_UNSEEN} ")
+    return f"{kind}{_UNCLEAR} {name}"
+
+
 def _fact(kind: str, name: str, mine: float, other: float | None) -> str:
     """State a hypothesis if it explains most of ``other``, the residual of the next best.
 
-    Residuals are in grey levels. One as small as that of a decoder needs no better proof.
+    Residuals are in grey levels. One as small as that of a decoder needs no better proof, unless
+    the next best leaves the same.
     """
     if other is None:
         return f"{kind}: {name}"
-    share = explained(mine, other)
+    # a share of next to nothing is no evidence
+    share = explained(mine, other) if other - mine > _SAME else 0.0
     residual, left = f"residual {plain(mine, 3)} levels", plain(other, 2)
     if share >= EXPLAINS_MOST:
         return f"{kind}: {name} ({residual}; explains {percent(share, 0)} of {left} otherwise)"
+    if mine <= AS_DECODERS and other - mine <= _SAME:
+        return f"{kind}: {_UNSEEN} {name} ({residual}; otherwise {plain(other, 3)})"
     if mine <= AS_DECODERS:
         return f"{kind}: {name} ({residual}; otherwise {left})"
     return f"{kind}: {_UNCLEAR} {name} ({residual}; otherwise {left})"
@@ -65,8 +84,7 @@ def _colour(mine: Colouring, fits: dict[Colouring, Fit]) -> str:
     other = min(others) if mine == first or mine.recolouring in GREYS else residuals[first]
     if mine.recolouring is not None:
         fact = _fact("colour", mine.recolouring.name, residual, other)
-        advice = "; no option here does that: correct it where it serves"
-        return fact if _UNCLEAR in fact else f"{fact}{advice}"
+        return fact if _UNCLEAR in fact else f"{fact}{_ADVICE}"
     if mine.colour.space.startswith("nv12"):
         return _fact("colour", f"round trip through {mine.colour.space}", residual, other)
     return _fact("colour", "BT.601, as JPEG files are written", residual, other)

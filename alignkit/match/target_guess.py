@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 Layout = Literal["CHW", "HWC"]
 
-_IMAGES = 8
-"""Images on which every hypothesis is tried."""
 _STRIDE = 3
 """Every third pixel in both directions is used for a fit."""
 _ALIKE = 1.005
@@ -90,37 +88,35 @@ class Guess:
         return replace(self, geometry=geometry, recolouring=colouring.recolouring)
 
 
-def guess(recorded: RecordedTensors, samples: Samples) -> Guess:
-    """Return the best hypothesis. Raises `DataError` if the tensors hold no RGB image."""
-    spread = np.linspace(0, len(recorded.rows) - 1, min(_IMAGES, len(recorded.rows)))
-    # neighbours in a folder are often alike
-    images = encoded_images(samples, [recorded.rows[place] for place in spread.astype(int)])
-    chosen = {
-        recorded.rows[place]: image.data
-        for place, image in zip(spread.astype(int), images, strict=True)
-        if not image.lost
-    }
-    if not chosen:
-        raise DataError(f"{recorded.name}: none of the first images can be read")
+def guess(recorded: RecordedTensors, samples: Samples, rows: Sequence[int]) -> Guess:
+    """Return the best hypothesis on the images at ``rows``, which can be decoded.
+
+    Raises `DataError` if the tensors hold no RGB image.
+    """
+    chosen = [image.data for image in encoded_images(samples, rows)]
     tried: list[Guess] = []
-    for layout in _layouts(recorded):
-        tensors = [arranged(recorded.read(index), layout) for index in chosen]
+    for layout in layouts(recorded):
+        tensors = [arranged(recorded.read(index), layout) for index in rows]
         size = (tensors[0].shape[0], tensors[0].shape[1])
         sampled = np.concatenate([_sampled(tensor) for tensor in tensors]).astype(np.float64)
-        if not np.isfinite(sampled).all() or (sampled.std(axis=0) == 0).any():
-            raise DataError(f"{recorded.name}: the tensors are constant, or hold NaN or infinity")
-        tried += _tried(layout, size, list(chosen.values()), sampled)
+        if (sampled.std(axis=0) == 0).any():
+            raise DataError(f"{recorded.name}: the tensors are constant; record those of images")
+        tried += _tried(layout, size, chosen, sampled)
     if not tried:
-        raise DataError(f"{recorded.name}: none of the first images could be decoded")
+        raise DataError(
+            f"{recorded.name}: the first images could not be brought to the tensors' size; record "
+            "the tensors again"
+        )
     best = _best(tried)
     return replace(best, against=_evidence(best, tried))
 
 
-def _layouts(recorded: RecordedTensors) -> tuple[Layout, ...]:
+def layouts(recorded: RecordedTensors) -> tuple[Layout, ...]:
+    """Return the layouts that the tensors' shape allows. Raises `DataError` if there is none."""
     shape = recorded.shape[1:] if recorded.shape[:1] == (1,) else recorded.shape
     axes: dict[Layout, int] = {"CHW": 0, "HWC": 2}
     found = tuple(each for each, axis in axes.items() if len(shape) == 3 and shape[axis] == 3)
-    if not found:
+    if not found or 0 in shape:
         raise DataError(
             f"{recorded.name}: tensors of shape {recorded.shape} are no RGB images; expected "
             "(3, h, w), (h, w, 3), or one of these with a leading 1"

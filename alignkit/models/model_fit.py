@@ -1,13 +1,15 @@
 """Whether a model can run on the data and its input size: known before anything is prepared.
 
 Names of torchvision's models need no torch for it (`alignkit.models.architectures.unfit_size`). The
-others are built without memory for their weights, on torch's device ``meta``. Code of the user's
-own, a function or a TorchScript file, is run for it only where a run begins.
+others are built on torch's device ``meta``, without memory for their weights, except the few whose
+code computes with values, which meta tensors lack. Code of the user's own, a function or a
+TorchScript file, is run for it only where a run begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from alignkit.errors import ConfigError, DataError
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
 
     from alignkit.models.user_model import UserModel
 
-_LARGEST_TRIED = 512
-"""Side in pixels up to which a size is looked for that a model takes."""
+_TRIED = range(32, 513, 32)
+"""Sides in pixels that are tried, nearest first, to name a size that a model takes."""
 
 
 def require_input(model: str, height: int, width: int) -> None:
@@ -92,16 +94,25 @@ def _outputs_in(weights: Any, own: Any, outputs: int) -> int | None:
 
 
 def _outline(model: str, classes: int, height: int, width: int) -> nn.Module:
-    """Build the module on ``meta``; torch's generator is unchanged."""
+    return _on_meta(lambda: build_model(model, classes, height, width))
+
+
+def _on_meta(build: Callable[[], nn.Module]) -> nn.Module:
+    """Build a module on ``meta``; torch's generator is unchanged.
+
+    A module whose code computes with values is built in memory, and its weights are dropped.
+    """
     import torch
 
     with torch.random.fork_rng(devices=[]):
         try:
             with torch.device("meta"):
-                return build_model(model, classes, height, width)
-        except (ConfigError, NotImplementedError):
-            # some constructors and layers compute with values, which meta tensors lack
-            return build_model(model, classes, height, width).to("meta")
+                return build()
+        except ConfigError as error:
+            # every other reason would be found again, with the memory of the whole model
+            if not re.search(r"\bmeta\b", str(error.__cause__), re.IGNORECASE):
+                raise
+        return build().to("meta")
 
 
 def _unfit_timm(model: str, height: int, width: int) -> str:
@@ -115,8 +126,8 @@ def _unfit_timm(model: str, height: int, width: int) -> str:
         reason = str(error)
     else:
         return ""
-    with torch.random.fork_rng(devices=[]):
-        module = build_own(model, 2).eval().to("meta")
+    module = _on_meta(lambda: build_own(model, 2)).eval()
+    own = getattr(module, "default_cfg", {}).get("input_size", ())[-1:]
 
     def takes(side: int) -> bool:
         try:
@@ -126,6 +137,7 @@ def _unfit_timm(model: str, height: int, width: int) -> str:
             return False
         return True
 
-    sides = range(min(height, width) + 1, _LARGEST_TRIED + 1)
+    given = min(height, width)
+    sides = sorted({*_TRIED, *own}, key=lambda side: (abs(side - given), side))
     side = next((each for each in sides if takes(each)), None)
-    return reason if side is None else f"{reason}; the next size it takes is {side}x{side}"
+    return reason if side is None else f"{reason}; it takes {side}x{side}"

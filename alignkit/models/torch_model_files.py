@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import importlib
 import re
 import sys
@@ -10,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import is_zipfile
 
 from alignkit.errors import ConfigError, DataError, MissingDependency
-from alignkit.stored_file import file_sha256
+from alignkit.stored_file import open_regular
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
@@ -39,15 +42,31 @@ def read_weights(file: Path, model: str) -> Any:
                 f"{file} was refused: it is a pickle that would run code or build objects other "
                 "than tensors; save the weights alone, torch.save(model.state_dict(), FILE)"
             ) from error
-        # torch's own text advises to load the file unsafely
-        reason = "it is damaged, or no file of torch.save"
+        raise DataError(f"{file} holds no weights of {model}: {_damage(file, error)}") from error
+    # of a file that is cut, torch's reader also raises OSError
+    except (RuntimeError, EOFError, ValueError, LookupError, OSError) as error:
+        reason = _damage(file, error)
         raise DataError(f"{file} holds no weights of {model}: {reason}") from error
-    except (RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise DataError(f"{file} holds no weights of {model} ({error})") from error
     # the state of a whole training, as scripts save it
     keys = NESTED if isinstance(stored, dict) else ()
     nested = (stored[key] for key in keys if isinstance(stored.get(key), dict))
     return next(nested, stored)
+
+
+def _damage(file: Path, error: Exception, writer: str = "torch.save") -> str:
+    """Explain why torch cannot read a file that ``writer`` is said to have made: the next step."""
+    if isinstance(error, OSError) and error.errno != errno.EINVAL:
+        return f"it cannot be read ({error.strerror})"
+    size = file.stat().st_size
+    if not size:
+        return "it is empty: a download or copy was cut; fetch it again"
+    with file.open("rb") as opened:
+        archive = opened.read(4) == b"PK\x03\x04"
+    if archive and not is_zipfile(file):
+        return f"it ends after {size} bytes: a download or copy was cut; fetch it again"
+    # of a file that is no archive, torch's text advises to load it unsafely
+    reason = str(error).strip().partition("\n")[0] if archive else f"no file of {writer}"
+    return f"it is damaged ({reason}); fetch it again, or save it with {writer}"
 
 
 def misfit(own: Mapping[str, Any], weights: Any) -> str:
@@ -94,8 +113,8 @@ def load_graph(file: Path, kind: str) -> nn.Module:
                 return scripted.eval()
             return torch.export.load(file).module()
     except Exception as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise DataError(f"{file} cannot be loaded as {kind} ({reason})") from error
+        reason = _damage(file, error, "torch.jit" if kind == "torchscript" else "torch.export")
+        raise DataError(f"{file} cannot be loaded as {kind}: {reason}") from error
 
 
 @contextmanager
@@ -136,7 +155,8 @@ def build_own(name: str, classes: int) -> nn.Module:
 def own_source(name: str) -> str:
     """Hash the source of the package, or of the single module, that holds ``module:function``.
 
-    Nothing is imported. Return SHA-256 hex; raise `ConfigError` if there is no such module.
+    Nothing is imported. Return SHA-256 hex; raise `ConfigError` if there is no such module, or one
+    of its files is not regular.
     """
     from importlib.util import find_spec
 
@@ -147,10 +167,21 @@ def own_source(name: str) -> str:
         raise _not_found(name, f"no module named {top!r}")
     # a module of a package may import the others
     folders = [Path(each) for each in spec.submodule_search_locations or ()]
-    files = [each for folder in folders for each in sorted(folder.rglob("*.py"))]
+    found = (each for folder in folders for each in sorted(folder.rglob("*.py")))
+    # an editor marks an open file by a link to nowhere
+    files = [each for each in found if each.exists() and not each.is_dir()]
     if not folders and spec.has_location:
         files = [Path(str(spec.origin))]
-    return content_key([file_sha256(each) for each in files])
+    return content_key([_source_sha256(name, each) for each in files])
+
+
+def _source_sha256(name: str, file: Path) -> str:
+    try:
+        with open_regular(file) as source:
+            return hashlib.sha256(source.read()).hexdigest()
+    except OSError as error:
+        reason = f"{file}, of its package, cannot be read ({error.strerror})"
+        raise ConfigError(f"model {name!r}: {reason}; remove it, or make it readable") from error
 
 
 def _look_where_started() -> None:

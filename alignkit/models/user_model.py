@@ -14,7 +14,7 @@ from typing import Any
 
 from alignkit.errors import BackendError, ConfigError, DataError
 from alignkit.models.checkpoint import Checkpoint, CheckpointFormat
-from alignkit.stored_file import file_sha256
+from alignkit.stored_file import file_sha256, irregular
 from alignkit.workspace import Workspace, content_key
 
 _LARGEST = 2**31
@@ -38,13 +38,16 @@ class UserModel:
     def parts(self) -> dict[str, Any]:
         """Return all that the outputs depend on, without the location on this machine.
 
-        Raise `ConfigError` if there is no such file, `DataError` if an ONNX file lacks the weights
-        beside it.
+        Raise `ConfigError` if there is no such file or it is not regular, `DataError` if an ONNX
+        file lacks the weights beside it.
         """
         from alignkit.models.architectures import model_version
         from alignkit.models.torch_model_files import own_source
 
         if not self.file.is_file():
+            if self.file.exists():
+                kind = irregular(self.file.stat())
+                raise ConfigError(f"model {self.name}: {self.file} is {kind}; name another file")
             raise ConfigError(
                 f"model {self.name}: no file {self.file}; paths are relative to where alignkit is "
                 "started"
@@ -219,6 +222,7 @@ def outputs_of(file: Path, *, height: int, width: int) -> int | None:
     if inputs[0].type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
         raise BackendError(f"{file} takes no float32; export it with a float32 input")
     _require_input(file, _shape(inputs[0]), (height, width))
+    _require_float32(file, graph.output[0].type.tensor_type.elem_type)
     output = _shape(graph.output[0])
     if output and len(output) != 2:
         raise BackendError(
@@ -227,10 +231,23 @@ def outputs_of(file: Path, *, height: int, width: int) -> int | None:
     return output[1] if output else None
 
 
+def _require_float32(file: Path, output: int) -> None:
+    import onnx
+
+    if output not in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.FLOAT):
+        name = onnx.TensorProto.DataType.Name(output).lower().replace("double", "float64")
+        raise BackendError(
+            f"{file} gives {name} outputs, and logits are float32; export it in float32, and "
+            "without a final argmax or conversion"
+        )
+
+
 def _read(file: Path) -> Any:
     """Read the graph without the weights beside it."""
     import onnx
 
+    if not file.stat().st_size:
+        raise DataError(f"{file} is empty: a download or copy was cut; fetch it again")
     try:
         return onnx.load(file, load_external_data=False)
     except Exception as error:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from alignkit.compare.metrics import predicted_classes
+from alignkit.errors import BackendError
 from alignkit.outcome import Failed, Measured, Outcome, Skipped, capture
 from alignkit.predict import (
     Answer,
@@ -86,6 +87,18 @@ def predict_cells(
     )
 
 
+@contextmanager
+def _named(checkpoint: Checkpoint) -> Iterator[None]:
+    """Begin a runtime's refusal with the file of a given graph: it cannot know its name."""
+    try:
+        yield
+    except BackendError as error:
+        file = checkpoint.weights
+        if checkpoint.format != "weights" and str(file) not in str(error):
+            error.args = (f"{file}: {error}",)
+        raise
+
+
 def _by_session(evaluations: Sequence[Evaluation]) -> list[list[Evaluation]]:
     groups: dict[tuple[str, str, str], list[Evaluation]] = {}
     for evaluation in evaluations:
@@ -148,6 +161,11 @@ class _SessionGroup:
         """Open the runtime once and predict on every path; a failed path leaves the others."""
         ended: dict[str, Outcome[Answer]] = {}
 
+        def answer(evaluation: Evaluation, session: Session) -> Answer:
+            with _named(self.checkpoint):
+                return self._answer(evaluation, session)
+
+        @_named(self.checkpoint)
         def work() -> None:
             file = model_file(evaluations[0], self.checkpoint, self.sets, self.context.workspace)
             with (
@@ -155,7 +173,7 @@ class _SessionGroup:
                 shared_session(self.context.rank, self.runtime, self.checkpoint, file),
             ):
                 for evaluation in evaluations:
-                    ended[evaluation.key] = capture(partial(self._answer, evaluation, session))
+                    ended[evaluation.key] = capture(partial(answer, evaluation, session))
 
         opened = capture(work)
         if isinstance(opened, Failed):

@@ -116,7 +116,8 @@ def batch_logits(
     # numpy would broadcast a wrong shape into the array without a word
     if logits.shape != (stop - start, classes) or str(logits.dtype) != "float32":
         raise BackendError(
-            f"the backend returned {logits.dtype} {logits.shape} for {stop - start} images of "
-            f"{classes} classes, not float32 logits"
+            f"it gives {logits.dtype} {logits.shape} for {stop - start} images of {classes} "
+            f"classes, not float32 {(stop - start, classes)}; export the model with one row of "
+            "float32 logits an image"
         )
     return logits

@@ -15,7 +15,7 @@ from alignkit.record import RunRecord
 from alignkit.record.document import RUN_AGAIN
 from alignkit.record.picture_facts import is_picture, is_pixel_script
 from alignkit.record.stored import Artifact
-from alignkit.stored_file import file_sha256, write_atomically
+from alignkit.stored_file import file_sha256, read_regular, write_atomically
 
 _ARRAY = 1 << 33
 """Bytes of a file of arrays: the logits of 100,000 images and 20,000 classes."""
@@ -31,16 +31,15 @@ def artifact_file(folder: Path, artifact: Artifact, *, greatest: int = _ARRAY) -
     file, inside = _place(folder, artifact.path)
     if not inside:
         raise DamagedRecord(f"{file} leads out of the run's folder", RUN_AGAIN)
-    if not file.exists():
+    try:
+        digest = file_sha256(file, greatest)
+    except FileNotFoundError:
         raise DamagedRecord(
             f"{file} is missing, which record.json names", f"copy the whole folder, or {RUN_AGAIN}"
-        )
-    # a pipe or a device would be read for ever
-    if not file.is_file():
-        raise DamagedRecord(f"{file} is not a file", RUN_AGAIN)
-    if (size := file.stat().st_size) > greatest:
-        raise DamagedRecord(f"{file} has {size} bytes, more than any file of a run", RUN_AGAIN)
-    if file_sha256(file) != artifact.sha256:
+        ) from None
+    except OSError as error:
+        raise DamagedRecord(f"{file} cannot be read ({error.strerror})", RUN_AGAIN) from None
+    if digest != artifact.sha256:
         raise DamagedRecord(f"{file} is not as alignkit wrote it", RUN_AGAIN)
     return file
 
@@ -51,7 +50,7 @@ def shown_bytes(folder: Path, artifact: Artifact) -> bytes:
     Raises `DamagedRecord` for whatever else the record names, since a browser would open or run it.
     """
     file = artifact_file(folder, artifact, greatest=_PICTURE)
-    data = file.read_bytes()
+    data = read_regular(file, _PICTURE)
     if not (is_picture(artifact.path, data) or is_pixel_script(artifact.path, data)):
         raise DamagedRecord(f"{file} is no picture of alignkit's", RUN_AGAIN)
     return data

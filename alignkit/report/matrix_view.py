@@ -69,7 +69,7 @@ class MatrixView:
     title: str
     caption: str
     reference: str
-    """What the cells are called that the others of their rows are compared with."""
+    """Name of the cells with which the others of their rows are compared."""
     paths: tuple[Head, ...]
     backends: tuple[Head, ...]
     precisions: tuple[str, ...]

@@ -14,6 +14,7 @@ from alignkit.errors import ConfigError
 from alignkit.record import Artifact, RunRecord, WorstImage
 from alignkit.record.artifacts import shown_bytes, write_inside
 from alignkit.record.document import read_record
+from alignkit.stored_file import write_output
 
 SINGLE_FILE_BYTES = 15_000_000
 SINGLE_FILE_IMAGES = 20
@@ -129,9 +130,9 @@ def write_report(folder: Path, options: ReportOptions, out: Path | None = None) 
     page = next(reversed(files))  # the page is made last
     target = out or folder
     if out and options.single_file:
-        # under the name that was asked for
-        target, page, files = out.parent, out.name, {out.name: files[page]}
-    elif out:
+        write_output(out, files[page])
+        return WrittenReport(out, total, len(chosen) - len(wanted))
+    if out:
         files = {each.path: shown_bytes(folder, each) for each in _named(wanted)} | files
     for path, content in files.items():
         write_inside(target, path, content)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_CONTROL = re.compile(
-    "[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+from alignkit.datasets.regular_file import UNPRINTABLE, written_out
+
+_IN_LINES = re.compile(f"(?![\t\n])[{UNPRINTABLE}]")
 
 
 def printable(text: str) -> str:
     r"""Write out whatever would steer a terminal: control characters, and changes of direction.
 
+    Tabs and line ends stay. The spelling is that of `escaped_name`.
+
     >>> printable("a\x1b[2Jb")
     'a\\x1b[2Jb'
     """
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _IN_LINES.sub(written_out, text)
 
 
 def columns(rows: Sequence[Sequence[str]], *, indent: str = "") -> str:

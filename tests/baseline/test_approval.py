@@ -1,6 +1,7 @@
 """Approvals: kept with who and why, never lost, never in CI."""
 
 import multiprocessing
+import os
 
 import pytest
 
@@ -112,4 +113,12 @@ def test_a_damaged_approval_is_named(folder):
     (file,) = (folder / "approvals").iterdir()
     file.write_text("{}")
     with pytest.raises(BaselineError, match="damaged"):
+        read_approvals(folder)
+
+
+def test_an_approval_that_is_no_file_is_named(folder):
+    os.mkfifo(folder / "approvals/x.json")
+    with pytest.raises(
+        BaselineError, match=r"x\.json cannot be read \(not a regular file: a FIFO\)"
+    ):
         read_approvals(folder)

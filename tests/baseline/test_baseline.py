@@ -1,6 +1,7 @@
 """The baseline file: found by environment, read back, refused when it is not whole."""
 
 import json
+import os
 
 import pytest
 
@@ -129,3 +130,10 @@ def test_what_is_no_baseline_is_refused(written, content):
     written.write_bytes(content)
     with pytest.raises(BaselineError):
         read_baseline(written)
+
+
+@pytest.mark.parametrize("environment", [HERE, {**HERE, "gpu": "H100"}])
+def test_a_fifo_in_place_of_a_baseline_is_refused(tmp_path, environment):
+    os.mkfifo(baseline_file(tmp_path, environment))
+    with pytest.raises(BaselineError, match="not a regular file: a FIFO"):
+        find_baseline(tmp_path, HERE)

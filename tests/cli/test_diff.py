@@ -146,11 +146,12 @@ def test_what_is_no_regular_file_is_one_failed_image_in_every_output(alignkit, t
     os.mkfifo(images / "fifo.jpg")
     (images / "device.jpg").symlink_to("/dev/zero")
     (images / "dangling.jpg").symlink_to("nowhere")
+    (images / "loop.jpg").symlink_to("loop.jpg")
     (images / os.fsdecode(b"caf\xe9.jpg")).write_bytes(FILES["444.jpg"])
     out = [f"--out={kind}={tmp_path / name}" for kind, name in (("json", "d.json"), ("html", "h"))]
     told = alignkit("diff", images, *PAIR, *out)
     assert told.code == 0
-    assert re.search(r"^nearest +1 +0 +4 +0$", told.out, re.MULTILINE)
+    assert re.search(r"^nearest +1 +0 +5 +0$", told.out, re.MULTILINE)
     record = read_diff_record(tmp_path / "d.json")
     reasons = {each.id: each.reason for each in record.coverage[0].examples}
     assert reasons == {
@@ -158,6 +159,7 @@ def test_what_is_no_regular_file_is_one_failed_image_in_every_output(alignkit, t
         "dangling.jpg": "a link to nowhere, which is not there",
         "device.jpg": "not a regular file: a device",
         "fifo.jpg": "not a regular file: a FIFO",
+        "loop.jpg": "a link to itself",
     }
     (worst,) = record.pairs[0].worst
     assert worst.id == r"a\x0a|\x09" + "\"'<b>" + r"\u202e\x1b.jpg"

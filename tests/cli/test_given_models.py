@@ -119,6 +119,34 @@ def test_an_empty_line_in_a_file_of_names_is_told(alignkit, folder):
     assert "is empty: it names no output" in told.err
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\f", "\x85", "\x1c"])
+def test_a_mark_within_a_name_of_a_file_ends_no_line(alignkit, folder, mark):
+    write = [*OUTPUTS[:8], f"yak{mark}zho", "owl"]
+    (folder / "outputs.txt").write_text("\r\n".join(write) + "\r\n", "utf-8", newline="")
+    assert alignkit("check", written(folder, folder / "outputs.txt")).code == 0
+
+
+def test_a_nul_in_a_name_is_refused_with_its_place(alignkit, folder):
+    (folder / "outputs.txt").write_text("emu\nd\0g\n")
+    told = alignkit("check", written(folder, folder / "outputs.txt"))
+    assert told.code == 2
+    assert "outputs.txt holds a NUL character; save it as UTF-8 text" in told.err
+    for file in (written(folder, r'"a\0b"'), written(folder, root=r'"a\0b"')):
+        told = alignkit("check", file)
+        assert told.code == 2
+        assert "a NUL character, which no name or path can hold" in told.err
+
+
+@pytest.mark.parametrize(("kind", "said"), [("pipe", "a FIFO"), ("folder", "a folder")])
+def test_a_model_that_is_no_regular_file_is_named(alignkit, folder, kind, said):
+    file = written(folder)
+    (folder / "ten.onnx").unlink()
+    (os.mkfifo if kind == "pipe" else os.mkdir)(folder / "ten.onnx")
+    told = alignkit("plan", file)
+    assert told.code == 2
+    assert f"ten.onnx is not a regular file: {said}; name another file" in told.err
+
+
 def test_a_file_of_names_that_is_no_file_does_not_hang_check(alignkit, folder):
     os.mkfifo(folder / "pipe.txt")
     told = alignkit("check", written(folder, folder / "pipe.txt"))

@@ -98,7 +98,7 @@ def test_a_link_out_of_the_folder_is_not_followed(foreign, report, tmp_path):
 def test_what_is_no_file_is_not_read(foreign, report, make):
     make(foreign / "img" / "x.png")
     name_instead(foreign, "img/x.png")
-    refused(report(), r"x\.png is not a file")
+    refused(report(), r"x\.png cannot be read \(not a regular file")
 
 
 def test_other_content_than_the_record_says_is_not_shown(foreign, report):

@@ -5,8 +5,10 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 from alignkit import cli
+from alignkit.cli.arguments import asking
 from alignkit.errors import AlignkitError, MissingDependency
 from alignkit.experiment import load_experiment
 from alignkit.version import __version__
@@ -97,6 +99,46 @@ def test_a_defect_keeps_its_traceback_and_is_no_drift(alignkit, monkeypatch):
     assert "This is a bug in alignkit, not in your experiment" in told.err
 
 
+@pytest.mark.parametrize("error", [EOFError, typer.Abort, BrokenPipeError])
+def test_an_input_that_ends_in_a_command_is_a_defect_and_no_drift(
+    alignkit, monkeypatch, file, error
+):
+    def broken(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("alignkit.experiment.load_experiment", broken)
+    told = alignkit("check", file)
+    assert told.code == 3
+    assert error.__name__ in told.err
+    assert "This is a bug in alignkit" in told.err
+
+
+@pytest.mark.parametrize("error", [EOFError, typer.Abort])
+def test_the_end_of_a_users_input_is_an_interruption(alignkit, monkeypatch, file, error):
+    def broken(*_: object) -> None:
+        with asking():
+            raise error
+
+    monkeypatch.setattr("alignkit.experiment.load_experiment", broken)
+    told = alignkit("check", file)
+    assert told.code == 130
+    assert "interrupted" in told.err
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"), [(("baseline", "log"), False), (("baseline", "record"), True)]
+)
+def test_only_a_command_that_keeps_work_says_so(alignkit, monkeypatch, file, words, kept):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("alignkit.experiment.load_experiment", interrupted)
+    monkeypatch.setenv("CI", "")
+    told = alignkit(*words, file)
+    assert told.code == 130
+    assert ("finished work is kept" in told.err) == kept
+
+
 def test_a_closed_pipe_ends_it_quietly():
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "alignkit", "schema"]
@@ -106,3 +148,4 @@ def test_a_closed_pipe_ends_it_quietly():
         writer.stdout.close()
         told = writer.stderr.read().decode()
     assert "Traceback" not in told
+    assert writer.returncode == 3

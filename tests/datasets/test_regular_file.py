@@ -5,7 +5,8 @@ import socket
 
 import pytest
 
-from alignkit.datasets.regular_file import escaped_name, open_regular, read_text
+from alignkit.datasets.regular_file import escaped_name, read_text
+from alignkit.stored_file import open_regular
 
 
 def fifo(path):

@@ -95,3 +95,8 @@ def test_mistakes_about_imports_are_told(tmp_path, given, message):
     file.write_text(TOML)
     with pytest.raises(ConfigError, match=message):
         named_paths(["opencv-train", given.replace("FILE", str(file))])
+
+
+def test_a_value_that_does_not_fit_its_tag_is_a_user_error():
+    with pytest.raises(ConfigError, match="not a value of type timestamp"):
+        named_paths(["opencv-train", "{preset: opencv-train, decode: !!timestamp foo}"])

@@ -5,6 +5,7 @@ import textwrap
 import pytest
 import yaml
 
+from alignkit.experiment.yaml_loader import CoreLoader
 from alignkit.experiment.yaml_source import dotted, parse
 
 
@@ -141,7 +142,7 @@ def bomb(levels: int, first: str, inner: str) -> str:
         ("\n".join(" " * n + "k:" for n in range(100)), 41, "nested more than 40 levels deep"),
         ("a0: &a0 [x]\n" + "\n".join(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 300)), 41,
          "nested more than 40 levels deep by aliases"),
-        ("a: 1\nb: " + "1" * 10_000, 2, "not a value of type int: Exceeds the limit"),
+        ("a: 1\nb: " + "1" * 10_000, 2, "int of more than 1,000 characters"),
         ("a: !!bool maybe", 1, "not a value of type bool"),
         ("a: !!timestamp 2001-99-99", 1, "not a value of type timestamp"),
         ("a: !!int ''", 1, "not a value of type int"),
@@ -166,3 +167,20 @@ def test_of_a_long_line_the_part_around_the_mistake_is_shown():
     *_, line, caret = problem.splitlines()
     assert len(line) < 220
     assert caret.index("^") == len(line)  # the list is not closed
+
+
+@pytest.mark.parametrize(
+    ("scalar", "said"),
+    [
+        ("!!int 1" + ":1" * 300_000, "int of more than 1,000 characters"),
+        ("!!float 1" + ":1" * 300_000, "float of more than 1,000 characters"),
+        ("9" * 2000, "int of more than 1,000 characters"),
+        ("!!timestamp foo", "not a value of type timestamp"),
+    ],
+    ids=["int", "float", "digits", "timestamp"],
+)
+def test_a_scalar_that_does_not_fit_its_tag_is_refused_at_once(scalar, said):
+    with pytest.raises(yaml.MarkedYAMLError, match=said):
+        yaml.load(f"a: {scalar}", CoreLoader)
+    (told,) = problems(f"a: {scalar}")
+    assert said in told

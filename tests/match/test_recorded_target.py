@@ -197,8 +197,8 @@ def spoil(folder, change) -> None:
     [
         (lambda t, name: t[:2], "are no RGB images; expected"),
         (lambda t, name: t if name != "3" else t[:, :50], "different shapes"),
-        (lambda t, name: t * 0, "constant, or hold NaN"),
-        (lambda t, name: t * np.nan, "constant, or hold NaN"),
+        (lambda t, name: t * 0, "the tensors are constant"),
+        (lambda t, name: t * np.nan, "its tensor holds NaN or infinity"),
     ],
 )
 def test_tensors_that_are_no_images_are_refused_with_what_was_found(tmp_path, change, message):

@@ -128,8 +128,26 @@ def test_a_transformers_size_is_a_multiple_of_its_patch(name, size, near):
     assert unfit_size(name, near, near) == ""
 
 
-def test_the_next_size_that_a_model_of_timm_takes_is_named():
+def test_a_size_that_a_model_of_timm_takes_is_named():
     pytest.importorskip("timm", reason="needs the extra timm")
     require_input("timm:vgg11", 32, 32)
-    with pytest.raises(ConfigError, match=r"inputs of 16x16 .*; the next size it takes is 32x32"):
+    with pytest.raises(ConfigError, match=r"inputs of 16x16 .*; it takes 32x32"):
         require_input("timm:vgg11", 16, 16)
+
+
+def test_a_size_is_refused_without_memory_for_the_weights_and_after_few_trials(monkeypatch):
+    timm = pytest.importorskip("timm", reason="needs the extra timm")
+    devices, tried = [], []
+    create = timm.create_model
+
+    def watched(*arguments, **options):
+        module = create(*arguments, **options)
+        devices.append({each.device.type for each in module.parameters()})
+        module.register_forward_pre_hook(lambda _, given: tried.append(given[0].shape[-1]))
+        return module
+
+    monkeypatch.setattr(timm, "create_model", watched)
+    with pytest.raises(ConfigError, match=r"16x16 .*; it takes 224x224"):
+        require_input("timm:vit_tiny_patch16_224", 16, 16)
+    assert devices == [{"meta"}, {"meta"}]
+    assert len(tried) < 20

@@ -123,6 +123,36 @@ def test_a_damaged_file_is_told(kind, tmp_path):
         load_model(checkpoint(kind, file))
 
 
+@pytest.mark.parametrize(
+    ("kept", "reason"),
+    [
+        (0, "it is empty: a download or copy was cut; fetch it again"),
+        (1, r"it is damaged \(no file of torch.save\); fetch it again, or save it with torch.save"),
+        (30_000, "it ends after 30000 bytes: a download or copy was cut; fetch it again"),
+    ],
+)
+def test_weights_of_which_a_part_is_there_say_so(files, tmp_path, kept, reason):
+    file = tmp_path / "cut.pt"
+    torch.save({"weights": torch.rand(20_000)}, file)  # torch reads 30,000 bytes in another way
+    file.write_bytes(file.read_bytes()[:kept])
+    with pytest.raises(DataError, match=rf"cut.pt holds no weights of small-cnn: {reason}$"):
+        require_fit(UserModel("mine", "weights", file, "small-cnn"), DIGITS, (32, 32))
+
+
+def test_a_module_that_is_no_regular_file_is_refused_and_not_opened(files, tmp_path, monkeypatch):
+    (tmp_path / "my_parts").mkdir()
+    (tmp_path / "my_parts" / "__init__.py").touch()
+    (tmp_path / "my_parts" / ".#open.py").symlink_to("nobody@nowhere")
+    monkeypatch.chdir(tmp_path)
+    given = UserModel("mine", "weights", files["weights"], "my_parts:build")
+    assert given.parts["source"]
+    os.mkfifo(tmp_path / "my_parts" / "pipe.py")
+    with pytest.raises(
+        ConfigError, match=r"pipe.py, of its package, .*\(not a regular file: a FIFO"
+    ):
+        replace(given).parts  # noqa: B018 - the property raises
+
+
 def test_classes_in_another_order_are_brought_into_the_datas(files):
     trained = trained_model()
     theirs = tuple(reversed(DIGITS))  # what the model calls its outputs

@@ -25,14 +25,20 @@ REFUSED = {
     "channels": r"takes \?x32x32x3: channels last; export it with channels first$",
     "size": r"takes inputs of \?x3x48x48, and the path gives \?x3x32x32; change the path's size",
     "classes": r"has 12 outputs, and the data has 10 classes; name the 12 outputs in order as the",
+    "double": r"double\.onnx gives float64 outputs, and logits are float32; export it in float32",
+    "argmax": r"argmax\.onnx gives int64 outputs, and logits are float32; .* without a final argmax",
     "truncated": r"is no ONNX file \(Error parsing message",
+    "empty": r"empty\.onnx is empty: a download or copy was cut; fetch it again$",
     "malicious": r"was refused: it is a pickle that would run code .*save the weights alone",
 }
 REASONS = {
     "custom": r"cannot load the graph: .*my\.ops:Warp.* is not a registered function/op$",
     "kernel": r"cannot load the graph: Could not find an implementation for Sqrt\(13\) node",
     "opset": r"cannot load the graph: .* Current official support .* is till opset \d+\.$",
-    "hidden": r"returned float32 \(30, 12\) for 30 images of 10 classes, not float32 logits$",
+    "hidden": r"hidden\.onnx: it gives float32 \(30, 12\) for 30 images of 10 classes, not float32 "
+    r"\(30, 10\); export the model with one row of float32 logits an image$",
+    "inside": r"inside\.onnx: fp32: Cast \(float64\), Sqrt \(float64\) did not compute in float32; "
+    "export the model with float32 in every layer$",
 }
 YAML = """
 name: bad
@@ -47,8 +53,9 @@ evaluate: {{backends: [{backends}], resamples: 200}}
 
 
 def graph(
-    *first, opset=17, domain="", image=(3, 32, 32), classes: int = 10, told: int | None = 10
-) -> bytes:
+    *first, opset=17, domain="", image=(3, 32, 32), classes: int = 10, told: int | None = 10,
+    gives=TensorProto.FLOAT,
+) -> bytes:  # fmt: skip
     """An average over each channel and a product with weights, after the nodes ``first``."""
     weights = np.random.default_rng(0).normal(size=(3, classes)).astype(np.float32)
     described = helper.make_graph(
@@ -56,11 +63,12 @@ def graph(
             *first,
             helper.make_node("GlobalAveragePool", ["x"], ["pooled"]),
             helper.make_node("Flatten", ["pooled"], ["flat"]),
-            helper.make_node("MatMul", ["flat", "weights"], ["logits"]),
+            helper.make_node("MatMul", ["flat", "weights"], ["product"]),
+            helper.make_node("Cast", ["product"], ["logits"], to=gives),
         ],
         "small",
         [helper.make_tensor_value_info("images", TensorProto.FLOAT, ("n", *image))],
-        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ("n", told))],
+        [helper.make_tensor_value_info("logits", gives, ("n", told))],
         [numpy_helper.from_array(weights, "weights")],
     )
     opsets = [helper.make_opsetid("", opset)]
@@ -82,16 +90,21 @@ def write_models(folder: Path) -> None:
 
     same = node("Identity")
     narrow = [node("Cast", gives="narrow", to=TensorProto.BFLOAT16), node("Sqrt", "narrow", "root")]
-    widen = node("Cast", "root", to=TensorProto.FLOAT)
+    wide = [node("Cast", gives="wide", to=TensorProto.DOUBLE), node("Sqrt", "wide", "root")]
+    back = node("Cast", "root", to=TensorProto.FLOAT)
     for name, content in {
         "good": graph(same),
         "custom": graph(node("Warp", domain="my.ops"), domain="my.ops"),
-        "kernel": graph(*narrow, widen),
+        "kernel": graph(*narrow, back),
         "opset": graph(same, opset=99),
         "channels": graph(node("Transpose", perm=[0, 3, 1, 2]), image=(32, 32, 3)),
         "size": graph(same, image=(3, 48, 48)),
         "classes": graph(same, classes=12, told=12),
         "hidden": graph(same, classes=12, told=None),
+        "inside": graph(*wide, back),
+        "double": graph(same, gives=TensorProto.DOUBLE),
+        "argmax": graph(same, gives=TensorProto.INT64),
+        "empty": b"",
         "truncated": graph(same)[:150],
     }.items():
         (folder / f"{name}.onnx").write_bytes(content)
@@ -167,7 +180,7 @@ def test_a_graph_cut_anywhere_is_refused_or_fails_to_load(tmp_path):
     for length in range(0, len(whole) - 8, 7):  # what is last, the opset, is the runtime's to miss
         (tmp_path / "cut.onnx").write_bytes(whole[:length])
         given = UserModel("cut", "onnx", tmp_path / "cut.onnx")
-        with pytest.raises(AlignkitError, match=r"no ONNX file|has 0 inputs"):
+        with pytest.raises(AlignkitError, match=r"no ONNX file|has 0 inputs|is empty"):
             given.checkpoint(tuple("0123456789"), (32, 32))
 
 

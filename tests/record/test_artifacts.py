@@ -114,13 +114,13 @@ def huge(folder):
         (link_out, "leads out of the run's folder"),
         (link_folder_out, "leads out of the run's folder"),
         (device, "leads out of the run's folder"),
-        (link_in_circles, "missing"),
-        (pipe, "is not a file"),
-        (a_folder, "is not a file"),
+        (link_in_circles, "levels of symbolic links"),
+        (pipe, "not a regular file: a FIFO"),
+        (a_folder, "not a regular file: a folder"),
         (changed, "is not as alignkit wrote it"),
         (empty, "is not as alignkit wrote it"),
         (gone, "is missing, which record.json names; copy the whole folder"),
-        (huge, "more than any file of a run"),
+        (huge, "larger than"),
     ],
 )
 def test_anything_else_is_refused_with_the_file(folder, damage, said):

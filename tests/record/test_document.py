@@ -103,18 +103,18 @@ def test_deep_nesting_is_an_error_and_no_crash(path, deep):
 def test_anything_but_a_file_is_refused_at_once(path):
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(DamagedRecord, match="it is not a file"):
+    with pytest.raises(DamagedRecord, match="it is not a regular file"):
         read_record(path.parent)
     path.unlink()
     path.symlink_to("/dev/zero")
-    with pytest.raises(DamagedRecord, match="it is not a file"):
+    with pytest.raises(DamagedRecord, match="it is not a regular file"):
         read_record(path.parent)
 
 
 def test_a_file_greater_than_any_record_is_refused_before_it_is_read(path):
     with path.open("r+b") as file:
         file.truncate(1 << 40)
-    with pytest.raises(DamagedRecord, match="more than any document"):
+    with pytest.raises(DamagedRecord, match="larger than 512 MiB"):
         read_record(path.parent)
 
 

@@ -5,6 +5,7 @@ import re
 import pytest
 from markdown_it import MarkdownIt
 
+from alignkit.datasets.regular_file import escaped_name
 from alignkit.text import columns, printable
 from alignkit.text.markdown import code, fenced, markdown_text
 
@@ -64,7 +65,12 @@ def test_nobody_is_notified():
 
 
 def test_a_terminal_is_not_steered():
-    assert printable("a\x1b]0;x\x07b\u202ec\r") == "a\\x1b]0;x\\x07b\\u202ec\\r"
+    assert printable("a\x1b]0;x\x07b\u202ec\r") == "a\\x1b]0;x\\x07b\\u202ec\\x0d"
     assert printable("two\nlines\tand ü − 漢") == "two\nlines\tand ü − 漢"
     assert columns([("\x1b[1m", "a"), ("b", "c")]) == "\\x1b[1m  a\nb        c"
     printable("\udcff").encode()
+
+
+def test_a_terminal_and_a_file_name_have_one_spelling():
+    every = "".join(map(chr, range(0x110000))).replace("\\", "").replace("\t", "").replace("\n", "")
+    assert printable(every) == escaped_name(every)

@@ -208,10 +208,11 @@ class Kernels:
                 "int8: every layer computes in float32, with weights and activations that are only "
                 "rounded to int8; set 'optimisation: all', which fuses them"
             )
-        other = {operator for operator, _, kind in self.counts if kind != "float32"}
+        other = {f"{operator} ({kind})" for operator, _, kind in self.counts if kind != "float32"}
         if precision in ("fp32", "tf32") and other:
             raise BackendError(
-                f"{precision}: {', '.join(sorted(other))} did not compute in float32"
+                f"{precision}: {', '.join(sorted(other))} did not compute in float32; export the "
+                "model with float32 in every layer"
             )
 
     def facts(self, precision: Precision) -> dict[str, str]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from alignkit.errors import ConfigError
 from alignkit.plugins import Plugin, find_plugin
-from alignkit.stored_file import explained, write_atomically
+from alignkit.stored_file import explained, write_output
 
 if TYPE_CHECKING:
     from alignkit.baseline import Baseline
@@ -102,7 +102,7 @@ def output(kind: str) -> GateOutput:
 def deliver(result: GateResult, *, form: str, to: Sequence[tuple[GateOutput, Path]]) -> None:
     """Print one form and write the others; for ``github``, the step's summary and outputs too."""
     for rendered, path in to:
-        write_atomically(path, rendered.render(result))
+        write_output(path, rendered.render(result))
     print(output(form).render(result), end="")
     if form == "github":
         from alignkit.gate.outputs.ci_output import step_outputs

@@ -15,7 +15,9 @@ from alignkit.experiment.experiment import Experiment
 from alignkit.plugins import did_you_mean
 from alignkit.preprocess.image_taps import encoded_images, take_pixels
 from alignkit.record.diff_document import DiffRecord, write_diff_record
+from alignkit.record.document import document_text
 from alignkit.samples import Samples
+from alignkit.stored_file import write_output
 from alignkit.studies.diff import DiffRequest
 
 _LISTS = (".txt", ".lst")
@@ -117,7 +119,7 @@ def write_outputs(
     written = []
     for output in outputs:
         if output.kind == "json":
-            write_diff_record(record, output.path)
+            write_output(output.path, document_text(record))
             written.append(output.path)
         else:
             shown = with_pictures(record, request, output.path)

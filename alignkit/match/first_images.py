@@ -1,0 +1,87 @@
+"""The images that a guess rests on: readable, decoded here, with finite tensors, and not flat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from alignkit.decoders.opencv import OpenCVDecoder
+from alignkit.errors import DataError
+from alignkit.preprocess import Normalise, Preprocess, Resize
+from alignkit.preprocess.image_taps import encoded_images, take_pixels
+from alignkit.resizers.opencv import OpenCVResizer
+from alignkit.samples import Samples
+
+if TYPE_CHECKING:
+    from alignkit.match.recorded_target import RecordedTensors
+
+_IMAGES = 8
+"""Images on which every hypothesis is tried."""
+_LOOK = Preprocess(
+    "look", OpenCVDecoder(), Resize(OpenCVResizer("area"), (64, 64)), normalise=Normalise()
+)
+_FLAT = 2.0
+"""Spread of an image in grey levels (standard deviation of its pixels) that noise alone reaches."""
+_CONTRAST = 24.0
+"""Spread from which an image shows that a change of tone is no scale and offset: over two such
+deviations, a gamma of 1.1 leaves more than rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstImages:
+    """The rows of the images to guess with."""
+
+    rows: tuple[int, ...]
+    contrasted: int
+    """How many of them have enough contrast to tell a normalisation from a change of tone."""
+
+
+def first_images(recorded: RecordedTensors, samples: Samples) -> FirstImages:
+    """Choose up to eight images, those spread over the whole folder first.
+
+    Raises `DataError` with the reason of the first image if none can be used.
+    """
+    spread = np.linspace(0, len(recorded.rows) - 1, min(_IMAGES, len(recorded.rows)))
+    # neighbours in a folder are often alike
+    first = [recorded.rows[place] for place in spread.astype(int)]
+    waiting = list(dict.fromkeys((*first, *recorded.rows)))
+    found: dict[int, float] = {}
+    reasons: list[str] = []
+    while waiting and len(found) < _IMAGES:
+        some, waiting = waiting[:_IMAGES], waiting[_IMAGES:]
+        for row, looked in _looked(recorded, samples, some):
+            if isinstance(looked, str):
+                reasons.append(looked)
+            elif len(found) < _IMAGES:
+                found[row] = looked
+    if not found:
+        raise DataError(f"{recorded.name}: no image can be compared; the first, {reasons[0]}")
+    rows = tuple(row for row, deviation in found.items() if deviation >= _FLAT)
+    if not rows:
+        raise DataError(
+            f"{recorded.name}: the images are too flat to tell how they were prepared; record "
+            "tensors of photographs"
+        )
+    contrasted = sum(deviation >= _CONTRAST for deviation in found.values())
+    return FirstImages(tuple(sorted(rows)), contrasted)
+
+
+def _looked(
+    recorded: RecordedTensors, samples: Samples, rows: Sequence[int]
+) -> list[tuple[int, float | str]]:
+    """Return for each row the image's spread in grey levels, or why it cannot be used."""
+    looked: list[tuple[int, float | str]] = []
+    taken = take_pixels((_LOOK,), encoded_images(samples, rows))
+    for row, (image,) in zip(rows, taken, strict=True):
+        name = samples.ids[row]
+        if image.pixels is None:
+            looked.append((row, f"{name}: {image.outcome}: {image.reason}"))
+        elif not np.isfinite(recorded.read(row)).all():
+            looked.append((row, f"{name}: its tensor holds NaN or infinity"))
+        else:
+            deviation = image.pixels.reshape(-1, 3).astype(np.float64).std(axis=0).mean()
+            looked.append((row, float(deviation)))
+    return looked

@@ -1,0 +1,42 @@
+"""Parquet files of strangers: their columns are read as ours, or refused before they fill memory."""
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from alignkit.compare.parquet_file import ids_of, read_parquet
+from alignkit.errors import DataError
+
+
+def written(path, columns):
+    parquet.write_table(pa.table(columns), path)
+    return path
+
+
+def test_text_is_read_as_it_was_written(tmp_path):
+    ids = ["a", "b", "a", "\u732b" * 300, ""] * 50
+    path = written(tmp_path / "x.parquet", {"id": ids, "n": list(range(250))})
+    table = read_parquet(path)
+    assert table["id"].type == pa.string()
+    assert ids_of(table, path) == tuple(ids)
+    assert table["n"].to_pylist() == list(range(250))
+
+
+@pytest.mark.parametrize("name", ["id", "other"])
+def test_a_small_file_of_long_equal_texts_is_refused(tmp_path, name):
+    path = tmp_path / "x.parquet"
+    schema = pa.schema([(name, pa.string())])
+    with parquet.ParquetWriter(path, schema, store_schema=False) as writer:
+        for _ in range(2):
+            part = pa.table({name: ["x" * 200_000] * 1000}, schema=schema)
+            writer.write_table(part)
+    assert path.stat().st_size < 100_000
+    with pytest.raises(DataError, match="would unpack to 400000000 bytes"):
+        read_parquet(path)
+
+
+def test_a_small_file_of_long_values_of_one_length_is_refused(tmp_path):
+    values = pa.array([b"x" * 200_000] * 2000, pa.binary(200_000))
+    path = written(tmp_path / "x.parquet", {"x": values})
+    with pytest.raises(DataError, match="too many for its size"):
+        read_parquet(path)
