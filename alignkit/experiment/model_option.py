@@ -173,8 +173,7 @@ class BackendOption(PluginMapping):
 def _repeated(title: str, other: str, precision: Precision) -> str:
     if title == other:
         return f"{title} stands there twice in {precision}; drop one"
-    longer, shorter = sorted((title, other), key=len, reverse=True)
-    return f"{longer} is {shorter} with its default spelled out, both in {precision}; drop one"
+    return f"{title} is {other} in {precision}: an option at its default changes nothing; drop one"
 
 
 class Evaluate(BaseModel):

@@ -11,6 +11,7 @@ import pytest
 from alignkit.baseline import MetricLine
 from alignkit.baseline.approval import without_predictions
 from alignkit.baseline.baseline_from_run import pack, unpack
+from tests.sealed import rewrite
 
 EXPERIMENT = """\
 # Is it so?
@@ -160,12 +161,14 @@ def test_another_run_takes_the_place_of_the_baseline(gate, reports, tmp_path):
     assert gate(rules, verb=("run",), more=("--no-open", "-q")).code == 0
     (record,) = set(reports.glob("small/*/record.json")) - known
     shutil.copytree(record.parent, before)
+    for own in (record.parent, before):
+        told = gate(rules, more=("--against", own))
+        assert (told.code, "is this very run" in told.out) == (6, True)
+    # the same commit, run at another time
+    rewrite(before / "record.json", lambda stored: stored.update(started="2026-01-01T00:00:00Z"))
     told = gate(rules, more=("--against", before))
     assert told.code == 0, told
     assert told.out.startswith("small: PASS")
-    own = gate(rules, more=("--against", record.parent))
-    assert own.code == 6
-    assert "is this very run" in own.out
 
     # a bytewise other model: trained for one epoch less
     told = gate(rules, "train.epochs=3", more=("--against", before))

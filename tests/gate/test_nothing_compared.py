@@ -440,12 +440,12 @@ def a_run_compared_with_one_of_the_same_commit(desk):
     return desk.again(file, "--against", record.parent)
 
 
-@way(2, "evaluate.backends.1: torch device=cpu is torch with its default spelled out")
+@way(2, "evaluate.backends.1: torch device=cpu is torch in fp32: an option at its default")
 def a_backend_beside_itself_with_a_default_spelled_out(desk):
     return desk.gate(more=("--set", "evaluate.backends=[torch, {name: torch, device: cpu}]"))
 
 
-@way(2, "evaluate.backends.1: onnxruntime optimisation=all is onnxruntime with its default")
+@way(2, "onnxruntime is onnxruntime optimisation=all provider=cpu in fp32")
 def an_option_of_a_backend_at_its_default(desk):
     backends = (
         "[{name: onnxruntime, optimisation: all, provider: cpu}, {name: onnxruntime, builds: 2}]"
