@@ -28,7 +28,9 @@ def read_parquet(path: Path) -> Any:
         _check_size(size, path)
         # as a dictionary, a long text takes its memory once, however many rows have it
         texts = [each.path for each in columns if each.physical_type == "BYTE_ARRAY"]
-        return _with_text(parquet.read_table(path, read_dictionary=texts), path)
+        # not read_table: it imports a second of modules for data sets of many files
+        with parquet.ParquetFile(path, read_dictionary=texts) as file:
+            return _with_text(file.read(), path)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} cannot be read as Parquet ({error})") from error
 
