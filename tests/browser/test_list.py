@@ -10,8 +10,10 @@ from alignkit.compare.image_table import read_image_table
 from alignkit.compare.predictions import Predictions
 from alignkit.record.document import read_record
 from alignkit.report import render
+from alignkit.stored_file import file_sha256
 from tests.browser.conftest import Browser
 from tests.report.run_folder import write_long_run
+from tests.sealed import rewrite
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -82,6 +84,7 @@ def test_an_answer_that_is_no_class_is_a_flip_and_called_so(driver, run_folder, 
     shutil.copytree(run_folder, folder)
     record = read_record(folder)
     entry = record.matrix[ENTRY]
+    hashes = {}
     for cell in record.cells:
         places = [(each.trained_with, each.evaluated_with, each.backend, each.precision)
                   for each in (cell, entry)]  # fmt: skip
@@ -89,6 +92,14 @@ def test_an_answer_that_is_no_class_is_a_flip_and_called_so(driver, run_folder, 
             found = Predictions.from_parquet(folder / cell.predictions.path)
             found.logits[5] = np.nan
             found.to_parquet(folder / cell.predictions.path)
+            hashes[cell.predictions.path] = file_sha256(folder / cell.predictions.path)
+
+    def change(stored):
+        for cell in stored["cells"]:
+            if kept := cell["predictions"]:
+                kept["sha256"] = hashes.get(kept["path"], kept["sha256"])
+
+    rewrite(folder / "record.json", change)
     render(folder)
     browser = Browser(driver, folder)
     assert shown(browser, "0005+flip%3Ayes") == 1
