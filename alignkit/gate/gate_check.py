@@ -147,7 +147,7 @@ def _record_of(run: Path, record: RunRecord) -> RunRecord | None:
 def _refuse_itself(against: Path, own: RunRecord | None) -> None:
     """Raise `BaselineError` if ``against`` is the run of this folder, or a copy of it."""
     given = read_record(against)
-    # the same commit run elsewhere has the key, and began at another time
+    # the same commit run elsewhere has the key, and began in another millisecond
     if own is not None and (given.key, given.started) == (own.key, own.started):
         raise BaselineError(
             f"{against} is this very run: nothing it depends on has changed since, and it would be "

@@ -93,7 +93,7 @@ def pixel_record(
         command=shlex.join(["alignkit", "gate", str(experiment.file), *overrides]),
         yaml=experiment.text,
         overrides=experiment.overrides,
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        started=datetime.now(UTC).isoformat(timespec="milliseconds"),
         seconds=round(time.process_time(), 1),
         partial=False,
         environment=environment({name_of(each.decode, DECODERS) for each in paths}),

@@ -127,7 +127,7 @@ def _circumstances(
         "command": command(experiment, workspace, results.plan.cells),
         "yaml": experiment.text,
         "overrides": experiment.overrides,
-        "started": started.isoformat(timespec="seconds"),
+        "started": started.isoformat(timespec="milliseconds"),
         "seconds": round(seconds, 1),
         "partial": False,
         "environment": environment(),
