@@ -123,6 +123,11 @@ class CoverageDiff(Stored):
     """Ids of such images, the first 20."""
 
     @property
+    def decoded(self) -> int:
+        """Number of images that both sides decode."""
+        return self.images - self.only_reference - self.only_candidate - self.neither - self.gone
+
+    @property
     def one_sided(self) -> tuple[OneSided, ...]:
         """The direction in which images are lost, or both; empty if both sides decode the same."""
         both = (

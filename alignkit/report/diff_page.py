@@ -71,7 +71,7 @@ def _page(record: DiffRecord) -> dict[str, Any]:
         ],
         "started": record.started.replace("T", " ").split("+")[0],
         "duration": duration(record.seconds),
-        "coverage": coverage_words(record.coverage, names),
+        "coverage": coverage_words(record.coverage, record.coverage_diffs, names),
         "coverage_tables": coverage_tables(record.coverage, record.coverage_diffs, names),
         "stages": _stages(measured, names),
         "census": _census(record.census),

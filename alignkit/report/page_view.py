@@ -76,7 +76,7 @@ def page_view(record: RunRecord) -> dict[str, Any]:
         "flipped": flipped_sections(record, names),
         "advice": advice_sections(record, names),
         "baseline": baseline_view(record, names),
-        "coverage": coverage_words(record.coverage, names),
+        "coverage": coverage_words(record.coverage, record.coverage_diffs, names),
         "coverage_tables": coverage_tables(record.coverage, record.coverage_diffs, names),
         "worst": worst_groups(record.worst, names, record.command),
         "classes": class_sections(record, names),

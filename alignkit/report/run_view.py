@@ -120,7 +120,7 @@ def coverage_tables(
         for each in coverage
     ]
     columns = ("Path", "Split", *numbers("Decoded", "Corrupt", "Failed", "Unsupported"))
-    tables = [Table.of("How the decodes ended, in images", columns, ended)]
+    tables = [Table.of("How the decodes ended, in images", columns, ended)] if ended else []
     bad = [
         (image.id, names.short(each.preprocess), each.split, image.outcome, image.reason)
         for each in coverage
@@ -156,8 +156,17 @@ def _one_sided(diffs: Sequence[CoverageDiff], names: Names) -> Table:
     return Table.of("Images that only one of two decodes", columns, rows)
 
 
-def coverage_words(coverage: Sequence[Coverage], names: Names) -> str:
-    """Say in one sentence whether every path decoded everything."""
+def coverage_words(
+    coverage: Sequence[Coverage], diffs: Sequence[CoverageDiff], names: Names
+) -> str:
+    """Say whether every path decoded everything; of a gate on pixels, what both of two decode."""
+    if not coverage:
+        pairs = (
+            f"{names.short(each.reference)} and {names.short(each.candidate)} both decode "
+            f"{grouped(each.decoded)} of {count(each.images, 'image')}."
+            for each in diffs
+        )
+        return " ".join(pairs) or "No two paths were compared."
     lost = {
         f"{names.short(each.preprocess)} ({each.split})": number
         for each in coverage

@@ -84,7 +84,7 @@ def _sections(record: RunRecord, names: Names) -> Iterator[Section]:
         yield _flipped(record, names)
     if record.advice:
         yield Section("Recommended change", " ".join(map(advice_sentence, record.advice)))
-    yield Section("Coverage", coverage_words(record.coverage, names))
+    yield Section("Coverage", coverage_words(record.coverage, record.coverage_diffs, names))
     yield _controls(record)
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from alignkit.record import Control
+from alignkit.record import Control, CoverageDiff
+from alignkit.report.run_view import coverage_words
 from alignkit.report.summary_view import summary
+from alignkit.text.names import Names
 from tests.report.records import quickstart
 
 PAGE = Path("reports/quickstart/5e1f/index.html")
@@ -76,3 +78,18 @@ def test_a_single_comparison_is_not_counted_among_others(record):
         alone = (measured.model_copy(update={"drift": drift}),)
         text = summary(record.model_copy(update={"matrix": alone}), PAGE)
         assert f"* The change of macro recall {told} significant at the 5 % level." in text
+
+
+def test_a_gate_on_pixels_says_of_which_images_both_paths_gave_pixels():
+    """It records no outcome of a single path, so that nothing was decoded cleanly by its word."""
+    diff = CoverageDiff(
+        reference="opencv",
+        candidate="pillow",
+        images=83,
+        only_reference=5,
+        only_candidate=1,
+        neither=50,
+    )
+    words = coverage_words((), (diff,), Names(()))
+    assert words == "opencv and pillow both decode 27 of 83\N{NO-BREAK SPACE}images."
+    assert coverage_words((), (), Names(())) == "No two paths were compared."
