@@ -79,7 +79,7 @@ def _require_regular(path: Path, status: os.stat_result, largest: int | None = N
 
 
 def irregular(status: os.stat_result) -> str:
-    """Say what a file is that is not a regular one; empty if it is."""
+    """Name the kind of a file that is not regular; return an empty text for a regular one."""
     if stat.S_ISREG(status.st_mode):
         return ""
     return f"not a regular file: {_KINDS.get(stat.S_IFMT(status.st_mode), 'of an unknown kind')}"

@@ -86,6 +86,8 @@ def stage_label(name: StageName, identity: dict[str, Any]) -> str:
         resizer = options.pop("resizer")
         height, width = options.pop("size")
         inner = {key: value for key, value in resizer.items() if key != "stage"}
+        if not inner.get("floats"):  # nearly no stack resizes floats
+            inner.pop("floats", None)
         fit = "" if options["fit"] == "squash" else f" {options['fit']}"
         rounding = "" if options["rounding"] == "down" else f" rounding={options['rounding']}"
         return f"{_library(resizer['stage'])}{_options(inner)} {height}x{width}{fit}{rounding}"

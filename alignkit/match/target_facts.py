@@ -26,7 +26,7 @@ _SAME = 0.1
 def recorded_facts(
     recorded: RecordedTensors, found: Guess, normalisation: str, fits: dict[Colouring, Fit]
 ) -> tuple[str, ...]:
-    """Say what the tensors are: each fact with its residual and that of the next best."""
+    """Describe the tensors: each fact with its residual and that of the next best."""
     count = len(recorded.rows)
     stored = f"{recorded.dtype} {recorded.shape}, read as {found.layout}"
     facts = [f"tensors: {count} of {count + recorded.without_tensor} images have one; {stored}"]

@@ -22,7 +22,7 @@ from alignkit.workspace import Finished, WorkKind, Workspace, content_key
 WorkState = Literal["cached", "to run", "impossible"]
 
 
-DAMAGED = "what is stored is damaged"
+DAMAGED = "the stored work is damaged"
 
 
 @dataclass(frozen=True, slots=True)

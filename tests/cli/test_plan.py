@@ -61,7 +61,7 @@ def test_damaged_work_is_said_to_be_damaged(alignkit, file, tmp_path):
     key.write_text("")
     told = alignkit("plan", file, "--reports", reports)
     assert told.code == 0
-    assert "again: what is stored is damaged" in told.out
+    assert "again: the stored work is damaged" in told.out
     assert "changed" not in told.out
 
 

@@ -96,7 +96,7 @@ def test_damaged_work_is_to_run_and_tells_no_time(plan, workspace):
     expected = forecast(plan, workspace)
     assert (expected.trainings[0].state, expected.trainings[0].reason) == (
         "to run",
-        "what is stored is damaged",
+        "the stored work is damaged",
     )
     assert folder.exists()  # a plan changes nothing
 
