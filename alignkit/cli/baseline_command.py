@@ -43,7 +43,7 @@ def record(
 ) -> None:
     """Add lines for new images and stages; changed lines become pending. Refused in CI."""
     from alignkit.experiment import load_experiment
-    from alignkit.gate.gate_check import record_baseline
+    from alignkit.gate.baseline_recording import record_baseline
 
     experiment = load_experiment(file, overrides)
     done = record_baseline(
@@ -106,7 +106,7 @@ def log(
     folder = baseline_folder(load_experiment(file, overrides), baselines)
     approvals = read_approvals(folder)
     for path in sorted(folder.glob("*.jsonl")):
-        if found := unapproved(folder, baseline := read_baseline(path)):
+        if found := unapproved(approvals, baseline := read_baseline(path)):
             names = ", ".join(found[:3]) + ", …" * (len(found) > 3)
             message = f"{path}: no approval covers {len(found)} of {baseline.count} lines: {names}"
             print(message, file=sys.stderr)

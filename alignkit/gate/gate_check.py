@@ -1,4 +1,4 @@
-"""`Experiment` → `Checked`: measure it as `alignkit gate` does, and judge or record it.
+"""`Experiment` → `Checked`: measure it as `alignkit gate` does, and judge it.
 
 Images without labels make a pure pixel gate: no model is trained or needed. Otherwise the
 experiment is run, or its finished run is read, and judged again: waivers end, baselines change.
@@ -7,7 +7,7 @@ experiment is run, or its finished run is read, and judged again: waivers end, b
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,25 +16,19 @@ from alignkit.baseline import (
     Baseline,
     FirstChanged,
     baseline_environment,
-    baseline_file,
     baseline_folder,
     baseline_text,
     find_baseline,
     named_baseline,
-    read_baseline,
 )
-from alignkit.baseline.approval import approve, changes, metric_changes, refuse_in_ci
 from alignkit.baseline.baseline_diff import compare_with_baseline, first_changes
 from alignkit.baseline.baseline_from_run import STAGES_FILE, baseline_of_run
-from alignkit.baseline.pending import pending_changes, pending_file, write_pending
 from alignkit.baseline.snapshot import Snapshot, head_now, snapshot_of
 from alignkit.baseline.unapproved import head_approved, refuse_unapproved
 from alignkit.errors import (
     BaselineError,
     ConfigError,
     DamagedRecord,
-    MissingDependency,
-    NothingCompared,
 )
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.rule_option import Rule
@@ -45,7 +39,7 @@ from alignkit.gate.pixel_gate import compare_pixels, first_failure, pixel_record
 from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.plan.plan_keys import keyed_plan
-from alignkit.preprocess import STAGES, StageName
+from alignkit.preprocess import STAGES
 from alignkit.record import Artifact, BaselineFacts, RunRecord
 from alignkit.record.document import read_record, write_record
 from alignkit.run import forget, run_experiment
@@ -103,8 +97,12 @@ def check(
             return Checked(*early)
     measure = run_experiment if experiment.labelled else _measured_pixels
     record, run = measure(experiment, context)
+    # a run returns its folder's record; a pixel gate has just made one
+    left = record if experiment.labelled else _record_of(run, record)
     if against is not None:
-        _refuse_itself(against, _record_of(run, record))
+        _refuse_itself(against, left)
+    if left is not None:
+        record = record.model_copy(update={"stages": left.stages})
     record = _with_measured(experiment, record, run, context)
     now, facts = None, None
     if approved is not None:
@@ -112,14 +110,14 @@ def check(
         skips = changed_only and (against is not None or head_approved(folder, approved))
         first_changed = _first_changed(experiment, approved) if skips else {}
         # the run of an experiment that trains keeps predictions and no stages to compare with
-        untapped: FirstChanged = dict.fromkeys(path.name for path in experiment.paths)
+        no_stages: FirstChanged = dict.fromkeys(path.name for path in experiment.paths)
         now = snapshot_of(
             experiment,
             folder,
             record=record,
             run=run,
             approved=approved,
-            first_changed=first_changed if approved.lines else untapped,
+            first_changed=first_changed if approved.lines else no_stages,
             progress=context.progress,
         )
         facts = compare_with_baseline(approved, now, first_changed=first_changed)
@@ -244,10 +242,7 @@ def conclude(
     baseline: BaselineFacts | None,
 ) -> Checked:
     """Judge a record by the file's rules, and write it to the folder ``run``."""
-    # the stages that an earlier `alignkit run` kept there are still those of this key
-    kept = None if record.stages else _record_of(run, record)
-    stages = kept.stages if kept else record.stages
-    compared = record.model_copy(update={"baseline": baseline, "stages": stages})
+    compared = record.model_copy(update={"baseline": baseline})
     verdict = judge(
         experiment.gate,
         Evidence.of_record(compared),
@@ -278,62 +273,3 @@ def run_or_check(
         forget(keyed_plan(experiment, context.workspace), context.workspace)
     checked = check(experiment, context, baselines=None, as_run=True)
     return checked.record, checked.folder
-
-
-@dataclass(frozen=True, slots=True)
-class BaselineRecording:
-    """Outcome of a recording."""
-
-    file: Path
-    added: int
-    known: int
-    """Lines that were approved before."""
-    pending: int
-    """Lines that differ from the approved ones and wait for an approval."""
-
-
-def record_baseline(
-    experiment: Experiment,
-    context: Context,
-    *,
-    baselines: Path | None,
-    golden: Collection[StageName],
-    reason: str,
-) -> BaselineRecording:
-    """Record every path's stages and add the lines of images and paths that have none.
-
-    Existing lines are never overwritten: changes become pending. Raises `ConfigError` in CI,
-    `MissingDependency` if a path cannot run here: a baseline without it would compare nothing.
-    """
-    refuse_in_ci("recording a baseline")
-    for preprocess in experiment.paths:
-        if reason_missing := preprocess.missing():
-            raise MissingDependency(f"preprocess.{preprocess.name}: {reason_missing}")
-    folder = baseline_folder(experiment, baselines)
-    file = baseline_file(folder, baseline_environment(experiment.paths))
-    approved = read_baseline(file) if file.exists() else None
-    record, run = run_experiment(experiment, context) if experiment.labelled else (None, None)
-    now = snapshot_of(
-        experiment,
-        folder,
-        record=record,
-        run=run,
-        approved=approved,
-        keep=golden,
-        progress=context.progress,
-    ).as_baseline()
-    if not any(line.sha256 for line in now.lines.values()):
-        first = next(iter(now.lines.values()), None)
-        why = f": {first.image}: {first.reason}" if first else ""
-        raise NothingCompared(f"no image could be decoded; there is nothing to record{why}")
-    # a new stage of a known image is a change, which somebody has to approve
-    known = {key[:2] for key in approved.lines} if approved else set()
-    new = [each for each in changes(approved, now) if (each.path, each.image) not in known]
-    metrics = [change for change in metric_changes(approved, now) if change.old is None]
-    # through an approval, so that the log names who recorded, and when
-    if new or metrics:
-        approve(folder, now, new, metrics, reason=reason)
-    left = pending_changes(read_baseline(file), now)
-    write_pending(pending_file(context.workspace, experiment.name, now.fingerprint), left)
-    before = len(approved.lines) if approved else 0
-    return BaselineRecording(file, len(new), before, len(left.lines))
