@@ -59,7 +59,7 @@ def compare_with_baseline(
         stages=tuple(
             _facts(path, stage, each, approved, now) for (path, stage), each in counted.items()
         ),
-        coverage=_coverage(known, current) or _predicted(approved, now),
+        coverage=_coverage(known, current) if approved.lines else _predicted(approved, now),
         untapped=tuple(sorted({key[0] for key in approved.lines} - now.head.paths.keys())),
         unchanged=unchanged,
         begins={
@@ -147,19 +147,21 @@ def _coverage(
 
 
 def _predicted(approved: Baseline, now: Snapshot) -> tuple[CoverageDiff, ...]:
-    """Count it by predictions, for a run that kept no stages."""
-    from alignkit.baseline.baseline_from_run import unpack
+    """Count the approved images that are gone by their predictions, for a run without stages."""
+    from alignkit.baseline.baseline_from_run import predicted_ids
 
     found: dict[str, CoverageTally] = {}
     for place in sorted(approved.metrics.keys() & now.metrics.keys()):
+        if place.column.preprocess in found:
+            continue
         # every seed and runtime predicts the same images
         sides = [
             [*each[place].predictions.values()][:1] for each in (approved.metrics, now.metrics)
         ]
         if all(sides):
-            before, after = (set(unpack(packed).ids) for (packed,) in sides)
+            before, after = (set(predicted_ids(packed)) for (packed,) in sides)
             rows = ((image, True, True if image in after else None) for image in sorted(before))
-            found.setdefault(place.column.preprocess, CoverageTally.of(rows))
+            found[place.column.preprocess] = CoverageTally.of(rows)
     return tuple(tally.diff("baseline", path) for path, tally in found.items())
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,15 +99,28 @@ def unpack(packed: str) -> Predictions:
     import numpy as np
 
     from alignkit.compare.predictions import Predictions
-    from alignkit.errors import DataError
 
-    try:
+    with _explained():
         classes, ids, labels, predicted, outside = _content(packed)
         logits = np.zeros((len(ids), len(classes) + len(outside)), np.float32)
         for row, chosen in enumerate(predicted):
             logits[row, slice(None) if chosen < 0 else chosen] = np.nan if chosen < 0 else 1
         truth = np.asarray(labels, np.int64)
         return Predictions(tuple(ids), truth, logits, tuple(classes), tuple(outside))
+
+
+def predicted_ids(packed: str) -> list[str]:
+    """Return the ids of the images alone; raises as `unpack`."""
+    with _explained():
+        return _content(packed)[1]
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    from alignkit.errors import DataError
+
+    try:
+        yield
     except (ValueError, TypeError, IndexError, OverflowError, RecursionError, zlib.error,
             DataError) as error:  # fmt: skip
         raise BaselineError(
@@ -120,9 +134,12 @@ def _content(packed: str) -> tuple[list[str], list[str], list[int], list[int], l
     Raises as its parts do.
     """
     # bounded, as a baseline may be a stranger's
-    text = zlib.decompressobj().decompress(base64.b85decode(packed), _TEXT)
+    stream = zlib.decompressobj()
+    text = stream.decompress(base64.b85decode(packed), _TEXT)
+    if not stream.eof:
+        raise ValueError("they are cut short, or too long")
     classes, ids, labels, predicted, *rest = json.loads(text)
-    outside: list[str] = list(*rest)
+    outside: list[str] = rest[0] if rest else []
     if not all(isinstance(name, str) for name in (*classes, *outside, *ids)):
         raise TypeError("its ids and classes are no text")
     if len(ids) * (len(classes) + len(outside)) > _LOGITS:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from alignkit.errors import BaselineError
-from alignkit.stored_file import write_atomically
+from alignkit.stored_file import open_regular, write_atomically
 
 if TYPE_CHECKING:
     from alignkit.arrays import Batch, Pixels
@@ -62,7 +62,10 @@ class GoldenStore:
             array = _unpacked(path)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        # RuntimeError: it is encrypted, or compressed by an unknown method
+        except (
+            OSError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error
+        ) as error:  # fmt: skip
             raise _damaged(path, "it holds no array") from error
         if array_sha256(array) != sha256:
             raise _damaged(path, "it holds another array than its name says")
@@ -76,7 +79,7 @@ def _unpacked(path: Path) -> Pixels | Batch:
     """Read the array of an ``.npz``; its sizes are believed only within bounds."""
     import numpy as np
 
-    with zipfile.ZipFile(path) as packed:
+    with open_regular(path) as file, zipfile.ZipFile(file) as packed:
         member = packed.getinfo("array.npy")
         if member.file_size > _GREATEST:
             raise ValueError(f"{member.file_size} bytes are too many")

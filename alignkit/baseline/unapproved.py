@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from alignkit.baseline import Baseline, MetricLine
-from alignkit.baseline.approval import LineValue, head_key, read_approvals, without_predictions
+from alignkit.baseline import Baseline, MetricLine, StageLine
+from alignkit.baseline.approval import (
+    Approval,
+    LineValue,
+    head_key,
+    read_approvals,
+    without_predictions,
+)
 from alignkit.errors import BaselineError
 from alignkit.workspace import content_key
 
@@ -16,19 +23,18 @@ _RESTORE = (
 )
 
 
-def unapproved(folder: Path, baseline: Baseline) -> list[str]:
-    """Name every line whose value no approval in ``folder`` gave to it; raise `BaselineError`.
+def unapproved(approvals: Iterable[Approval], baseline: Baseline) -> list[str]:
+    """Name every line whose value no approval gave to it.
 
     An older approval covers its line too: a change that was taken back was approved once.
     """
     approved: set[object] = set()
-    for approval in read_approvals(folder):
+    for approval in approvals:
         if approval.fingerprint == baseline.fingerprint:
             approved |= {_value(*_key(line), line.new) for line in approval.lines}
             approved |= {_metrics(change.new) for change in approval.metrics}
     lines: dict[object, str] = {
-        _value(*key, LineValue.model_validate(line, from_attributes=True)): " ".join(key)
-        for key, line in baseline.lines.items()
+        _value(*key, line): " ".join(key) for key, line in baseline.lines.items()
     }
     entries: dict[object, str] = {
         _metrics(without_predictions(line)): " ".join(line.place.names)
@@ -37,13 +43,13 @@ def unapproved(folder: Path, baseline: Baseline) -> list[str]:
     return [name for value, name in (lines | entries).items() if value not in approved]
 
 
-def lost(folder: Path, baseline: Baseline) -> list[str]:
-    """Name every approved line whose place the baseline no longer has; raise `BaselineError`.
+def lost(approvals: Iterable[Approval], baseline: Baseline) -> list[str]:
+    """Name every approved line whose place the baseline no longer has.
 
-    No approval removes a line, but one that began a new file, after the old one was removed.
+    Approvals only add lines; an approval without earlier versions began a new file.
     """
     kept: dict[object, str] = {}
-    for approval in read_approvals(folder):
+    for approval in approvals:
         if approval.fingerprint == baseline.fingerprint:
             if not approval.versions_before:  # there was no file
                 kept = {}
@@ -62,12 +68,13 @@ def head_approved(folder: Path, baseline: Baseline) -> bool:
 def refuse_unapproved(folder: Path, baseline: Baseline) -> None:
     """Raise `BaselineError` unless approvals cover every line and every approved line is there."""
     file = folder / f"{baseline.fingerprint}.jsonl"
-    if found := unapproved(folder, baseline):
+    approvals = read_approvals(folder)
+    if found := unapproved(approvals, baseline):
         raise BaselineError(
             f"no approval covers {len(found)} of {baseline.count} lines of "
             f"{file}, the first {found[0]}: {_RESTORE}"
         )
-    if gone := lost(folder, baseline):
+    if gone := lost(approvals, baseline):
         raise BaselineError(
             f"{file} no longer has {len(gone)} approved lines, the first {gone[0]}: {_RESTORE}"
         )
@@ -77,7 +84,7 @@ def _key(line: Any) -> tuple[str, str, str]:
     return line.path, line.image, line.stage
 
 
-def _value(path: str, image: str, stage: str, value: LineValue) -> tuple[object, ...]:
+def _value(path: str, image: str, stage: str, value: LineValue | StageLine) -> tuple[object, ...]:
     return path, image, stage, value.sha256, value.outcome, value.mean
 
 

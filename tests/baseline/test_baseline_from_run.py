@@ -40,7 +40,9 @@ def test_a_thousand_images_take_a_few_bytes_each():
     assert len(pack(predictions(0, n=1000))) < 5000
 
 
-@pytest.mark.parametrize("packed", ["", "no base 85 \\", pack(predictions(0))[:-20]])
+@pytest.mark.parametrize(
+    "packed", ["", "no base 85 \\", pack(predictions(0))[:-20], pack(predictions(0))[:-5]]
+)
 def test_a_damaged_string_is_an_error(packed):
     with pytest.raises(BaselineError, match="restore it from version control"):
         unpack(packed)

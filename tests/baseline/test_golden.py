@@ -1,5 +1,7 @@
 """Golden tensors: stored once, found by content, checked when read."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -49,3 +51,9 @@ def test_a_damaged_or_wrong_tensor_is_refused(tmp_path):
     other.write_bytes(whole)
     with pytest.raises(BaselineError, match="another array than its name says"):
         store.get("1" * 64)
+
+
+def test_a_pipe_in_the_place_of_a_tensor_is_refused_and_never_waited_for(tmp_path):
+    os.mkfifo(tmp_path / f"{'1' * 64}.npz")
+    with pytest.raises(BaselineError, match="it holds no array"):
+        GoldenStore(tmp_path).get("1" * 64)
