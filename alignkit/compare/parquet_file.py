@@ -71,10 +71,18 @@ def ids_of(table: Any, path: Path) -> tuple[str, ...]:
 
 def numbers_of(table: Any, name: str, path: Path) -> npt.NDArray[Any]:
     """Return a column (n,) of numbers, NaN where null; raises `DataError` for any other column."""
+    import numpy as np
     import pyarrow as pa
 
     kind = table.schema.field(name).type if name in table.column_names else None
     if kind is None or not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
         raise DataError(f"{path} has no column {name!r} of numbers")
-    column: npt.NDArray[Any] = table[name].to_numpy()
-    return column
+    column = table[name].combine_chunks()
+    # to_numpy would import pandas, which takes a second
+    values: npt.NDArray[Any] = np.from_dlpack(column.drop_null())
+    if not column.null_count:
+        return values
+    kind = values.dtype if values.dtype.kind == "f" else np.float64
+    found: npt.NDArray[Any] = np.full(len(column), np.nan, kind)
+    found[np.from_dlpack(column.is_valid().cast(pa.uint8())).view(np.bool_)] = values
+    return found

@@ -1,10 +1,11 @@
 """Parquet files of strangers: their columns are read as ours, or refused before they fill memory."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from alignkit.compare.parquet_file import ids_of, read_parquet
+from alignkit.compare.parquet_file import ids_of, numbers_of, read_parquet
 from alignkit.errors import DataError
 
 
@@ -40,3 +41,13 @@ def test_a_small_file_of_long_values_of_one_length_is_refused(tmp_path):
     path = written(tmp_path / "x.parquet", {"x": values})
     with pytest.raises(DataError, match="too many for its size"):
         read_parquet(path)
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int8", "int64", "uint8"])
+@pytest.mark.parametrize("values", [[], [1, 2, 3], [1, None, 3], [None, None]])
+def test_numbers_are_those_of_pyarrow_itself_without_pandas(tmp_path, kind, values):
+    column = pa.array(values, pa.int64()).cast(getattr(pa, kind)())
+    path = written(tmp_path / "x.parquet", {"n": column})
+    found, expected = numbers_of(read_parquet(path), "n", path), column.to_numpy(False)
+    assert found.dtype == expected.dtype
+    assert np.array_equal(found, expected, equal_nan=True)
