@@ -6,9 +6,11 @@ device of this machine.
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from alignkit.errors import DamagedRecord, WorkspaceError
 from alignkit.record import RunRecord
@@ -17,6 +19,7 @@ from alignkit.record.picture_facts import is_picture, is_pixel_script
 from alignkit.record.stored import Artifact
 from alignkit.stored_file import file_sha256, read_regular, write_atomically
 
+_Read = TypeVar("_Read")
 _ARRAY = 1 << 33
 """Bytes of a file of arrays: the logits of 100,000 images and 20,000 classes."""
 _PICTURE = 1 << 28
@@ -28,11 +31,16 @@ def artifact_file(folder: Path, artifact: Artifact, *, greatest: int = _ARRAY) -
     Raises `DamagedRecord` if it is not a regular file inside ``folder``, has more bytes than
     ``greatest`` or other content.
     """
+    return _verified(folder, artifact, lambda file: (file_sha256(file, greatest), file))
+
+
+def _verified(folder: Path, artifact: Artifact, read: Callable[[Path], tuple[str, _Read]]) -> _Read:
+    """Read a file inside the folder, and compare the SHA-256 that ``read`` returns too."""
     file, inside = _place(folder, artifact.path)
     if not inside:
         raise DamagedRecord(f"{file} leads out of the run's folder", RUN_AGAIN)
     try:
-        digest = file_sha256(file, greatest)
+        digest, content = read(file)
     except FileNotFoundError:
         raise DamagedRecord(
             f"{file} is missing, which record.json names", f"copy the whole folder, or {RUN_AGAIN}"
@@ -41,7 +49,7 @@ def artifact_file(folder: Path, artifact: Artifact, *, greatest: int = _ARRAY) -
         raise DamagedRecord(f"{file} cannot be read ({error.strerror})", RUN_AGAIN) from None
     if digest != artifact.sha256:
         raise DamagedRecord(f"{file} is not as alignkit wrote it", RUN_AGAIN)
-    return file
+    return content
 
 
 def shown_bytes(folder: Path, artifact: Artifact) -> bytes:
@@ -49,10 +57,14 @@ def shown_bytes(folder: Path, artifact: Artifact) -> bytes:
 
     Raises `DamagedRecord` for whatever else the record names, since a browser would open or run it.
     """
-    file = artifact_file(folder, artifact, greatest=_PICTURE)
-    data = read_regular(file, _PICTURE)
+
+    def read(file: Path) -> tuple[str, bytes]:
+        data = read_regular(file, _PICTURE)
+        return hashlib.sha256(data).hexdigest(), data
+
+    data = _verified(folder, artifact, read)
     if not (is_picture(artifact.path, data) or is_pixel_script(artifact.path, data)):
-        raise DamagedRecord(f"{file} is no picture of alignkit's", RUN_AGAIN)
+        raise DamagedRecord(f"{folder / artifact.path} is no picture of alignkit's", RUN_AGAIN)
     return data
 
 

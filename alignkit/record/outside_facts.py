@@ -50,9 +50,9 @@ class BaselineFacts(Stored):
 
     fingerprint: str
     new: Count
-    """Images and paths that have no approved line."""
+    """Images, counted once for each path, of which a stage has no approved line."""
     gone: Count
-    """Approved images of the paths that were looked at that were not among those of this run."""
+    """Approved images, of tapped paths, that this run does not have."""
     untapped: tuple[str, ...] = ()
     """Approved paths that were not looked at: the file no longer has them, or they cannot run."""
     stages: tuple[BaselineStage, ...]

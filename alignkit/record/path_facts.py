@@ -69,7 +69,7 @@ class PathFacts(Stored):
     same_as: str = ""
     """The first earlier path with the same stages and options; empty if there is none."""
     same: bool = False
-    """Whether the file says so: an A/A comparison on purpose."""
+    """Whether the file says ``same: true``: an A/A comparison on purpose."""
 
 
 class NotDecoded(Stored):
