@@ -91,7 +91,7 @@ class UnreadableImage(DataError):  # noqa: N818 - the field's word
 
 
 class ChangedImage(UnreadableImage):
-    """An image file that is no longer the one whose content the fingerprint of the data holds."""
+    """An image file that changed after the fingerprint of the data was taken."""
 
 
 class WorkspaceError(AlignkitError):

@@ -70,7 +70,7 @@ def assert_preprocess_aligned(
     if repeated and not meant:
         raise NothingCompared(
             "both stacks have the same stages and options, so that nothing would be compared; "
-            "add 'same': True to the candidate's mapping if that is meant"
+            "if that is meant, give the candidate as a mapping with 'same': True"
         )
     if all(isinstance(side, Preprocess) for side in sides):
         gate = _gate(rules)

@@ -36,6 +36,12 @@ def merge(
     first = ordered[0].record
     pairs = tuple(map(_joined, zip(*(part.pairs for part in ordered), strict=True)))
     approved = approved_baseline(experiment, baseline_folder(experiment, baselines))
+    lacking = [part.shard.index for part in ordered if part.now is None]
+    if approved is not None and lacking:
+        raise ConfigError(
+            f"shard {lacking[0]} holds no stages, which rules against a baseline compare; measure "
+            "it again with the baseline at hand"
+        )
     now = _joined_snapshots(ordered)
     facts = compare_with_baseline(approved, now) if approved and now else None
     images = sum(part.record.data.eval for part in ordered)

@@ -116,7 +116,8 @@ def check_shard(
             experiment, folder, approved=approved, samples=samples, progress=context.progress
         )
         # the images of the other shards are not here, and not gone either
-        own = {key: line for key, line in approved.lines.items() if key[1] in samples.ids}
+        ids = frozenset(samples.ids)
+        own = {key: line for key, line in approved.lines.items() if key[1] in ids}
         facts = compare_with_baseline(replace(approved, lines=own), now)
     run = context.workspace.run_folder(experiment.name, record.key)
     checked = conclude(experiment, record, run, approved=approved, now=now, baseline=facts)

@@ -22,6 +22,7 @@ from alignkit.gate.gate_shard import PairSums, Shard, ShardResult
 from alignkit.preprocess import StageName
 from alignkit.record import Count, CoverageDiff, RunRecord, Stored
 from alignkit.record.document import document_text, stored_document
+from alignkit.record.stored import Real
 
 _BINS = {"uint8": 1 << 8, "float32": 1 << 16}
 """Bins of a histogram, see `alignkit.compare.histogram`."""
@@ -30,7 +31,7 @@ _AGAIN = "make the shard again: alignkit gate FILE --shard I/N --out shard=PATH"
 
 
 class _Sums(Stored):
-    """`PixelSums`, of whose histogram nearly all bins are empty and left out."""
+    """`PixelSums` without the empty bins of its histogram."""
 
     depth: Literal["uint8", "float32"]
     histogram: tuple[tuple[Count, Count], ...]
@@ -40,14 +41,14 @@ class _Sums(Stored):
     pixels: Count
     differing_pixels: Count
     # a sum of bytes is exact, and stays so
-    sum_abs: int | float
-    sum_squares: int | float
-    sums: tuple[int | float, int | float, int | float]
-    max_abs: int | float
+    sum_abs: int | Real
+    sum_squares: int | Real
+    sums: tuple[int | Real, int | Real, int | Real]
+    max_abs: int | Real
     non_finite: Count
     ssim_images: Count
-    ssim_sum: float
-    ssim_least: float
+    ssim_sum: Real
+    ssim_least: Real
 
     @model_validator(mode="after")
     def _consistent(self) -> _Sums:

@@ -93,7 +93,7 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
             waived=f"until {waiver.until}: {waiver.reason}" if waiver else "",
             line=line,
         )
-        # left to the rule that adds itself: whoever wrote the file asked for something else
+        # a coverage rule that the file does not name is no comparison that its author asked for
         implied = rule.metric == "coverage" and gate.rules is not None and rule not in gate.expanded
         measured = seen.value is not None or seen.different or seen.perfect or seen.unchanged
         judged.append(

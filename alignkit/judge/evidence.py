@@ -55,13 +55,13 @@ class Evidence:
     @property
     def candidates(self) -> list[str]:
         """Names of the paths to be compared with it."""
-        return [name for name in self._names()[1:] if name not in self.repeats]
+        repeats = self.repeats
+        return [name for name in self._names()[1:] if name not in repeats]
 
     @property
     def repeats(self) -> list[str]:
         """Names of paths that have the reference's stages and options, and not on purpose."""
-        return [each.name for each in self.paths if each.same_as == self.reference != ""
-                and not each.same]  # fmt: skip
+        return [name for name in self._names()[1:] if self.alike(self.reference, name)]
 
     def alike(self, a: str, b: str) -> bool:
         """Return whether two paths are the same, and not on purpose."""

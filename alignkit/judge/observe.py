@@ -28,7 +28,7 @@ _DECODING = ("decode", "max_pixels")
 def observe(rule: Rule, evidence: Evidence) -> list[Observed]:
     """List the value of every place that the rule applies to.
 
-    Never empty, unless a path repeats the reference: its own outcome then says so for all rules.
+    Empty only if a path repeats the reference: `standing_rules` judges that once for all rules.
     """
     kind = rule.measured.kind
     if rule.group and evidence.groups:

@@ -15,7 +15,7 @@ from alignkit.judge.observe import differing
 from alignkit.record import RuleOutcome, VerdictState
 
 _NO_FAULT = (ExitCode.PASS, ExitCode.INCONCLUSIVE)
-"""Codes with which a gate may end although nothing was compared, unless something says so."""
+"""Codes that do not say that nothing was compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class JudgedRule:
     outcome: RuleOutcome
     code: ExitCode
     compared: bool = False
-    """Whether something was compared that could differ, or will be by a later gate."""
+    """Whether it compared two things that can differ, or a later gate will."""
 
 
 def standing_outcomes(

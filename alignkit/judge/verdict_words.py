@@ -26,7 +26,7 @@ NOTHING_CHANGED = "nothing of it changed since it was approved"
 NOT_LOOKED_AT = f"not looked at: {NOTHING_CHANGED}"
 _ALIGNED = "Aligned: "
 _JUDGED = ("gate", "preprocess")
-"""Keys of a file that decide what is judged, and by which rules."""
+"""Keys of a file that hold its rules and its paths."""
 
 
 def limits(rule: Rule) -> str:
@@ -136,7 +136,7 @@ def sentence(
     doubts: Sequence[Control],
     evidence: Evidence,
 ) -> str:
-    """State effect, interval and cause in one sentence, and what was judged instead of the file."""
+    """State effect, interval and cause in one sentence; then name paths not run, and ``--set``."""
     if broken:
         return (
             f"The measurement cannot be trusted: the control {broken[0].name!r} expected "
@@ -148,9 +148,10 @@ def sentence(
     said = (_of_rules if of_pixels else _of_matrix)(outcomes, evidence)
     if doubts:
         first = doubts[0]
+        rest = said.removeprefix(_ALIGNED)
         said = (
             f"No conclusion can be drawn: {first.name!r} does not hold (expected: "
-            f"{first.expected}; observed: {first.observed}). {said.removeprefix(_ALIGNED)}"
+            f"{first.expected}; observed: {first.observed}). {rest[:1].upper()}{rest[1:]}"
         )
     left_out = dict(evidence.skipped)
     if evidence.baseline is not None:
@@ -205,9 +206,9 @@ def _of_matrix(outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
     drift = worst.drift
     assert drift is not None
     if not any(entry.churn for entry in measured):
-        none = f"o prediction changed in any of {len(measured)} comparisons"
+        none = f"no prediction changed in any of {len(measured)} comparisons"
         found = _open(outcomes)
-        return f"N{none}; {found[1]}." if found else f"{_ALIGNED}n{none}."
+        return f"{none.capitalize()}; {found[1]}." if found else f"{_ALIGNED}{none}."
     recall = estimated(drift.metrics["recall.macro"], unit=" pp")
     cause = _attributed(worst, evidence) or _cause(worst, evidence.pixels)
     return (

@@ -151,8 +151,6 @@ def _torchvision(name: str, classes: int, height: int, width: int) -> nn.Module:
     if name in ("googlenet", "inception_v3"):  # no auxiliary heads: a model has one output
         options = {"aux_logits": False, "init_weights": True}
     elif name.startswith("vit_"):
-        if height != width:
-            raise ValueError("it needs a square input")
         options = {"image_size": height}
     elif name == "maxvit_t":
         options = {"input_size": (height, width)}

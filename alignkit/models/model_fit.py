@@ -86,7 +86,8 @@ def _outputs_in(weights: Any, own: Any, outputs: int) -> int | None:
     """Return the outputs of weights that differ from ``own`` in nothing else; else ``None``."""
     if not hasattr(weights, "keys") or weights.keys() != own.keys():
         return None
-    pairs = [(own[name].shape, weights[name].shape) for name in own]
+    # batch normalisation counts in plain integers in some files
+    pairs = [(tuple(own[name].shape), tuple(getattr(weights[name], "shape", ()))) for name in own]
     different = [(mine, theirs) for mine, theirs in pairs if mine != theirs]
     last = {theirs[:1] for mine, theirs in different}
     alike = all(mine[:1] == (outputs,) and mine[1:] == theirs[1:] for mine, theirs in different)

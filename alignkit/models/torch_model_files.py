@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import importlib
 import re
 import sys
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from zipfile import is_zipfile
 
 from alignkit.errors import ConfigError, DataError, MissingDependency
-from alignkit.stored_file import open_regular
+from alignkit.stored_file import file_sha256
 from alignkit.workspace import content_key
 
 if TYPE_CHECKING:
@@ -177,8 +176,7 @@ def own_source(name: str) -> str:
 
 def _source_sha256(name: str, file: Path) -> str:
     try:
-        with open_regular(file) as source:
-            return hashlib.sha256(source.read()).hexdigest()
+        return file_sha256(file)
     except OSError as error:
         reason = f"{file}, of its package, cannot be read ({error.strerror})"
         raise ConfigError(f"model {name!r}: {reason}; remove it, or make it readable") from error

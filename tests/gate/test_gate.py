@@ -335,6 +335,7 @@ def test_models_that_did_not_learn_leave_a_pass_inconclusive_and_a_finding_stand
     assert verdict.sentence.startswith(
         "No conclusion can be drawn: 'the reference models learned' does not hold"
     )
+    assert "observed: 10). No prediction changed in any of 1 comparisons." in verdict.sentence
     strict = Gate(rules=(rule,), on_inconclusive="fail")
     assert judged(strict, matrix=found, controls=(UNLEARNED,)).exit_code == 7
     failing = judged(

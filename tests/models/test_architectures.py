@@ -79,9 +79,8 @@ def test_weights_follow_torchs_seed():
 
 def takes(name: str, side: int) -> bool:
     """Whether torchvision's own model runs on a square input."""
-    model = torchvision.models.get_model(name, weights=None, init_weights=False) if name in (
-        "googlenet", "inception_v3"
-    ) else torchvision.models.get_model(name, weights=None)  # fmt: skip
+    options = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
+    model = torchvision.models.get_model(name, weights=None, **options)
     try:
         with torch.inference_mode():
             model.eval().to("meta")(torch.zeros(1, 3, side, side, device="meta"))
