@@ -197,13 +197,17 @@ def _listed_backends() -> list[Listed]:
 
 
 def _presets() -> list[Listed]:
+    from alignkit.experiment.preprocess_option import PreprocessOption
+
     listed = []
     for name, preset in PRESETS.items():
         stages: dict[str, Any] = preset.stages(224)
         decoder, resizer = DECODERS[stages["decode"]["name"]], RESIZERS[stages["resize"]["name"]]
         why = decoder.missing() or resizer.missing()
-        surrogate = f"surrogate of {preset.surrogate_of}, {calibration(name)}: "
-        summary = (surrogate if preset.surrogate_of else "") + preset.summary
+        summary = preset.summary
+        if preset.surrogate_of:
+            path = PreprocessOption.model_validate({"preset": name, "size": 224}).build(name)
+            summary = f"surrogate of {preset.surrogate_of}, {calibration(path)}: {summary}"
         listed.append(Listed(name, not why, "", summary, why, preset.source))
     return listed
 

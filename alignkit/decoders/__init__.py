@@ -50,6 +50,8 @@ class Decoder(Protocol):
 
     orients: ClassVar[bool] = False
     """Whether the library turns images by their EXIF orientation and has no switch for it."""
+    surrogate_of: ClassVar[str] = ""
+    """Name of the GPU decoder that this one imitates on a CPU; empty if it imitates none."""
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode one image; never raises for bad bytes."""
