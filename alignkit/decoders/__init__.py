@@ -104,6 +104,10 @@ DECODERS = {
         "alignkit.decoders.simplejpeg:SimpleJPEGDecoder",
         "libjpeg-turbo with its chroma and DCT switches",
     ),
+    "nvjpeg-model": Library(("jpeglib",), "jpeglib", "nvjpeg").plugin(
+        "alignkit.decoders.nvjpeg_model:NvjpegModelDecoder",
+        "nvJPEG's arithmetic on the CPU: repeated chroma, float DCT, truncated colour",
+    ),
     "torchpipe": TORCHPIPE.plugin(
         "alignkit.decoders.torchpipe:TorchpipeDecoder",
         "torchpipe DecodeMat (OpenCV inside); turns by EXIF",
