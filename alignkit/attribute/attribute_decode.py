@@ -71,8 +71,9 @@ def as_model(decoder: Decoder) -> NvjpegModelDecoder | None:
     switches = as_libjpeg(decoder)
     if switches is None or switches.dct == "ifast":
         return None
-    upsampling = "repeat" if switches.chroma == "nearest" else "interpolate"
-    return NvjpegModelDecoder(upsampling, dct="islow", colour="round")
+    return NvjpegModelDecoder(
+        "repeat" if switches.chroma == "nearest" else "interpolate", dct="islow", colour="round"
+    )
 
 
 def _settings(
@@ -102,9 +103,7 @@ def _settings(
     return both
 
 
-def _of_one_class(
-    reference: Decoder, candidate: Decoder
-) -> tuple[Switches, Switches] | Skipped:
+def _of_one_class(reference: Decoder, candidate: Decoder) -> tuple[Switches, Switches] | Skipped:
     """Return both decoders' switches, as options of one decoder.
 
     simplejpeg is preferred, because it is faster and has the fast DCT.

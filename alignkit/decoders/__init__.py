@@ -104,7 +104,7 @@ DECODERS = {
         "alignkit.decoders.simplejpeg:SimpleJPEGDecoder",
         "libjpeg-turbo with its chroma and DCT switches",
     ),
-    "nvjpeg-model": Library(("jpeglib",), "jpeglib", "nvjpeg").plugin(
+    "nvjpeg-model": Library(("jpeglib",), "jpeglib").plugin(
         "alignkit.decoders.nvjpeg_model:NvjpegModelDecoder",
         "nvJPEG's arithmetic on the CPU: repeated chroma, float DCT, truncated colour",
     ),

@@ -20,7 +20,7 @@ With ``interpolate, islow, round`` the pixels are those of libjpeg-turbo, bit fo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from alignkit.decoders import START_OF_IMAGE, Decoded, Decoder
 from alignkit.decoders.jpeg_coefficients import (
@@ -39,6 +39,8 @@ _MODES = ("YCbCr", "Gray")
 @dataclass(frozen=True, slots=True)
 class NvjpegModelDecoder(Decoder):
     """nvJPEG's rule; each option has nvJPEG's form as its default, and libjpeg's."""
+
+    surrogate_of: ClassVar[str] = "nvJPEG"
 
     upsampling: Literal["repeat", "interpolate"] = "repeat"
     """How subsampled chroma is brought to full size. As nvJPEG's flag

@@ -144,27 +144,25 @@ def _choices(hint: Any, default: Any) -> tuple[Any, ...]:
     return (default, not default) if hint is bool else (default,)
 
 
-_GUESS = "(surrogate, a guess without evidence)"
+_ON_THE_CPU = (
+    "decode on the CPU (OpenCV, torchpipe DecodeMat, torchvision, nvImageCodec "
+    "fancy_upsampling=True)"
+)
+_NVJPEG = (
+    "nvJPEG with its default flags (torchpipe DecodeTensor, torchvision decode_jpeg on CUDA, DALI "
+    "mixed) (surrogate, verified against stored output of nvJPEG)"
+)
+_HYPOTHESIS = "(surrogate, a hypothesis)"
+_SMOOTH_NVJPEG = (
+    "nvJPEG with NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION (nvImageCodec, DALI "
+    f"jpeg_fancy_upsampling=True) {_HYPOTHESIS}"
+)
+_ENGINE = f"a GPU's JPEG engine {_HYPOTHESIS}; or nvImageCodec fancy_upsampling=False on the CPU"
 _SERVING_DECODES: tuple[tuple[str, Decoder], ...] = (
-    (
-        "decode on the CPU (OpenCV, torchpipe DecodeMat, torchvision, nvImageCodec "
-        "fancy_upsampling=True)",
-        OpenCVDecoder(),
-    ),
-    (
-        "nvJPEG with its default flags (torchpipe DecodeTensor, torchvision decode_jpeg on CUDA, "
-        "DALI mixed) (surrogate, verified against stored output)",
-        NvjpegModelDecoder(),
-    ),
-    (
-        "nvJPEG with NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION (nvImageCodec, DALI "
-        f"jpeg_fancy_upsampling=True) {_GUESS}",
-        NvjpegModelDecoder("interpolate"),
-    ),
-    (
-        f"a GPU's JPEG engine {_GUESS}; or nvImageCodec fancy_upsampling=False on the CPU",
-        SimpleJPEGDecoder(chroma="nearest"),
-    ),
+    (_ON_THE_CPU, OpenCVDecoder()),
+    (_NVJPEG, NvjpegModelDecoder()),
+    (_SMOOTH_NVJPEG, NvjpegModelDecoder("interpolate")),
+    (_ENGINE, SimpleJPEGDecoder(chroma="nearest")),
 )
 """Names of ways to decode, each with the decoder that behaves like it here: the same library, or a
 surrogate of one that needs a GPU."""

@@ -83,7 +83,8 @@ TORCHVISION_CUDA = (
     "antialias=True is the default since 0.17"
 )
 DALI_GPU = (
-    DALI_RESNET + "; jpeg_fancy_upsampling is off by default: chroma repeated; a GPU's JPEG engine, "
+    DALI_RESNET
+    + "; jpeg_fancy_upsampling is off by default: chroma repeated; a GPU's JPEG engine, "
     "where it has one, decodes a share of the files (hw_decoder_load)"
 )
 TORCHVISION_RESIZE: dict[str, Any] = {
@@ -204,7 +205,8 @@ PRESETS = {
         resize={"name": "torchpipe-cuda"},
     ),
     "torchpipe-gpu-surrogate": Preset(
-        summary="stands in for torchpipe's DecodeTensor, ResizeTensor: nvJPEG's rule, align_corners",
+        summary="stands in for torchpipe's DecodeTensor, ResizeTensor: nvJPEG's rule, bilinear "
+        "with align_corners",
         source=TORCHPIPE_GPU,
         decode={"name": "nvjpeg-model"},
         resize={"name": "torch", "mode": "bilinear", "align_corners": True},
@@ -226,7 +228,8 @@ PRESETS = {
         surrogate_of="torchvision-cuda",
     ),
     "torchvision-cuda-engine-surrogate": Preset(
-        summary="stands in for the same on a GPU with a JPEG engine (A100, H100, B200): a guess",
+        summary="stands in for the same on a GPU with a JPEG engine (A100, H100, B200): a "
+        "hypothesis",
         source=TORCHVISION_CUDA + ". That the engine repeats chroma and else gives libjpeg's "
         "pixels is inferred from one report, sgl-project/sglang #34163: 4:4:4 files equal "
         "Pillow's on a GB300, 4:2:0 files do not",
@@ -237,6 +240,7 @@ PRESETS = {
 }
 
 NOT_CALIBRATED = "not yet calibrated"
+HYPOTHESIS = "unverified: a hypothesis, compared with no output of a GPU"
 
 
 def calibration(path: Preprocess) -> str:
@@ -270,7 +274,8 @@ def _evidence(stage: str, plugin: Any, table: dict[str, Plugin], real: str) -> s
     """Return the sentence of one stage; empty if no surrogate of ``real`` has this stage."""
     name = name_of(plugin, table)
     if name == "nvjpeg-model":
-        return f"{stage} {plugin.evidence()}"
+        # with other options it is no rule that was verified
+        return _measured(name)["decode"] if plugin == type(plugin)() else f"{stage} {HYPOTHESIS}"
     for preset, each in PRESETS.items():
         block = each.decode if stage == "decode" else each.resize
         if each.surrogate_of == real and block["name"] == name and _is(plugin, block):

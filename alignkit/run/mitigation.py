@@ -127,7 +127,12 @@ def _reduced(change: Estimate) -> bool | None:
 
 
 def _measured(
-    advice: AdviceFacts, reference: str, churn: MitigationFacts, change: Estimate, *, kept: bool | None
+    advice: AdviceFacts,
+    reference: str,
+    churn: MitigationFacts,
+    change: Estimate,
+    *,
+    kept: bool | None,
 ) -> str:
     outcome = {
         True: "it reduces the drift",
