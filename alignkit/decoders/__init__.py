@@ -121,17 +121,17 @@ DECODERS = {
     ),
     "torchvision-cuda": TORCHVISION.plugin(
         "alignkit.decoders.torchvision:TorchvisionCudaDecoder",
-        "torchvision.io.decode_jpeg on CUDA: nvJPEG, nearest chroma",
+        "torchvision.io.decode_jpeg on CUDA: nvJPEG, repeated chroma",
         gpu=True,
     ),
     "torchpipe-cuda": TORCHPIPE.plugin(
         "alignkit.decoders.torchpipe:TorchpipeCudaDecoder",
-        "torchpipe DecodeTensor: nvJPEG, nearest chroma",
+        "torchpipe DecodeTensor: nvJPEG, repeated chroma",
         gpu=True,
     ),
     "dali-gpu": DALI.plugin(
         "alignkit.decoders.dali:DALIGPUDecoder",
-        "NVIDIA DALI mixed: nvJPEG, nearest chroma by default",
+        "NVIDIA DALI mixed: nvJPEG, repeated chroma by default",
         gpu=True,
     ),
     "nvimgcodec-gpu": _NVIMGCODEC.plugin(

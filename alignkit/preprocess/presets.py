@@ -240,7 +240,7 @@ PRESETS = {
 }
 
 NOT_CALIBRATED = "not yet calibrated"
-HYPOTHESIS = "unverified: a hypothesis, compared with no output of a GPU"
+HYPOTHESIS = "unverified (a hypothesis): no output of a GPU was compared with it"
 
 
 def calibration(path: Preprocess) -> str:
@@ -261,7 +261,7 @@ def calibration(path: Preprocess) -> str:
 
 
 def joined(sentences: Sequence[str]) -> str:
-    """Join stages' sentences; what several were compared with is said once, at the end."""
+    """Join stages' sentences; the part "(against …)" that several share stands at the end alone."""
     if not sentences:
         return ""
     *others, last = sentences

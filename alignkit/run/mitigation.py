@@ -105,7 +105,7 @@ def check_advice(advice: AdviceFacts, outcomes: Outcomes, *, resamples: int) -> 
         words = _sentence(advice, outcomes.reference, rows[0], kept=kept)
     else:
         change = _change_of_churn(advice, outcomes, resamples)
-        kept = _reduced(change)
+        kept = churn_falls(change)
         words = _measured(advice, outcomes.reference, rows[0], change, kept=kept)
     return advice.model_copy(update={"drift": rows, "kept": kept, "sentence": words})
 
@@ -119,7 +119,7 @@ def _change_of_churn(advice: AdviceFacts, outcomes: Outcomes, resamples: int) ->
     return drift_change((models, was), (models, now), ("churn",), resamples=resamples)["churn"]
 
 
-def _reduced(change: Estimate) -> bool | None:
+def churn_falls(change: Estimate) -> bool | None:
     """Return true if churn surely fell, false if it surely rose; ``None`` if neither is sure."""
     if change.low is None or change.high is None or change.low <= 0 <= change.high:
         return None

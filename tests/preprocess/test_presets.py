@@ -226,7 +226,7 @@ def test_a_surrogate_says_what_each_of_its_stages_was_compared_with(name):
 
 def test_the_surrogate_of_the_engine_says_that_it_is_a_hypothesis():
     told = calibration(path_of("torchvision-cuda-engine-surrogate"))
-    assert told.startswith("decode unverified: a hypothesis, compared with no output of a GPU; ")
+    assert told.startswith("decode unverified (a hypothesis): no output of a GPU was compared with it; ")
 
 
 def test_what_two_stages_were_compared_with_is_said_once():
@@ -246,7 +246,7 @@ def test_what_two_stages_were_compared_with_is_said_once():
          "nvJPEG", "decode verified"),
         ({"preset": "opencv-train", "size": 9,
           "decode": {"name": "nvjpeg-model", "upsampling": "interpolate"}},
-         "nvJPEG", "decode unverified: a hypothesis"),
+         "nvJPEG", "decode unverified (a hypothesis)"),
         ({"preset": "dali-gpu-surrogate", "size": 9, "decode": "opencv", "resize": {"name": "torch"}},
          "dali-gpu", "not yet calibrated"),
     ],
