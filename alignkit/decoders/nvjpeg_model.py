@@ -23,12 +23,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from alignkit.decoders import START_OF_IMAGE, Decoded, Decoder
+from alignkit.decoders.inverse_dct import float_samples, islow_samples
 from alignkit.decoders.jpeg_coefficients import (
     Coefficients,
     UnreadableJpeg,
     library_version,
     read_coefficients,
 )
+from alignkit.decoders.jpeg_colour import interpolated, repeated, rgb
 
 if TYPE_CHECKING:
     from alignkit.arrays import Image
@@ -67,21 +69,26 @@ class NvjpegModelDecoder(Decoder):
         return f"nvjpeg_model of alignkit, {library_version()}"
 
     def _pixels(self, coefficients: Coefficients) -> Image:
-        import numpy as np
+        import cv2
 
-        from alignkit.decoders import jpeg_arithmetic as arithmetic
-
-        inverse = arithmetic.float_samples if self.dct == "float" else arithmetic.islow_samples
-        upsample = arithmetic.repeated if self.upsampling == "repeat" else arithmetic.interpolated
         height, width = coefficients.height, coefficients.width
-        planes = []
+        inverse = float_samples if self.dct == "float" else islow_samples
+        planes, factors = [], []
         for plane in coefficients.planes:
-            rows, columns = -(-height // plane.down), -(-width // plane.across)
-            samples = inverse(plane)[:rows, :columns]
-            planes.append(upsample(samples, plane.across, plane.down)[:height, :width])
+            size = -(-height // plane.down), -(-width // plane.across)
+            planes.append(inverse(plane)[: size[0], : size[1]])
+            factors.append((plane.across, plane.down))
         if len(planes) == 1:
-            return np.repeat(planes[0][..., None], 3, axis=2)
-        return arithmetic.rgb(*planes, truncated=self.colour == "truncate")
+            return cv2.cvtColor(planes[0], cv2.COLOR_GRAY2RGB)  # type: ignore[return-value]
+        if self.upsampling == "interpolate" or factors[0] != (1, 1) or factors[1] != factors[2]:
+            upsample = interpolated if self.upsampling == "interpolate" else repeated
+            planes = [
+                upsample(samples, *each)[:height, :width]
+                for samples, each in zip(planes, factors, strict=True)
+            ]
+            factors[1] = (1, 1)
+        luma, blue, red = planes
+        return rgb(luma, blue, red, factors[1], truncated=self.colour == "truncate")
 
 
 def _warning(encoded: bytes) -> str:
