@@ -226,7 +226,9 @@ def test_a_surrogate_says_what_each_of_its_stages_was_compared_with(name):
 
 def test_the_surrogate_of_the_engine_says_that_it_is_a_hypothesis():
     told = calibration(path_of("torchvision-cuda-engine-surrogate"))
-    assert told.startswith("decode unverified (a hypothesis): no output of a GPU was compared with it; ")
+    assert told.startswith(
+        "decode unverified (a hypothesis): no output of a GPU was compared with it; "
+    )
 
 
 def test_what_two_stages_were_compared_with_is_said_once():
