@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +16,7 @@ from alignkit.decoders import DECODERS
 from alignkit.errors import ConfigError, ExitCode
 from alignkit.gate.outputs import OUTPUTS
 from alignkit.plugins import UNPROVEN, Plugin, did_you_mean
-from alignkit.preprocess.presets import PRESETS, calibration
+from alignkit.preprocess.presets import PRESETS, calibration, decoder_evidence
 from alignkit.resizers import RESIZERS
 from alignkit.text import columns
 
@@ -181,6 +181,12 @@ def _listed(table: dict[str, Plugin]) -> list[Listed]:
     return listed
 
 
+def _decoders() -> list[Listed]:
+    return [
+        replace(each, note=decoder_evidence(each.name) or each.note) for each in _listed(DECODERS)
+    ]
+
+
 def _note(plugin: Plugin) -> str:
     return UNPROVEN if plugin.unproven else ""
 
@@ -219,7 +225,7 @@ def _models() -> list[Listed]:
 
 
 FAMILIES: dict[str, Callable[[], list[Listed]]] = {
-    "decoders": lambda: _listed(DECODERS),
+    "decoders": _decoders,
     "resizers": lambda: _listed(RESIZERS),
     "backends": _listed_backends,
     "datasets": lambda: _listed(DATASETS),

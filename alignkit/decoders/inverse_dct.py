@@ -11,125 +11,122 @@ libjpeg's is ``jidctint.c``, its accurate integer transform.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     import torch
     from numpy.typing import NDArray
 
-    from alignkit.decoders.jpeg_coefficients import Plane
+    from alignkit.decoders.jpeg_coefficients import Coefficients, Plane
 
 _AT_ONCE = 2048
 """Blocks transformed together: few enough for a processor's cache, enough for long loops."""
-# the square root of 2 times the cosine of 1, 2, 3, 5, 6 and 7 sixteenths of pi, and that of 1/8
+# the square root of 2 times the cosine of 1, 2, 3, 5, 6 and 7 sixteenths of pi; the root of 1/8
 _A, _B, _C = 1.387039845322148, 1.306562964876377, 1.175875602419359
 _D, _E, _F = 0.785694958387102, 0.541196100146197, 0.275899379282943
 _SCALE = 0.3535533905932737
 
 
-def float_samples(plane: Plane) -> NDArray[np.uint8]:
-    """Transform in float32, add 128, round half to even, clip; (height, width) of whole blocks."""
+def samples_of(
+    coefficients: Coefficients, transform: Callable[[NDArray[np.float32]], NDArray[np.uint8]]
+) -> list[NDArray[np.uint8]]:
+    """Transform all blocks and return a plane of samples for each component, of whole blocks.
+
+    ``transform`` is `to_samples_in_float` or `to_samples_as_libjpeg`.
+    """
+    import cv2
+    import numpy as np
+
+    samples = np.empty(coefficients.blocks.shape, np.uint8)
+    for start in range(0, len(samples), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        levels = coefficients.blocks[part].astype(np.float32)
+        for plane in coefficients.planes:
+            levels[max(plane.start - start, 0) : max(plane.stop - start, 0)] *= plane.steps
+        by_frequency: NDArray[Any] = cv2.transpose(levels).reshape(8, 8, -1)
+        cv2.transpose(transform(by_frequency).reshape(64, -1), dst=samples[part])
+    return [_plane_of(samples[plane.start : plane.stop], plane) for plane in coefficients.planes]
+
+
+def _plane_of(samples: NDArray[np.uint8], plane: Plane) -> NDArray[np.uint8]:
+    """Order (blocks, 64) samples as (height, width)."""
+    import numpy as np
+
+    rows = samples.view(np.uint64).reshape(plane.block_rows, plane.block_columns, 8)
+    ordered = np.ascontiguousarray(rows.transpose(0, 2, 1)).view(np.uint8)
+    return ordered.reshape(plane.block_rows * 8, plane.block_columns * 8)
+
+
+def to_samples_in_float(levels: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Transform in float32, add 128, round half to even, clip.
+
+    ``levels`` are (8 vertical frequencies, 8 horizontal, blocks) and are overwritten; the result
+    is (8 rows, 8 columns, blocks).
+    """
     import numpy as np
     import torch
 
-    steps = torch.from_numpy(plane.steps.astype(np.float32))[:, None]
-    samples = _empty(plane)
+    scale = _single(_SCALE)
     with torch.inference_mode():
-        for target, blocks in _portions(plane, samples):
-            by_frequency = torch.from_numpy(blocks).t().contiguous().float().mul_(steps)
-            columns = _float_pass(by_frequency.view(8, 8, -1).unbind(0)).mul_(_single(_SCALE))
-            rows = _float_pass(columns.unbind(1))
-            levels = _fused(_single(_SCALE), rows, torch.tensor(128.0)).numpy()
-            np.rint(levels, out=levels)
-            np.clip(levels, 0, 255, out=levels)
-            target[:] = _by_block(levels.astype(np.uint8), target)
-    return samples
+        given = torch.from_numpy(levels)
+        columns = torch.empty_like(given)
+        _float_pass(given.unbind(0), columns.unbind(0))
+        columns.mul_(scale)
+        _float_pass(columns.unbind(1), given.unbind(1))
+        rows = _fused(scale, given, torch.tensor(128.0), out=columns).round_().clamp_(0, 255)
+        return rows.numpy().astype(np.uint8)
 
 
-def islow_samples(plane: Plane) -> NDArray[np.uint8]:
-    """Transform in integers as libjpeg; (height, width) of whole blocks."""
+def to_samples_as_libjpeg(levels: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Transform in integers as libjpeg, add 128, clip; axes as in `to_samples_in_float`."""
     import numpy as np
 
-    steps = plane.steps.astype(np.int32)[:, None]
-    samples = _empty(plane)
-    for target, blocks in _portions(plane, samples):
-        columns = _islow_pass((blocks.T * steps).reshape(8, 8, -1), shift=13 - 2)
-        levels = _islow_pass(columns.transpose(1, 0, 2), shift=13 + 2 + 3) + 128
-        np.clip(levels, 0, 255, out=levels)
-        target[:] = _by_block(levels.astype(np.uint8), target)
-    return samples
+    columns = _islow_pass(levels.astype(np.int32), shift=13 - 2)
+    rows = _islow_pass(columns.transpose(1, 0, 2), shift=13 + 2 + 3).transpose(1, 0, 2)
+    return np.clip(rows + 128, 0, 255).astype(np.uint8)
 
 
-def _empty(plane: Plane) -> NDArray[np.uint8]:
-    import numpy as np
-
-    rows, columns, _ = plane.blocks.shape
-    return np.empty((rows * 8, columns * 8), np.uint8)
-
-
-def _portions(
-    plane: Plane, samples: NDArray[np.uint8]
-) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int16]]]:
-    """Yield some rows of blocks at a time: their place in ``samples``, and their coefficients.
-
-    The place is (block rows, 8, block columns, 8), the coefficients are (blocks, 64).
-    """
-    height, width, _ = plane.blocks.shape
-    places = samples.reshape(height, 8, width, 8)
-    portion = max(1, _AT_ONCE // width)
-    for top in range(0, height, portion):
-        rows = slice(top, top + portion)
-        yield places[rows], plane.blocks[rows].reshape(-1, 64)
-
-
-def _by_block(levels: NDArray[np.uint8], target: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Order (column, row, block) levels as ``target``."""
-    height, _, width, _ = target.shape
-    return levels.reshape(8, 8, height, width).transpose(2, 1, 3, 0)
-
-
-def _float_pass(given: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Transform eight frequencies of one shape to (8 samples, *shape), not scaled."""
+def _float_pass(given: Sequence[torch.Tensor], samples: Sequence[torch.Tensor]) -> None:
+    """Transform eight frequencies to eight samples of the same shape, not scaled."""
     import torch
 
     a, b, c, d, e, f = map(_single, (_A, _B, _C, _D, _E, _F))
     x0, x1, x2, x3, x4, x5, x6, x7 = given
-    total, difference = x0 + x4, x0 - x4
-    evens = [_sum((b, x2), (e, x6)), _sum((e, x2), (-b, x6))]
-    outer, inner = (total, evens[0]), (difference, evens[1])
+    outer = x0 + x4, _sum((b, x2), (e, x6))
+    inner = x0 - x4, _sum((e, x2), (-b, x6))
     pairs = [
         (torch.add(*outer), _sum((f, x7), (a, x1), (c, x3), (d, x5))),
         (torch.add(*inner), _sum((c, x1), (-d, x7), (-f, x3), (-a, x5))),
         (torch.sub(*inner), _sum((d, x1), (c, x7), (-a, x3), (f, x5))),
         (torch.sub(*outer), _sum((-a, x7), (f, x1), (-d, x3), (c, x5))),
     ]
-    samples = torch.empty((8, *x0.shape), dtype=x0.dtype)
     for index, (even, odd) in enumerate(pairs):
         torch.add(even, odd, out=samples[index])
         torch.sub(even, odd, out=samples[7 - index])
-    return samples
 
 
 def _sum(*products: tuple[float, torch.Tensor]) -> torch.Tensor:
     """Add products from the left; all but the second are fused with their sum, as by nvcc."""
-    (first, x), (second, y), *rest = products
-    total = _fused(first, x, y * second)
-    for constant, values in rest:
-        total = _fused(constant, values, total)
+    first, (constant, values), *others = products
+    total = values * constant
+    for constant, values in (first, *others):
+        _fused(constant, values, total, out=total)
     return total
 
 
-def _fused(constant: float, values: torch.Tensor, addend: torch.Tensor) -> torch.Tensor:
+def _fused(
+    constant: float, values: torch.Tensor, addend: torch.Tensor, out: torch.Tensor
+) -> torch.Tensor:
     """Compute ``constant * values + addend`` with one rounding, float32."""
     import torch
 
     if _torch_fuses():
-        return torch.add(addend, values, alpha=constant)
+        return torch.add(addend, values, alpha=constant, out=out)
     # float64 holds the product of two float32 numbers without rounding
-    return torch.add(addend.double(), values.double(), alpha=constant).float()
+    return out.copy_(torch.add(addend.double(), values.double(), alpha=constant))
 
 
 @cache

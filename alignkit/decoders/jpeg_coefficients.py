@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,16 +53,23 @@ class UnreadableJpeg(Exception):  # noqa: N818 - an outcome, not a bug
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """Coefficients of one component."""
+    """One component: its size, and its place among the blocks of the file."""
 
-    blocks: NDArray[np.int16]
-    """(block rows, block columns, 64): quantised, in natural order: row-major by frequency."""
-    steps: NDArray[np.uint16]
-    """(64,): the quantisation steps, in the same order."""
+    block_rows: int
+    block_columns: int
+    start: int
+    """Index of its first block; they are row-major."""
+    steps: NDArray[np.float32]
+    """(64,): the quantisation steps, row-major by frequency."""
     across: int
     """Pixels of the image for one sample, horizontally."""
     down: int
     """Pixels of the image for one sample, vertically."""
+
+    @property
+    def stop(self) -> int:
+        """Index after its last block."""
+        return self.start + self.block_rows * self.block_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +78,15 @@ class Coefficients:
 
     height: int
     width: int
+    blocks: NDArray[np.int16]
+    """(blocks of all planes, 64): quantised, row-major by frequency."""
     planes: tuple[Plane, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
+    position: int
+    """Of the frame header's content in the file."""
     height: int
     width: int
     factors: tuple[tuple[int, int], ...]
@@ -91,22 +103,17 @@ def read_coefficients(encoded: bytes) -> Coefficients:
     import numpy as np
 
     frame = _frame(encoded)
-    most_across = max(across for across, _ in frame.factors)
-    most_down = max(down for _, down in frame.factors)
-    blocks = [
-        np.zeros(
-            (
-                -(-frame.height * down // (8 * most_down)),
-                -(-frame.width * across // (8 * most_across)),
-                64,
-            ),
-            np.int16,
-        )
-        for across, down in frame.factors
+    across, down = (max(factors) for factors in zip(*frame.factors, strict=True))
+    sizes = [
+        (-(-frame.height * own[1] // (8 * down)), -(-frame.width * own[0] // (8 * across)))
+        for own in frame.factors
     ]
+    starts = [0, *accumulate(rows * columns for rows, columns in sizes)]
+    blocks = np.zeros((starts[-1], 64), np.int16)
     steps = np.zeros((4, 64), np.uint16)
     tables = np.zeros(4, np.int16)
-    buffers = [*blocks, *[None] * (4 - len(blocks)), steps, tables]
+    planes = [blocks[start:] for start in starts[:-1]]
+    buffers = [*planes, *[None] * (4 - len(planes)), steps, tables]
     addresses = [None if each is None else ctypes.c_void_p(each.ctypes.data) for each in buffers]
     with _file_of(encoded) as path:
         if not _library().read_jpeg_dct(os.fsencode(path), *addresses):
@@ -114,11 +121,26 @@ def read_coefficients(encoded: bytes) -> Coefficients:
     return Coefficients(
         frame.height,
         frame.width,
+        blocks,
         tuple(
-            Plane(each, steps[tables[index]], most_across // across, most_down // down)
-            for index, (each, (across, down)) in enumerate(zip(blocks, frame.factors, strict=True))
+            Plane(*size, start, steps[table].astype(np.float32), across // own[0], down // own[1])
+            for size, start, table, own in zip(
+                sizes, starts, tables[: len(sizes)], frame.factors, strict=False
+            )
         ),
     )
+
+
+def with_one_sampling(encoded: bytes) -> bytes:
+    """Return the file with a header that gives all components one size: its scans no longer fit.
+
+    Raises `UnreadableJpeg` as `read_coefficients`.
+    """
+    frame = _frame(encoded)
+    changed = bytearray(encoded)
+    for index in range(len(frame.factors)):
+        changed[frame.position + 7 + 3 * index] = 0x11
+    return bytes(changed)
 
 
 def library_version() -> str:
@@ -185,14 +207,15 @@ def _frame(encoded: bytes) -> _Frame:
         if marker in _FRAMES:
             if frame is not None:
                 raise UnreadableJpeg("two frames in one file")
-            frame = _frame_of(marker, encoded[position + 4 : position + 2 + length])
+            frame = _frame_of(marker, encoded[: position + 2 + length], position + 4)
         position += 2 + length
     if frame is None:
         raise UnreadableJpeg("no frame before the first scan")
     return frame
 
 
-def _frame_of(marker: int, segment: bytes) -> _Frame:
+def _frame_of(marker: int, encoded: bytes, position: int) -> _Frame:
+    segment = encoded[position:]
     if _FRAMES[marker]:
         raise UnreadableJpeg(f"{_FRAMES[marker]} coding", unsupported=True)
     if len(segment) < 6 or len(segment) != 6 + 3 * segment[5]:
@@ -210,4 +233,4 @@ def _frame_of(marker: int, segment: bytes) -> _Frame:
     most = max(across for across, _ in factors), max(down for _, down in factors)
     if any(most[0] % across or most[1] % down for across, down in factors):
         raise UnreadableJpeg("sampling factors that are no whole ratio", unsupported=True)
-    return _Frame(height, width, factors)
+    return _Frame(position, height, width, factors)

@@ -260,6 +260,13 @@ def calibration(path: Preprocess) -> str:
     return joined([sentence for sentence in found if sentence]) or NOT_CALIBRATED
 
 
+def decoder_evidence(name: str) -> str:
+    """Return the same for a decoder with its default options; empty if it imitates no other."""
+    decoder = DECODERS[name].load()()
+    real = decoder.surrogate_of
+    return f"surrogate of {real}, {_evidence('decode', decoder, DECODERS, real)}" if real else ""
+
+
 def joined(sentences: Sequence[str]) -> str:
     """Join stages' sentences; the part "(against …)" that several share stands at the end alone."""
     if not sentences:
