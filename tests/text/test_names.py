@@ -5,7 +5,9 @@ import pytest
 from alignkit.record import PathFacts
 from alignkit.text.names import Names, surrogate_note
 
-CALIBRATION = "decode verified (CUDA 12.8): 0 of 9 samples differ; resize equal (against x on a CPU)"
+CALIBRATION = (
+    "decode verified (CUDA 12.8): 0 of 9 samples differ; resize equal (against x on a CPU)"
+)
 
 
 @pytest.mark.parametrize(
