@@ -78,12 +78,10 @@ class Folder(Dataset):
         splits = self._splits()
         return len(names_of(splits["train"])), len(names_of(splits["eval"]))
 
-    def fingerprint(self, split: Split | None = None) -> str:
+    def fingerprint(self, split: Split) -> str:
         """Compute the SHA-256 hex over paths, labels and contents; reread only changed files."""
-        splits = self._splits()
-        if split is None:
-            return content_key([self._key(splits[each]) for each in ("train", "eval")])
-        return self._key(splits[split])
+        labelled = self._splits()[split]
+        return _content_key(labelled, list_files(self._root, names_of(labelled)))
 
     def version(self) -> str:
         """Say that the files alone decide the samples."""
@@ -103,9 +101,6 @@ class Folder(Dataset):
         if both:
             yield f"evaluation images that are training images too: {len(both)}, {listed(both)}"
         yield from strays(self._root, (self._dirs() or {"train": ""}).values())
-
-    def _key(self, labelled: Labelled) -> str:
-        return _content_key(labelled, list_files(self._root, names_of(labelled)))
 
     @property
     def _root(self) -> Path:

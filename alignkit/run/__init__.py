@@ -73,10 +73,8 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     # a narrowed run repeats some cells; advice would add others
     advice = () if plan.cells else advise(plan, context)
     whole = advised_plan(plan, advice)
-    data = whole.data
-    sets = prepare_sets(
-        whole.preprocesses, data.training(), data.evaluation(), context, trains=whole.trains
-    )
+    train, evaluation = plan.samples("train"), plan.samples("eval")
+    sets = prepare_sets(whole.preprocesses, train, evaluation, context, trains=whole.trains)
     used = [sets.train.ids[index] for index in sets.trained_on]
     whole = rekey_for_images(whole, used, len(sets.train))
     trained = train_models(whole, sets, context, folder)
