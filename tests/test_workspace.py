@@ -206,18 +206,19 @@ def test_a_disk_that_fills_while_work_is_stored_leaves_no_artefact(workspace, no
     assert not folder.exists()
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 def test_a_file_elsewhere_that_stops_work_is_not_blamed_on_the_store(workspace, tmp_path):
+    elsewhere = tmp_path / "model.onnx"
+    elsewhere.mkdir()
     with (
-        pytest.raises(IsADirectoryError, match=re.escape(str(tmp_path / "model.onnx"))),
+        pytest.raises(IsADirectoryError, match=re.escape(str(elsewhere))),
         workspace.store("trainings", PARTS, "train a"),
     ):
-        (tmp_path / "model.onnx").mkdir()
-        (tmp_path / "model.onnx").read_bytes()
+        elsewhere.read_bytes()
     with pytest.raises(WorkspaceError), workspace.store("trainings", PARTS, "train a") as folder:
         folder.read_bytes()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 def test_the_systems_own_no_space_error_is_explained():
     with (
         pytest.raises(WorkspaceError, match="No space left on device"),
