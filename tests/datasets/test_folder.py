@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import logging
 import os
 import shutil
@@ -142,7 +141,7 @@ def test_the_fingerprint_does_not_depend_on_the_place(split, tmp_path):
 def test_a_second_fingerprint_reads_no_file(split, monkeypatch):
     monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
     first = fingerprints(Folder(split))
-    monkeypatch.setattr(listed_images, "open_regular", lambda path: pytest.fail(f"read {path}"))
+    monkeypatch.setattr(listed_images, "open_regular", lambda path, _: pytest.fail(f"read {path}"))
     assert fingerprints(Folder(split)) == first
 
 
@@ -161,8 +160,27 @@ def test_a_file_changed_behind_its_old_size_and_time_is_noticed(split, monkeypat
 
 def test_hashes_of_files_just_changed_are_not_kept(split, cache):
     fingerprints(Folder(split))
+    assert not (cache / "hashes").exists()
+
+
+def test_the_time_that_hashing_takes_does_not_settle_a_file(split, cache, monkeypatch):
+    monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.5)
+    digest = listed_images._digest
+    monkeypatch.setattr(listed_images, "_digest", lambda *a: time.sleep(0.6) or digest(*a))
+    Folder(split).fingerprint("eval")
+    assert not (cache / "hashes").exists()
+
+
+def test_kept_hashes_are_written_again_only_for_more_of_them(split, cache, monkeypatch):
+    monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
+    fingerprints(Folder(split))
     (kept,) = (cache / "hashes").iterdir()
-    assert json.loads(kept.read_text())["files"] == {}
+    before = kept.stat()
+    monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 60.0)
+    (split / "eval/a/0.jpg").write_bytes(jpeg("changed"))
+    fingerprints(Folder(split))
+    assert kept.stat().st_ino == before.st_ino
+    assert kept.stat().st_mtime_ns == before.st_mtime_ns
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "changed", "another folder's"])
@@ -189,6 +207,7 @@ def test_damaged_hashes_are_made_again(split, cache, caplog, monkeypatch, tmp_pa
 
 
 def test_a_cache_that_cannot_be_written_costs_time_only(split, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
     first = fingerprints(Folder(split))
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ALIGNKIT_CACHE_DIR", str(tmp_path / "file" / "cache"))
