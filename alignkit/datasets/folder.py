@@ -167,8 +167,8 @@ def split_dirs(
 ) -> dict[Split, str] | None:
     """Find the folders of the two splits below ``root``; ``None`` if it holds the class folders.
 
-    Raise `DataError` if only one of the two is there; unless ``trains``, that of evaluation is
-    enough.
+    Raise `DataError` if only one of the two is there. Unless ``trains``, the evaluation folder may
+    be there alone.
     """
     if not root.is_dir():
         kind = "is not a folder" if root.exists() else "does not exist"
@@ -182,7 +182,7 @@ def split_dirs(
             f"{root} has {train_dir}/ but no {wanted}; name it with 'eval_dir', or give "
             f"{root / train_dir} as 'root' to have it divided"
         )
-    # evaluation folders alone are a data set without its training half, and not classes
+    # a root whose only folders are such as eval/ lacks its training folder; they are no classes
     alone = evals and (eval_dir or {path.name for path in _folders(root)} <= {*_EVAL_DIRS})
     if alone and not trains:
         return {"eval": evals[0]}

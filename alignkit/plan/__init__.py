@@ -92,6 +92,8 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     ``ranks`` processes train together. Their number is part of a training's key: it changes sums
     and statistics of batch normalisation, and a matched pair must not differ in it.
     """
+    # first: a model that cannot run is known at once, and hashing the images may take minutes
+    require_models(experiment)
     content = experiment.content
     data = experiment.data
     # those of each split, as another listing could find other images
@@ -102,7 +104,6 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     trainings: tuple[Training, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
     if content.labelled:  # otherwise a pixel gate
-        require_models(experiment)
         given = bool(content.models)
         trainings = _given(experiment) if given else _trainings(experiment, fingerprint, ranks)
         runtimes = runtimes_of(content.evaluate, trainings)

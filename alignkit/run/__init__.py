@@ -69,7 +69,7 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     """Carry out the stages: values in, values out."""
     started, clock = datetime.now(UTC), time.monotonic()
     _fetch_weights(plan, context.workspace)
-    require_own_models(plan.experiment)
+    require_own_models(plan)
     # a narrowed run repeats some cells; advice would add others
     advice = () if plan.cells else advise(plan, context)
     whole = advised_plan(plan, advice)

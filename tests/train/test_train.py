@@ -15,8 +15,8 @@ from alignkit.errors import MissingDependency, TrainingError, WorkspaceError
 from alignkit.experiment.train_option import Augment
 from alignkit.models.architectures import build_model
 from alignkit.preprocess import Normalise
-from alignkit.record import Epoch
 from alignkit.rank import ALONE
+from alignkit.record import Epoch
 from alignkit.torch_settings import gpu_present
 from alignkit.train import read_log
 from alignkit.train.training_images import (

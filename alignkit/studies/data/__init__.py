@@ -89,7 +89,7 @@ def _write(root: Path, out: Path, divided: dict[Split, Labelled], place: PutFile
                 place(root / name, target)
         part.chmod(0o755)  # a temporary folder is the owner's alone
         part.rename(out)
-    except BaseException:  # Ctrl-C too leaves nothing behind
+    except BaseException:  # nothing half-written stays, after Ctrl-C either
         shutil.rmtree(part)
         raise
 

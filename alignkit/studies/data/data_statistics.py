@@ -70,7 +70,7 @@ def described(
     data = experiment.data
     if experiment.labelled:
         both = {"train": data.training(), "eval": data.evaluation()}
-        # of given models' data no image is for training
+        # where models are given, the data may have no training images
         sets = {name: samples for name, samples in both.items() if len(samples)}
     else:
         sets = {"all": data.evaluation()}
