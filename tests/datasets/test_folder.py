@@ -369,6 +369,6 @@ def test_class_names_are_known_without_listing_an_image(split, tmp_path, monkeyp
     def refuse(folder):
         raise AssertionError(folder)
 
-    monkeypatch.setattr("alignkit.datasets.folder.image_files", refuse)
+    monkeypatch.setattr("alignkit.datasets.labelled.image_files", refuse)
     assert Folder(split).class_names() == ("a", "b")
     assert Folder(tmp_path / "elsewhere").class_names() == ()

@@ -15,7 +15,8 @@ from errno import EXDEV
 from pathlib import Path
 from typing import Literal
 
-from alignkit.datasets.folder import Folder, Labelled, divide, images_by_class, names_of, split_dirs
+from alignkit.datasets.folder import Folder
+from alignkit.datasets.labelled import Labelled, divide, images_by_class, names_of, split_dirs
 from alignkit.datasets.listed_images import list_files
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ConfigError, DataError, WorkspaceError

@@ -117,8 +117,8 @@ def _decoding(name: str) -> Look:
 
 def _sets_of_folder(root: Path) -> tuple[dict[str, Samples], tuple[str, ...]]:
     """Return the folder's two splits, or all of its images as ``all``; and notes on them."""
-    from alignkit.datasets.folder import (
-        Folder,
+    from alignkit.datasets.folder import Folder
+    from alignkit.datasets.labelled import (
         has_classes,
         images_by_class,
         labelled_samples,
