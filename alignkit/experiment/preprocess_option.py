@@ -194,6 +194,6 @@ class PreprocessOption(BaseModel):
             quantise=Quantise(self.quantise),
             colour=Colour(self.colour),
             normalise=normalise,
-            surrogate_of=self._source.surrogate_of,
+            surrogate_of=self._source.surrogate_of or self.decode.surrogate_of,
             max_pixels=self.max_pixels,
         )
