@@ -1,0 +1,121 @@
+"""Fits of rules to stored pixels → text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alignkit.studies.calibrate.pair_fits import Fits, RuleFit
+from alignkit.studies.calibrate.pair_rules import PairOutcome
+from alignkit.studies.calibrate.stored_pairs import Source, StoredPairs
+from alignkit.text import columns, printable
+from alignkit.text.numbers import count, grouped, listed, percent, plain, shorten
+
+_NEAREST = 3
+"""Rules shown for each kind, besides the landmarks."""
+_FACTS = ("decoder", "engine", "flags", "failed")
+_MACHINE = ("gpu", "driver", "cuda", "nvjpeg", "torch", "torchvision")
+_LEFT_OUT = 12
+"""Files named; more are counted, and the record names all."""
+
+
+def pairs_summary(
+    where: str, stored: StoredPairs, outcomes: Sequence[PairOutcome], fits: Sequence[Fits]
+) -> str:
+    """Return the answer of each source in a sentence, its table, and all that was not compared."""
+    lines = [f"{count(len(stored.pairs), 'pair')} in {where}"]
+    for source in stored.sources:
+        own = [each for each in fits if each.source is source]
+        lines += ["", *_facts(source, shown=len(stored.sources) > 1)]
+        lines += [answer(own), *columns(_table(own)).splitlines()] if own else ["nothing compared"]
+    return "\n".join(map(printable, [*lines, *_left_out(stored, outcomes)]))
+
+
+def _facts(source: Source, *, shown: bool) -> list[str]:
+    machine = source.facts.get("machine")
+    machine = machine if isinstance(machine, dict) else {}
+    told = [str(source.facts[key]) for key in ("decoder", "engine") if source.facts.get(key)]
+    if flags := source.facts.get("flags"):
+        told.append(f"flags {flags}")
+    told += [f"{key} {machine[key]}" for key in _MACHINE if machine.get(key)]
+    words = shorten("; ".join(told) or "nothing is known of the decoder", 400)
+    return [f"{source.name}: {words}"] if shown or told else []
+
+
+def answer(fits: Sequence[Fits]) -> str:
+    """Say which rule reproduces a source, or for each kind, or which comes nearest."""
+    found = [each for each in fits if each.best.reproduces]
+    missed = [each for each in fits if not each.best.reproduces]
+    lines = []
+    for title in dict.fromkeys(each.best.title for each in found):
+        own = [each for each in found if each.best.title == title]
+        kinds = listed([each.name for each in own])
+        lines.append(f"{title} reproduces {kinds}: {_counted([each.best for each in own])}.")
+    for each in found:
+        rivals = [other.title for other in each.rules[1:] if other.reproduces]
+        if rivals:
+            lines.append(f"On {each.name}, {listed(rivals)} cannot be told from it.")
+    for each in missed:
+        nearest = f"{each.best.title} comes nearest: {_counted([each.best])}"
+        lines.append(f"No rule of this machine reproduces {each.name}; {nearest}.")
+    return "\n".join(lines)
+
+
+def _counted(fits: Sequence[RuleFit]) -> str:
+    """Count what differs: ``6 of 2 195 208 samples differ, by 1 level``."""
+    wrong, samples = (sum(getattr(fit.gap, key) for fit in fits) for key in ("wrong", "samples"))
+    greatest = max(fit.gap.greatest for fit in fits)
+    refused = sum(len(fit.refused) for fit in fits)
+    text = f"{grouped(wrong)} of {grouped(samples)} samples differ"
+    if greatest == 1:
+        text += ", by 1 level"
+    elif greatest:
+        mean = sum(fit.gap.sum_abs for fit in fits) / samples
+        text += f" ({percent(wrong / samples)}), by {greatest} levels at most, {plain(mean, 3)} in the mean"
+    return text + (f"; {count(refused, 'image')} not decoded" if refused else "")
+
+
+def _table(fits: Sequence[Fits]) -> list[tuple[str, ...]]:
+    head = ("", "", "rule", "pairs", "samples", "wrong", "share", "greatest", "mean", "bias", "alike")
+    rows = [head]
+    for each in fits:
+        shown = [fit for n, fit in enumerate(each.rules) if n < _NEAREST or fit.landmark]
+        for fit in shown:
+            first = fit is each.best
+            rows.append((each.name if first else "", "*" if first else "", *_row(each, fit)))
+        if left := len(each.rules) - len(shown):
+            rows.append(("", "", f"… {left} further off", *[""] * 8))
+    return rows
+
+
+def _row(fits: Fits, fit: RuleFit) -> tuple[str, ...]:
+    gap = fit.gap
+    alike = f"{fit.alike[0]}, +{len(fit.alike) - 1}" if len(fit.alike) > 1 else "".join(fit.alike)
+    return (
+        fit.title,
+        f"{len(fits.pairs) - len(fit.refused)} of {len(fits.pairs)}",
+        grouped(gap.samples),
+        grouped(gap.wrong),
+        percent(gap.wrong / gap.samples, 2),
+        str(gap.greatest),
+        plain(gap.sum_abs / gap.samples, 3) if gap.sum_abs else "0",
+        f"{gap.sum_signed / gap.samples:+.3f}" if gap.sum_signed else "0",
+        alike,
+    )
+
+
+def _left_out(stored: StoredPairs, outcomes: Sequence[PairOutcome]) -> list[str]:
+    """Name everything that was not compared, was compared in part, or is damaged."""
+    lines = [f"not compared: {name}: {reason}" for name, reason in stored.left_out]
+    for each in outcomes:
+        if each.reason:
+            lines.append(f"not compared: {each.pair.id}: {each.reason}")
+        elif each.pair.rows:
+            lines.append(f"{each.pair.id}: only the first {each.pair.rows} rows are compared")
+        elif damage := next((rule.damaged for rule in each.rules if rule.damaged), ""):
+            lines.append(
+                f"{each.pair.id}: its JPEG file is damaged ({damage}); decoders fill what is "
+                "missing in different ways. If only its first N rows are valid, say --rows STEM=N"
+            )
+    if len(lines) > _LEFT_OUT:
+        lines[_LEFT_OUT:] = [f"… and {len(lines) - _LEFT_OUT} more; --out names all"]
+    return ["", *lines] if lines else []
