@@ -92,7 +92,7 @@ def calibrate(
 
 def _refuse_mixed(*, presets: bool, pairs: bool, recorder: bool) -> None:
     if pairs and recorder:
-        raise ConfigError("--recorder prints a file and --pairs reads what it made; use one of them")
+        raise ConfigError("--recorder prints a file and --pairs reads its output; use one of them")
     if presets:
         option = "--pairs" if pairs else "--recorder"
         raise ConfigError(

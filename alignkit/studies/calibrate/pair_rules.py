@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cv2
 import numpy as np
 
 from alignkit.arrays import Image
@@ -28,6 +29,7 @@ from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.progress import Progress
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.stored_file import read_regular
+from alignkit.studies.calibrate import kind_of
 from alignkit.studies.calibrate.stored_pairs import StoredPair, StoredPairs, pixels_of
 
 _LARGEST_JPEG = 1 << 29
@@ -56,7 +58,7 @@ class Gap(NamedTuple):
     @property
     def reproduced(self) -> bool:
         """Whether the rule reproduces the samples, up to `REPRODUCED_SHARE`."""
-        return self.greatest <= 1 and 0 < self.samples and self.wrong <= self.allowed
+        return self.greatest <= 1 and self.samples > 0 and self.wrong <= self.allowed
 
     @property
     def allowed(self) -> int:
@@ -74,6 +76,8 @@ class RuleOutcome(NamedTuple):
     """The decoder's words for damage of a JPEG file that it decoded."""
     digest: str = ""
     """Hash of the rule's own pixels, which tells rules that decode alike."""
+    rows: int = 0
+    """Rows from the top within one level of the stored ones."""
 
 
 class PairOutcome(NamedTuple):
@@ -142,7 +146,7 @@ class ComparePairs:
         begin(EVERYTHING)
         pair: StoredPair = image.given
         header = read_jpeg_header(image.data)
-        kind = f"{header.subsampling} {header.coding}" if header else "not a readable JPEG"
+        kind = kind_of(image)
         lost = dict(image.lost)
         if header is None or EVERYTHING in lost:
             return PairOutcome(pair, kind, (), lost.get(EVERYTHING, "its JPEG header is damaged"))
@@ -157,7 +161,7 @@ class ComparePairs:
                 begin(number)
                 outcome = result_or_reason(partial(_compared, path, image.data, stored))
             found.append(RuleOutcome(None, outcome) if isinstance(outcome, str) else outcome)
-        hashes = hashlib.sha256(image.data).hexdigest(), hashlib.sha256(stored.tobytes()).hexdigest()
+        hashes = _sha256(image.data), _sha256(stored.tobytes())
         missed = "" if any(each.gap for each in found) else f"no rule decodes it: {found[0].reason}"
         return PairOutcome(pair, kind, tuple(found), missed, hashes)
 
@@ -169,8 +173,14 @@ def _compared(path: Preprocess, data: bytes, stored: Image) -> RuleOutcome:
     ours = decoded.image[: len(stored)]
     if ours.shape != stored.shape:
         return RuleOutcome(None, f"it decodes to {decoded.image.shape[1]}x{decoded.image.shape[0]}")
-    digest = hashlib.sha256(ours.tobytes()).hexdigest()
-    return RuleOutcome(gap_of(stored, ours), damaged=decoded.reason, digest=digest)
+    gap = gap_of(stored, ours)
+    far = np.flatnonzero(cv2.absdiff(stored, ours).max(axis=(1, 2)) > 1)
+    rows = int(far[0]) if len(far) else len(stored)
+    return RuleOutcome(gap, damaged=decoded.reason, digest=_sha256(ours.tobytes()), rows=rows)
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def gap_of(stored: Image, ours: Image) -> Gap:

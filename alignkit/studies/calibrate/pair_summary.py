@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from alignkit.studies.calibrate.pair_fits import Fits, RuleFit
-from alignkit.studies.calibrate.pair_rules import PairOutcome
+from alignkit.studies.calibrate.pair_rules import PairOutcome, RuleOutcome
 from alignkit.studies.calibrate.stored_pairs import Source, StoredPairs
 from alignkit.text import columns, printable
-from alignkit.text.numbers import count, grouped, listed, percent, plain, shorten
+from alignkit.text.numbers import count, grouped, listed, percent, plain, shorten, signed
 
 _NEAREST = 3
 """Rules shown for each kind, besides the landmarks."""
 _FACTS = ("decoder", "engine", "flags", "failed")
 _MACHINE = ("gpu", "driver", "cuda", "nvjpeg", "torch", "torchvision")
+_HEAD = (
+    "", "", "rule", "images", "samples", "wrong", "share", "greatest", "mean", "bias", "alike",
+)  # fmt: skip
+_FEWEST_ROWS = 16
+"""Rows from the top that must agree before their end is named: the height of two blocks."""
 _LEFT_OUT = 12
 """Files named; more are counted, and the record names all."""
 
@@ -70,52 +75,73 @@ def _counted(fits: Sequence[RuleFit]) -> str:
         text += ", by 1 level"
     elif greatest:
         mean = sum(fit.gap.sum_abs for fit in fits) / samples
-        text += f" ({percent(wrong / samples)}), by {greatest} levels at most, {plain(mean, 3)} in the mean"
+        text += f" ({percent(wrong / samples)}), by {greatest} levels at most"
+        text += f", {plain(mean, 3)} in the mean"
     return text + (f"; {count(refused, 'image')} not decoded" if refused else "")
 
 
 def _table(fits: Sequence[Fits]) -> list[tuple[str, ...]]:
-    head = ("", "", "rule", "pairs", "samples", "wrong", "share", "greatest", "mean", "bias", "alike")
-    rows = [head]
+    rows: list[tuple[str, ...]] = [_HEAD]
     for each in fits:
         shown = [fit for n, fit in enumerate(each.rules) if n < _NEAREST or fit.landmark]
         for fit in shown:
             first = fit is each.best
             rows.append((each.name if first else "", "*" if first else "", *_row(each, fit)))
         if left := len(each.rules) - len(shown):
-            rows.append(("", "", f"… {left} further off", *[""] * 8))
+            rows.append(("", "", f"… {left} further off", *[""] * (len(_HEAD) - 3)))
     return rows
 
 
 def _row(fits: Fits, fit: RuleFit) -> tuple[str, ...]:
-    gap = fit.gap
-    alike = f"{fit.alike[0]}, +{len(fit.alike) - 1}" if len(fit.alike) > 1 else "".join(fit.alike)
+    gap, images = fit.gap, len(fits.pairs)
+    compared = images - len(fit.refused)
+    more = f", +{len(fit.alike) - 1}" if len(fit.alike) > 1 else ""
     return (
         fit.title,
-        f"{len(fits.pairs) - len(fit.refused)} of {len(fits.pairs)}",
+        str(images) if compared == images else f"{compared} of {images}",
         grouped(gap.samples),
         grouped(gap.wrong),
         percent(gap.wrong / gap.samples, 2),
         str(gap.greatest),
         plain(gap.sum_abs / gap.samples, 3) if gap.sum_abs else "0",
-        f"{gap.sum_signed / gap.samples:+.3f}" if gap.sum_signed else "0",
-        alike,
+        signed(gap.sum_signed / gap.samples, 3) if gap.sum_signed else "0",
+        "".join(fit.alike[:1]) + more,
     )
 
 
 def _left_out(stored: StoredPairs, outcomes: Sequence[PairOutcome]) -> list[str]:
-    """Name everything that was not compared, was compared in part, or is damaged."""
+    """Name everything that was not compared, was compared in part, or seems cut short."""
     lines = [f"not compared: {name}: {reason}" for name, reason in stored.left_out]
     for each in outcomes:
         if each.reason:
             lines.append(f"not compared: {each.pair.id}: {each.reason}")
         elif each.pair.rows:
             lines.append(f"{each.pair.id}: only the first {each.pair.rows} rows are compared")
-        elif damage := next((rule.damaged for rule in each.rules if rule.damaged), ""):
-            lines.append(
-                f"{each.pair.id}: its JPEG file is damaged ({damage}); decoders fill what is "
-                "missing in different ways. If only its first N rows are valid, say --rows STEM=N"
-            )
+        else:
+            lines += _suspicious(each)
     if len(lines) > _LEFT_OUT:
         lines[_LEFT_OUT:] = [f"… and {len(lines) - _LEFT_OUT} more; --out names all"]
     return ["", *lines] if lines else []
+
+
+def _suspicious(outcome: PairOutcome) -> list[str]:
+    """Explain a pair whose JPEG file is damaged, or whose pixels agree down to a row."""
+    stem = outcome.pair.pixels.stem
+    lines = []
+    if damage := next((rule.damaged for rule in outcome.rules if rule.damaged), ""):
+        lines.append(
+            f"{outcome.pair.id}: its JPEG file is damaged ({damage}), and decoders fill what is "
+            f"missing in different ways; if only its first N rows are valid, add --rows {stem}=N"
+        )
+    nearest = min((each for each in outcome.rules if each.gap), key=_levels)
+    if nearest.rows >= _FEWEST_ROWS and nearest.gap and nearest.gap.greatest > 1:
+        lines.append(
+            f"{outcome.pair.id}: its first {nearest.rows} rows are within 1 level of a rule, and "
+            f"the next is not; if its pixels end there, add --rows {stem}={nearest.rows}"
+        )
+    return lines
+
+
+def _levels(outcome: RuleOutcome) -> int:
+    assert outcome.gap is not None
+    return outcome.gap.sum_abs

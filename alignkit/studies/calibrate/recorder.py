@@ -77,7 +77,7 @@ def torchvision_on(device: str) -> Decode:
 class NvjpegImage(ctypes.Structure):
     """``nvjpegImage_t``."""
 
-    _fields_ = [("channel", ctypes.c_void_p * 4), ("pitch", ctypes.c_size_t * 4)]  # noqa: RUF012
+    _fields_ = [("channel", ctypes.c_void_p * 4), ("pitch", ctypes.c_size_t * 4)]
 
 
 def nvjpeg_library() -> ctypes.CDLL:
@@ -100,7 +100,7 @@ def nvjpeg_on(backend: str, flags: int = 0) -> Decode:
     """Decode by nvJPEG itself on one backend; the hardware engine takes batches, here of one."""
     import torch
 
-    torch.cuda.init()
+    torch.cuda.init()  # type: ignore[no-untyped-call]
     library = nvjpeg_library()
     handle, state = ctypes.c_void_p(), ctypes.c_void_p()
     flagged = ctypes.c_uint(flags)
@@ -119,9 +119,7 @@ def nvjpeg_on(backend: str, flags: int = 0) -> Decode:
         image = NvjpegImage()
         image.channel[0], image.pitch[0] = pixels.data_ptr(), 3 * widths[0]
         if backend == "hardware":
-            called(
-                library, "nvjpegDecodeBatchedInitialize", handle, state, 1, 1, RGB_INTERLEAVED
-            )
+            called(library, "nvjpegDecodeBatchedInitialize", handle, state, 1, 1, RGB_INTERLEAVED)
             one = (ctypes.c_char_p * 1)(data), (ctypes.c_size_t * 1)(len(data))
             called(library, "nvjpegDecodeBatched", handle, state, *one, ctypes.byref(image), None)
         else:
@@ -324,7 +322,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("folder", nargs="?", type=Path, help="JPEG files of your own")
     parser.add_argument("--out", type=Path, default=Path("pairs"), help="a folder to make")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda",
-                        help="cpu: torchvision on the CPU, to try this file without a GPU")  # fmt: skip
+                        help="cpu: torchvision on the CPU, to try this file")  # fmt: skip
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -340,7 +338,7 @@ def main() -> int:
         import torch
 
         if not torch.cuda.is_available():
-            raise SystemExit("torch sees no CUDA GPU here; --device cpu tries this file without one")
+            raise SystemExit("torch sees no CUDA GPU; --device cpu tries this file without one")
     if given.out.exists():
         raise SystemExit(f"{given.out} exists; name another folder with --out")
     ways = GPU_WAYS if given.device == "cuda" else CPU_WAYS

@@ -1,7 +1,7 @@
 """The file that `alignkit calibrate --recorder` prints: `recorder`, with JPEG files made here.
 
-torchvision encodes 4:2:0 alone, so the recorder carries its files. They are made when it is printed:
-equal encoders give equal bytes on every machine.
+torchvision encodes 4:2:0 alone, so the recorder carries its files. They are made when it is
+printed: equal encoders give equal bytes on every machine.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import base64
 import io
 from collections.abc import Iterator
 from importlib import resources
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,14 @@ from alignkit.preprocess.stress import SUBSAMPLINGS, Stress
 from alignkit.studies.calibrate import PROGRESSIVE
 
 WHOLE, CUT, LARGE = (32, 48), (21, 35), (160, 208)
-"""(height, width): whole blocks; blocks and chroma samples that are cut at the edges; a size at which
-a decoder may take another way than for small images."""
-PICTURES = (("noise", 90, CUT), ("smooth", 75, WHOLE), ("smooth", 75, CUT), ("saturated", 90, WHOLE))
+"""(height, width): whole blocks; blocks and chroma samples that are cut at the edges; a size at
+which a decoder may take another way than for small images."""
+PICTURES = (
+    ("noise", 90, CUT),
+    ("smooth", 75, WHOLE),
+    ("smooth", 75, CUT),
+    ("saturated", 90, WHOLE),
+)
 """Content, quality and size. More would make the file too long to send and read."""
 _PLACE = "JPEGS: dict[str, str] = {}\n"
 _WIDTH = 96
@@ -31,7 +35,9 @@ _WIDTH = 96
 
 def recorder_file() -> str:
     """Return the recorder's source with its JPEG files in it."""
-    source = resources.files("alignkit.studies.calibrate").joinpath("recorder.py").read_text("utf-8")
+    source = (
+        resources.files("alignkit.studies.calibrate").joinpath("recorder.py").read_text("utf-8")
+    )
     assert source.count(_PLACE) == 1
     lines = ["JPEGS: dict[str, str] = {\n"]
     for name, data in recorder_jpegs().items():

@@ -67,7 +67,7 @@ class StoredPairs:
     pairs: tuple[StoredPair, ...]
     sources: tuple[Source, ...]
     left_out: tuple[tuple[str, str], ...]
-    """Files without a pair, and failures that facts name: what, and why."""
+    """Files without a pair, and failures that facts name, each with its reason."""
 
 
 def stored_pairs(folder: Path, rows: Mapping[str, int]) -> StoredPairs:
@@ -157,16 +157,20 @@ class _Sources:
 def _facts_of(file: Path) -> dict[str, Any]:
     """Read a JSON object; raise `DataError` for anything else."""
     try:
-        facts = json.loads(read_text(file))
+        facts = json.loads(read_text(file), parse_constant=_refuse)  # NaN is no JSON
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"no JSON: {error}"
         raise DataError(f"{file} cannot be read: {reason}; repair or delete it") from None
     if not isinstance(facts, dict):
-        raise DataError(f"{file} is no JSON object; write facts as {{\"rows\": 168}}, or delete it")
+        raise DataError(f'{file} is no JSON object; write facts as {{"rows": 168}}, or delete it')
     rows = facts.get("rows", 1)
     if type(rows) is not int or rows < 1:
         raise DataError(f"{file}: rows is {rows!r}, expected a number of rows of 1 or more")
     return facts
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 def pixels_of(pair: StoredPair, height: int, width: int) -> Image:
