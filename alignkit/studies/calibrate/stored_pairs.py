@@ -189,7 +189,11 @@ def pixels_of(pair: StoredPair, height: int, width: int) -> Image:
 
 def _read(file: Path, height: int, width: int) -> Image:
     if file.suffix.lower() == ".npy":
-        return _from_tensor(StoredTensor(file).read(), height, width)
+        try:
+            tensor = StoredTensor(file).read()
+        except DataError as error:  # a record names no folder of this machine
+            raise DataError(str(error).replace(escaped_name(str(file)), "it", 1)) from None
+        return _from_tensor(tensor, height, width)
     try:
         data = read_regular(file, _LARGEST)
     except OSError as error:
