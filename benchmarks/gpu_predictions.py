@@ -23,7 +23,7 @@ import numpy as np
 from alignkit.errors import ExitCode
 from alignkit.place import Column
 from alignkit.studies.calibrate.pair_rules import Gap
-from alignkit.studies.calibrate.recorder import CORES, EITHER, ENGINE, GPU_WAYS, Way
+from alignkit.studies.calibrate.recorder import CORES, EITHER, GPU_WAYS, JPEG_ENGINE, Way
 from alignkit.studies.compare_runs.compared_runs import StoredRun, stored_run
 from alignkit.text import columns
 
@@ -83,7 +83,7 @@ def decode_predictions(
         cores = way.engine == CORES or (way.engine == EITHER and not _has_engine(source["facts"]))
         for kind in KINDS:
             known = cores and not way.flags and kind in CHECKED
-            engine = CORES if cores else ENGINE
+            engine = CORES if cores else JPEG_ENGINE
             state, evidence = _decoded(source["kinds"].get(kind), rule)
             yield Prediction(
                 about=f"{name} ({engine}), {kind}",

@@ -31,7 +31,8 @@ def calibrate(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Folder for the JSON files; by default the package, which displays them.",
+            help="Folder for the JSON files; by default the package, which displays them. With "
+            "--pairs, a file is written only there.",
         ),
     ] = None,
     residuals: Annotated[
@@ -77,9 +78,9 @@ def calibrate(
     """
     if recorder or pairs:
         presets = bool(names or images or residuals)
-        _refuse_mixed(presets=presets, pairs=pairs is not None, recorder=recorder)
-    elif rows:
-        raise ConfigError("--rows belongs to --pairs DIR")
+        _refuse_mixed(presets=presets, pairs=pairs is not None, recorder=recorder, out=out)
+    if pairs is None and (rows or by != "kind"):
+        raise ConfigError("--rows and --by belong to --pairs DIR")
     if recorder:
         from alignkit.studies.calibrate.recorder_file import recorder_file
 
@@ -90,9 +91,11 @@ def calibrate(
     _surrogates(names or [], images, out, residuals, quiet=quiet)
 
 
-def _refuse_mixed(*, presets: bool, pairs: bool, recorder: bool) -> None:
+def _refuse_mixed(*, presets: bool, pairs: bool, recorder: bool, out: Path | None) -> None:
     if pairs and recorder:
         raise ConfigError("--recorder prints a file and --pairs reads its output; use one of them")
+    if recorder and out:
+        raise ConfigError("--recorder prints to stdout; write > record.py and leave out --out")
     if presets:
         option = "--pairs" if pairs else "--recorder"
         raise ConfigError(

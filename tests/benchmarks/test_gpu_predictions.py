@@ -17,7 +17,7 @@ from alignkit.match.configurations import variants
 from alignkit.progress import NoProgress
 from alignkit.studies.calibrate.pair_fits import fits_of
 from alignkit.studies.calibrate.pair_record import write_pairs
-from alignkit.studies.calibrate.pair_rules import Rule, compare_pairs
+from alignkit.studies.calibrate.pair_rules import DecodeRule, compare_pairs
 from alignkit.studies.calibrate.recorder_file import recorder_jpegs
 from alignkit.studies.calibrate.stored_pairs import stored_pairs
 from alignkit.studies.compare_runs.compared_runs import stored_run
@@ -67,8 +67,8 @@ def out(tmp_path_factory):
             np.save((place / name).with_suffix(".npy"), decoder.decode(data).image)
     (folder / "pairs" / "dali-mixed").mkdir()
     (folder / "pairs" / "dali-mixed" / "facts.json").write_text('{"failed": "it ended with -11"}')
-    rules = [Rule(each, "nvjpeg-model") for each in variants(NvjpegModelDecoder)]
-    rules += [Rule(each, "simplejpeg") for each in variants(SimpleJPEGDecoder)]
+    rules = [DecodeRule(each, "nvjpeg-model") for each in variants(NvjpegModelDecoder)]
+    rules += [DecodeRule(each, "simplejpeg") for each in variants(SimpleJPEGDecoder)]
     stored = stored_pairs(folder / "pairs", {})
     outcomes = compare_pairs(stored, rules, NoProgress())
     write_pairs(stored, outcomes, fits_of(stored, outcomes, rules, "kind"), folder)

@@ -91,9 +91,11 @@ def test_pairs_of_which_none_can_be_compared_exit_5(alignkit, tmp_path):
         (("--pairs", ".", "torchpipe-gpu-surrogate"), "--pairs takes no preset"),
         (("--recorder", "--images", "."), "--recorder takes no preset"),
         (("--recorder", "--pairs", "."), "use one of them"),
+        (("--recorder", "--out", "."), "prints to stdout"),
         (("--pairs", ".", "--rows", "P5"), "STEM=N"),
         (("--pairs", ".", "--rows", "P5=0"), "STEM=N"),
-        (("--rows", "P5=1"), "--rows belongs to --pairs"),
+        (("--rows", "P5=1"), "belong to --pairs"),
+        (("--by", "pair", "--recorder"), "belong to --pairs"),
     ],
 )
 def test_options_that_do_not_belong_together_are_refused(alignkit, words, reason):

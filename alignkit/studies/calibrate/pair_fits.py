@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Literal
 
-from alignkit.studies.calibrate.pair_rules import Gap, PairOutcome, Rule
+from alignkit.studies.calibrate.pair_rules import DecodeRule, Gap, PairOutcome
 from alignkit.studies.calibrate.stored_pairs import Source, StoredPairs
 
 Grouping = Literal["kind", "pair"]
@@ -24,7 +24,7 @@ the ordinary decode; the second stood in for nvJPEG before its own rule was know
 class RuleFit:
     """Rules that decode some files alike, and their distance from the stored pixels."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[DecodeRule, ...]
     gap: Gap
     refused: tuple[str, ...]
     """A reason for each image that these rules did not decode, or to another size."""
@@ -56,7 +56,7 @@ class RuleFit:
         return not self.refused and self.gap.reproduced
 
 
-def _libjpeg(rule: Rule) -> str:
+def _libjpeg(rule: DecodeRule) -> str:
     if rule.plugin != "simplejpeg":
         return ""
     switches = (getattr(rule.decoder, "chroma", ""), getattr(rule.decoder, "dct", ""))
@@ -81,7 +81,7 @@ class Fits:
 
 
 def fits_of(
-    stored: StoredPairs, outcomes: Sequence[PairOutcome], rules: Sequence[Rule], by: Grouping
+    stored: StoredPairs, outcomes: Sequence[PairOutcome], rules: Sequence[DecodeRule], by: Grouping
 ) -> tuple[Fits, ...]:
     """Group the compared pairs by source, and by kind or one by one."""
     groups: dict[tuple[int, str], list[PairOutcome]] = {}
@@ -95,7 +95,7 @@ def fits_of(
     )
 
 
-def _ranked(pairs: Sequence[PairOutcome], rules: Sequence[Rule]) -> tuple[RuleFit, ...]:
+def _ranked(pairs: Sequence[PairOutcome], rules: Sequence[DecodeRule]) -> tuple[RuleFit, ...]:
     alike: dict[tuple[str, ...], list[int]] = {}
     for number in range(len(rules)):
         outcomes = [pair.rules[number] for pair in pairs]

@@ -66,7 +66,7 @@ class Gap(NamedTuple):
         return math.ceil(REPRODUCED_SHARE * self.samples)
 
 
-class RuleOutcome(NamedTuple):
+class RuleResult(NamedTuple):
     """One rule on one image."""
 
     gap: Gap | None
@@ -86,7 +86,7 @@ class PairOutcome(NamedTuple):
     pair: StoredPair
     kind: str
     """Chroma subsampling and coding."""
-    rules: tuple[RuleOutcome, ...]
+    rules: tuple[RuleResult, ...]
     reason: str = ""
     """Why the pair could not be compared; empty if it was."""
     sha256: tuple[str, str] = ("", "")
@@ -94,7 +94,7 @@ class PairOutcome(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class DecodeRule:
     """A decoder of this machine with one choice of its options."""
 
     decoder: Decoder
@@ -117,10 +117,10 @@ def _option(decoder: Any, name: str) -> str:
     return name if value is True else f"no {name}" if value is False else str(value)
 
 
-def rules_here() -> tuple[Rule, ...]:
+def rules_here() -> tuple[DecodeRule, ...]:
     """List the rules that can run on this machine."""
     return tuple(
-        Rule(decoder, name)
+        DecodeRule(decoder, name)
         for name, plugin in DECODERS.items()
         if not plugin.missing()
         for decoder in variants(plugin.load())
@@ -156,27 +156,27 @@ class ComparePairs:
             return PairOutcome(pair, kind, (), str(error))
         found = []
         for number, path in enumerate(self.paths):
-            outcome: RuleOutcome | str = lost.get(number, "")
+            outcome: RuleResult | str = lost.get(number, "")
             if not outcome:
                 begin(number)
                 outcome = result_or_reason(partial(_compared, path, image.data, stored))
-            found.append(RuleOutcome(None, outcome) if isinstance(outcome, str) else outcome)
+            found.append(RuleResult(None, outcome) if isinstance(outcome, str) else outcome)
         hashes = _sha256(image.data), _sha256(stored.tobytes())
         missed = "" if any(each.gap for each in found) else f"no rule decodes it: {found[0].reason}"
         return PairOutcome(pair, kind, tuple(found), missed, hashes)
 
 
-def _compared(path: Preprocess, data: bytes, stored: Image) -> RuleOutcome:
+def _compared(path: Preprocess, data: bytes, stored: Image) -> RuleResult:
     decoded: Decoded = decode(path.decode, data, path.max_pixels)
     if decoded.image is None:
-        return RuleOutcome(None, decoded.reason or decoded.outcome)
+        return RuleResult(None, decoded.reason or decoded.outcome)
     ours = decoded.image[: len(stored)]
     if ours.shape != stored.shape:
-        return RuleOutcome(None, f"it decodes to {decoded.image.shape[1]}x{decoded.image.shape[0]}")
+        return RuleResult(None, f"it decodes to {decoded.image.shape[1]}x{decoded.image.shape[0]}")
     gap = gap_of(stored, ours)
     far = np.flatnonzero(cv2.absdiff(stored, ours).max(axis=(1, 2)) > 1)
     rows = int(far[0]) if len(far) else len(stored)
-    return RuleOutcome(gap, damaged=decoded.reason, digest=_sha256(ours.tobytes()), rows=rows)
+    return RuleResult(gap, damaged=decoded.reason, digest=_sha256(ours.tobytes()), rows=rows)
 
 
 def _sha256(data: bytes) -> str:
@@ -197,7 +197,7 @@ def gap_of(stored: Image, ours: Image) -> Gap:
 
 
 def compare_pairs(
-    stored: StoredPairs, rules: Sequence[Rule], progress: Progress
+    stored: StoredPairs, rules: Sequence[DecodeRule], progress: Progress
 ) -> tuple[PairOutcome, ...]:
     """Compare every pair with every rule, in the order of the pairs."""
     size = Resize(OpenCVResizer(), (8, 8))  # a path needs one; no image is resized

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from alignkit.studies.calibrate.pair_fits import Fits, RuleFit
-from alignkit.studies.calibrate.pair_rules import PairOutcome, RuleOutcome
+from alignkit.studies.calibrate.pair_rules import PairOutcome, RuleResult
 from alignkit.studies.calibrate.stored_pairs import Source, StoredPairs
 from alignkit.text import columns, printable
 from alignkit.text.numbers import count, grouped, listed, percent, plain, shorten, signed
@@ -142,6 +142,6 @@ def _suspicious(outcome: PairOutcome) -> list[str]:
     return lines
 
 
-def _levels(outcome: RuleOutcome) -> int:
+def _levels(outcome: RuleResult) -> int:
     assert outcome.gap is not None
     return outcome.gap.sum_abs

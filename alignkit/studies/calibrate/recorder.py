@@ -37,10 +37,10 @@ BATCH = 16
 """Most files of a batch."""
 RGB_INTERLEAVED = 5
 """``NVJPEG_OUTPUT_RGBI``."""
-BACKENDS = {"default": 0, "hybrid": 1, "gpu-hybrid": 2, "hardware": 3}
+NVJPEG_BACKENDS = {"default": 0, "hybrid": 1, "gpu-hybrid": 2, "hardware": 3}
 INTERPOLATION = 32
 """``NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION``, since CUDA 12.1."""
-ENGINE = "hardware JPEG engine"
+JPEG_ENGINE = "hardware JPEG engine"
 CORES = "CUDA cores"
 
 
@@ -104,7 +104,15 @@ def nvjpeg_on(backend: str, flags: int = 0) -> Decode:
     library = nvjpeg_library()
     handle, state = ctypes.c_void_p(), ctypes.c_void_p()
     flagged = ctypes.c_uint(flags)
-    called(library, "nvjpegCreateEx", BACKENDS[backend], None, None, flagged, ctypes.byref(handle))
+    called(
+        library,
+        "nvjpegCreateEx",
+        NVJPEG_BACKENDS[backend],
+        None,
+        None,
+        flagged,
+        ctypes.byref(handle),
+    )
     called(library, "nvjpegJpegStateCreate", handle, ctypes.byref(state))
 
     def decode(files: list[bytes]) -> list[Any]:
@@ -123,8 +131,8 @@ def nvjpeg_on(backend: str, flags: int = 0) -> Decode:
             one = (ctypes.c_char_p * 1)(data), (ctypes.c_size_t * 1)(len(data))
             called(library, "nvjpegDecodeBatched", handle, state, *one, ctypes.byref(image), None)
         else:
-            wanted = (RGB_INTERLEAVED, ctypes.byref(image), None)
-            called(library, "nvjpegDecode", handle, state, data, length, *wanted)
+            target = (RGB_INTERLEAVED, ctypes.byref(image), None)
+            called(library, "nvjpegDecode", handle, state, data, length, *target)
         torch.cuda.synchronize()
         return [pixels.cpu()]
 
@@ -164,18 +172,18 @@ def dali_mixed() -> Decode:
 
 def nvjpeg_way(backend: str, flags: int = 0) -> Way:
     """Describe nvJPEG on one backend."""
-    engine = ENGINE if backend == "hardware" else CORES
+    engine = JPEG_ENGINE if backend == "hardware" else CORES
     return Way(f"nvJPEG, backend {backend}", engine, lambda: nvjpeg_on(backend, flags), flags)
 
 
-TORCHVISION = "torchvision.io.decode_jpeg(device='cuda')"
-EITHER = f"{ENGINE} for baseline files where the GPU has one, else {CORES}"
+ON_CUDA = "torchvision.io.decode_jpeg(device='cuda')"
+EITHER = f"{JPEG_ENGINE} for baseline files where the GPU has one, else {CORES}"
 GPU_WAYS = {
-    "torchvision-one": Way(TORCHVISION, EITHER, lambda: torchvision_on("cuda")),
+    "torchvision-one": Way(ON_CUDA, EITHER, lambda: torchvision_on("cuda")),
     "torchvision-batch": Way(
-        f"{TORCHVISION}, in batches", EITHER, lambda: torchvision_on("cuda"), batch=BATCH
+        f"{ON_CUDA}, in batches", EITHER, lambda: torchvision_on("cuda"), batch=BATCH
     ),
-    **{f"nvjpeg-{backend}": nvjpeg_way(backend) for backend in BACKENDS},
+    **{f"nvjpeg-{backend}": nvjpeg_way(backend) for backend in NVJPEG_BACKENDS},
     "nvjpeg-default-interpolation": nvjpeg_way("default", INTERPOLATION),
     "nvjpeg-hardware-interpolation": nvjpeg_way("hardware", INTERPOLATION),
     "nvimgcodec-cuda": Way(
@@ -183,7 +191,7 @@ GPU_WAYS = {
         lambda: nvimgcodec_on("GPU_ONLY", "HYBRID_CPU_GPU"), module="nvidia.nvimgcodec",
     ),
     "nvimgcodec-hardware": Way(
-        "nvImageCodec, fancy_upsampling=0", ENGINE, lambda: nvimgcodec_on("HW_GPU_ONLY"),
+        "nvImageCodec, fancy_upsampling=0", JPEG_ENGINE, lambda: nvimgcodec_on("HW_GPU_ONLY"),
         module="nvidia.nvimgcodec",
     ),
     "dali-mixed": Way("DALI decoders.image, mixed", EITHER, dali_mixed, module="nvidia.dali"),
@@ -227,7 +235,13 @@ def nvjpeg_facts() -> dict[str, Any]:
         for part in range(3):
             called(library, "nvjpegGetProperty", part, ctypes.byref(number))
             parts.append(str(number.value))
-        arguments = (BACKENDS["hardware"], None, None, ctypes.c_uint(0), ctypes.byref(handle))
+        arguments = (
+            NVJPEG_BACKENDS["hardware"],
+            None,
+            None,
+            ctypes.c_uint(0),
+            ctypes.byref(handle),
+        )
         status = library.nvjpegCreateEx(*arguments)
     except (OSError, RuntimeError, AttributeError) as error:
         return {"nvjpeg": f"unknown: {error}"}

@@ -28,8 +28,8 @@ from alignkit.plugins import did_you_mean
 from alignkit.preprocess.image_header import MAX_PIXELS, decode
 from alignkit.stored_file import read_regular
 
-JPEGS = (".jpg", ".jpeg", ".jpe", ".jfif")
-PIXELS = (".ppm", ".bmp", ".png", ".npy")
+_JPEGS = (".jpg", ".jpeg", ".jpe", ".jfif")
+_PIXELS = (".ppm", ".bmp", ".png", ".npy")
 FACTS = "facts.json"
 _LARGEST = 1 << 30
 """Bytes of a file of pixels."""
@@ -82,12 +82,12 @@ def stored_pairs(folder: Path, rows: Mapping[str, int]) -> StoredPairs:
     names += [PurePosixPath(each.relative_to(folder)) for each in sorted(folder.rglob("*.npy"))]
     jpegs: dict[PurePosixPath, list[PurePosixPath]] = {}
     for name in names:
-        if name.suffix.lower() in JPEGS:
+        if name.suffix.lower() in _JPEGS:
             jpegs.setdefault(name.with_suffix(""), []).append(name)
     sources = _Sources(folder)
     pairs, used = [], set()
     left_out: list[tuple[str, str]] = []
-    for name in sorted(each for each in names if each.suffix.lower() in PIXELS):
+    for name in sorted(each for each in names if each.suffix.lower() in _PIXELS):
         stem = name.with_suffix("")
         shown = escaped_name(str(name))
         beside = jpegs.get(stem, [])
@@ -105,7 +105,7 @@ def stored_pairs(folder: Path, rows: Mapping[str, int]) -> StoredPairs:
     _known_rows(rows, pairs)
     if not pairs:
         raise NothingCompared(
-            f"{folder} holds no JPEG file with a {', '.join(PIXELS)} file of its name beside it"
+            f"{folder} holds no JPEG file with a {', '.join(_PIXELS)} file of its name beside it"
         )
     return StoredPairs(tuple(pairs), tuple(sources.found), (*left_out, *sources.failures()))
 

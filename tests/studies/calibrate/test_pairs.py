@@ -15,15 +15,16 @@ from alignkit.match.configurations import variants
 from alignkit.progress import NoProgress
 from alignkit.studies.calibrate.pair_fits import fits_of
 from alignkit.studies.calibrate.pair_record import pairs_record
-from alignkit.studies.calibrate.pair_rules import Gap, Rule, compare_pairs, gap_of
+from alignkit.studies.calibrate.pair_rules import DecodeRule, Gap, compare_pairs, gap_of
 from alignkit.studies.calibrate.pair_summary import answer, pairs_summary
 from alignkit.studies.calibrate.recorder_file import recorder_jpegs
 from alignkit.studies.calibrate.stored_pairs import pixels_of, stored_pairs
+from tests.fatal_decoders import MARK, FatalDecoder
 
 RULES = (
-    *(Rule(each, "nvjpeg-model") for each in variants(NvjpegModelDecoder)),
-    *(Rule(each, "simplejpeg") for each in variants(SimpleJPEGDecoder)),
-    Rule(OpenCVDecoder(), "opencv"),
+    *(DecodeRule(each, "nvjpeg-model") for each in variants(NvjpegModelDecoder)),
+    *(DecodeRule(each, "simplejpeg") for each in variants(SimpleJPEGDecoder)),
+    DecodeRule(OpenCVDecoder(), "opencv"),
 )
 JPEGS = recorder_jpegs()
 ORDINARY = "libjpeg-turbo (interpolate, islow, round)"
@@ -204,6 +205,17 @@ def test_a_damaged_jpeg_file_is_named(tmp_path):
     pixels = SimpleJPEGDecoder().decode(cut).image
     np.save((tmp_path / name).with_suffix(".npy"), pixels)
     assert "its JPEG file is damaged (Premature end of JPEG file)" in told(tmp_path)
+
+
+def test_a_rule_that_dies_on_an_image_is_left_out_of_that_kind_and_stops_no_other(tmp_path):
+    names = ["420-baseline-noise-35x21.jpg", "444-baseline-noise-35x21.jpg"]
+    write(tmp_path, OpenCVDecoder(), names)
+    (tmp_path / names[0]).write_bytes(JPEGS[names[0]] + MARK)
+    rules = (DecodeRule(FatalDecoder("segfault"), "fatal"), RULES[-1])
+    *_, fits = compared(tmp_path, rules)
+    found = {each.name: [fit.title for fit in each.rules] for each in fits}
+    assert found == {"4:2:0 baseline": ["opencv"], "4:4:4 baseline": ["fatal (segfault)"]}
+    assert fits[1].best.alike == ("opencv",)
 
 
 def test_facts_and_their_failures_are_shown_and_enter_the_record(tmp_path):
