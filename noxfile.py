@@ -83,5 +83,5 @@ def gpu(session: nox.Session) -> None:
     """
     if not (Path("/dev/nvidia0").exists() or any(Path("/proc/driver/nvidia").glob("gpus/*"))):
         session.error("this machine has no NVIDIA GPU: nothing was tested")
-    session.install(".[dev,dali,nvimgcodec,nvjpeg,tensorrt,tensorrt-rtx]")
+    session.install(".[dev,dali,nvimgcodec,tensorrt,tensorrt-rtx]")
     session.run("python", "benchmarks/gpu.py", "reports/gpu", *session.posargs)

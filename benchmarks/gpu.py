@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -98,7 +99,6 @@ def steps(out: Path, images: Path | None, data: Path | None) -> Iterator[Step]:
     yield Step("recorder", (*ALIGNKIT, "calibrate", "--recorder"), output=recorder)
     own = (str(images),) if images else ()
     yield Step("record", (sys.executable, str(recorder), *own, "--out", str(pairs)))
-    # 5: nothing was recorded; the step before says why
     compared = (*ALIGNKIT, "calibrate", "--pairs", str(pairs), "--out", str(out))
     yield Step("pairs", compared)
     kept = ("--out", str(out / "calibration"), "--residuals", str(out / "residuals"))
@@ -174,6 +174,7 @@ def main() -> int:
         print(f"gpu evidence: {NO_GPU}; nothing was run and nothing written", file=sys.stderr)
         return ExitCode.MISSING
     given.out.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(given.out / "pairs", ignore_errors=True)  # of an earlier run
     files = files_to_decode(given.images)
     decoders = [decoding(name, files) for name in DECODERS]
     outcomes = []

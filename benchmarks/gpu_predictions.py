@@ -5,7 +5,7 @@
 OUT is what benchmarks/gpu.py wrote, also on another machine. Two kinds of prediction: *decode*,
 that `nvjpeg-model` gives nvJPEG's pixels, for each way to decode and each kind of JPEG, from
 OUT/pairs.json; and *precision*, that a simulated precision gives a real runtime's logits, from the
-newest run of experiments/gpu.yaml in OUT. What was not measured is listed too, with the reason.
+newest run of experiments/gpu.yaml in OUT. Predictions that nothing measured are listed too, with the reason.
 Exits with 1 if a prediction is refuted, 5 if none was measured.
 """
 
@@ -23,13 +23,25 @@ import numpy as np
 from alignkit.errors import ExitCode
 from alignkit.place import Column
 from alignkit.studies.calibrate.pair_rules import Gap
-from alignkit.studies.calibrate.recorder import CORES, EITHER, GPU_WAYS, JPEG_ENGINE, Way
+from alignkit.studies.calibrate.recorder import (
+    CORES,
+    EITHER,
+    GPU_WAYS,
+    INTERPOLATION,
+    JPEG_ENGINE,
+    Way,
+)
 from alignkit.studies.compare_runs.compared_runs import StoredRun, stored_run
 from alignkit.text import columns
 
 State = Literal["held", "refuted", "not measured"]
-RULE = "nvjpeg-model (repeat, float, truncate)"
-INTERPOLATED = "nvjpeg-model (interpolate, float, truncate)"
+RULES = {
+    (CORES, 0): "nvjpeg-model (repeat, float, truncate)",
+    (CORES, INTERPOLATION): "nvjpeg-model (interpolate, float, truncate)",
+    (JPEG_ENGINE, 0): "nvjpeg-model (repeat, islow, round)",
+    (JPEG_ENGINE, INTERPOLATION): "nvjpeg-model (interpolate, islow, round)",
+}
+"""Engine and flags → rule; the engine's is that of ``torchvision-cuda-engine-surrogate``."""
 CHECKED = ("4:2:0 baseline", "4:4:4 baseline")
 """Kinds on which the rule was found and checked, on CUDA cores."""
 KINDS = (
@@ -73,18 +85,18 @@ def decode_predictions(
     sources = {each["facts"].get("way"): each for each in record["sources"]}
     reasons = {each["file"]: each["reason"] for each in record["not_compared"]}
     for name, way in ways.items():
-        rule = INTERPOLATED if way.flags else RULE
         if name not in sources:
             reason = reasons.get(name, "no pair was recorded")
-            about = f"{name}, every kind"
-            yield Prediction(about, rule, "hypothesis", "not measured", reason)
+            yield Prediction(f"{name}, every kind", "", "hypothesis", "not measured", reason)
             continue
-        source = sources[name]
-        cores = way.engine == CORES or (way.engine == EITHER and not _has_engine(source["facts"]))
         for kind in KINDS:
-            known = cores and not way.flags and kind in CHECKED
-            engine = CORES if cores else JPEG_ENGINE
-            state, evidence = _decoded(source["kinds"].get(kind), rule)
+            engine = way.engine
+            if engine == EITHER:
+                baseline = kind.endswith("baseline")
+                engine = JPEG_ENGINE if baseline and _has_engine(sources[name]["facts"]) else CORES
+            known = engine == CORES and not way.flags and kind in CHECKED
+            rule = RULES[engine, way.flags]
+            state, evidence = _decoded(sources[name]["kinds"].get(kind), rule)
             yield Prediction(
                 about=f"{name} ({engine}), {kind}",
                 what=rule,

@@ -14,6 +14,7 @@ from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ExitCode
 from alignkit.match.configurations import variants
+from alignkit.preprocess.presets import PRESETS
 from alignkit.progress import NoProgress
 from alignkit.studies.calibrate.pair_fits import fits_of
 from alignkit.studies.calibrate.pair_record import write_pairs
@@ -55,7 +56,8 @@ def out(tmp_path_factory):
     folder = tmp_path_factory.mktemp("evidence")
     unknown = {
         "nvjpeg-default": NvjpegModelDecoder(),
-        "nvjpeg-hardware": SimpleJPEGDecoder(),
+        "nvjpeg-hardware": SimpleJPEGDecoder(dct="ifast"),
+        "torchvision-one": SimpleJPEGDecoder(chroma="nearest"),
         "nvjpeg-default-interpolation": NvjpegModelDecoder(upsampling="interpolate"),
     }
     for way, decoder in unknown.items():
@@ -84,9 +86,13 @@ def test_each_way_and_kind_is_held_refuted_or_listed_with_its_reason(gpu, out):
     assert checked == {f"nvjpeg-default (CUDA cores), {kind}" for kind in gpu.CHECKED}
     refuted = found["nvjpeg-hardware (hardware JPEG engine), 4:2:0 baseline"]
     assert refuted.state == "refuted"
-    assert "nearer: libjpeg-turbo (interpolate, islow, round)" in refuted.evidence
+    assert "nearer: simplejpeg (smooth, ifast)" in refuted.evidence
+    # of a GPU with an engine: it takes baseline files and leaves progressive ones to CUDA cores
+    one = {name: each.state for name, each in found.items() if name.startswith("torchvision-one")}
+    assert one["torchvision-one (hardware JPEG engine), 4:2:0 baseline"] == "held"
+    assert one["torchvision-one (CUDA cores), 4:2:0 progressive"] == "refuted"
     smooth = found["nvjpeg-default-interpolation (CUDA cores), 4:2:2 progressive"]
-    assert (smooth.state, smooth.what) == ("held", gpu.INTERPOLATED)
+    assert (smooth.state, smooth.what) == ("held", gpu.RULES[gpu.CORES, 32])
     absent = found["dali-mixed, every kind"]
     assert (absent.state, absent.evidence) == ("not measured", "it ended with -11")
     assert found["nvjpeg-hybrid, every kind"].evidence == "no pair was recorded"
@@ -101,9 +107,14 @@ def test_the_command_prints_them_and_its_exit_code_says_whether_all_held(out, tm
     assert ran.returncode == ExitCode.DRIFT, ran.stderr
     lines = ran.stdout.splitlines()
     assert lines[1].startswith("refuted")
-    # grey files have no chroma: there both rules differ in the transform alone
-    assert lines[-1] == "38 predictions: 10 refuted, 20 held, 8 not measured"
+    assert lines[-1] == "47 predictions: 14 refuted, 26 held, 7 not measured"
     assert run(tmp_path).returncode == ExitCode.NOTHING_COMPARED
+
+
+def test_the_engines_rule_is_that_of_its_surrogate(gpu):
+    options = PRESETS["torchvision-cuda-engine-surrogate"].decode
+    decoder = NvjpegModelDecoder(**{key: options[key] for key in options if key != "name"})
+    assert DecodeRule(decoder, "nvjpeg-model").name == gpu.RULES[gpu.JPEG_ENGINE, 0]
 
 
 @pytest.mark.slow

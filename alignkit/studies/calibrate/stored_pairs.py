@@ -77,7 +77,8 @@ def stored_pairs(folder: Path, rows: Mapping[str, int]) -> StoredPairs:
     pair has, and `NothingCompared` if there is no pair.
     """
     if not folder.is_dir():
-        raise DataError(f"{folder} is no folder; name one that holds JPEG files and their pixels")
+        hint = "unpack it" if folder.suffix == ".zip" else "name one of JPEG files and their pixels"
+        raise DataError(f"{folder} is no folder; {hint}")
     names = [PurePosixPath(name) for name in image_files(folder)]
     names += [PurePosixPath(each.relative_to(folder)) for each in sorted(folder.rglob("*.npy"))]
     jpegs: dict[PurePosixPath, list[PurePosixPath]] = {}
