@@ -5,8 +5,8 @@
 OUT is what benchmarks/gpu.py wrote, also on another machine. Two kinds of prediction: *decode*,
 that `nvjpeg-model` gives nvJPEG's pixels, for each way to decode and each kind of JPEG, from
 OUT/pairs.json; and *precision*, that a simulated precision gives a real runtime's logits, from the
-newest run of experiments/gpu.yaml in OUT. Predictions that nothing measured are listed too, with the reason.
-Exits with 1 if a prediction is refuted, 5 if none was measured.
+newest run of experiments/gpu.yaml in OUT. Predictions that nothing measured are listed too, with
+the reason. Exits with 1 if a prediction is refuted, 5 if none was measured.
 """
 
 from __future__ import annotations

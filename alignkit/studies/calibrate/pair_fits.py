@@ -28,6 +28,8 @@ class RuleFit:
     gap: Gap
     refused: tuple[str, ...]
     """A reason for each image that these rules did not decode, or to another size."""
+    alone: int
+    """Images that are reproduced, taken one by one."""
 
     @property
     def title(self) -> str:
@@ -108,7 +110,8 @@ def _ranked(pairs: Sequence[PairOutcome], rules: Sequence[DecodeRule]) -> tuple[
         gaps = [each.gap for each in outcomes if each.gap]
         refused = tuple(each.reason for each in outcomes if not each.gap)
         chosen = tuple(rules[number] for number in numbers)
-        fits.append(RuleFit(chosen, reduce(Gap.plus, gaps, Gap()), refused))
+        alone = sum(gap.reproduced for gap in gaps)
+        fits.append(RuleFit(chosen, reduce(Gap.plus, gaps, Gap()), refused, alone))
     return tuple(sorted(fits, key=_distance))
 
 

@@ -26,12 +26,19 @@ _LEFT_OUT = 12
 def pairs_summary(
     where: str, stored: StoredPairs, outcomes: Sequence[PairOutcome], fits: Sequence[Fits]
 ) -> str:
-    """Return the answer of each source in a sentence, its table, and all that was not compared."""
+    """Return the answer of each source in a sentence, its table, and all that was not compared.
+
+    Of several sources, only the kinds that no rule reproduces have a table.
+    """
     lines = [f"{count(len(stored.pairs), 'pair')} in {where}"]
+    several = len(stored.sources) > 1
     for source in stored.sources:
         own = [each for each in fits if each.source is source]
-        lines += ["", *_facts(source, shown=len(stored.sources) > 1)]
-        lines += [answer(own), *columns(_table(own)).splitlines()] if own else ["nothing compared"]
+        lines += ["", *_facts(source, shown=several), answer(own) or "nothing compared"]
+        shown = [each for each in own if not (several and each.best.reproduces)]
+        lines += columns(_table(shown)).splitlines() if shown else []
+    if several:
+        lines += ["", f"the whole table of one: --pairs {where}/{stored.sources[0].name}"]
     return "\n".join(map(printable, [*lines, *_left_out(stored, outcomes)]))
 
 
@@ -59,10 +66,18 @@ def answer(fits: Sequence[Fits]) -> str:
         rivals = [other.title for other in each.rules[1:] if other.reproduces]
         if rivals:
             lines.append(f"On {each.name}, {listed(rivals)} cannot be told from it.")
-    for each in missed:
-        nearest = f"{each.best.title} comes nearest: {_counted([each.best])}"
-        lines.append(f"No rule of this machine reproduces {each.name}; {nearest}.")
+    for title in dict.fromkeys(each.best.title for each in missed):
+        own = [each for each in missed if each.best.title == title]
+        kinds = listed([each.name for each in own])
+        nearest = f"{title} comes nearest: {_counted([each.best for each in own])}"
+        lines.append(f"No rule of this machine reproduces {kinds}; {nearest}{_alone(own)}.")
     return "\n".join(lines)
+
+
+def _alone(fits: Sequence[Fits]) -> str:
+    """Count the pairs that a rule reproduces among others: they may be of two decoders."""
+    pairs, alone = sum(len(each.pairs) for each in fits), sum(each.best.alone for each in fits)
+    return f"; of {pairs} pairs it reproduces {alone}" if alone else ""
 
 
 def _counted(fits: Sequence[RuleFit]) -> str:
