@@ -22,7 +22,6 @@ import numpy as np
 
 from alignkit.errors import ExitCode
 from alignkit.place import Column
-from alignkit.studies.calibrate.pair_rules import Gap
 from alignkit.studies.calibrate.recorder import (
     CORES,
     EITHER,
@@ -115,12 +114,10 @@ def _decoded(kind: Mapping[str, Any] | None, rule: str) -> tuple[State, str]:
         return "not measured", ""
     for each in kind["rules"]:
         if rule in (each["rule"], *each["alike"]):
-            gap = Gap(each["samples"], each["wrong"], each["max_levels"], each["sum_levels"], 0)
-            text = f"{gap.wrong:,} of {gap.samples:,} samples differ, by {gap.greatest} at most"
+            text = "{wrong:,} of {samples:,} samples differ, by {greatest} at most".format(**each)
             if kind["nearest"] != each["rule"]:
                 text += f"; nearer: {kind['nearest']}"
-            held = gap.reproduced and not each["not_compared"]
-            return "held" if held else "refuted", text
+            return "held" if each["reproduces"] else "refuted", text
     return "not measured", "the rule decoded no file"
 
 

@@ -117,8 +117,7 @@ def _pairs(
     outcomes = compare_pairs(stored, rules, progress_for("none" if quiet else "auto"))
     print(pairs_summary(str(folder), stored, outcomes, fits_of(stored, outcomes, rules, by)))
     if out:
-        fits = fits_of(stored, outcomes, rules, "kind")
-        print(f"written {write_pairs(stored, outcomes, fits, out)}", file=sys.stderr)
+        print(f"written {write_pairs(stored, outcomes, rules, out)}", file=sys.stderr)
     compared = any(not each.reason for each in outcomes)
     return ExitCode.PASS if compared else ExitCode.NOTHING_COMPARED
 

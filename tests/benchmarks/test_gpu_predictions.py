@@ -16,7 +16,6 @@ from alignkit.errors import ExitCode
 from alignkit.match.configurations import variants
 from alignkit.preprocess.presets import PRESETS
 from alignkit.progress import NoProgress
-from alignkit.studies.calibrate.pair_fits import fits_of
 from alignkit.studies.calibrate.pair_record import write_pairs
 from alignkit.studies.calibrate.pair_rules import DecodeRule, compare_pairs
 from alignkit.studies.calibrate.recorder_file import recorder_jpegs
@@ -73,7 +72,7 @@ def out(tmp_path_factory):
     rules += [DecodeRule(each, "simplejpeg") for each in variants(SimpleJPEGDecoder)]
     stored = stored_pairs(folder / "pairs", {})
     outcomes = compare_pairs(stored, rules, NoProgress())
-    write_pairs(stored, outcomes, fits_of(stored, outcomes, rules, "kind"), folder)
+    write_pairs(stored, outcomes, rules, folder)
     return folder
 
 

@@ -1,4 +1,7 @@
-"""The record of stored pixels: every rule on every kind of JPEG, the pairs' hashes, the facts."""
+"""The record of stored pixels: every rule on every pair and kind of JPEG, hashes, the facts.
+
+Its pairs have the form of those in ``nvjpeg-model.json``, the evidence that the package ships.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +13,35 @@ from typing import Any
 
 from alignkit.decoders import DECODERS
 from alignkit.stored_file import sealed, write_atomically
-from alignkit.studies.calibrate.pair_fits import Fits, RuleFit
-from alignkit.studies.calibrate.pair_rules import PairOutcome
+from alignkit.studies.calibrate.pair_fits import Fits, RuleFit, fits_of
+from alignkit.studies.calibrate.pair_rules import DecodeRule, Gap, PairOutcome
 from alignkit.studies.calibrate.pair_summary import answer
 from alignkit.studies.calibrate.stored_pairs import StoredPairs
 from alignkit.version import __version__
 
-_FORMAT = 1  # 1: 2026-11, first format.
+_FORMAT = 2  # that of the shipped record, whose form its pairs have
 RECORD = "pairs.json"
 
 
 def write_pairs(
-    stored: StoredPairs, outcomes: Sequence[PairOutcome], fits: Sequence[Fits], folder: Path
+    stored: StoredPairs,
+    outcomes: Sequence[PairOutcome],
+    rules: Sequence[DecodeRule],
+    folder: Path,
 ) -> Path:
     """Write ``pairs.json`` into a folder; return its path."""
     path = folder / RECORD
-    content = pairs_record(stored, outcomes, fits)
+    content = pairs_record(stored, outcomes, rules)
     write_atomically(path, sealed(json.dumps(content, indent=1, allow_nan=False) + "\n"))
     return path
 
 
 def pairs_record(
-    stored: StoredPairs, outcomes: Sequence[PairOutcome], fits: Sequence[Fits]
+    stored: StoredPairs, outcomes: Sequence[PairOutcome], rules: Sequence[DecodeRule]
 ) -> dict[str, Any]:
     """Return the record as JSON; nothing in it is a path of this machine."""
-    plugins = sorted({rule.plugin for each in fits for fit in each.rules for rule in fit.rules})
+    fits = fits_of(stored, outcomes, rules, "kind")
+    sources = [(each, [fit for fit in fits if fit.source is each]) for each in stored.sources]
     return {
         "format": _FORMAT,
         "alignkit": __version__,
@@ -42,15 +49,16 @@ def pairs_record(
             {
                 "source": source.name,
                 "facts": source.facts,
-                "answer": answer(own) if own else "nothing compared",
+                "summary": {"decode": answer(own) if own else "nothing compared"},
                 "kinds": {each.name: _kind(each) for each in own},
             }
-            for source, own in (
-                (each, [fit for fit in fits if fit.source is each]) for each in stored.sources
-            )
+            for source, own in sources
         ],
-        "rules_of": {name: DECODERS[name].load()().version() for name in plugins},
-        "pairs": [_pair(stored, each) for each in outcomes],
+        "versions": {
+            name: DECODERS[name].load()().version()
+            for name in sorted({rule.plugin for rule in rules} & DECODERS.keys())
+        },
+        "pairs": [_pair(stored, each, rules) for each in outcomes if not each.reason],
         "not_compared": [
             *({"file": name, "reason": reason} for name, reason in stored.left_out),
             *({"file": each.pair.id, "reason": each.reason} for each in outcomes if each.reason),
@@ -68,28 +76,38 @@ def _kind(fits: Fits) -> dict[str, Any]:
 
 
 def _rule(fit: RuleFit) -> dict[str, Any]:
-    gap = fit.gap
     return {
         "rule": fit.title,
         "alike": list(fit.alike),
-        "samples": gap.samples,
-        "wrong": gap.wrong,
-        "max_levels": gap.greatest,
-        "sum_levels": gap.sum_abs,
-        "sum_signed_levels": gap.sum_signed,
+        "samples": fit.gap.samples,
+        **_distance(fit.gap),
+        "bias_levels": fit.gap.sum_signed / fit.gap.samples,
+        "reproduces": fit.reproduces,
         "not_compared": dict(Counter(fit.refused)),
     }
 
 
-def _pair(stored: StoredPairs, outcome: PairOutcome) -> dict[str, Any]:
-    jpeg, pixels = outcome.sha256
+def _distance(gap: Gap) -> dict[str, Any]:
     return {
-        "pixels": outcome.pair.id,
-        "jpeg": outcome.pair.jpeg.name,
+        "wrong": gap.wrong,
+        "greatest": gap.greatest,
+        "mean_levels": gap.sum_abs / gap.samples,
+    }
+
+
+def _pair(
+    stored: StoredPairs, outcome: PairOutcome, rules: Sequence[DecodeRule]
+) -> dict[str, Any]:
+    jpeg, output = outcome.sha256
+    compared = [(rule, each.gap) for rule, each in zip(rules, outcome.rules, strict=True)]
+    gaps = {rule.name: gap for rule, gap in compared if gap}
+    return {
+        "name": outcome.pair.id,
         "source": stored.sources[outcome.pair.source].name,
         "kind": outcome.kind,
-        "rows": outcome.pair.rows,
-        "jpeg_sha256": jpeg,
-        "samples_sha256": pixels,
+        "rows_compared": outcome.rows,
+        "sha256": {"jpeg": jpeg, "output": output},
+        "samples": next(iter(gaps.values())).samples,
+        "decoders": {name: _distance(gap) for name, gap in gaps.items()},
         "damage": next((rule.damaged for rule in outcome.rules if rule.damaged), ""),
     }

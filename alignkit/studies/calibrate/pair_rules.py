@@ -28,7 +28,7 @@ from alignkit.preprocess.image_taps import result_or_reason, run_isolated, warm_
 from alignkit.preprocess.jpeg_header import read_jpeg_header
 from alignkit.progress import Progress
 from alignkit.resizers.opencv import OpenCVResizer
-from alignkit.stored_file import read_regular
+from alignkit.stored_file import file_sha256, read_regular
 from alignkit.studies.calibrate import kind_of
 from alignkit.studies.calibrate.stored_pairs import StoredPair, StoredPairs, pixels_of
 
@@ -90,7 +90,9 @@ class PairOutcome(NamedTuple):
     reason: str = ""
     """Why the pair could not be compared; empty if it was."""
     sha256: tuple[str, str] = ("", "")
-    """Of the JPEG file and of the pixels as they were read, in hex."""
+    """Of the JPEG file and of the file of its pixels, in hex."""
+    rows: int = 0
+    """Rows compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +163,9 @@ class ComparePairs:
                 begin(number)
                 outcome = result_or_reason(partial(_compared, path, image.data, stored))
             found.append(RuleResult(None, outcome) if isinstance(outcome, str) else outcome)
-        hashes = _sha256(image.data), _sha256(stored.tobytes())
+        hashes = _sha256(image.data), file_sha256(pair.pixels)
         missed = "" if any(each.gap for each in found) else f"no rule decodes it: {found[0].reason}"
-        return PairOutcome(pair, kind, tuple(found), missed, hashes)
+        return PairOutcome(pair, kind, tuple(found), missed, hashes, len(stored))
 
 
 def _compared(path: Preprocess, data: bytes, stored: Image) -> RuleResult:

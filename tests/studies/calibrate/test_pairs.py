@@ -13,6 +13,8 @@ from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ConfigError, DataError, NothingCompared
 from alignkit.match.configurations import variants
 from alignkit.progress import NoProgress
+from alignkit.stored_file import file_sha256
+from alignkit.studies.calibrate import SHIPPED
 from alignkit.studies.calibrate.pair_fits import fits_of
 from alignkit.studies.calibrate.pair_record import pairs_record
 from alignkit.studies.calibrate.pair_rules import DecodeRule, Gap, compare_pairs, gap_of
@@ -27,6 +29,12 @@ RULES = (
     DecodeRule(OpenCVDecoder(), "opencv"),
 )
 JPEGS = recorder_jpegs()
+SHIPPED_NAMES = {
+    "nvjpeg-model": "nvjpeg-model (repeat, float, truncate)",
+    "simplejpeg chroma=nearest": "simplejpeg (nearest, islow)",
+    "simplejpeg": "simplejpeg (smooth, islow)",
+}
+"""Names of decoders in the shipped record → rules."""
 ORDINARY = "libjpeg-turbo (interpolate, islow, round)"
 
 
@@ -174,8 +182,8 @@ def test_what_cannot_be_read_is_named_with_its_reason(tmp_path):
     (tmp_path / "only.bmp.npy").write_bytes(b"")
     (tmp_path / "damaged.jpg").write_bytes(JPEGS[name][:100])
     (tmp_path / "damaged.ppm").write_bytes(b"")
-    stored, outcomes, fits = compared(tmp_path, RULES[-1:])
-    record = pairs_record(stored, outcomes, fits)
+    stored, outcomes, _ = compared(tmp_path, RULES[-1:])
+    record = pairs_record(stored, outcomes, RULES[-1:])
     reasons = {each["file"]: each["reason"] for each in record["not_compared"]}
     for file, (_, reason) in bad.items():
         stem, _, kind = file.partition(".")
@@ -251,9 +259,14 @@ def test_facts_and_their_failures_are_shown_and_enter_the_record(tmp_path):
     )
     assert "not compared: way/b.jpg: not recorded: RuntimeError: no" in text
     assert "not compared: dead: the process ended with -11" in text
-    record = json.loads(json.dumps(pairs_record(stored, outcomes, fits), allow_nan=False))
+    record = json.loads(json.dumps(pairs_record(stored, outcomes, RULES), allow_nan=False))
     assert record["sources"][0]["facts"] == facts
-    assert record["pairs"][0]["jpeg_sha256"]
+    (pair,) = record["pairs"]
+    jpeg = tmp_path / "way" / "grey-baseline-smooth-35x21.jpg"
+    hashes = {"jpeg": file_sha256(jpeg), "output": file_sha256(jpeg.with_suffix(".npy"))}
+    assert (pair["sha256"], pair["rows_compared"], pair["samples"]) == (hashes, 21, 2205)
+    assert pair["decoders"]["opencv"] == {"wrong": 0, "greatest": 0, "mean_levels": 0.0}
+    assert len(pair["decoders"]) == len(RULES)
 
 
 @pytest.mark.parametrize(
@@ -285,11 +298,22 @@ def test_differences_are_those_of_a_loop_by_hand():
     )
 
 
-def test_nvjpegs_rule_reproduces_its_stored_output(shared_data):
+def test_nvjpegs_rule_reproduces_its_stored_output_as_the_shipped_record_says(shared_data):
     folder = shared_data / "nvjpeg-pairs"
     if not folder.exists():
         pytest.skip("no stored output of nvJPEG here")
-    *_, fits = compared(folder, P5=168)
+    stored, outcomes, fits = compared(folder, P5=168)
+    shipped = json.loads((SHIPPED / "nvjpeg-model.json").read_text())["pairs"]
+    known = {each["sha256"]["output"]: each for each in shipped}
+    ours = pairs_record(stored, outcomes, RULES)["pairs"]
+    for pair in ours:
+        other = known[pair["sha256"]["output"]]
+        same = ("kind", "rows_compared", "samples", "sha256")
+        assert {key: pair[key] for key in same} == {key: other[key] for key in same}
+        for theirs, name in SHIPPED_NAMES.items():
+            found, expected = pair["decoders"][name], other["decoders"][theirs]
+            assert found == pytest.approx(expected, abs=1e-4), (pair["name"], name)
+    assert len(ours) == 3
     best = {
         each.name: (each.best.title, each.best.gap.wrong, each.best.gap.samples) for each in fits
     }
