@@ -95,9 +95,7 @@ def _distance(gap: Gap) -> dict[str, Any]:
     }
 
 
-def _pair(
-    stored: StoredPairs, outcome: PairOutcome, rules: Sequence[DecodeRule]
-) -> dict[str, Any]:
+def _pair(stored: StoredPairs, outcome: PairOutcome, rules: Sequence[DecodeRule]) -> dict[str, Any]:
     jpeg, output = outcome.sha256
     compared = [(rule, each.gap) for rule, each in zip(rules, outcome.rules, strict=True)]
     gaps = {rule.name: gap for rule, gap in compared if gap}
