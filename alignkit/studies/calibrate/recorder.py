@@ -296,14 +296,16 @@ def record(way: Way, name: str, folder: Path, files: dict[str, bytes], device: s
     failures: dict[str, str] = facts["failures"]
     decode = way.make()
     for batch in batches(files, way.batch):
+        written: list[str] = []
         try:
             found = decode([files[each] for each in batch])
             for each, pixels in zip(batch, found, strict=True):
                 write_pair(folder, each, files[each], pixels)
+                written.append(each)
         except Exception as error:  # noqa: BLE001 - a failure is a fact, whatever its kind
             reason = f"{type(error).__name__}: {error}"
             within = f"in a batch of {len(batch)}: " if len(batch) > 1 else ""
-            failures |= dict.fromkeys(batch, within + reason)
+            failures |= {each: within + reason for each in batch if each not in written}
     (folder / "facts.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
@@ -318,7 +320,7 @@ def in_process(name: str, given: argparse.Namespace) -> str:
     ended = subprocess.run([*command, "--way", name], check=False, capture_output=True, text=True)  # noqa: S603
     facts = folder / "facts.json"
     if ended.returncode or not facts.exists():
-        last = (ended.stderr.strip().splitlines() or ["no message"])[-1]
+        last = " / ".join(ended.stderr.strip().splitlines()[-3:]) or "no message"
         reason = f"the process ended with {ended.returncode}: {last}"
         failed = {"way": name, "decoder": way.decoder, "engine": way.engine, "flags": way.flags}
         facts.write_text(json.dumps({"format": 1, **failed, "failed": reason}, indent=1) + "\n")
