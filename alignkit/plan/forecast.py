@@ -22,9 +22,6 @@ from alignkit.workspace import Finished, WorkKind, Workspace, content_key
 WorkState = Literal["cached", "to run", "impossible"]
 
 
-DAMAGED = "the stored work is damaged"
-
-
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """One unit of work, and whether a run would do it."""
@@ -32,7 +29,7 @@ class Outlook:
     work: PlannedWork
     state: WorkState
     reason: str = ""
-    """Why it is impossible, or how it differs from the work stored under its label."""
+    """Why it is impossible, or has to be done again; empty for work that is new or cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +105,10 @@ def _outlooks(
         elif work.skipped:
             outlooks.append(Outlook(work, "impossible", work.skipped))
         else:
-            reason = changed_parts(finished, work.parts, work.label)
+            changed = changed_parts(finished, work.parts, work.label)
+            reason = f"{changed} changed" if changed else ""
             if workspace.stored(work.kind, work.key) and not work.live:
-                reason = DAMAGED
+                reason = "the stored work is damaged"
             outlooks.append(Outlook(work, "to run", reason))
     return tuple(outlooks)
 
