@@ -183,7 +183,8 @@ def _listed(table: dict[str, Plugin]) -> list[Listed]:
 
 def _decoders() -> list[Listed]:
     return [
-        replace(each, note=decoder_evidence(each.name) or each.note) for each in _listed(DECODERS)
+        replace(each, note=decoder_evidence(each.name) or each.note) if each.usable else each
+        for each in _listed(DECODERS)
     ]
 
 

@@ -2,8 +2,9 @@
 
 nvJPEG's is that of NVIDIA's published CUDA sample dct8x8 (``CUDAsubroutineInplaceIDCTvector`` in
 ``dct8x8_kernel2.cuh``): columns first, products and sums fused as nvcc fuses them, 128 added by the
-last one. Of the transforms tried, it alone gives every stored sample of nvJPEG. A product of
-matrices in float32 differs in a few of a million, where rounding decides between two levels.
+last one. Of the forms tried, only it gives every stored sample of nvJPEG, whichever of a sum's
+first two products is fused. A product of matrices in float32 differs in a few of a million samples,
+where rounding decides between two levels.
 
 libjpeg's is ``jidctint.c``, its accurate integer transform.
 """
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from alignkit.decoders.jpeg_coefficients import Coefficients, Plane
+    from alignkit.decoders.jpeg_coefficients import CodedPlane, Coefficients
 
 _AT_ONCE = 2048
 """Blocks transformed together: few enough for a processor's cache, enough for long loops."""
@@ -51,7 +52,7 @@ def samples_of(
     return [_plane_of(samples[plane.start : plane.stop], plane) for plane in coefficients.planes]
 
 
-def _plane_of(samples: NDArray[np.uint8], plane: Plane) -> NDArray[np.uint8]:
+def _plane_of(samples: NDArray[np.uint8], plane: CodedPlane) -> NDArray[np.uint8]:
     """Order (blocks, 64) samples as (height, width)."""
     import numpy as np
 

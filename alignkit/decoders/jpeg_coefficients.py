@@ -52,7 +52,7 @@ class UnreadableJpeg(Exception):  # noqa: N818 - an outcome, not a bug
 
 
 @dataclass(frozen=True, slots=True)
-class Plane:
+class CodedPlane:
     """One component: its size, and its place among the blocks of the file."""
 
     block_rows: int
@@ -80,7 +80,7 @@ class Coefficients:
     width: int
     blocks: NDArray[np.int16]
     """(blocks of all planes, 64): quantised, row-major by frequency."""
-    planes: tuple[Plane, ...]
+    planes: tuple[CodedPlane, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class _Frame:
 def read_coefficients(encoded: bytes) -> Coefficients:
     """Read the coefficients of an 8-bit Huffman-coded JPEG with one or three components.
 
-    Damage in the entropy-coded data is not told: libjpeg fills the missing part with zeros.
+    libjpeg fills the missing part of damaged data with zeros, and this does not show.
 
     Raises `UnreadableJpeg` for any other file.
     """
@@ -123,7 +123,9 @@ def read_coefficients(encoded: bytes) -> Coefficients:
         frame.width,
         blocks,
         tuple(
-            Plane(*size, start, steps[table].astype(np.float32), across // own[0], down // own[1])
+            CodedPlane(
+                *size, start, steps[table].astype(np.float32), across // own[0], down // own[1]
+            )
             for size, start, table, own in zip(
                 sizes, starts, tables[: len(sizes)], frame.factors, strict=False
             )

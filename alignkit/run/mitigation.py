@@ -142,7 +142,7 @@ def _measured(
     return (
         f"Models trained with {reference} and served with {advice.served} change "
         f"{_share(churn.before)} of their predictions; served with {advice.label} "
-        f"({advice.advised}), {_share(churn.confirmed)}, a paired change of "
+        f"({advice.advised}), {_share(churn.confirmed)} change, paired "
         f"{estimated(change, 1, unit=' pp')}: {outcome[kept]}."
     )
 
