@@ -1,7 +1,7 @@
-"""Time of decoders relative to simplejpeg's, on the same files in turn, one thread.
+"""CPU time of decoders relative to simplejpeg's, on the same files in turn, one thread.
 
 Each image counts with its fastest of several rounds, so that other work on the machine weighs
-little. `nvjpeg-model` is also divided into its steps.
+little.
 
     python benchmarks/decode.py [FOLDER] [--rounds N]
 """
@@ -47,9 +47,9 @@ def main() -> None:
         fastest = dict.fromkeys(ways, float("inf"))
         for _ in range(given.rounds):
             for name, decode in ways.items():
-                began = time.perf_counter()
+                began = time.process_time()
                 decode(file)
-                fastest[name] = min(fastest[name], time.perf_counter() - began)
+                fastest[name] = min(fastest[name], time.process_time() - began)
         for name, seconds in fastest.items():
             taken[name] += seconds
     headers = [read_jpeg_header(file) for file in files]
