@@ -212,7 +212,15 @@ BACKENDS = {
         extra="tensorrt",
         gpu=True,
         unproven=True,
-        summary="TensorRT 10 or 11 engines, strongly typed; fp32, tf32, fp16",
+        summary="TensorRT 10 or 11 engines, strongly typed; fp32, tf32, fp16, int8",
+    ),
+    "tensorrt-rtx": Plugin(
+        "alignkit.backends.tensorrt:TensorRTRTXBackend",
+        distributions=("tensorrt-rtx-cu13",),
+        module="tensorrt_rtx_bindings",
+        extra="tensorrt-rtx",
+        unproven=True,
+        summary="TensorRT-RTX engines, built without a GPU; fp32, tf32, fp16, int8",
     ),
 }
 
