@@ -14,6 +14,7 @@ Every backend keeps this contract, which the conformance tests check:
   its cells;
 - a backend that converts or compiles a model first is a `Builder`. For int8 it receives training
   images, preprocessed as the model was trained, and never evaluation images;
+- one that builds on machines that cannot run its engines is an `AheadOfTimeBuilder`;
 - ``effective`` reports what ran: provider, precision, TF32, inserted casts, calibration.
 """
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from alignkit.arrays import Logits
     from alignkit.models.checkpoint import Checkpoint, EngineSource
     from alignkit.preprocess import Normalise
+    from alignkit.record import EngineFacts
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "int8", "served"]
 """``served``: the precision of an endpoint, which a client can neither choose nor verify."""
@@ -148,6 +150,22 @@ class Builder(Protocol):
 
         It may read nothing of an earlier build, so that two builds are independent.
         """
+        ...
+
+
+@runtime_checkable
+class AheadOfTimeBuilder(Builder, Protocol):
+    """A `Builder` whose engines may be built on a machine that cannot run them.
+
+    Where ``impossible`` gives a reason and ``cannot_build`` none, a cell is *built, not run*.
+    """
+
+    def cannot_build(self, precision: Precision) -> str:
+        """Return why an engine cannot be built here; empty if it can."""
+        ...
+
+    def described(self, engine: Path) -> EngineFacts:
+        """Describe the engine in a folder that `build` filled."""
         ...
 
 

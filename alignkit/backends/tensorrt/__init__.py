@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from alignkit.backends import Precision
     from alignkit.backends.tensorrt.tensorrt_session import TensorRTSession
     from alignkit.models.checkpoint import Checkpoint, EngineSource
+    from alignkit.record import EngineFacts
 
 ENGINE = "model.engine"
 """File of the model's engine in its folder."""
@@ -113,6 +114,21 @@ class TensorRTBackend(Backend):
         (folder / PRODUCTS).write_bytes(build_engine(products(), options).engine)
         write_layers(folder, layers)
 
+    def described(self, engine: Path) -> EngineFacts:
+        from alignkit.backends.tensorrt.tensorrt_layers import layers_by_type, read_layers
+        from alignkit.record import EngineFacts
+        from alignkit.stored_file import file_sha256
+
+        layers, file = read_layers(engine), engine / ENGINE
+        counted = sorted(layers_by_type(layers).items())
+        return EngineFacts(
+            library=BACKENDS[self.plugin].version(),
+            sha256=file_sha256(file),
+            size=file.stat().st_size,
+            layers={kind: dict(sorted(names.items())) for kind, names in counted},
+            moving=sum(each.moves for each in layers),
+        )
+
     def open(
         self, checkpoint: Checkpoint, onnx: Path | None, precision: Precision
     ) -> TensorRTSession:
@@ -170,7 +186,7 @@ class TensorRTRTXBackend(TensorRTBackend):
     def impossible(self, precision: Precision) -> str:
         if reason := self._unknown(precision):
             return reason
-        return "" if gpu_present() else f"an engine can be built here; running it {NO_GPU}"
+        return "" if gpu_present() else f"running its engine {NO_GPU}"
 
     def compiler(self) -> str:
         """Name the GPU with its driver, for which its own compiler makes the kernels."""
