@@ -14,7 +14,8 @@ Every backend keeps this contract, which the conformance tests check:
   its cells;
 - a backend that converts or compiles a model first is a `Builder`. For int8 it receives training
   images, preprocessed as the model was trained, and never evaluation images;
-- one that builds on machines that cannot run its engines is an `AheadOfTimeBuilder`;
+- a builder that knows the layers of its engines is an `EngineBuilder`; it may build where it
+  cannot run;
 - ``effective`` reports what ran: provider, precision, TF32, inserted casts, calibration.
 """
 
@@ -154,8 +155,8 @@ class Builder(Protocol):
 
 
 @runtime_checkable
-class AheadOfTimeBuilder(Builder, Protocol):
-    """A `Builder` whose engines may be built on a machine that cannot run them.
+class EngineBuilder(Builder, Protocol):
+    """A `Builder` that knows its engines' layers, and may build on a machine that cannot run them.
 
     Where ``impossible`` gives a reason and ``cannot_build`` none, a cell is *built, not run*.
     """

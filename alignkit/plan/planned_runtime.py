@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from alignkit.backends import (
     BACKENDS,
-    AheadOfTimeBuilder,
     Backend,
     Builder,
     Compiler,
+    EngineBuilder,
     Precision,
     RemoteBackend,
 )
@@ -77,7 +77,7 @@ def runtimes_of(evaluate: Evaluate, trainings: tuple[Training, ...]) -> list[Run
             buildable = (
                 bool(reason)
                 and not missing
-                and isinstance(backend, AheadOfTimeBuilder)
+                and isinstance(backend, EngineBuilder)
                 and not backend.cannot_build(precision)
             )
             # the user should know that the fix may not be enough

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from alignkit.backends import AheadOfTimeBuilder
+from alignkit.backends import EngineBuilder
 from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import BackendError
 from alignkit.outcome import Failed, Measured, Outcome, Skipped, capture
@@ -239,7 +239,7 @@ def built_engine(
 ) -> Measured[EngineFacts] | Failed:
     """Build the engine of an evaluation that cannot run here, or find it stored; describe it."""
     backend = evaluation.runtime.backend
-    assert isinstance(backend, AheadOfTimeBuilder)
+    assert isinstance(backend, EngineBuilder)
 
     @_named(checkpoint)
     def work() -> EngineFacts:

@@ -186,6 +186,9 @@ class EngineFacts(Stored):
     reads several types counts for each."""
     moving: Count
     """Layers that only copy, convert or synchronise."""
+    fingerprint: str
+    """SHA-256 of all layers in order, without the library's names: kinds, operations, types, shapes
+    and ONNX nodes. Two builds of a graph may differ in bytes and not in their layers."""
 
 
 class Cell(Placed):

@@ -118,6 +118,7 @@ class TensorRTBackend(Backend):
         from alignkit.backends.tensorrt.tensorrt_layers import layers_by_type, read_layers
         from alignkit.record import EngineFacts
         from alignkit.stored_file import file_sha256
+        from alignkit.workspace import content_key
 
         layers, file = read_layers(engine), engine / ENGINE
         counted = sorted(layers_by_type(layers).items())
@@ -127,6 +128,7 @@ class TensorRTBackend(Backend):
             size=file.stat().st_size,
             layers={kind: dict(sorted(names.items())) for kind, names in counted},
             moving=sum(each.moves for each in layers),
+            fingerprint=content_key([each.anonymous for each in layers]),
         )
 
     def open(

@@ -113,6 +113,19 @@ class EngineLayer:
         return frozenset(each.type for each in self.inputs if each.type)
 
     @property
+    def anonymous(self) -> dict[str, Any]:
+        """Everything but names that the library numbers anew in every build, as plain JSON."""
+        tensors = {
+            name: [[each.type, list(each.shape)] for each in listed]
+            for name, listed in (
+                ("inputs", self.inputs),
+                ("outputs", self.outputs),
+                ("constants", self.constants),
+            )
+        }
+        return {"kind": self.kind, "operations": self.operations, "nodes": self.nodes, **tensors}
+
+    @property
     def title(self) -> str:
         """Its kind, with the operations of a generated kernel: ``kgen MulAddRelu``."""
         return f"{self.kind} {''.join(self.operations)}".rstrip()
