@@ -1,10 +1,11 @@
 """TensorRT, as far as it goes without its library and a GPU: nothing here pretends to be an engine.
 
-What needs both is marked gpu, and stands in docs/gpu.md.
+Tests that need both are marked gpu, and stand in docs/gpu.md; test_tensorrt_rtx.py builds engines.
 """
 
 import ast
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -222,19 +223,28 @@ def test_the_table_names_it_unproven_with_its_extra():
     assert plugin.extra == "tensorrt"
 
 
-def test_the_typings_name_what_the_library_has():
-    """Of either major; skipped where the library is not."""
-    library = pytest.importorskip("tensorrt", reason="tensorrt is not installed")
-    for node in ast.parse(TYPINGS.read_text()).body:
+@pytest.mark.parametrize("module", ["tensorrt", "tensorrt_rtx_bindings"])
+def test_the_typings_name_what_the_library_has_with_its_values(module):
+    library = pytest.importorskip(module, reason=f"{module} is not installed")
+    lines = TYPINGS.read_text().splitlines()
+    newer = module != "tensorrt" or library.__version__.startswith("11")
+    for node in ast.parse("\n".join(lines)).body:
         if isinstance(node, ast.ClassDef):
-            owner = getattr(library, node.name)
-            for member in node.body:
-                name = (
-                    _assigned(member)
-                    if isinstance(member, ast.Assign | ast.AnnAssign)
-                    else member.name
-                )
-                assert name == "__buffer__" or hasattr(owner, name), f"{node.name}.{name}"
+            _compare(getattr(library, node.name), node, lines, newer=newer)
+
+
+def _compare(owner, node, lines, *, newer):
+    for member in node.body:
+        if isinstance(member, ast.ClassDef):
+            _compare(getattr(owner, member.name), member, lines, newer=newer)
+            continue
+        assigned = isinstance(member, ast.Assign | ast.AnnAssign)
+        name = _assigned(member) if assigned else member.name
+        assert name == "__buffer__" or hasattr(owner, name), f"{node.name}.{name}"
+        if isinstance(member, ast.Assign):
+            other = re.search(r"# in 11: (\d+)", lines[member.lineno - 1])
+            value = int(other[1]) if other and newer else member.value.value
+            assert int(getattr(owner, name)) == value, f"{node.name}.{name}"
 
 
 def _assigned(member):

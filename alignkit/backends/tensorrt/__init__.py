@@ -28,6 +28,8 @@ from alignkit.torch_settings import missing_device
 
 if TYPE_CHECKING:
     from alignkit.backends import Precision
+    from alignkit.backends.tensorrt.tensorrt_build import SerialisedEngine
+    from alignkit.backends.tensorrt.tensorrt_layers import EngineLayer
     from alignkit.backends.tensorrt.tensorrt_session import TensorRTSession
     from alignkit.models.checkpoint import Checkpoint, EngineSource
     from alignkit.record import EngineFacts
@@ -39,10 +41,10 @@ PRODUCTS = "products.engine"
 
 
 @dataclass(frozen=True, slots=True)
-class TensorRTBackend(Backend):
-    """TensorRT on the current CUDA device, with one engine for each precision."""
+class StronglyTyped(Backend):
+    """An engine for each precision; TensorRT and TensorRT-RTX build and open them alike."""
 
-    plugin: ClassVar[str] = "tensorrt"
+    plugin: ClassVar[str]
     """Name in `BACKENDS`, whose library it uses."""
     needs_onnx: ClassVar[bool] = True
     precisions: ClassVar[tuple[Precision, ...]] = ("fp32", "tf32", "fp16", "int8")
@@ -51,9 +53,6 @@ class TensorRTBackend(Backend):
     batch: tuple[int, int, int] = (1, 250, 250)
     """Smallest, usual and greatest batch of the optimisation profile; the kernels are chosen for
     the usual one. ``evaluate.batch_size`` must lie within."""
-
-    timing_cache: Path | None = None
-    """File of earlier timings, ``timing.cache`` of a stored engine, to choose the kernels by."""
 
     calibration_images: Annotated[int, Field(ge=1, le=100_000)] = 300
     calibration_choice: Choice = "balanced"
@@ -64,32 +63,29 @@ class TensorRTBackend(Backend):
             raise ConfigError(
                 f"{self.plugin}: batch is [smallest, usual, greatest], from 1 upwards"
             )
-        if self.timing_cache and not self.timing_cache.is_file():
-            raise ConfigError(f"{self.plugin}: there is no file {self.timing_cache}")
 
     def cannot_build(self, precision: Precision) -> str:
         """Return why the precision cannot be built here; empty if it can."""
-        return self._unknown(precision) or missing_device("cuda")
-
-    def impossible(self, precision: Precision) -> str:
-        return self._unknown(precision) or missing_device("cuda")
+        if precision in self.precisions:
+            return ""
+        return (
+            f"{precision} is none of this backend's precisions; {', '.join(self.precisions)} "
+            "are (a strongly typed network takes the graph's types)"
+        )
 
     def build_parts(self, precision: Precision) -> dict[str, Any] | None:
-        """Return the library, the GPU with its driver, the timings, and the quantiser of int8."""
-        from alignkit.stored_file import file_sha256
-
-        timings = file_sha256(self.timing_cache) if self.timing_cache else ""
-        parts = {"library": BACKENDS[self.plugin].version(), "timing cache": timings}
+        """Return the library, and the quantiser of int8."""
+        parts = {"library": BACKENDS[self.plugin].version()}
         if precision == "int8":
             parts["quantiser"] = BACKENDS["onnxruntime"].version()
-        return {**parts, **self._tied_to()}
+        return parts
 
     def calibration(self, precision: Precision) -> CalibrationSet | None:
         chosen = CalibrationSet(self.calibration_images, self.calibration_choice)
         return chosen if precision == "int8" else None
 
     def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:
-        """Write both engines, ``timing.cache`` and ``layers.json``; for int8 ``model.onnx`` too.
+        """Write both engines and ``layers.json``, for int8 ``model.onnx``, and timings if it times.
 
         Raises `BackendError` with the library's message if it cannot parse or build the graph, or
         if the engine's layers compute in another precision.
@@ -104,13 +100,14 @@ class TensorRTBackend(Backend):
         if precision == "int8":
             onnx = self._quantised(source, folder)
         size = (source.checkpoint.height, source.checkpoint.width)
-        timings = self.timing_cache.read_bytes() if self.timing_cache else b""
-        options = EngineOptions(self.plugin, self.batch, size, precision == "tf32", timings)
+        tf32 = precision == "tf32"
+        options = EngineOptions(self.plugin, self.batch, size, tf32, self._timings())
         built = build_engine(graph_of(onnx, precision), options)
-        layers = self._layers(built.engine, built.log)
+        layers = self._layers(built)
         require(precision, layers, self.plugin)
         (folder / ENGINE).write_bytes(built.engine)
-        (folder / "timing.cache").write_bytes(built.timings)
+        if built.timings is not None:
+            (folder / "timing.cache").write_bytes(built.timings)
         (folder / PRODUCTS).write_bytes(build_engine(products(), options).engine)
         write_layers(folder, layers)
 
@@ -151,21 +148,13 @@ class TensorRTBackend(Backend):
         """Name both versions: ``tensorrt 11.4.0.106, NVIDIA H100 80GB HBM3, driver 580.65.06``."""
         return f"{BACKENDS[self.plugin].version()}, {_device()}"
 
-    def _unknown(self, precision: Precision) -> str:
-        if precision in self.precisions:
-            return ""
-        return (
-            f"{precision} is none of this backend's precisions; {', '.join(self.precisions)} "
-            "are (a strongly typed network takes the graph's types)"
-        )
+    def _timings(self) -> bytes | None:
+        """Return the timings to choose kernels by; ``None`` if kernels are not timed."""
+        return None
 
-    def _tied_to(self) -> dict[str, str]:
-        return {"device": _device()}
-
-    def _layers(self, engine: bytes, log: tuple[str, ...]) -> Any:  # noqa: ARG002 - it is for RTX
-        from alignkit.backends.tensorrt.tensorrt_session import inspected_layers
-
-        return inspected_layers(self.plugin, engine)
+    def _layers(self, built: SerialisedEngine) -> tuple[EngineLayer, ...]:
+        """Return the engine's layers."""
+        return built.layers
 
     def _quantised(self, source: EngineSource, folder: Path) -> Path:
         from alignkit.backends.onnx_quantisation import quantise_for_tensorrt
@@ -177,30 +166,55 @@ class TensorRTBackend(Backend):
 
 
 @dataclass(frozen=True, slots=True)
-class TensorRTRTXBackend(TensorRTBackend):
+class TensorRTBackend(StronglyTyped):
+    """TensorRT on the current CUDA device."""
+
+    plugin: ClassVar[str] = "tensorrt"
+    timing_cache: Path | None = None
+    """File of earlier timings, ``timing.cache`` of a stored engine, to choose the kernels by."""
+
+    def __post_init__(self) -> None:
+        StronglyTyped.__post_init__(self)  # super() needs the class as it was before its slots
+        if self.timing_cache and not self.timing_cache.is_file():
+            raise ConfigError(f"tensorrt: there is no file {self.timing_cache}")
+
+    def cannot_build(self, precision: Precision) -> str:
+        return StronglyTyped.cannot_build(self, precision) or missing_device("cuda")
+
+    def impossible(self, precision: Precision) -> str:
+        return self.cannot_build(precision)
+
+    def build_parts(self, precision: Precision) -> dict[str, Any] | None:
+        """Return the library, the quantiser of int8, the GPU with its driver, and the timings."""
+        from alignkit.stored_file import file_sha256
+
+        timings = file_sha256(self.timing_cache) if self.timing_cache else ""
+        own = StronglyTyped.build_parts(self, precision) or {}
+        return {**own, "device": _device(), "timing cache": timings}
+
+    def _timings(self) -> bytes:
+        return self.timing_cache.read_bytes() if self.timing_cache else b""
+
+    def _layers(self, built: SerialisedEngine) -> tuple[EngineLayer, ...]:
+        from alignkit.backends.tensorrt.tensorrt_session import inspected_layers
+
+        return inspected_layers(self.plugin, built.engine)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRTRTXBackend(StronglyTyped):
     """TensorRT-RTX: an engine is built on any machine, and opened on one with an NVIDIA GPU."""
 
     plugin: ClassVar[str] = "tensorrt-rtx"
 
-    def cannot_build(self, precision: Precision) -> str:
-        return self._unknown(precision)
-
     def impossible(self, precision: Precision) -> str:
-        if reason := self._unknown(precision):
+        if reason := self.cannot_build(precision):
             return reason
         return "" if gpu_present() else f"running its engine {NO_GPU}"
 
     def compiler(self) -> str:
         """Name the GPU with its driver, for which its own compiler makes the kernels."""
         return _device()
-
-    def _tied_to(self) -> dict[str, str]:
-        return {}
-
-    def _layers(self, engine: bytes, log: tuple[str, ...]) -> Any:  # noqa: ARG002 - it is for TensorRT
-        from alignkit.backends.tensorrt.tensorrt_layers import layers_in_log
-
-        return layers_in_log(log)
 
 
 @cache

@@ -24,16 +24,17 @@ class EngineOptions:
     """(height, width)."""
     tf32: bool
     """Whether float32 products may be computed in TF32, as is TensorRT's default."""
-    timings: bytes = b""
-    """Serialised timing cache that decides the kernels; empty: the build times them."""
+    timings: bytes | None = None
+    """Serialised timing cache that decides the kernels; empty: the build times them; ``None`` for a
+    library that times none."""
 
 
 @dataclass(frozen=True, slots=True)
-class BuiltEngine:
+class SerialisedEngine:
     """A serialised engine, the timings that decided its kernels, and the log of its build."""
 
     engine: bytes
-    timings: bytes
+    timings: bytes | None
     log: tuple[str, ...]
     """Messages of every severity, in order."""
 
@@ -43,7 +44,7 @@ class BuiltEngine:
         return layers_in_log(self.log)
 
 
-def build_engine(graph: bytes, options: EngineOptions) -> BuiltEngine:
+def build_engine(graph: bytes, options: EngineOptions) -> SerialisedEngine:
     """Build an engine of an ONNX graph, with detailed names of its layers.
 
     Raises `BackendError` with the library's message if it cannot parse or build the graph.
@@ -57,13 +58,17 @@ def build_engine(graph: bytes, options: EngineOptions) -> BuiltEngine:
     if not parser.parse(graph):
         reasons = [parser.get_error(index).desc() for index in range(parser.num_errors)]
         raise BackendError(f"{options.backend} cannot parse the graph: {'; '.join(reasons)}")
+    if not network.num_inputs:  # it parses an empty file without an error
+        raise BackendError(f"{options.backend} cannot parse the graph: it has no input")
     config = builder.create_builder_config()
     # it names the types of the layers, in the log and for the inspector
     config.profiling_verbosity = library.ProfilingVerbosity.DETAILED
     switch = config.set_flag if options.tf32 else config.clear_flag
     switch(library.BuilderFlag.TF32)
-    cache = config.create_timing_cache(options.timings)
-    if not config.set_timing_cache(cache, ignore_mismatch=False):
+    cache = None
+    if options.timings is not None:
+        cache = config.create_timing_cache(options.timings)
+    if cache and not config.set_timing_cache(cache, ignore_mismatch=False):
         raise BackendError(
             f"{options.backend} refuses the timing cache: another GPU or version wrote it"
         )
@@ -80,7 +85,8 @@ def build_engine(graph: bytes, options: EngineOptions) -> BuiltEngine:
     if engine is None:
         reason = "; ".join(logger.errors)
         raise BackendError(f"{options.backend} cannot build the engine: {reason}")
-    return BuiltEngine(bytes(engine), bytes(cache.serialize()), tuple(logger.messages))
+    timings = bytes(cache.serialize()) if cache else None
+    return SerialisedEngine(bytes(engine), timings, tuple(logger.messages))
 
 
 def message_logger(library: Any) -> Any:
