@@ -276,6 +276,10 @@ def usable_backends() -> list[Usable]:
             backend = None if open_ended else kind(**options)
             for precision in kind.precisions:
                 reason = missing or (backend.impossible(precision) if backend else "")
+                if reason and not missing and isinstance(backend, EngineBuilder):
+                    reason = (
+                        backend.cannot_build(precision) or f"engines can be built here; {reason}"
+                    )
                 combinations.append(Usable(name, device, precision, version, reason))
     return combinations
 

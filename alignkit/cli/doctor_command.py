@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -187,8 +187,14 @@ def _note(plugin: Plugin) -> str:
 
 def _listed_backends() -> list[Listed]:
     """List each backend, then each of its devices and precisions."""
-    listed = _listed(BACKENDS)
-    for each in usable_backends():
+    found = usable_backends()
+    able = {each.backend for each in found if not each.reason}
+    listed = [
+        # one that can only build is not usable here
+        each if each.name in able or each.why else replace(each, usable=False)
+        for each in _listed(BACKENDS)
+    ]
+    for each in found:
         note = _note(BACKENDS[each.backend])
         listed.append(Listed(each.name, not each.reason, each.version, "", each.reason, note=note))
     # each device's line below its backend, and backends as the table has them

@@ -126,9 +126,7 @@ def test_without_a_gpu_engines_are_built_and_never_opened(source, tmp_path):
     for precision in RTX.precisions:
         assert RTX.cannot_build(precision) == ""
         assert NO_GPU in RTX.impossible(precision)
-        with pytest.raises(
-            MissingDependency, match=f"tensorrt-rtx {precision}: running its engine"
-        ):
+        with pytest.raises(MissingDependency, match=f"tensorrt-rtx {precision}: running an engine"):
             RTX.open(source.checkpoint, tmp_path, precision)
 
 

@@ -210,7 +210,7 @@ class TensorRTRTXBackend(StronglyTyped):
     def impossible(self, precision: Precision) -> str:
         if reason := self.cannot_build(precision):
             return reason
-        return "" if gpu_present() else f"running its engine {NO_GPU}"
+        return "" if gpu_present() else f"running an engine {NO_GPU}"
 
     def compiler(self) -> str:
         """Name the GPU with its driver, for which its own compiler makes the kernels."""
