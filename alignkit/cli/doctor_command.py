@@ -189,9 +189,10 @@ def _listed_backends() -> list[Listed]:
     """List each backend, then each of its devices and precisions."""
     found = usable_backends()
     able = {each.backend for each in found if not each.reason}
+    reasons = {each.backend: each.reason for each in reversed(found)}
     listed = [
         # one that can only build is not usable here
-        each if each.name in able or each.why else replace(each, usable=False)
+        each if each.name in able else replace(each, usable=False, why=reasons[each.name])
         for each in _listed(BACKENDS)
     ]
     for each in found:

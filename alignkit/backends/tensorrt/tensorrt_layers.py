@@ -114,7 +114,7 @@ class EngineLayer:
 
     @property
     def anonymous(self) -> dict[str, Any]:
-        """Everything but names that the library numbers anew in every build, as plain JSON."""
+        """Everything but the names, which the library may number differently in every build."""
         tensors = {
             name: [[each.type, list(each.shape)] for each in listed]
             for name, listed in (
