@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from alignkit.backends import EngineBuilder
 from alignkit.engines import build_engine, engine_parts
-from alignkit.errors import BackendError, ConfigError, MissingDependency
+from alignkit.errors import ConfigError, MissingDependency
 from alignkit.outcome import Failed, Measured, Skipped, capture
 from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
 from alignkit.plan.required_models import require_own_models
