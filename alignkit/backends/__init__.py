@@ -14,6 +14,8 @@ Every backend keeps this contract, which the conformance tests check:
   its cells;
 - a backend that converts or compiles a model first is a `Builder`. For int8 it receives training
   images, preprocessed as the model was trained, and never evaluation images;
+- a builder that knows the layers of its engines is an `EngineBuilder`; it may build where it
+  cannot run;
 - ``effective`` reports what ran: provider, precision, TF32, inserted casts, calibration.
 """
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from alignkit.arrays import Logits
     from alignkit.models.checkpoint import Checkpoint, EngineSource
     from alignkit.preprocess import Normalise
+    from alignkit.record import EngineFacts
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "int8", "served"]
 """``served``: the precision of an endpoint, which a client can neither choose nor verify."""
@@ -152,6 +155,22 @@ class Builder(Protocol):
 
 
 @runtime_checkable
+class EngineBuilder(Builder, Protocol):
+    """A `Builder` that knows its engines' layers, and may build on a machine that cannot run them.
+
+    Where ``impossible`` gives a reason and ``cannot_build`` none, a cell is *built, not run*.
+    """
+
+    def cannot_build(self, precision: Precision) -> str:
+        """Return why an engine cannot be built here; empty if it can."""
+        ...
+
+    def described(self, engine: Path) -> EngineFacts:
+        """Describe the engine in a folder that `build` filled."""
+        ...
+
+
+@runtime_checkable
 class Compiler(Protocol):
     """A backend whose kernels are generated when it opens a model."""
 
@@ -212,7 +231,15 @@ BACKENDS = {
         extra="tensorrt",
         gpu=True,
         unproven=True,
-        summary="TensorRT 10 or 11 engines, strongly typed; fp32, tf32, fp16",
+        summary="TensorRT 10 or 11 engines, strongly typed; fp32, tf32, fp16, int8",
+    ),
+    "tensorrt-rtx": Plugin(
+        "alignkit.backends.tensorrt:TensorRTRTXBackend",
+        distributions=("tensorrt-rtx-cu13",),
+        module="tensorrt_rtx_bindings",
+        extra="tensorrt-rtx",
+        unproven=True,
+        summary="TensorRT-RTX engines, built without a GPU; fp32, tf32, fp16, int8",
     ),
 }
 
@@ -249,6 +276,10 @@ def usable_backends() -> list[Usable]:
             backend = None if open_ended else kind(**options)
             for precision in kind.precisions:
                 reason = missing or (backend.impossible(precision) if backend else "")
+                if reason and not missing and isinstance(backend, EngineBuilder):
+                    reason = (
+                        backend.cannot_build(precision) or f"engines can be built here; {reason}"
+                    )
                 combinations.append(Usable(name, device, precision, version, reason))
     return combinations
 

@@ -16,6 +16,7 @@ from alignkit.compare.predictions import Predictions, mean_metrics, noise_floor
 from alignkit.compare.statistics import holm
 from alignkit.findings.provenance import state_of
 from alignkit.outcome import Measured
+from alignkit.predict.predict_cells import Built
 from alignkit.record import (
     Artifact,
     BatchCheck,
@@ -160,6 +161,7 @@ def _of_any_end(predicted: Predicted) -> dict[str, Any]:
         "reason": reason,
         "traceback": trace,
         "fraction": predicted.evaluation.training.fraction,
+        "engine": predicted.ended.engine if isinstance(predicted.ended, Built) else None,
         "unsuited": predicted.evaluation.unsuited,
     }
 
@@ -251,6 +253,7 @@ def _matrix_entry(
         metrics=mean_metrics(sides[1]),
         drift=None if is_aligned or not ran else drift(*sides, resamples=resamples),
         fraction=members[0].evaluation.training.fraction,
+        engines=tuple(each.ended.engine for each in members if isinstance(each.ended, Built)),
         unsuited=all(each.evaluation.unsuited for each in members),
         numeric=numeric_facts([*zip(bases, members, strict=True)]),
         non_finite=sum(each.non_finite for each in map(predictions_of, ran) if each),

@@ -22,6 +22,7 @@ from alignkit.record import (
     SizeCurve,
 )
 from alignkit.record.outside_facts import Reading
+from alignkit.text.names import state_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def _row(row: PublishedRowOption, entry: MatrixEntry | None) -> PublishedRow:
 
 
 def _why_not(entry: MatrixEntry | None) -> str:
-    return f"{entry.state}: {entry.reason}" if entry else "not part of this run"
+    return f"{state_words(entry.state)}: {entry.reason}" if entry else "not part of this run"
 
 
 def _changes(entries: Sequence[tuple[PublishedRowOption, MatrixEntry | None]]) -> Iterator[_Change]:

@@ -62,7 +62,7 @@ def of_entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
 
 
 def _unmeasured(entry: MatrixEntry) -> Observed:
-    missing = ExitCode.MISSING if entry.state == "skipped" else ExitCode.CRASHED
+    missing = ExitCode.MISSING if entry.state in ("built", "skipped") else ExitCode.CRASHED
     return Observed(*entry.place.names, reason=entry.reason or "not measured", missing=missing)
 
 

@@ -25,6 +25,7 @@ from alignkit.record.cell_facts import (
     ClassCounts,
     ClassDrift,
     Drift,
+    EngineFacts,
     LogitDistance,
     MatrixEntry,
     MixFacts,

@@ -172,6 +172,25 @@ class RowPair(CellPair):
     candidate: tuple[str, str, str]
 
 
+class EngineFacts(Stored):
+    """An engine that was built here and not run: nothing is known of its predictions."""
+
+    library: str
+    """Distribution and version that built it."""
+    sha256: str
+    """Of the file ``model.engine``: the engine that a machine with a GPU must run."""
+    size: Count
+    """Bytes of the file."""
+    layers: dict[str, dict[str, Count]]
+    """Type → kind of layer → layers that compute on it, as the library names them; a layer that
+    reads several types counts for each."""
+    moving: Count
+    """Layers that only copy, convert or synchronise."""
+    fingerprint: str
+    """SHA-256 of all layers in order, without the library's names: kinds, operations, types, shapes
+    and ONNX nodes. Two builds of a graph may differ in bytes and not in their layers."""
+
+
 class Cell(Placed):
     """One evaluation: a training's model under a path, a backend and a precision."""
 
@@ -201,6 +220,8 @@ class Cell(Placed):
     """Against the same model and path in the row's reference runtime; ``None`` for that itself."""
     builds: BuildSpread | None = None
     """If the experiment asks for several; on the path that the model was trained with."""
+    engine: EngineFacts | None = None
+    """In the state ``built``."""
     unsuited: bool = False
     """Skipped on every machine: the backend does not run this kind of model, or the endpoint serves
     another. Nothing is missing, and no rule applies."""
@@ -226,6 +247,8 @@ class MatrixEntry(Placed):
     """The check of the seed in which batch size matters most."""
     builds: BuildSpread | None = None
     """The builds of the seed whose builds differ most."""
+    engines: tuple[EngineFacts, ...] = ()
+    """Engines of the seeds in the state ``built``, in the order of the cells."""
     unsuited: bool = False
     """As `Cell.unsuited`, in every seed."""
     warning: str = ""

@@ -9,9 +9,10 @@ from itertools import groupby
 from alignkit.judge.verdict_words import SEVERITY
 from alignkit.place import Place, Row
 from alignkit.record import Drift, Estimate, MatrixEntry, RunRecord
+from alignkit.report.engine_view import engine_words, type_words
 from alignkit.report.table import Note, Notes
 from alignkit.report.verdict_view import ICONS, Icon
-from alignkit.text.names import LABELS, MATRIX_METRICS, Names, PathName
+from alignkit.text.names import LABELS, MATRIX_METRICS, Names, PathName, state_words
 from alignkit.text.numbers import DASH, count, grouped, interval, percent, points, unsigned
 
 ALIGNED = "the aligned cell"
@@ -24,7 +25,7 @@ class MatrixCell:
     """One entry as a matrix shows it."""
 
     kind: str
-    """``aligned``, ``measured``, ``skipped``, ``failed`` or ``absent``."""
+    """``aligned``, ``measured``, ``built``, ``skipped``, ``failed`` or ``absent``."""
     main: str
     symbol: str = ""
     words: str = ""
@@ -38,6 +39,10 @@ class MatrixCell:
     gate: Icon | None = None
     """A rule on this metric that this entry did not pass."""
     mark: str = ""
+    types: str = ""
+    """Types of the layers of an engine that was built and not run."""
+    engine: str = ""
+    """The engine in words: layers, size, hash."""
     entry: str = ""
     """Id of the row with all its numbers."""
 
@@ -180,7 +185,14 @@ class _Builder:
         index, entry = self.entries[place]
         if entry.state != "measured":
             mark = self.notes.mark(entry.reason or "no reason was recorded")
-            cell = MatrixCell(entry.state, entry.state, mark=mark, gate=self._gate(entry))
+            cell = MatrixCell(
+                entry.state,
+                state_words(entry.state),
+                gate=self._gate(entry),
+                mark=mark,
+                types=type_words(entry.engines[0]) if entry.engines else "",
+                engine=engine_words(entry.engines),
+            )
             return replace(cell, entry=entry_id(index))
         drift = entry.drift
         cell = self._reference(entry) if drift is None else self._measured(entry, drift, floor)

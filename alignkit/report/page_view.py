@@ -9,6 +9,7 @@ from alignkit.compare.image_table import LAST
 from alignkit.progress import duration
 from alignkit.record import RunRecord
 from alignkit.report.cause_view import advice_sections, attribution_sections
+from alignkit.report.engine_view import engines_table
 from alignkit.report.entries_view import RECALL, entries_table, entry_view, failures, per_seed_table
 from alignkit.report.flipped_view import class_sections, flipped_sections
 from alignkit.report.matrix_view import EDGES, entry_id, interval_words, matrix_views, noise_floors
@@ -27,7 +28,7 @@ from alignkit.report.training_data_view import mix_section, size_sections
 from alignkit.report.training_view import training_sections, training_table
 from alignkit.report.verdict_view import verdict_view
 from alignkit.report.worst_view import worst_groups
-from alignkit.text.names import Names
+from alignkit.text.names import Names, state_words
 from alignkit.text.numbers import DASH, count, grouped, interval, listed, plain, points, unsigned
 
 
@@ -63,6 +64,7 @@ def page_view(record: RunRecord) -> dict[str, Any]:
         "figures": key_figures(record, names, stages),
         "matrices": matrix_views(record, names),
         "edges": EDGES,
+        "engines": engines_table(record, names),
         "entries": entries_table(record, names),
         "per_seed": per_seed_table(record, names),
         "numeric": numeric_table(record, names),
@@ -194,7 +196,9 @@ def _largest_difference(record: RunRecord, names: Names) -> KeyFigure:
 
 def _cells(record: RunRecord) -> KeyFigure:
     states = [entry.state for entry in record.matrix]
-    others = [f"{states.count(s)} {s}" for s in ("skipped", "failed") if s in states]
+    others = [
+        f"{states.count(s)} {state_words(s)}" for s in ("built", "skipped", "failed") if s in states
+    ]
     seeds = len({training.seed for training in record.trainings})
     sample = f"{count(record.data.eval, 'image')}, {count(seeds, 'seed')}"
     detail = f"{', '.join(others) or 'all measured'} · {sample}"

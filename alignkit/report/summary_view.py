@@ -10,6 +10,7 @@ from typing import Any
 from alignkit.judge.verdict_words import worst_first
 from alignkit.record import MatrixEntry, PublishedFacts, RunRecord
 from alignkit.report.cause_view import advice_sentence
+from alignkit.report.engine_view import BUILT_WORDS, engines_table
 from alignkit.report.entries_view import MOST_REASON, entry_view
 from alignkit.report.flipped_view import flipped_sentences
 from alignkit.report.matrix_view import (
@@ -26,7 +27,7 @@ from alignkit.report.table import PLACE, Columns, Table, numbers
 from alignkit.report.training_data_view import across_paths, mix_sentences, size_sentence
 from alignkit.report.verdict_view import ICONS, verdict_view
 from alignkit.text import columns
-from alignkit.text.names import Names
+from alignkit.text.names import Names, state_words
 from alignkit.text.numbers import DASH, count, estimated, percent, plain, points, shorten, unsigned
 
 MOST_ROWS = 100
@@ -71,6 +72,8 @@ def summary_view(record: RunRecord) -> dict[str, Any]:
 def _sections(record: RunRecord, names: Names) -> Iterator[Section]:
     if record.matrix:
         yield _matrix(record, names)
+        if (table := engines_table(record, names)) is not None:
+            yield Section("Engines that were built and not run", BUILT_WORDS, table)
     if record.mixes:
         yield Section("Training on a mix of paths", " ".join(mix_sentences(record, names)))
     if record.published:
@@ -235,8 +238,10 @@ def _worst_entries(record: RunRecord) -> list[str]:
         lines.append(f"* {tested}")
     if compared and len(seeds_of(record)) == 1:  # one seed says nothing of others
         lines.append(interval_words(record))
-    for state in ("skipped", "failed"):  # the first reason: the page has all
+    for state in ("built", "skipped", "failed"):  # the first reason: the page has all
         ended = [entry for entry in record.matrix if entry.state == state]
         if ended:
-            lines.append(f"{state}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}")
+            lines.append(
+                f"{state_words(state)}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}"
+            )
     return lines + [f"warning: {warning}" for warning in warnings(record.matrix)]

@@ -11,7 +11,7 @@ import torch
 from alignkit.backends import BACKENDS, Precision
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.openvino import OpenVINOBackend
-from alignkit.backends.tensorrt import TensorRTBackend
+from alignkit.backends.tensorrt import TensorRTBackend, TensorRTRTXBackend
 from alignkit.backends.torch import TorchBackend
 from alignkit.errors import AlignkitError
 from tests.backends.model import trained_model
@@ -28,6 +28,7 @@ VARIANTS = [
     ONNXRuntimeBackend(provider="tensorrt"),
     *([OpenVINOBackend()] if find_spec("openvino") else []),
     *([] if BACKENDS["tensorrt"].missing() else [TensorRTBackend()]),
+    *([] if BACKENDS["tensorrt-rtx"].missing() else [TensorRTRTXBackend()]),
 ]
 ALL = [(backend, precision) for backend in VARIANTS for precision in PRECISIONS]
 POSSIBLE = [each for each in ALL if not each[0].impossible(each[1])]
