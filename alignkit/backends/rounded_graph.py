@@ -178,7 +178,9 @@ def _constants(graph: ModelProto) -> Iterator[tuple[str, npt.NDArray[Any], Tenso
 def _require_flat(graph: ModelProto) -> None:
     for node in graph.graph.node:
         if any(each.type in (each.GRAPH, each.GRAPHS) for each in node.attribute):
-            raise BackendError(f"the graph's node {node.name} ({node.op_type}) holds a graph itself")
+            raise BackendError(
+                f"the graph's node {node.name} ({node.op_type}) holds a graph itself"
+            )
 
 
 def _float16_tensors(half: ModelProto) -> frozenset[str]:
@@ -250,5 +252,7 @@ def _kernel_facts(
     if kernels is None:
         return {"roundings": f"{rounded}, behind every node"}
     alone = sorted({node.op_type for node in nodes if node.name not in owner} - {"Constant"})
-    facts = {"roundings": f"{rounded}, where a tensor leaves one of {len(set(owner.values()))} kernels"}
+    facts = {
+        "roundings": f"{rounded}, where a tensor leaves one of {len(set(owner.values()))} kernels"
+    }
     return {**facts, "nodes of no kernel": ", ".join(alone)} if alone else facts

@@ -170,7 +170,7 @@ class SimulatedBackend(Backend):
 
         half = named_nodes(load_from_string(half_precision(source.onnx)))
         typed = bfloat16_graph(half, load(source.onnx)) if precision == "bf16" else half
-        kernels, facts = None, {}
+        kernels, facts = None, dict[str, str]()
         if self._needs_engine(precision):
             kernels, facts = _engine_kernels(typed, source)
         graph, rounded = rounded_at_kernels(typed, half, kernels)
@@ -202,7 +202,11 @@ def _engine_kernels(
 def _session(graph: ModelProto, size: tuple[int, int]) -> ONNXRuntimeSession:
     """Load a graph unoptimised for images of (height, width); verify that it rounds as it says."""
     from alignkit.backends.onnxruntime import OPTIMISATION_LEVELS, PROVIDERS
-    from alignkit.backends.onnxruntime.onnxruntime_session import COMPUTED, ONNXRuntimeSession, Start
+    from alignkit.backends.onnxruntime.onnxruntime_session import (
+        COMPUTED,
+        ONNXRuntimeSession,
+        Start,
+    )
     from alignkit.backends.rounded_graph import ROUNDING
     from alignkit.torch_settings import available_threads
 

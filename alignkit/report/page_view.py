@@ -196,9 +196,8 @@ def _largest_difference(record: RunRecord, names: Names) -> KeyFigure:
 
 def _cells(record: RunRecord) -> KeyFigure:
     states = [entry.state for entry in record.matrix]
-    others = [
-        f"{states.count(s)} {state_words(s)}" for s in ("built", "skipped", "failed") if s in states
-    ]
+    states_beside = ("simulated", "built", "skipped", "failed")
+    others = [f"{states.count(s)} {state_words(s)}" for s in states_beside if s in states]
     seeds = len({training.seed for training in record.trainings})
     sample = f"{count(record.data.eval, 'image')}, {count(seeds, 'seed')}"
     detail = f"{', '.join(others) or 'all measured'} · {sample}"

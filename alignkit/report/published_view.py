@@ -78,7 +78,7 @@ def _rows(facts: PublishedFacts, names: Names) -> Table:
     figures = numbers(*metrics)
     columns = ("Training", "Inference", *figures, "Trained with", "Served with", *figures)
     width = 2 + len(metrics)
-    groups = (Group(published_label(facts), width), Group("measured here", width))
+    groups = (Group(published_label(facts), width), Group("this run", width))
     caption = "Each published row and the entry of this run that corresponds to it; mean over seeds"
     return Table.of(caption, columns, rows, groups, notes=notes)
 

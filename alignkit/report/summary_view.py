@@ -18,6 +18,7 @@ from alignkit.report.matrix_view import (
     noise_floors,
     seeds_of,
     significance,
+    simulations,
     warnings,
 )
 from alignkit.report.published_view import published_label, published_words, tally
@@ -113,6 +114,7 @@ def _matrix(record: RunRecord, names: Names) -> Section:
         words.append(f"Noise floor of macro recall over seeds: {', '.join(floors)}.")
     if tested := significance(record.matrix, "recall.macro"):
         words.append(tested)
+    words += [f"{each}." for each in simulations(record.matrix)]
     words += [f"{warning}." for warning in warnings(record.matrix)]
     headers = (*PLACE, *numbers("Δ macro recall", "Churn", "Lost / gained", "Detectable Δ top-1"))
     return _section("Drift matrix", " ".join(words), headers, rows)
@@ -244,4 +246,5 @@ def _worst_entries(record: RunRecord) -> list[str]:
             lines.append(
                 f"{state_words(state)}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}"
             )
+    lines += [f"simulated: {each}" for each in simulations(record.matrix)]
     return lines + [f"warning: {warning}" for warning in warnings(record.matrix)]
