@@ -14,7 +14,7 @@ on the first GPUs with TF32.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, shape_inference
@@ -72,20 +72,20 @@ def bfloat16_graph(half: ModelProto, original: ModelProto) -> ModelProto:
 
 
 def rounded_at_kernels(
-    typed: ModelProto, half: ModelProto, kernels: Sequence[Sequence[str]] | None
+    typed: ModelProto,
+    half: ModelProto,
+    precision: Literal["fp16", "bf16"],
+    kernels: Sequence[Sequence[str]] | None,
 ) -> tuple[ModelProto, dict[str, str]]:
     """Make the float32 graph of a 16-bit one whose tensors round where they leave a kernel.
 
-    ``typed`` has float16 or bfloat16 tensors between float32 inputs and outputs, and ``half`` is
-    the same graph in float16. ``kernels`` holds the names of the nodes that each kernel of an
+    ``typed`` has 16-bit tensors between float32 inputs and outputs, and ``half`` is the same graph
+    in float16. ``kernels`` holds the names of the nodes that each kernel of an
     engine computes, in order; a node of several belongs to the last, and one of none is a kernel by
     itself. ``None``: every node is. Returns the graph, with facts for a report. Raises
     `BackendError` for a graph with branches or loops.
     """
-    width = next(
-        (each.data_type for _, _, each in _constants(typed) if each.data_type in _WIDTHS.values()),
-        TensorProto.FLOAT16,
-    )
+    width = _WIDTHS[precision]
     _require_flat(typed)
     narrow = _float16_tensors(half)
     owner = {name: number for number, names in enumerate(kernels or ()) for name in names}

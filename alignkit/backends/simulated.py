@@ -37,8 +37,8 @@ _LABELS = {
 }
 _UNKNOWN = "summation order of the kernels unknown; not compared with hardware"
 _UNFUSED = (
-    "simulated: the quantised graph executed unfused in float32, which defines it; integer kernels "
-    "round otherwise"
+    "simulated by the quantised graph executed unfused in float32, which defines it; integer "
+    "kernels round otherwise"
 )
 _NARROW = ("fp16", "bf16")
 """Precisions that are simulated from an engine."""
@@ -101,7 +101,7 @@ class SimulatedBackend(Backend):
         if precision == "int8":
             facts = self._quantise(source, folder)
         else:
-            facts = self._round(source, precision, folder)
+            facts = self._round(source, "bf16" if precision == "bf16" else "fp16", folder)
         (folder / _FACTS).write_text(json.dumps(facts))
 
     def open(
@@ -158,7 +158,9 @@ class SimulatedBackend(Backend):
             quantise(source.onnx, images, folder)
         return {"quantised for": self.quantised_for}
 
-    def _round(self, source: EngineSource, precision: Precision, folder: Path) -> dict[str, str]:
+    def _round(
+        self, source: EngineSource, precision: Literal["fp16", "bf16"], folder: Path
+    ) -> dict[str, str]:
         from onnx import load, load_from_string
 
         from alignkit.backends.onnx_graph import half_precision
@@ -173,7 +175,7 @@ class SimulatedBackend(Backend):
         kernels, facts = None, dict[str, str]()
         if self._needs_engine(precision):
             kernels, facts = _engine_kernels(typed, source)
-        graph, rounded = rounded_at_kernels(typed, half, kernels)
+        graph, rounded = rounded_at_kernels(typed, half, precision, kernels)
         (folder / _MODEL).write_bytes(graph.SerializeToString())
         return {**facts, **rounded}
 

@@ -1,4 +1,4 @@
-"""Cells → drift from the runtime alone, and int8's divided into its quantisation and its kernels."""
+"""Cells → drift from the runtime alone, and int8's divided into quantisation and kernels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def numeric_facts(pairs: Sequence[tuple[Predicted | None, Predicted]]) -> Numeri
 def same_inputs(
     before: Predicted | None, after: Predicted
 ) -> tuple[Predictions, Predictions] | None:
-    """Return the predictions of two cells; ``None`` unless they are two, ran, and on equal tensors."""
+    """Return the predictions of two cells; ``None`` unless both ran, on equal tensors."""
     if before is None or before is after:
         return None
     left, right = before.ended, after.ended
@@ -76,7 +76,7 @@ def quantised_facts(
 
 
 def _unfused_of(predicted: Predicted, unfused: Sequence[Predicted]) -> Predicted | None:
-    """Find the cell that executed the same graph of the same model, on the same tensors, unfused."""
+    """Find the cell that executed the same graph of the same model unfused, on equal tensors."""
     for each in unfused:
         same_model = each.evaluation.training == predicted.evaluation.training
         if same_model and _graph(each) == _graph(predicted) and same_inputs(each, predicted):

@@ -123,11 +123,7 @@ def significance(entries: Iterable[MatrixEntry], metric: str) -> str:
 
 
 def simulations(entries: Iterable[MatrixEntry]) -> list[str]:
-    """List the runtimes whose numbers are simulated, by the label that says how.
-
-    >>> simulations([])
-    []
-    """
+    """List the runtimes whose numbers are simulated, by the label that says how."""
     found: dict[str, list[str]] = {}
     for entry in entries:
         if entry.simulation:
@@ -179,8 +175,14 @@ class _Builder:
         )
 
     def _simulated(self, backend: str) -> str:
-        found = [each for _, each in self.entries.values() if each.backend == backend]
-        return ". ".join(simulations(found))
+        """Return the label of a backend's columns; several labels begin with their precisions."""
+        labels: dict[str, dict[str, None]] = {}
+        for _, each in self.entries.values():
+            if each.backend == backend and each.simulation:
+                labels.setdefault(each.simulation, {})[each.precision] = None
+        if len(labels) < 2:
+            return "".join(labels)
+        return " · ".join(f"{', '.join(of)} {label}" for label, of in labels.items())
 
     def _row(self, row: Row) -> MatrixRow:
         floor = self.floors.get(row)

@@ -13,7 +13,7 @@ from alignkit.report.engine_view import engines_table
 from alignkit.report.entries_view import RECALL, entries_table, entry_view, failures, per_seed_table
 from alignkit.report.flipped_view import class_sections, flipped_sections
 from alignkit.report.matrix_view import EDGES, entry_id, interval_words, matrix_views, noise_floors
-from alignkit.report.numeric_view import numeric_table, sessions_table
+from alignkit.report.numeric_view import numeric_table, quantised_table, sessions_table
 from alignkit.report.published_view import published_section
 from alignkit.report.run_view import (
     controls_table,
@@ -68,6 +68,7 @@ def page_view(record: RunRecord) -> dict[str, Any]:
         "entries": entries_table(record, names),
         "per_seed": per_seed_table(record, names),
         "numeric": numeric_table(record, names),
+        "quantised": quantised_table(record, names),
         "sessions": sessions_table(record, names),
         "failures": failures(record, names),
         "causes": attribution_sections(record, names),

@@ -21,6 +21,7 @@ from alignkit.report.matrix_view import (
     simulations,
     warnings,
 )
+from alignkit.report.numeric_view import quantised_table
 from alignkit.report.published_view import published_label, published_words, tally
 from alignkit.report.run_view import coverage_words
 from alignkit.report.stage_view import stage_sections
@@ -75,6 +76,8 @@ def _sections(record: RunRecord, names: Names) -> Iterator[Section]:
         yield _matrix(record, names)
         if (table := engines_table(record, names)) is not None:
             yield Section("Engines that were built and not run", BUILT_WORDS, table)
+    if divided := quantised_table(record, names):
+        yield Section("int8: quantisation and kernels", f"{divided.caption}.", divided)
     if record.mixes:
         yield Section("Training on a mix of paths", " ".join(mix_sentences(record, names)))
     if record.published:
@@ -246,5 +249,5 @@ def _worst_entries(record: RunRecord) -> list[str]:
             lines.append(
                 f"{state_words(state)}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}"
             )
-    lines += [f"simulated: {each}" for each in simulations(record.matrix)]
+    lines += simulations(record.matrix)
     return lines + [f"warning: {warning}" for warning in warnings(record.matrix)]

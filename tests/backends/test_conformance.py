@@ -11,12 +11,14 @@ import torch
 from alignkit.backends import BACKENDS, Precision
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.openvino import OpenVINOBackend
+from alignkit.backends.simulated import SimulatedBackend
 from alignkit.backends.tensorrt import TensorRTBackend, TensorRTRTXBackend
 from alignkit.backends.torch import TorchBackend
 from alignkit.errors import AlignkitError
 from tests.backends.model import trained_model
 
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+_OPENVINO = find_spec("openvino") is not None
 VARIANTS = [
     TorchBackend(),
     TorchBackend(channels_last=False),
@@ -26,7 +28,14 @@ VARIANTS = [
     TorchBackend(device="cuda"),
     ONNXRuntimeBackend(provider="cuda"),
     ONNXRuntimeBackend(provider="tensorrt"),
-    *([OpenVINOBackend()] if find_spec("openvino") else []),
+    SimulatedBackend(boundaries="nodes"),
+    SimulatedBackend(),
+    SimulatedBackend(quantised_for="tensorrt"),
+    *(
+        [OpenVINOBackend(), OpenVINOBackend(quantiser="onnxruntime")]
+        if find_spec("openvino")
+        else []
+    ),
     *([] if BACKENDS["tensorrt"].missing() else [TensorRTBackend()]),
     *([] if BACKENDS["tensorrt-rtx"].missing() else [TensorRTRTXBackend()]),
 ]
