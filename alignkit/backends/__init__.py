@@ -16,7 +16,6 @@ Every backend keeps this contract, which the conformance tests check:
   images, preprocessed as the model was trained, and never evaluation images;
 - a builder that knows the layers of its engines is an `EngineBuilder`; it may build where it
   cannot run;
-- one that builds on machines that cannot run its engines is an `AheadOfTimeBuilder`;
 - a backend whose numbers are a simulation says so by ``simulation``, and by its name: no surface
   shows them as those of a runtime;
 - ``effective`` reports what ran: provider, precision, TF32, inserted casts, calibration.

@@ -1,10 +1,11 @@
 """Simulated precisions: the ONNX graph with other roundings, run in ONNX Runtime in float32.
 
 fp16 and bf16 round weights and every tensor that leaves a kernel, and sum in float32. The kernels
-are those of a TensorRT-RTX engine that is built here, without a GPU: what one kernel fuses has one
-rounding. tf32 rounds the operands of convolutions and matrix products. int8 is the quantised graph
-executed unfused, which defines it: a runtime's own int8 is compared with it. The session optimises
-no graph, because fused nodes would skip a rounding, and verifies that each rounding ran.
+are those of a TensorRT-RTX engine that is built here, without a GPU: the nodes that one kernel
+fuses share one rounding. tf32 rounds the operands of convolutions and matrix products. int8 is the
+quantised graph executed unfused, which defines it: a runtime's own int8 is compared with it. The
+session optimises no graph, because fused nodes would skip a rounding, and verifies that each
+rounding ran.
 
 No number of it is a measurement of the hardware: `SimulatedBackend.simulation` is the label that
 every surface shows.

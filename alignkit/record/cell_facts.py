@@ -134,7 +134,7 @@ class EngineFacts(Stored):
 
 
 class Evaluated(Placed):
-    """One evaluation, or those of all seeds: what ran, or why nothing did."""
+    """The outcome of one evaluation, or of those of all seeds."""
 
     aligned: bool
     state: State

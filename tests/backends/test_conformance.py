@@ -28,9 +28,7 @@ VARIANTS = [
     TorchBackend(device="cuda"),
     ONNXRuntimeBackend(provider="cuda"),
     ONNXRuntimeBackend(provider="tensorrt"),
-    SimulatedBackend(boundaries="nodes"),
     SimulatedBackend(),
-    SimulatedBackend(quantised_for="tensorrt"),
     *(
         [OpenVINOBackend(), OpenVINOBackend(quantiser="onnxruntime")]
         if find_spec("openvino")
@@ -43,7 +41,7 @@ ALL = [(backend, precision) for backend in VARIANTS for precision in PRECISIONS]
 POSSIBLE = [each for each in ALL if not each[0].impossible(each[1])]
 IMPOSSIBLE = [each for each in ALL if each[0].impossible(each[1])]
 TOLERANCE = {"fp32": 1e-5, "tf32": 1e-2, "fp16": 5e-3, "bf16": 5e-2, "int8": 0.15}
-"""Of the largest logit, against torch fp32; measured on this model: 6e-7, -, 1e-3, 7e-3, 9e-2."""
+"""Of the largest logit, against torch fp32; measured on this model: 6e-7, 7e-4, 1e-3, 1e-2, 9e-2."""
 
 
 def named(each):
