@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.conftest import Browser
+from tests.browser.conftest import SHOWN, Browser
 
 PREFERENCES = {
     "marionette.port": 0,
@@ -127,6 +127,7 @@ class Firefox(Browser):
             strokes = [{"type": kind, "value": key} for kind in ("keyDown", "keyUp")]
             actions = [{"type": "key", "id": "keyboard", "actions": strokes}]
             self.driver.ask("WebDriver:PerformActions", actions=actions)
+            self.driver.execute_async_script(SHOWN)
 
     def problems(self):
         return self.driver.privileged(

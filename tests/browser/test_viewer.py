@@ -268,6 +268,18 @@ def test_keyboard_alone_leads_from_the_verdict_to_the_worst_block(browser):
     browser.until("return !document.querySelector('.viewer')")
 
 
+def test_a_dialog_is_modal_as_soon_as_it_is_there(browser):
+    """Else Esc, pressed in the same frame, closes the dialog below it."""
+    browser.view(IMAGE)
+    opened = browser.driver.execute_async_script(
+        "const done = arguments[0], viewer = document.querySelector('.viewer');"
+        "new MutationObserver(() => { const help = document.querySelector('.help');"
+        " if (help) done(help.matches(':modal')) }).observe(viewer, { childList: true });"
+        "viewer.dispatchEvent(new KeyboardEvent('keydown', { key: '?', bubbles: true }))"
+    )
+    assert opened
+
+
 def test_an_image_whose_pixels_were_not_kept_says_so(browser):
     browser.open(
         "#/image/opencv%3Epillow/eval%2F0500.jpg", "return !!document.querySelector('.fault')"

@@ -31,7 +31,8 @@ export function Viewer({ run, view: asked, row, neighbour, go, close }) {
   const repeat = run.commands[view.pair] && run.commands[view.pair] + quoted(view.id);
   const blocks = pair ? cached(pair, `blocks ${view.ch}`, () => worstBlocks(pair, view.ch)) : [];
 
-  useEffect(() => {
+  // before the frame is drawn: until it is modal, Esc would close what lies below
+  useLayoutEffect(() => {
     dialog.current.showModal();
     canvas.current.focus();
   }, []);
@@ -164,7 +165,7 @@ function Readout({ pair, channel, at }) {
 
 function Help({ close }) {
   const dialog = useRef();
-  useEffect(() => dialog.current.showModal(), []);
+  useLayoutEffect(() => dialog.current.showModal(), []);
   return html`<dialog class="help" ref=${dialog} aria-label="Keys" onClose=${close} onKeyDown=${(event) => event.stopPropagation()}>
     <h2>Keys</h2>
     <table><tbody>${HELP.map(([keys, what]) => html`<tr><th scope="row">${keys}</th><td>${what}</td></tr>`)}</tbody></table>
