@@ -36,6 +36,7 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFDIR: "a folder",
 }
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED = (
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST),
     *(errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENXIO),
@@ -99,16 +100,22 @@ def file_sha256(path: Path, largest: int | None = None) -> str:
 
 @contextmanager
 def explained(
-    path: Path, instead: str = "choose another folder with --reports DIR"
+    path: Path,
+    instead: str = "choose another folder with --reports DIR",
+    *,
+    within: Path | None = None,
 ) -> Iterator[None]:
     """Turn an operating system's refusal to write ``path`` into a `WorkspaceError`.
 
-    ``instead`` is the next step if it may not be written at all.
+    ``instead`` is the next step if it may not be written at all. With ``within``, errors of files
+    outside this folder stay as they are: whoever fills ``path`` uses other files too.
     """
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if within and not _of_folder(error, within.absolute()):
+            raise
+        if error.errno in _NO_ROOM:
             raise WorkspaceError(
                 f"no room to write {path} ({error.strerror}); free some space and run the same "
                 "command again: finished work is kept"
@@ -116,6 +123,14 @@ def explained(
         if error.errno in _REFUSED:
             raise WorkspaceError(f"cannot write {path} ({error.strerror}); {instead}") from error
         raise
+
+
+def _of_folder(error: OSError, folder: Path) -> bool:
+    """Tell whether an error is that of a folder, of a file in it, or of a folder that holds it."""
+    if not isinstance(error.filename, str | bytes):
+        return error.errno in _NO_ROOM  # a write does not name its file
+    file = Path(os.fsdecode(error.filename)).absolute()
+    return file.is_relative_to(folder) or folder.is_relative_to(file)
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:

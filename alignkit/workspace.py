@@ -191,7 +191,7 @@ class Workspace:
         """
         key = content_key(parts)
         folder = self._folder(kind, key)
-        with explained(folder), _fill_folder(folder.parent) as filling:
+        with explained(folder, within=self.root), _fill_folder(folder.parent) as filling:
             began = time.monotonic()
             yield filling
             seconds = round(time.monotonic() - began, 3)
@@ -222,9 +222,8 @@ class Workspace:
         """List the stored artefacts of a kind, oldest first; a damaged ``key.json`` is left out."""
         found = []
         for file in (self.root / ".cache" / kind).glob(f"[!.]*/{_KEY}"):
-            with suppress(
-                DamagedError
-            ):  # the run that needs this work reports it and makes it again
+            # the run that needs damaged work reports it and makes it again
+            with suppress(DamagedError):
                 found.append(Finished.read(file.parent))
         return sorted(found, key=lambda each: each.stored)
 

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import re
 import resource
 import shutil
 import signal
@@ -203,6 +204,18 @@ def test_a_disk_that_fills_while_work_is_stored_leaves_no_artefact(workspace, no
         (folder / "logits").write_bytes(b"x" * 4_000_000)
     assert workspace.finished("cells") == []
     assert not folder.exists()
+
+
+def test_a_file_elsewhere_that_stops_work_is_not_blamed_on_the_store(workspace, tmp_path):
+    elsewhere = tmp_path / "model.onnx"
+    elsewhere.mkdir()
+    with (
+        pytest.raises(IsADirectoryError, match=re.escape(str(elsewhere))),
+        workspace.store("trainings", PARTS, "train a"),
+    ):
+        elsewhere.read_bytes()
+    with pytest.raises(WorkspaceError), workspace.store("trainings", PARTS, "train a") as folder:
+        folder.read_bytes()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")

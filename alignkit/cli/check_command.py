@@ -17,7 +17,7 @@ def check(
 ) -> None:
     """Report every mistake in experiment files; read no image and run nothing.
 
-    Models are held against the data's folders and the paths' size where they are on this machine.
+    Models must fit the classes of the data and the paths' size, as far as both are on this machine.
     """
     from alignkit.plan.required_models import require_models
 

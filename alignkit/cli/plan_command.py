@@ -117,12 +117,13 @@ def _images(planned: Plan) -> list[str]:
     """Say how many images given models are evaluated on, and why these."""
     if planned.trains:
         return []
-    kept, evaluated = planned.data.counts()
-    choice = planned.data.choice()
-    chosen = f"images     {evaluated} evaluated{f': {choice}' if choice else ''}"
-    if kept:
-        chosen += f"; int8 or 'advise' takes images from the other {kept}"
-    return [chosen]
+    others, evaluated = planned.data.counts()
+    line = f"images     {evaluated} evaluated"
+    if choice := planned.data.choice():
+        line += f": {choice}"
+    if others:
+        line += f"; the other {others} are for 'advise' and the calibration of int8"
+    return [line]
 
 
 def _row(outlook: Outlook) -> tuple[str, str, str]:
@@ -130,11 +131,8 @@ def _row(outlook: Outlook) -> tuple[str, str, str]:
 
 
 def _reason(outlook: Outlook) -> str:
-    from alignkit.plan.forecast import DAMAGED
-
-    if outlook.state != "to run" or not outlook.reason:
-        return outlook.reason
-    return f"again: {outlook.reason}" + (" changed" if outlook.reason != DAMAGED else "")
+    again = outlook.state == "to run" and outlook.reason
+    return f"again: {outlook.reason}" if again else outlook.reason
 
 
 def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
 
 from alignkit.record import CoverageDiff
 from alignkit.record.path_facts import COVERAGE_EXAMPLES
@@ -44,6 +44,20 @@ class CoverageTally:
             examples = self.reference_examples if reference else self.candidate_examples
             if len(examples) < COVERAGE_EXAMPLES:
                 examples.append(image)
+
+    @staticmethod
+    def joined(parts: Sequence[CoverageDiff]) -> CoverageDiff:
+        """Add up the counts of one pair of paths on different images, in the order given."""
+        total = CoverageTally()
+        for part in parts:
+            for each in fields(total):
+                so_far, more = getattr(total, each.name), getattr(part, each.name)
+                if isinstance(so_far, list):
+                    # as many as one tally of all images would name
+                    so_far += more[: COVERAGE_EXAMPLES - len(so_far)]
+                else:
+                    setattr(total, each.name, so_far + more)
+        return total.diff(parts[0].reference, parts[0].candidate)
 
     def diff(self, reference: str, candidate: str) -> CoverageDiff:
         """Return the counts with the names of the two sides."""

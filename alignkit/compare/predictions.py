@@ -39,8 +39,8 @@ class Predictions:
     classes: tuple[str, ...]
     """Names of the data's classes."""
     outside: tuple[str, ...] = ()
-    """Names of the model's further outputs, classes that the data has not. A prediction of one is
-    wrong, and a prediction of none of the data's classes."""
+    """Names of the model's further outputs: classes without an image in the data. An image that is
+    predicted as one of them counts as wrong, and adds to no class of the data."""
 
     def __post_init__(self) -> None:
         n, classes, outputs = len(self.ids), len(self.classes), len(self.outputs)

@@ -6,8 +6,8 @@ The contract that every data set keeps and the conformance tests check:
   in the same order on every machine;
 - ``training()`` and ``evaluation()`` share ``classes`` and no sample;
 - the user's files are read, never written, moved or deleted;
-- ``fingerprint()`` changes if any byte or label does, and is quick, so that `plan` can call it;
-  ``training().fingerprint`` is ``fingerprint("train")``, known without making the samples.
+- ``fingerprint(split)`` changes if any byte or label does, and is quick, so that `plan` can call
+  it; it is the fingerprint of the split's samples, known without making them.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Dataset(Protocol):
         """Count the samples of both splits, without making or reading them."""
         ...
 
-    def fingerprint(self, split: Split | None = None) -> str:
-        """Compute the SHA-256 hex over the content of one split, or of both."""
+    def fingerprint(self, split: Split) -> str:
+        """Compute the SHA-256 hex over the content of one split."""
         ...
 
     def undivided(self) -> Dataset:

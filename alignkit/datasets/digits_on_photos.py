@@ -88,10 +88,8 @@ class DigitsOnPhotos(Dataset):
         """Return ``(train, eval)``."""
         return self.train, self.eval
 
-    def fingerprint(self, split: Split | None = None) -> str:
+    def fingerprint(self, split: Split) -> str:
         """Compute the SHA-256 hex over the options, the code and the libraries' versions."""
-        if split is None:
-            return content_key([self.fingerprint("train"), self.fingerprint("eval")])
         return content_key(
             {
                 "split": split,

@@ -70,7 +70,7 @@ def read_image(root: Path, name: str, listed: ImageFile) -> bytes:
     if listed.fault:
         raise UnreadableImage(path, listed.fault)
     try:
-        with open_regular(path) as file:
+        with open_regular(path, LARGEST) as file:
             # bounded, as a file may grow while it is read
             data = file.read(os.fstat(file.fileno()).st_size)
             stamp = _stamp(os.fstat(file.fileno()))
@@ -90,7 +90,9 @@ def list_files(root: Path, names: Sequence[str]) -> tuple[ImageFile, ...]:
     """
     root = root.resolve()
     kept = cache_root() / "hashes" / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}.json"
-    known = _known_hashes(kept, root)
+    known, damaged = _known_hashes(kept, root)
+    # before anything is hashed: a file that is younger may change again and keep its time stamp
+    settled = time.time_ns() - int(SETTLED_SECONDS * 1e9)
     files = {name: _looked_up(root, name) for name in names}
     # the time of change (ctime) is compared too, as programs can set the other one back
     stale = [
@@ -104,14 +106,12 @@ def list_files(root: Path, names: Sequence[str]) -> tuple[ImageFile, ...]:
             files[name] = fresh[name]
         elif file.stamp:
             files[name] = ImageFile(file.stamp, known[name][1])
-    # a younger file may change again and keep its time stamp
-    settled = time.time_ns() - int(SETTLED_SECONDS * 1e9)
     keep = {
         name: (each.stamp, each.sha256)
         for name, each in fresh.items()
         if each.stamp and each.stamp[2] < settled
     }
-    if stale:
+    if keep or damaged:
         _keep_hashes(kept, root, known | keep)
     return tuple(files[name] for name in names)
 
@@ -150,7 +150,7 @@ def _hashed(root: Path, names: Sequence[str]) -> dict[str, ImageFile]:
     def hashed(name: str) -> ImageFile:
         path = root / name
         try:
-            with open_regular(path) as file:
+            with open_regular(path, LARGEST) as file:
                 stamp = _stamp(os.fstat(file.fileno()))
                 # a special file of the system has no size, and may have no end
                 return ImageFile(stamp, _digest(file, stamp[0]))
@@ -169,9 +169,10 @@ def _digest(file: BinaryIO, size: int) -> str:
     return digest.hexdigest()
 
 
-def _known_hashes(kept: Path, root: Path) -> dict[str, tuple[Stamp, str]]:
+def _known_hashes(kept: Path, root: Path) -> tuple[dict[str, tuple[Stamp, str]], bool]:
+    """Read the kept hashes of a folder's files, none if they are damaged; tell whether they are."""
     if not kept.exists():
-        return {}
+        return {}, False
     try:
         stored = json.loads(read_sealed(kept))
     except (DamagedError, OSError) as error:
@@ -179,10 +180,10 @@ def _known_hashes(kept: Path, root: Path) -> dict[str, tuple[Stamp, str]]:
     else:
         if stored["folder"] == str(root):
             files = stored["files"].items()
-            return {name: ((size, m, c), digest) for name, (size, m, c, digest) in files}
+            return {name: ((size, m, c), digest) for name, (size, m, c, digest) in files}, False
         fault = "it is that of another folder"
     logger.warning("%s is damaged (%s); every file is hashed again", kept, fault)
-    return {}
+    return {}, True
 
 
 def _keep_hashes(kept: Path, root: Path, known: dict[str, tuple[Stamp, str]]) -> None:

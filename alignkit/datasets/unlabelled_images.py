@@ -65,7 +65,7 @@ class Images(Dataset):
         """Return ``(0, images)``."""
         return 0, len(self._found()[1])
 
-    def fingerprint(self, split: Split | None = None) -> str:
+    def fingerprint(self, split: Split) -> str:
         """Compute the SHA-256 hex over names and contents; unchanged files are not read again."""
         if split == "train":
             self.training()

@@ -228,7 +228,7 @@ def rule_lines(experiment: Experiment) -> tuple[int, ...]:
 def _measured_pixels(experiment: Experiment, context: Context) -> tuple[RunRecord, Path]:
     samples = experiment.data.evaluation()
     compared = compare_pixels(experiment.paths, samples, context)
-    record = pixel_record(experiment, samples, compared)
+    record = pixel_record(experiment, samples, compared, context.workspace)
     return record, context.workspace.run_folder(experiment.name, record.key)
 
 

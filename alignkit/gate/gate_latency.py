@@ -91,10 +91,8 @@ def _of_paths(experiment: Experiment, progress: Progress) -> tuple[LatencyFacts,
 def _of_runtimes(experiment: Experiment, context: Context) -> tuple[LatencyFacts, ...]:
     """Time the first model in every runtime, on the path it was trained with."""
     plan = keyed_plan(experiment, context.workspace)
-    data = plan.data
-    sets = prepare_sets(
-        plan.preprocesses, data.training(), data.evaluation(), context, trains=plan.trains
-    )
+    train, evaluated = plan.samples("train"), plan.samples("eval")
+    sets = prepare_sets(plan.preprocesses, train, evaluated, context, trains=plan.trains)
     first = _first_only(plan)
     model: Any = train_models(first, sets, context)[0]
     state, why, _ = state_of(model.ended)

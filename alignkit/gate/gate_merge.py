@@ -9,13 +9,13 @@ from pathlib import Path
 from alignkit.baseline import baseline_folder
 from alignkit.baseline.baseline_diff import compare_with_baseline
 from alignkit.baseline.snapshot import Snapshot
+from alignkit.compare.coverage_tally import CoverageTally
 from alignkit.compare.pixel_diff import joined
 from alignkit.controls.planted_faults import PIXEL_CONTROLS
 from alignkit.errors import ConfigError
 from alignkit.experiment.experiment import Experiment
 from alignkit.gate.gate_check import Checked, approved_baseline, conclude
 from alignkit.gate.gate_shard import PairSums, Shard, ShardResult
-from alignkit.record.path_facts import COVERAGE_EXAMPLES
 from alignkit.samples import selection_fingerprint
 from alignkit.workspace import Workspace, content_key
 
@@ -140,18 +140,8 @@ def _cover_all_images(parts: Sequence[ShardResult]) -> None:
 
 def _joined(pairs: tuple[PairSums, ...]) -> PairSums:
     """Add up what the shards measured of one pair of paths."""
-    first, covered = pairs[0], [pair.coverage for pair in pairs]
-    counts = {
-        name: sum(getattr(each, name) for each in covered)
-        for name in ("images", "only_reference", "only_candidate", "neither")
-    }
-    examples = {
-        # as many as one run over all images would name
-        name: tuple(image for each in covered for image in getattr(each, name))[:COVERAGE_EXAMPLES]
-        for name in ("reference_examples", "candidate_examples")
-    }
-    coverage = first.coverage.model_copy(update={**counts, **examples})
-    return replace(first, diffs=joined(pair.diffs for pair in pairs), coverage=coverage)
+    coverage = CoverageTally.joined([pair.coverage for pair in pairs])
+    return replace(pairs[0], diffs=joined(pair.diffs for pair in pairs), coverage=coverage)
 
 
 def _joined_snapshots(parts: Sequence[ShardResult]) -> Snapshot | None:

@@ -109,7 +109,7 @@ def check_shard(
         return PairSums(diffs.reference, diffs.candidate, diffs.diffs, coverage_diff(diffs))
 
     pairs = for_each_pair(experiment.paths, len(samples), context.progress, compare)
-    record = pixel_record(experiment, samples, pairs)
+    record = pixel_record(experiment, samples, pairs, context.workspace)
     now, facts = None, None
     if approved is not None:
         now = snapshot_of(

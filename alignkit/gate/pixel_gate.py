@@ -26,7 +26,7 @@ from alignkit.record import DataFacts, RunRecord, Verdict
 from alignkit.run.comparison_stage import Comparison, compare_stored
 from alignkit.samples import Samples
 from alignkit.version import ALL_LAYERS, __version__, code_version
-from alignkit.workspace import Context, content_key
+from alignkit.workspace import Context, Workspace, content_key
 
 if TYPE_CHECKING:
     from alignkit.gate.gate_shard import PairSums
@@ -64,7 +64,10 @@ def for_each_pair(
 
 
 def pixel_record(
-    experiment: Experiment, samples: Samples, compared: Sequence[Comparison | PairSums]
+    experiment: Experiment,
+    samples: Samples,
+    compared: Sequence[Comparison | PairSums],
+    workspace: Workspace,
 ) -> RunRecord:
     """Run the self-test and build the record of a pixel gate that is not judged yet.
 
@@ -90,7 +93,9 @@ def pixel_record(
         name=experiment.name,
         question=experiment.question,
         key=content_key(parts),
-        command=shlex.join(["alignkit", "gate", str(experiment.file), *overrides]),
+        command=shlex.join(
+            ["alignkit", "gate", str(experiment.file), *overrides, *workspace.option]
+        ),
         yaml=experiment.text,
         overrides=experiment.overrides,
         started=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -142,7 +147,8 @@ def first_failure(
             continue
         names = (experiment.reference.name, candidate.name)
         pair = experiment.narrowed(names, [rule for rule, _ in decided])
-        record = pixel_record(pair, samples, compare_pixels(pair.paths, samples, context))
+        compared = compare_pixels(pair.paths, samples, context)
+        record = pixel_record(pair, samples, compared, context.workspace)
         verdict = judge(
             pair.gate,
             Evidence.of_record(record),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -168,13 +169,9 @@ class _Crew(Generic[_Result]):
         with_workers = (task for worker in self.workers for task in worker.tasks)
         return sum(task.held for task in (*self.waiting, *with_workers))
 
-    def _affordable(
-        self, task: ImageTask[_Result], worker: ImageWorker[_Result] | None = None
-    ) -> bool:
-        """Tell whether memory suffices for a task of this worker, beside the others' tasks."""
-        others = sum(each.need for each in self.workers if each is not worker)
-        own = max(task.need, worker.need if worker else 0)
-        return not others or others + own <= self.together
+    def _room(self, others: int) -> int:
+        """Return the bytes that a worker's tasks may need beside those that ``others`` need."""
+        return self.together - others if others else sys.maxsize
 
     def dismiss(self) -> None:
         while self.workers:
@@ -186,13 +183,19 @@ class _Crew(Generic[_Result]):
         worker.process.close()
 
     def _hand_out(self) -> None:
+        needed = sum(worker.need for worker in self.workers)
         # every worker has one task before any has a second one in reserve
         for depth in range(1, AHEAD + 1):
             for worker in self.workers:
-                if worker.ready and len(worker.tasks) < depth and (task := self._fitting(worker)):
+                if not worker.ready or len(worker.tasks) >= depth:
+                    continue
+                others = needed - worker.need
+                if task := self._fitting(worker, self._room(others)):
                     worker.tasks.append(task)
                     worker.process.give(task.images)
-        waiting = [task for task in self.waiting if self._affordable(task)]
+                    needed = others + worker.need
+        room = self._room(needed)
+        waiting = [task for task in self.waiting if task.need <= room]
         if len(waiting) <= sum(not worker.ready for worker in self.workers):
             return  # those that are starting will take them
         idle = [worker for worker in self.workers if worker.ready and not worker.tasks]
@@ -203,13 +206,16 @@ class _Crew(Generic[_Result]):
             self.workers.append(started)
             started.process.send(self.work)
 
-    def _fitting(self, worker: ImageWorker[_Result]) -> ImageTask[_Result] | None:
-        """Take the next task that a worker may have off the queue: an unspoilt one first."""
+    def _fitting(self, worker: ImageWorker[_Result], room: int) -> ImageTask[_Result] | None:
+        """Take the next task off the queue that fits a worker and ``room``: an unspoilt one first.
+
+        ``room`` is in bytes, for all tasks of the worker.
+        """
         fresh = not (worker.used or worker.tasks)
         fitting = [
             task
             for task in self.waiting
-            if (fresh or not task.unspoilt) and self._affordable(task, worker)
+            if (fresh or not task.unspoilt) and max(task.need, worker.need) <= room
         ]
         if not fitting:
             return None

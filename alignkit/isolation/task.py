@@ -13,11 +13,14 @@ from alignkit.isolation.worker_process import WorkerProcess
 _Result = TypeVar("_Result")
 
 BYTES_A_TASK = 64 << 20
-"""Encoded bytes from which on a task takes no further image."""
+"""A task takes no further image once it has this many encoded bytes."""
 
 
 def next_images(images: Iterator[Encoded], most: int) -> tuple[Encoded, ...]:
-    """Take the images of a task: by number and bytes, so that no machine cuts another one."""
+    """Take the images of a task; their number and bytes alone decide where it ends.
+
+    So the tasks, and the order of float sums, are the same on every machine.
+    """
     some: list[Encoded] = []
     held = 0
     while len(some) < most and held < BYTES_A_TASK and (image := next(images, None)):
@@ -35,16 +38,15 @@ class ImageTask(Generic[_Result]):
     place: int = 0
     unspoilt: bool = False
     """Whether it needs a worker that no other image may have damaged."""
+    need: int = field(init=False)
+    """Bytes for its images, which are worked on one after the other."""
+    held: int = field(init=False)
+    """Encoded bytes."""
 
-    @property
-    def need(self) -> int:
-        """Bytes for its images, which are worked on one after the other."""
-        return max(image.need for image in self.images)
-
-    @property
-    def held(self) -> int:
-        """Encoded bytes."""
-        return sum(len(image.data) for image in self.images)
+    def __post_init__(self) -> None:
+        # once: they are asked for whenever a task may be handed out
+        object.__setattr__(self, "need", max(image.need for image in self.images))
+        object.__setattr__(self, "held", sum(len(image.data) for image in self.images))
 
 
 @dataclass(slots=True, eq=False)

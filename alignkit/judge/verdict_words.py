@@ -25,8 +25,8 @@ SEVERITY: tuple[VerdictState, ...] = ("error", "fail", "inconclusive", "warn", "
 NOTHING_CHANGED = "nothing of it changed since it was approved"
 NOT_LOOKED_AT = f"not looked at: {NOTHING_CHANGED}"
 _ALIGNED = "Aligned: "
-_JUDGED = ("gate", "preprocess")
-"""Keys of a file that hold its rules and its paths."""
+_JUDGED = ("data", "evaluate", "gate", "models", "preprocess", "train")
+"""Keys of a file that decide what is judged, and by which rules."""
 
 
 def limits(rule: Rule) -> str:
@@ -126,7 +126,7 @@ def _amount(value: float, unit: str) -> str:
 
 
 def replaced(overrides: Sequence[str]) -> tuple[str, ...]:
-    """Return the ``--set`` arguments that change rules or paths, so that others are judged."""
+    """Return the ``--set`` arguments that change what is judged, or by which rules."""
     return tuple(each for each in overrides if re.split(r"[.=]", each, maxsplit=1)[0] in _JUDGED)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,7 @@ _UNSEEN_SHARE = 0.2
 """Share of all images that is kept from the search, for the check at its end."""
 _UNSEEN = 200
 """Greatest number of unseen images."""
+_NONE_PREPARES = "no configuration prepares every image the target prepares"
 
 
 def match(
@@ -62,9 +64,9 @@ def match(
     Raises `NothingCompared` if no image can be compared or no configuration can run.
     """
     shuffled = np.random.default_rng(seed).permutation(np.asarray(rows, np.int64)).tolist()
-    kept = min(_UNSEEN, int(len(shuffled) * _UNSEEN_SHARE))
-    searched, unseen = shuffled[kept:], shuffled[:kept]
-    search = Search(target, samples, threads, progress, len(rows))
+    held_out = min(_UNSEEN, int(len(shuffled) * _UNSEEN_SHARE))
+    searched, unseen = shuffled[held_out:], shuffled[:held_out]
+    search = Search(target, samples, configurations, threads, progress, len(rows))
     alive, rungs = list(configurations), []
     if not search.usable(alive, searched, 1):  # the only good images may be among the others
         searched, unseen = shuffled, []
@@ -74,24 +76,30 @@ def match(
         rungs.append((len(some), len(alive)))
         alive = search.narrowed(alive, some)
     groups = search.groups(alive, searched)
-    ranking = tuple(search.ranked(group, searched, unseen) for group in groups[:_FINALISTS])
+    finalists, checked = search.checked(groups[:_FINALISTS], unseen)
+    kept = [row for row in searched if row not in search.left_out]
+    ranking = tuple(search.ranked(group, kept, checked) for group in finalists)
+    plain = min(chain(*groups), key=search.place.__getitem__)
     found = Match(
-        target.name,
-        ranking,
-        *search.plainest(searched),
-        len(configurations),
-        tuple(rungs),
-        len([row for row in searched if row not in search.left_out]),
-        len([row for row in unseen if row not in search.left_out]),
-        tuple((samples.ids[row], reason) for row, reason in sorted(search.left_out.items())),
-        target.facts,
-        tuple(
+        target=target.name,
+        ranking=ranking,
+        plain=plain,
+        plain_mean=float(search.means([plain], kept).mean()),
+        tried=len(configurations),
+        rungs=tuple(rungs),
+        images=len(kept),
+        unseen=len(checked),
+        left_out=tuple(
+            (samples.ids[row], reason) for row, reason in sorted(search.left_out.items())
+        ),
+        facts=target.facts,
+        preprocesses=tuple(
             each.configurations[0].preprocess(target.geometry, target.normalise, f"match-{place}")
             for place, each in enumerate(ranking, 1)
         ),
-        target.recolouring.name if target.recolouring else "",
-        target.preprocess is not None,
-        target.fitted_on,
+        recolouring=target.recolouring.name if target.recolouring else "",
+        known=target.preprocess is not None,
+        fitted_on=target.fitted_on,
     )
     if found.state != "not found":
         return found
@@ -105,6 +113,7 @@ class Search:
         self,
         target: Target,
         samples: Samples,
+        configurations: Sequence[Configuration],
         threads: int = 2,
         progress: Callable[[int, int], None] | None = None,
         total: int = 0,
@@ -113,8 +122,8 @@ class Search:
         self.progress, self.total = progress, total
         self.known: dict[int, dict[Configuration, PixelDistance]] = {}
         self.left_out: dict[int, str] = {}
-        self.plain: Configuration | None = None
-        """The plainest that runs on the first images; it stays until the end."""
+        self.place = {each: place for place, each in enumerate(configurations)}
+        """Configuration → its place in the order given, the plainest first."""
 
     def nearest(self, alive: list[Configuration], rows: Sequence[int]) -> Configuration:
         """Return the nearest on a few rows."""
@@ -186,9 +195,9 @@ class Search:
         means = self.means(alive, kept)
         usable = np.flatnonzero(np.isfinite(means).all(axis=1))
         if not len(usable):
-            raise NothingCompared("no configuration prepares every image the target prepares")
-        if self.plain is None:
-            self.plain = alive[usable[0]]
+            raise NothingCompared(_NONE_PREPARES)
+        # it stays until the end, as the nearest is read against it
+        plainest = min(usable, key=lambda i: self.place[alive[i]])
         # stable, so that of equal distances the plainest configuration stays first
         order = usable[np.argsort(means[usable].mean(axis=1), kind="stable")]
         # means that differ by rounding alone are one result
@@ -198,14 +207,8 @@ class Search:
         return [
             alive[i]
             for place, i in enumerate(order)
-            if near[place] or place < limit or alive[i] == self.plain
+            if near[place] or place < limit or i == plainest
         ]
-
-    def plainest(self, rows: Sequence[int]) -> tuple[Configuration, float]:
-        """Return the plainest configuration with its mean |Δ|."""
-        assert self.plain is not None
-        kept = self.measure([self.plain], rows)
-        return self.plain, float(self.means([self.plain], kept).mean())
 
     def groups(
         self, alive: Sequence[Configuration], rows: Sequence[int]
@@ -218,26 +221,40 @@ class Search:
         distance = {group[0]: self.means(group[:1], kept).mean() for group in by_pixels.values()}
         nearest = sorted(by_pixels.values(), key=lambda group: distance[group[0]])
         # a configuration without pixels on some image has no finite distance
-        return [
-            sorted(group, key=_libraries) for group in nearest if np.isfinite(distance[group[0]])
-        ]
+        finite = [group for group in nearest if np.isfinite(distance[group[0]])]
+        if not finite:
+            raise NothingCompared(_NONE_PREPARES)
+        return [sorted(group, key=_libraries) for group in finite]
+
+    def checked(
+        self, finalists: Sequence[list[Configuration]], unseen: Sequence[int]
+    ) -> tuple[list[list[Configuration]], list[int]]:
+        """Measure finalists on the unseen rows; return those that prepare them, with the rows.
+
+        The rows are those that could be compared.
+        """
+        firsts = [group[0] for group in finalists]
+        rows = self.measure(firsts, unseen) if unseen else []
+        finite: npt.NDArray[np.bool_] = np.isfinite(self.means(firsts, rows))
+        left = [group for group, each in zip(finalists, finite, strict=True) if each.all()]
+        if not left:
+            raise NothingCompared(_NONE_PREPARES)
+        return left, rows
 
     def ranked(
         self, group: Sequence[Configuration], rows: Sequence[int], unseen: Sequence[int]
     ) -> Ranked:
-        """Measure a group on the search's rows and on the unseen ones."""
+        """Sum up a group's distances on the search's rows and on the unseen ones."""
         first = group[0]
-        kept = [row for row in rows if row not in self.left_out]
-        checked = self.measure([first], unseen) if unseen else []
-        seen = [self.known[row][first] for row in kept]
-        others = [self.known[row][first] for row in checked]
+        seen = [self.known[row][first] for row in rows]
+        others = [self.known[row][first] for row in unseen]
         return Ranked(
-            tuple(group),
-            mean_estimate(np.array([each.mean for each in seen]), 1000),
-            max(each.greatest for each in seen),
-            sum(each.greatest <= self.target.tolerance for each in seen),
-            float(np.mean([each.mean for each in others])) if others else None,
-            sum(each.greatest <= self.target.tolerance for each in others),
+            configurations=tuple(group),
+            mean_abs=mean_estimate(np.array([each.mean for each in seen]), 1000),
+            max_abs=max(each.greatest for each in seen),
+            identical=sum(each.greatest <= self.target.tolerance for each in seen),
+            unseen=float(np.mean([each.mean for each in others])) if others else None,
+            unseen_identical=sum(each.greatest <= self.target.tolerance for each in others),
         )
 
 

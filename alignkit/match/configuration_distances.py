@@ -86,7 +86,7 @@ class MeasureDistances:
 
         found = distances(image.data, wanted, tuple(place_of), self.target, may_run=may_run)
         if self.target.preprocess is None and all(np.isinf(each.mean) for each in found.values()):
-            return "no configuration prepares the image; it may be damaged"
+            return "no configuration tried on it prepares the image; it may be damaged"
         return {place_of[each]: distance for each, distance in found.items()}
 
 

@@ -97,8 +97,8 @@ def configurations(
     ]
     found, probe = [], np.zeros((4, 4, 3), np.uint8)
     for resizer in _plugins("resizers", RESIZERS, resizers):
-        # bytes are rounded already, and OpenCV's rounded floats are its bytes, so that a rule would
-        # only repeat a configuration
+        # bytes are rounded already; OpenCV's floats, once rounded, differ from its bytes by one
+        # level at most: too little for configurations of their own
         floats = resizer.resize(probe, 3, 3).dtype != np.uint8
         floats = floats and not isinstance(resizer, OpenCVResizer)
         rules: tuple[Rounding, ...] = get_args(Rounding) if floats else ("none",)

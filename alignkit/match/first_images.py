@@ -37,6 +37,17 @@ class FirstImages:
     rows: tuple[int, ...]
     contrasted: int
     """How many of them have enough contrast to tell a normalisation from a change of tone."""
+    grey: bool
+    """Whether none of them has colours."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Looks:
+    """An image, decoded here."""
+
+    spread: float
+    """Standard deviation of its pixels in grey levels, mean of the three channels."""
+    grey: bool
 
 
 def first_images(recorded: RecordedTensors, samples: Samples) -> FirstImages:
@@ -48,32 +59,36 @@ def first_images(recorded: RecordedTensors, samples: Samples) -> FirstImages:
     # neighbours in a folder are often alike
     first = [recorded.rows[place] for place in spread.astype(int)]
     waiting = list(dict.fromkeys((*first, *recorded.rows)))
-    found: dict[int, float] = {}
-    reasons: list[str] = []
+    found: dict[int, _Looks] = {}
+    flat, reasons = False, []
     while waiting and len(found) < _IMAGES:
         some, waiting = waiting[:_IMAGES], waiting[_IMAGES:]
         for row, looked in _looked(recorded, samples, some):
             if isinstance(looked, str):
                 reasons.append(looked)
+            elif looked.spread < _FLAT:
+                flat = True
             elif len(found) < _IMAGES:
                 found[row] = looked
-    if not found:
+    if not found and not flat:
         raise DataError(f"{recorded.name}: no image can be compared; the first, {reasons[0]}")
-    rows = tuple(row for row, deviation in found.items() if deviation >= _FLAT)
-    if not rows:
+    if not found:
         raise DataError(
             f"{recorded.name}: the images are too flat to tell how they were prepared; record "
             "tensors of photographs"
         )
-    contrasted = sum(deviation >= _CONTRAST for deviation in found.values())
-    return FirstImages(tuple(sorted(rows)), contrasted)
+    return FirstImages(
+        tuple(sorted(found)),
+        contrasted=sum(each.spread >= _CONTRAST for each in found.values()),
+        grey=all(each.grey for each in found.values()),
+    )
 
 
 def _looked(
     recorded: RecordedTensors, samples: Samples, rows: Sequence[int]
-) -> list[tuple[int, float | str]]:
-    """Return for each row the image's spread in grey levels, or why it cannot be used."""
-    looked: list[tuple[int, float | str]] = []
+) -> list[tuple[int, _Looks | str]]:
+    """Return for each row how the image looks, or why it cannot be used."""
+    looked: list[tuple[int, _Looks | str]] = []
     taken = take_pixels((_LOOK,), encoded_images(samples, rows))
     for row, (image,) in zip(rows, taken, strict=True):
         name = samples.ids[row]
@@ -82,6 +97,7 @@ def _looked(
         elif not np.isfinite(recorded.read(row)).all():
             looked.append((row, f"{name}: its tensor holds NaN or infinity"))
         else:
-            deviation = image.pixels.reshape(-1, 3).astype(np.float64).std(axis=0).mean()
-            looked.append((row, float(deviation)))
+            pixels = image.pixels.reshape(-1, 3).astype(np.float64)
+            grey = bool((pixels == pixels[:, :1]).all())
+            looked.append((row, _Looks(float(pixels.std(axis=0).mean()), grey)))
     return looked

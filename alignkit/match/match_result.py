@@ -36,9 +36,12 @@ CONTRASTED = 3
 MatchState = Literal["found", "near", "not found"]
 
 
-def explained(remains: float, plain: float) -> float:
-    """Return the share of the distance ``plain`` that is gone where ``remains`` is left, 0..1."""
-    return max(0.0, 1 - remains / plain) if plain > 0 else 0.0
+def explained_share(remains: float, default: float) -> float:
+    """Return the share, 0..1, of the plainest hypothesis' distance that another one takes away.
+
+    ``default`` is the distance that the plainest leaves, ``remains`` the one that the other leaves.
+    """
+    return max(0.0, 1 - remains / default) if default > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ class Match:
         """
         if self.plain in self.winner.configurations:
             return None
-        return explained(self.remains, self.plain_mean)
+        return explained_share(self.remains, self.plain_mean)
 
     @property
     def state(self) -> MatchState:

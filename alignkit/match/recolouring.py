@@ -8,7 +8,7 @@ stacks feed a grey image three times.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -78,9 +78,13 @@ GREYS = (
 class RecolouringDecoder:
     """A decoder whose colours are then converted; no experiment file can name it."""
 
-    orients: ClassVar[bool] = False
     decoder: Decoder
     recolouring: Recolouring
+
+    @property
+    def orients(self) -> bool:
+        """Whether the inner decoder turns the image by its EXIF orientation."""
+        return self.decoder.orients
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode with the inner decoder, then convert the colours."""

@@ -79,12 +79,12 @@ def recorded_target(
     layouts(recorded)  # shapes that are no images are refused before any image is decoded
     first = first_images(recorded, samples)
     rows = first.rows
-    found = guess(recorded, samples, rows)
+    found = guess(recorded, samples, first)
     name, normalise = normalise_of(found.scale, found.offset)
     fits: dict[Colouring, Fit] = {}
     for _ in range(_ROUNDS):
-        search = Search(_target(recorded, found, normalise), samples)
         among = configurations(found.geometry, decoders=decoders, resizers=resizers)
+        search = Search(_target(recorded, found, normalise), samples, among)
         nearest = search.nearest(list(among), rows)
         before = found.colouring, normalise
         fits = _fitted(recorded, found, colourings(found.colouring), nearest, samples, rows)
@@ -172,8 +172,6 @@ def _read_recorded(folder: Path, samples: Samples) -> RecordedTensors:
     if not stored:
         raise DataError(f"{folder} holds no .npy and no .npz file; record one array for each image")
     by_name = {name.removesuffix(".npy"): each for name, each in stored.items()}
-    if len(by_name) < len(stored):
-        raise DataError(f"{folder}: two tensors have the same name; keep one for each image")
     found_for: dict[int, StoredTensor] = {}
     used = set()
     for index, sample in enumerate(samples.ids):

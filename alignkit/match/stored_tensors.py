@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,8 @@ _LARGEST = 1 << 30
 """Bytes of one tensor: more than an image of 8192x8192 in float32."""
 _NUMBERS = "fiu"
 """Kinds of dtype that hold real numbers."""
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
+"""Signature, and the lengths of name and extra field, before an entry of an archive."""
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 """A third version exists for the names of fields, and an image has none."""
 
@@ -37,8 +40,8 @@ class StoredTensor:
     """One tensor; nothing of it is kept in memory."""
 
     file: Path
-    entry: str = ""
-    """Its name in an archive."""
+    entry: zipfile.ZipInfo | None = None
+    """Its place in an archive; ``None`` for a file of its own."""
 
     def shape(self) -> tuple[tuple[int, ...], str]:
         """Return shape and dtype, from the header alone. Raises `DataError` as `read` does."""
@@ -59,33 +62,62 @@ class StoredTensor:
 
 
 def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
-    """Find the tensors by name, with the suffix ``.npy``. Raises `DataError` for a bad archive."""
-    found = {
-        escaped_name(file.relative_to(folder).as_posix()): StoredTensor(file)
+    """Find the tensors by name, with the suffix ``.npy``.
+
+    Raises `DataError` for a bad archive, and for two tensors of one name.
+    """
+    tensors = [
+        (escaped_name(file.relative_to(folder).as_posix()), StoredTensor(file))
         for file in sorted(folder.rglob("*.npy"))
-    }
+    ]
     for file in sorted(folder.rglob("*.npz")):
         with _refused(file), open_regular(file) as stream, zipfile.ZipFile(stream) as archive:
-            names = archive.namelist()
-        for name in names:
-            plain = name.removesuffix(".npy")
-            found[f"{plain}.npy"] = StoredTensor(file, name)
+            # the list of an archive is read once, however many tensors it holds
+            entries = archive.infolist()
+        for entry in entries:
+            name = entry.filename.removesuffix(".npy")
+            tensors.append((f"{name}.npy", StoredTensor(file, entry)))
+    found: dict[str, StoredTensor] = {}
+    for name, tensor in tensors:
+        if name in found:
+            files = " and ".join(escaped_name(os.fspath(e.file)) for e in (found[name], tensor))
+            raise DataError(
+                f"two tensors have the name {escaped_name(name)}, in {files}; keep one for each "
+                "image"
+            )
+        found[name] = tensor
     return found
 
 
 @contextmanager
 def _opened(tensor: StoredTensor) -> Iterator[tuple[IO[bytes], int]]:
     """Open a tensor for reading, with its number of bytes."""
-    with _refused(tensor.file, tensor.entry), open_regular(tensor.file) as stream:
-        if not tensor.entry:
+    entry = tensor.entry
+    with _refused(tensor.file, entry), open_regular(tensor.file) as stream:
+        if entry is None:
             yield stream, os.fstat(stream.fileno()).st_size
             return
-        with zipfile.ZipFile(stream) as archive, archive.open(tensor.entry) as entry:
-            yield entry, archive.getinfo(tensor.entry).file_size
+        _seek(stream, entry)
+        with zipfile.ZipExtFile(stream, "r", entry) as unpacked:
+            yield cast("IO[bytes]", unpacked), entry.file_size
+
+
+def _seek(stream: IO[bytes], entry: zipfile.ZipInfo) -> None:
+    """Go to the bytes of an entry: behind its own header, as APPNOTE.TXT 4.3.7 lays it out."""
+    if entry.flag_bits & 0x1:
+        raise RuntimeError("it is encrypted")
+    stream.seek(entry.header_offset)
+    header = stream.read(_LOCAL_HEADER.size)
+    if len(header) < _LOCAL_HEADER.size:
+        raise EOFError("the archive ends before it")
+    signature, name, extra = _LOCAL_HEADER.unpack(header)
+    if signature != b"PK\3\4":
+        raise zipfile.BadZipFile("the archive changed, or its list of entries is wrong")
+    stream.seek(name + extra, os.SEEK_CUR)
 
 
 @contextmanager
-def _refused(file: Path, entry: str = "") -> Iterator[None]:
+def _refused(file: Path, entry: zipfile.ZipInfo | None = None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -95,7 +127,7 @@ def _refused(file: Path, entry: str = "") -> Iterator[None]:
         reason = " ".join(str(error).split()) or "it is empty"
     else:
         return
-    within = f", {escaped_name(entry)}" if entry else ""
+    within = f", {escaped_name(entry.filename)}" if entry else ""
     raise DataError(
         f"{escaped_name(os.fspath(file))}{within} holds no tensor: {reason}; record it again, or "
         "delete it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from alignkit.match.match_result import AS_DECODERS, AS_RESIZERS, EXPLAINS_MOST, explained
+from alignkit.match.match_result import AS_DECODERS, AS_RESIZERS, EXPLAINS_MOST, explained_share
 from alignkit.match.recolouring import GREYS
 from alignkit.text.numbers import percent, plain
 
@@ -32,15 +32,16 @@ def recorded_facts(
     facts = [f"tensors: {count} of {count + recorded.without_tensor} images have one; {stored}"]
     if recorded.without_image:
         facts.append(f"other images: {recorded.without_image} tensors belong to none of ours")
-    residual = fits[found.colouring][2]
     order = "BGR" if found.geometry.colour.space == "bgr" else "RGB"
     if found.recolouring in GREYS:
         facts.append("channel order: none, the three channels are one grey image")
     else:
-        facts.append(_fact("channel order", order, residual, found.against.get("channel order")))
+        facts.append(
+            _fact("channel order", order, found.residual, found.against.get("channel order"))
+        )
     where = _geometry(found.geometry)
     facts += [
-        _fact("geometry", where, residual, found.against.get("geometry")),
+        _fact("geometry", where, found.residual, found.against.get("geometry")),
         _colour(found.colouring, fits),
         _normalisation(normalisation, fits[found.colouring]),
     ]
@@ -65,7 +66,7 @@ def _fact(kind: str, name: str, mine: float, other: float | None) -> str:
     if other is None:
         return f"{kind}: {name}"
     # a share of next to nothing is no evidence
-    share = explained(mine, other) if other - mine > _SAME else 0.0
+    share = explained_share(mine, other) if other - mine > _SAME else 0.0
     residual, left = f"residual {plain(mine, 3)} levels", plain(other, 2)
     if share >= EXPLAINS_MOST:
         return f"{kind}: {name} ({residual}; explains {percent(share, 0)} of {left} otherwise)"

@@ -22,7 +22,7 @@ from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.errors import DataError
 from alignkit.isolation.worker import Encoded
 from alignkit.match.configurations import RGB, Configuration, Geometry
-from alignkit.match.match_result import EXPLAINS_MOST, explained
+from alignkit.match.match_result import EXPLAINS_MOST, explained_share
 from alignkit.match.normalisation_fit import fit
 from alignkit.match.recolouring import GREYS, MISREADINGS, Recolouring, recoloured
 from alignkit.preprocess import Colour, ColourSpace, Crop, Normalise, Resize
@@ -34,6 +34,7 @@ from alignkit.resizers.pillow import PillowResizer
 from alignkit.samples import Samples
 
 if TYPE_CHECKING:
+    from alignkit.match.first_images import FirstImages
     from alignkit.match.recorded_target import RecordedTensors
 
 Layout = Literal["CHW", "HWC"]
@@ -88,20 +89,20 @@ class Guess:
         return replace(self, geometry=geometry, recolouring=colouring.recolouring)
 
 
-def guess(recorded: RecordedTensors, samples: Samples, rows: Sequence[int]) -> Guess:
-    """Return the best hypothesis on the images at ``rows``, which can be decoded.
+def guess(recorded: RecordedTensors, samples: Samples, first: FirstImages) -> Guess:
+    """Return the best hypothesis on the first images.
 
     Raises `DataError` if the tensors hold no RGB image.
     """
-    chosen = [image.data for image in encoded_images(samples, rows)]
+    chosen = [image.data for image in encoded_images(samples, first.rows)]
     tried: list[Guess] = []
     for layout in layouts(recorded):
-        tensors = [arranged(recorded.read(index), layout) for index in rows]
+        tensors = [arranged(recorded.read(index), layout) for index in first.rows]
         size = (tensors[0].shape[0], tensors[0].shape[1])
         sampled = np.concatenate([_sampled(tensor) for tensor in tensors]).astype(np.float64)
         if (sampled.std(axis=0) == 0).any():
             raise DataError(f"{recorded.name}: the tensors are constant; record those of images")
-        tried += _tried(layout, size, chosen, sampled)
+        tried += _tried(layout, size, chosen, sampled, grey_files=first.grey)
     if not tried:
         raise DataError(
             f"{recorded.name}: the first images could not be brought to the tensors' size; record "
@@ -135,12 +136,17 @@ def _sampled(image: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
 
 
 def _tried(
-    layout: Layout, size: tuple[int, int], encoded: Sequence[bytes], tensors: FloatArray
+    layout: Layout,
+    size: tuple[int, int],
+    encoded: Sequence[bytes],
+    tensors: FloatArray,
+    *,
+    grey_files: bool,
 ) -> list[Guess]:
     """Try every geometry in both channel orders; other colours only with the best of these."""
     turned = any(exif_orientation(each) != 1 for each in encoded)
     orders = [Colouring(RGB), Colouring(Colour("bgr"))]
-    if _grey(tensors) and not all(map(_grey_file, encoded)):
+    if _grey(tensors) and not grey_files:
         orders = [Colouring(RGB, GREYS[0])]
     fits = partial(_fits, layout, encoded=encoded, tensors=tensors)
     plain = list(fits(list(_geometries(size, turned=turned)), orders))
@@ -166,11 +172,6 @@ def _grey(pixels: npt.NDArray[np.generic]) -> bool:
     return bool(np.abs(centred - centred[:, :1]).max() < _COLLINEAR)
 
 
-def _grey_file(encoded: bytes) -> bool:
-    image = OpenCVDecoder().decode(encoded).image
-    return image is None or bool((image == image[..., :1]).all())
-
-
 def preferred(residuals: dict[Colouring, float]) -> Colouring:
     """Return the colouring of the least residual if it explains most of what the plain one leaves.
 
@@ -178,7 +179,7 @@ def preferred(residuals: dict[Colouring, float]) -> Colouring:
     """
     plain = next(iter(residuals))
     best = min(residuals, key=lambda each: residuals[each])
-    share = explained(residuals[best], residuals[plain])
+    share = explained_share(residuals[best], residuals[plain])
     return best if residuals[plain] > _ROUNDED and share >= EXPLAINS_MOST else plain
 
 

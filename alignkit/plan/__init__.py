@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 from alignkit.backends import Builder
 from alignkit.datasets import Dataset
+from alignkit.errors import DataError
 from alignkit.experiment.experiment import Experiment
 from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.report_option import AdviseOption, Published
@@ -18,9 +19,11 @@ from alignkit.plan.required_models import require_models
 from alignkit.plan.work import Evaluation, MatchedPair, PixelComparison, Training
 from alignkit.prepare import Preparation, pixel_identity
 from alignkit.preprocess import Preprocess, stage_identity
-from alignkit.samples import Split
+from alignkit.samples import Samples, Split
 from alignkit.version import ALL_LAYERS, LOGIT_LAYERS, WEIGHT_LAYERS, code_version
 from alignkit.workspace import content_key
+
+CHANGED = "the images changed after they were listed; run the same command again"
 
 _NOT_IN_KEYS = {"seeds", "fractions", "mix", "pretrained"}
 """Fields of a recipe that the key of a training replaces by its own share of them."""
@@ -37,8 +40,8 @@ class Plan:
     preprocesses: tuple[Preprocess, ...]
     """Reference first."""
     data: Dataset
-    fingerprint: str
-    """Fingerprint of the data set."""
+    images: Mapping[Split, str]
+    """Fingerprint of each split, as it was listed for the plan."""
     recipe: Recipe
     batch_size: int
     """Images of a batch that a model predicts."""
@@ -60,6 +63,11 @@ class Plan:
     """The cells it was narrowed to; empty if it is whole."""
 
     @property
+    def fingerprint(self) -> str:
+        """Fingerprint of the data set."""
+        return _fingerprint(self.images)
+
+    @property
     def reference(self) -> Preprocess:
         """The preprocess that the others are compared with."""
         return self.preprocesses[0]
@@ -69,6 +77,14 @@ class Plan:
         """Whether models are trained, and not the user's own or only pixels compared."""
         return any(each.given is None for each in self.trainings)
 
+    def samples(self, split: Split) -> Samples:
+        """List the images of a split; raise `DataError` if they are not those of the plan."""
+        samples = self.data.training() if split == "train" else self.data.evaluation()
+        if samples.fingerprint != self.images[split]:
+            # its keys would name other images than those they are computed from
+            raise DataError(CHANGED)
+        return samples
+
 
 def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     """Decide every training and evaluation; imports no runtime and reads no image twice.
@@ -76,15 +92,18 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
     ``ranks`` processes train together. Their number is part of a training's key: it changes sums
     and statistics of batch normalisation, and a matched pair must not differ in it.
     """
+    # first: a model that cannot run is known at once, and hashing the images may take minutes
+    require_models(experiment)
     content = experiment.content
     data = experiment.data
-    fingerprint = data.fingerprint()
+    # those of each split, as another listing could find other images
+    splits: tuple[Split, ...] = get_args(Split) if content.labelled else ("eval",)
+    images = {split: data.fingerprint(split) for split in splits}
+    fingerprint = _fingerprint(images)
     reference, *candidates = experiment.paths
-    evaluated = data.fingerprint("eval")
     trainings: tuple[Training, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
     if content.labelled:  # otherwise a pixel gate
-        require_models(experiment)
         given = bool(content.models)
         trainings = _given(experiment) if given else _trainings(experiment, fingerprint, ranks)
         runtimes = runtimes_of(content.evaluate, trainings)
@@ -98,7 +117,7 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
         run_key(experiment, evaluations),
         preprocesses=experiment.paths,
         data=data,
-        fingerprint=fingerprint,
+        images=images,
         recipe=content.train,
         batch_size=content.evaluate.batch_size,
         resamples=content.evaluate.resamples,
@@ -109,9 +128,14 @@ def make_plan(experiment: Experiment, *, ranks: int = 1) -> Plan:
         trainings=trainings,
         evaluations=evaluations,
         pairs=_pairs(trainings),
-        comparisons=tuple(PixelComparison(reference, each, evaluated) for each in candidates),
+        comparisons=tuple(PixelComparison(reference, each, images["eval"]) for each in candidates),
         ranks=ranks,
     )
+
+
+def _fingerprint(images: Mapping[Split, str]) -> str:
+    # that of unlabelled images is that of their only split
+    return content_key([*images.values()]) if len(images) > 1 else images["eval"]
 
 
 def run_key(experiment: Experiment, evaluations: Sequence[Evaluation]) -> str:
@@ -269,9 +293,8 @@ def preparations(plan: Plan) -> tuple[Preparation, ...]:
     if not plan.evaluations:
         return ()
     splits: tuple[Split, ...] = get_args(Split) if plan.trains else ("eval",)
-    images = {split: plan.data.fingerprint(split) for split in splits}
     return tuple(
-        Preparation(preprocess, split, images[split])
+        Preparation(preprocess, split, plan.images[split])
         for preprocess in plan.preprocesses
         for split in splits
     )

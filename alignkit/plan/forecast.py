@@ -23,9 +23,6 @@ WorkState = Literal["cached", "to run", "to build", "impossible"]
 """``to build``: an engine that cannot run here."""
 
 
-DAMAGED = "the stored work is damaged"
-
-
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """One unit of work, and whether a run would do it."""
@@ -33,7 +30,7 @@ class Outlook:
     work: PlannedWork
     state: WorkState
     reason: str = ""
-    """Why it is impossible, or how it differs from the work stored under its label."""
+    """Why it is impossible, or has to be done again; empty for work that is new or cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +107,10 @@ def _outlooks(
             builds = isinstance(work, Evaluation) and work.builds_engine
             outlooks.append(Outlook(work, "to build" if builds else "impossible", work.skipped))
         else:
-            reason = changed_parts(finished, work.parts, work.label)
+            changed = changed_parts(finished, work.parts, work.label)
+            reason = f"{changed} changed" if changed else ""
             if workspace.stored(work.kind, work.key) and not work.live:
-                reason = DAMAGED
+                reason = "the stored work is damaged"
             outlooks.append(Outlook(work, "to run", reason))
     return tuple(outlooks)
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from alignkit.errors import AlignkitError, ConfigError, MissingDependency
 
 if TYPE_CHECKING:
+    from alignkit.datasets import Dataset
     from alignkit.experiment.experiment import Experiment
     from alignkit.models.user_model import UserModel
+    from alignkit.plan import Plan
 
     Require: TypeAlias = Callable[[UserModel, Sequence[str], tuple[int, int]], None]
 
@@ -17,16 +19,16 @@ if TYPE_CHECKING:
 def require_models(experiment: Experiment) -> None:
     """Raise one `ConfigError` that says of each model why it cannot run; read no image.
 
-    Models to train are held against the paths' size; given ones also against the data's classes.
-    A file or images that are not on this machine are left to `make_plan`. Raise `MissingDependency`
-    without timm, if a model is one of it.
+    A model to train must take inputs of the paths' size; a given one must fit the data's classes
+    too, unless its file or the images are not on this machine. Raise `MissingDependency` if a model
+    is timm's and timm is not installed.
     """
     from alignkit.models.model_fit import require_fit, require_input
 
     if not experiment.labelled:
         return
-    if experiment.content.models:
-        _require_each(experiment, require_fit)
+    if given := [each.build() for each in experiment.content.models]:
+        _require_each(given, experiment.data, experiment.reference.size, require_fit)
         return
     try:
         require_input(experiment.content.train.model, *experiment.reference.size)
@@ -34,20 +36,26 @@ def require_models(experiment: Experiment) -> None:
         raise ConfigError(f"train.model: {error}") from error
 
 
-def require_own_models(experiment: Experiment) -> None:
-    """Raise one `ConfigError` as `require_models` does, of given models that are code: run them."""
+def require_own_models(plan: Plan) -> None:
+    """Run each given model of a plan that is code on one image.
+
+    Raise one `ConfigError` that says of each why it does not run.
+    """
     from alignkit.models.model_fit import require_own_code
 
-    _require_each(experiment, require_own_code)
+    given = [each.given for each in plan.trainings if each.given is not None]
+    _require_each(given, plan.data, plan.reference.size, require_own_code)
 
 
-def _require_each(experiment: Experiment, require: Require) -> None:
+def _require_each(
+    models: Sequence[UserModel], data: Dataset, size: tuple[int, int], require: Require
+) -> None:
     lines = []
-    classes = experiment.data.class_names()
-    for given in (each.build() for each in experiment.content.models):
+    classes = data.class_names()
+    for given in models:
         try:
             if classes and given.file.is_file():
-                require(given, classes, experiment.reference.size)
+                require(given, classes, size)
         except MissingDependency:
             raise  # the model may fit, and the fix is another
         except AlignkitError as error:

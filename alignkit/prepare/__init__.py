@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from alignkit.decoders import DecodeOutcome
-from alignkit.errors import ConfigError, MissingDependency, NothingCompared
+from alignkit.errors import MissingDependency, NothingCompared, WorkspaceError
 from alignkit.outcome import PlannedWork
+from alignkit.prepare.pixel_file import PixelFile
 from alignkit.preprocess import Normalise, Preprocess
 from alignkit.samples import Samples
 from alignkit.stored_file import DamagedError
 from alignkit.version import PIXEL_LAYERS, code_version
-from alignkit.workspace import Workspace
+from alignkit.workspace import Finished, Workspace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,31 +153,34 @@ def prepare(
 
     work = Preparation(preprocess, split, samples.fingerprint)
     keep = partial(workspace.keep, work.kind, work.parts, work.label, fill)
-    outcomes, rows = keep(partial(_outcomes, ids=samples.ids), files=[OUTCOMES])
-    return Prepared(lambda: keep(partial(_map, outcomes=outcomes, rows=rows)), rows, outcomes)
+    outcomes, rows, digest = keep(partial(_outcomes, ids=samples.ids), files=[OUTCOMES])
+    return Prepared(lambda: keep(partial(_map, label=work.label, outcomes=digest)), rows, outcomes)
 
 
 def _outcomes(
     folder: Path, ids: Sequence[str]
-) -> tuple[tuple[SampleOutcome, ...], npt.NDArray[np.int64]]:
-    """Read the outcome of each sample, and its index in the pixels."""
+) -> tuple[tuple[SampleOutcome, ...], npt.NDArray[np.int64], str]:
+    """Read the outcome of each sample, its index in the pixels, and the hash of both."""
     import numpy as np
 
     stored = json.loads((folder / OUTCOMES).read_text())
     outcomes = tuple(SampleOutcome(*each[:3]) for each in stored)
     if [each.id for each in outcomes] != [*ids]:
         raise DamagedError("it holds other samples")
-    return outcomes, np.array([each[3] for each in stored], np.int64)
+    rows = np.array([each[3] for each in stored], np.int64)
+    return outcomes, rows, Finished.read(folder).files[OUTCOMES]
 
 
-def _map(folder: Path, outcomes: Sequence[SampleOutcome], rows: npt.NDArray[np.int64]) -> Pixels:
-    """Map the pixels; raises `DamagedError` if they are not those of these outcomes."""
+def _map(folder: Path, label: str, outcomes: str) -> Pixels:
+    """Map the pixels; raises `WorkspaceError` if they are not those of the ``outcomes`` read."""
     import numpy as np
 
-    # a library may decode an image that it failed to decode when these were read
-    found, places = _outcomes(folder, [each.id for each in outcomes])
-    if found != tuple(outcomes) or (places != rows).any():
-        raise DamagedError("its images were decoded with other outcomes")
+    # a library may decode an image today that it failed to decode when these were read
+    if Finished.read(folder).files[OUTCOMES] != outcomes:
+        raise WorkspaceError(
+            f"{label}: its damaged pixels were made again, and its images were decoded with other "
+            "outcomes than before; run the same command again"
+        )
     # mapped: processes share the pages, and the kernel drops those it needs elsewhere
     pixels: Pixels = np.load(folder / _PIXELS, mmap_mode="r")
     return pixels
@@ -235,67 +238,3 @@ def pixel_identity(preprocess: Preprocess) -> dict[str, Any]:
     """Return what decides the pixels before normalisation: stages, options, libraries, our code."""
     stages = {k: v for k, v in preprocess.identity().items() if k != "normalise"}
     return {"stages": stages, "versions": preprocess.versions(), "code": code_version(PIXEL_LAYERS)}
-
-
-class PixelFile:
-    """A file written front to back, whose header is completed when it is closed.
-
-    ``numpy.lib.format`` pads a header so that its first axis can grow in place. Appending needs no
-    count beforehand, so images that cannot be decoded leave no gap.
-    """
-
-    def __init__(self, path: Path, size: tuple[int, int]) -> None:
-        self.rows = 0
-        """Images written so far."""
-        self._shape = (*size, 3)
-        self._dtype: Any = None
-        self._file: BinaryIO = path.open("wb")
-        # where the pixels begin, known once a header is written
-        self._start = 0
-
-    def append(self, pixels: Pixels) -> int:
-        """Write (height, width, 3) and return its row.
-
-        Raises `ConfigError` if the path gives images of different sizes.
-        """
-        import numpy as np
-
-        if pixels.shape != self._shape:
-            raise ConfigError(
-                f"the path gives {pixels.shape[0]}x{pixels.shape[1]} where the model's input is "
-                f"{self._shape[0]}x{self._shape[1]}: with 'fit: shorter', add 'crop'"
-            )
-        if self._dtype is None:
-            self._dtype = pixels.dtype
-            self._write_header()
-        elif pixels.dtype != self._dtype:
-            raise TypeError(f"the path gives {pixels.dtype} after {self._dtype}")
-        # a crop is a view with gaps between its rows
-        self._file.write(np.ascontiguousarray(pixels).data)
-        self.rows += 1
-        return self.rows - 1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        with self._file:
-            if kind is None and self._dtype is not None:
-                self._file.seek(0)
-                self._write_header()
-
-    def _write_header(self) -> None:
-        import numpy as np
-
-        shape = (self.rows, *self._shape)
-        descr = np.lib.format.dtype_to_descr(self._dtype)
-        np.lib.format.write_array_header_1_0(
-            self._file, {"descr": descr, "fortran_order": False, "shape": shape}
-        )
-        start, self._start = self._start, self._file.tell()
-        assert start in (0, self._start), "the completed header would overwrite pixels"

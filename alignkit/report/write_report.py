@@ -6,9 +6,11 @@ import base64
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
+from typing import TypeAlias
 
 from alignkit.errors import ConfigError
 from alignkit.record import Artifact, RunRecord, WorstImage
@@ -18,6 +20,8 @@ from alignkit.stored_file import write_output
 
 SINGLE_FILE_BYTES = 15_000_000
 SINGLE_FILE_IMAGES = 20
+_Read: TypeAlias = Callable[[Artifact], bytes]
+"""Gives the bytes of a picture or array, verified."""
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
@@ -108,16 +112,18 @@ def write_report(folder: Path, options: ReportOptions, out: Path | None = None) 
     """
     record = read_record(folder)
     wanted = chosen = options.chosen(record.worst)
+    # each picture is read and hashed once, however often the page is made again to be smaller
+    read = cache(partial(shown_bytes, folder))
     # a page that only links its pictures is safe to open as well; one that is missing harms nobody
     for each in _named(chosen):
         if os.path.lexists(folder / each.path):
-            shown_bytes(folder, each)
+            read(each)
     while True:
-        files = _files(record, folder, wanted, options, away=out is not None)
+        files = _files(record, folder, wanted, options, read, away=out is not None)
         total = sum(map(len, files.values()))
         if options.limit is None:
             break
-        total += _pictures_bytes(wanted, folder, options)
+        total += _pictures_bytes(wanted, read, options)
         if total <= options.limit:
             break
         if not wanted:
@@ -126,21 +132,21 @@ def write_report(folder: Path, options: ReportOptions, out: Path | None = None) 
                 f"{megabytes(options.limit)}; allow more with --max-report-size"
             )
         # the page itself shrinks with its images by an unknown size, so that it is made again
-        wanted = _fewer(wanted, total - options.limit, folder, options)
+        wanted = _fewer(wanted, total - options.limit, read, options)
     page = next(reversed(files))  # the page is made last
     target = out or folder
     if out and options.single_file:
         write_output(out, files[page])
         return WrittenReport(out, total, len(chosen) - len(wanted))
     if out:
-        files = {each.path: shown_bytes(folder, each) for each in _named(wanted)} | files
+        files = {each.path: read(each) for each in _named(wanted)} | files
     for path, content in files.items():
         write_inside(target, path, content)
     return WrittenReport(target / page, total, len(chosen) - len(wanted))
 
 
 def _fewer(
-    wanted: Sequence[WorstImage], excess: int, folder: Path, options: ReportOptions
+    wanted: Sequence[WorstImage], excess: int, read: _Read, options: ReportOptions
 ) -> list[WorstImage]:
     """Drop as many of the least bad images, of all pairs of paths in turn, as free the room."""
     kept = list(wanted)
@@ -150,18 +156,18 @@ def _fewer(
         # of equal ones the first, so that the choice is stable
         longest = max(dict.fromkeys(pairs), key=pairs.count)
         last = kept.pop(len(pairs) - 1 - pairs[::-1].index(longest))
-        freed += _pictures_bytes([last], folder, options)
+        freed += _pictures_bytes([last], read, options)
         if options.single_file:
             inlined = dict.fromkeys(_shown(last))
-            freed += sum(len(shown_bytes(folder, each)) * 4 // 3 for each in inlined)  # as base64
+            freed += sum(len(read(each)) * 4 // 3 for each in inlined)  # as base64
     return kept
 
 
-def _pictures_bytes(images: Sequence[WorstImage], folder: Path, options: ReportOptions) -> int:
+def _pictures_bytes(images: Sequence[WorstImage], read: _Read, options: ReportOptions) -> int:
     """Count the bytes of the files beside the page; a single file has none."""
     if options.single_file:
         return 0
-    return sum(len(shown_bytes(folder, each)) for each in _named(images))
+    return sum(len(read(each)) for each in _named(images))
 
 
 def _shown(image: WorstImage) -> tuple[Artifact, ...]:
@@ -179,6 +185,7 @@ def _files(
     folder: Path,
     wanted: Sequence[WorstImage],
     options: ReportOptions,
+    read: _Read,
     *,
     away: bool,
 ) -> dict[str, bytes]:
@@ -188,7 +195,7 @@ def _files(
     from alignkit.report.templates import PAGE_ASSETS, asset, markdown
     from alignkit.report.viewer_data import viewer_script
 
-    images = [_inlined(each, folder) for each in wanted] if options.single_file else wanted
+    images = [_inlined(each, read) for each in wanted] if options.single_file else wanted
     shown = record.model_copy(update={"worst": tuple(images)})
     if options.single_file:
         style = "".join(asset(name).decode() for name in ("report.css", "viewer.css"))
@@ -232,11 +239,11 @@ def _page(
     ).encode()
 
 
-def _inlined(image: WorstImage, folder: Path) -> WorstImage:
+def _inlined(image: WorstImage, read: _Read) -> WorstImage:
     """Return the image with its pictures in ``data:`` URIs instead of files."""
 
     def inlined(artifact: Artifact) -> Artifact:
-        text = base64.b64encode(shown_bytes(folder, artifact)).decode()
+        text = base64.b64encode(read(artifact)).decode()
         return artifact.model_copy(update={"path": f"data:image/png;base64,{text}"})
 
     pictures = {name: inlined(getattr(image, name)) for name in ("a", "b", "difference")}

@@ -69,14 +69,12 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     """Carry out the stages: values in, values out."""
     started, clock = datetime.now(UTC), time.monotonic()
     _fetch_weights(plan, context.workspace)
-    require_own_models(plan.experiment)
+    require_own_models(plan)
     # a narrowed run repeats some cells; advice would add others
     advice = () if plan.cells else advise(plan, context)
     whole = advised_plan(plan, advice)
-    data = whole.data
-    sets = prepare_sets(
-        whole.preprocesses, data.training(), data.evaluation(), context, trains=whole.trains
-    )
+    train, evaluation = plan.samples("train"), plan.samples("eval")
+    sets = prepare_sets(whole.preprocesses, train, evaluation, context, trains=whole.trains)
     used = [sets.train.ids[index] for index in sets.trained_on]
     whole = rekey_for_images(whole, used, len(sets.train))
     trained = train_models(whole, sets, context, folder)

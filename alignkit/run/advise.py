@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from alignkit.errors import AlignkitError, WorkspaceError
+from alignkit.errors import AlignkitError, DataError, WorkspaceError
 from alignkit.experiment.preprocess_option import PreprocessOption
 from alignkit.experiment.report_option import ADVISED, AdviseOption
-from alignkit.plan import Plan, make_plan
+from alignkit.plan import CHANGED, Plan, make_plan
 from alignkit.record import AdviceFacts
 from alignkit.version import ADVICE_LAYERS, code_version
 from alignkit.workspace import Context
@@ -38,7 +38,7 @@ def advise(plan: Plan, context: Context) -> tuple[AdviceFacts, ...]:
     option = plan.advise
     if option is None:
         return ()
-    training = plan.data.training()
+    training = plan.samples("train")
     # a fixed draw: a data set may list its images class by class
     shuffled = np.random.default_rng(0).permutation(len(training))
     samples = training.take(sorted(shuffled[: option.images].tolist()))
@@ -66,6 +66,8 @@ def advised_plan(plan: Plan, advice: Sequence[AdviceFacts]) -> Plan:
         return plan
     # planned like a file that names these paths, so that they get the same checks
     whole = make_plan(plan.experiment.with_paths(options), ranks=plan.ranks)
+    if whole.images != plan.images:
+        raise DataError(CHANGED)
     served_only = {each.advised for each in advice if each.change == "serving"}
 
     def kept(training: Training) -> bool:

@@ -18,7 +18,7 @@ from torch import nn
 from torch.amp.grad_scaler import GradScaler
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from alignkit.stored_file import write_atomically
+from alignkit.stored_file import explained, open_regular, write_atomically
 
 if TYPE_CHECKING:
     from alignkit.experiment.train_option import Recipe
@@ -108,11 +108,14 @@ class TrainingState:
 def read_state(file: Path, label: str, rank: Rank) -> dict[str, Any] | None:
     """Read a file of `TrainingState.save`; ``None`` if there is nothing to continue.
 
-    If it is not what this training wrote, rank 0 says so.
+    If it is not what this training wrote, rank 0 says so. Raise `WorkspaceError` for anything but a
+    regular file.
     """
     if not file.exists():
         return None
-    content = file.read_bytes()
+    # a pipe would never end, and no state could be written in its place
+    with explained(file), open_regular(file) as opened:
+        content = opened.read()
     size = hashlib.sha256().digest_size
     seal, data = content[:size], content[size:]
     if seal != _seal(file, data):

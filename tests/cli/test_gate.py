@@ -3,12 +3,14 @@
 import hashlib
 import json
 import re
+import shlex
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from alignkit.gate import gate_check as check_module
 from alignkit.record import Control
+from alignkit.record.document import read_record
 from tests.gate_case import ONE_PATH, PATHS, make_case
 from tests.sealed import rewrite
 
@@ -174,7 +176,8 @@ def test_the_verdict_names_what_was_judged_instead_of_the_file(gate, alignkit, c
     rule = "gate.rules=[{metric: decode.max_abs, fail: 254}]"
     told = gate(file, "--set", rule, "--set", "data.seed=1")
     assert told.code == 0
-    assert told.out.splitlines()[1].endswith(f"Not as in the file: --set {rule}.")
+    both = f"Not as in the file: --set {rule}, --set data.seed=1."
+    assert told.out.splitlines()[1].endswith(both)
     run = alignkit("run", file, "--reports", case.reports, "--no-open", "-q", "--set", rule)
     assert f"Not as in the file: --set {rule}." in run.out
     (page,) = case.reports.glob("small/*/index.html")
@@ -246,12 +249,18 @@ def test_the_report_is_rendered_for_a_pixel_gate(alignkit, case):
 
 def test_the_command_it_prints_does_it_again(gate, case, alignkit):
     told = gate(case.write("{preset: strict}"), "--set", CHROMA)
-    import shlex
-
     words = shlex.split(re.findall("^again +alignkit (.*)$", told.out, re.MULTILINE)[0])
     again = alignkit(*words, "--reports", case.reports, "-q", "--no-report")
     assert again.code == 1
     assert again.out == told.out
+
+
+def test_the_record_names_the_command_that_writes_it_again(gate, case):
+    file = case.write("{preset: strict}")
+    gate(file, "--set", "data.limit=4")
+    (stored,) = case.reports.glob("small/*/record.json")
+    words = ["alignkit", "gate", str(file), "--set", "data.limit=4", "--reports", str(case.reports)]
+    assert shlex.split(read_record(stored.parent).command) == words
 
 
 AGAINST = "{preset: strict, against: baseline}"

@@ -173,7 +173,10 @@ def test_plan_says_how_many_images_are_evaluated_and_why(alignkit, folder):
     int8 = "evaluate.backends=[{name: onnxruntime, precision: [fp32, int8]}]"
     told = alignkit("plan", file, *reports, "--set", flat, "--set", int8).out
     share = "0.25 of each class, drawn by seed 0"
-    assert f"20 evaluated: {share}; int8 or 'advise' takes images from the other 60\n" in told
+    assert (
+        f"20 evaluated: {share}; the other 60 are for 'advise' and the calibration of int8\n"
+        in told
+    )
     told = alignkit("plan", file, *reports, "--set", int8)
     assert "has no train/; name the training folder" in told.err
 

@@ -46,7 +46,7 @@ def test_checking_a_file_loads_no_record(file):
 
 
 def test_plan_imports_nothing_heavy(file, tmp_path):
-    load_experiment(file).data.fingerprint()  # as after a first run: its digits are known
+    load_experiment(file).data.fingerprint("train")  # as after a first run: its digits are known
     assert imported_by("plan", file, "--reports", tmp_path / "reports") == set()
 
 

@@ -94,7 +94,7 @@ def test_a_gate_without_models_plans_its_comparisons(alignkit, tmp_path, monkeyp
     area = ("--set", "preprocess.opencv.resize.interpolation=area")
     (document,) = json.loads(alignkit("plan", file, *area, "--reports", case.reports, "--json").out)
     (changed, _) = document["comparisons"]
-    assert (changed["state"], changed["reason"]) == ("to run", "candidate")
+    assert (changed["state"], changed["reason"]) == ("to run", "candidate changed")
     assert document["seconds"] > 0
 
 

@@ -1,5 +1,7 @@
 """Images that one side alone decodes are listed with the side that decodes them."""
 
+import numpy as np
+
 from alignkit.compare.coverage_tally import CoverageTally
 from alignkit.record.path_facts import COVERAGE_EXAMPLES
 
@@ -22,3 +24,12 @@ def test_each_direction_has_its_own_count_and_its_own_first_images():
 def test_a_direction_without_images_is_not_listed():
     found = CoverageTally.of([("x", True, True), ("y", False, True)]).diff("a", "b")
     assert [(side.by, side.examples) for side in found.one_sided] == [("b", ("y",))]
+
+
+def test_tallies_of_parts_add_up_to_that_of_all_images():
+    rng = np.random.default_rng(0)
+    images = [
+        (f"{n}.jpg", bool(rng.integers(2)), [True, False, None][rng.integers(3)]) for n in range(60)
+    ]
+    parts = [CoverageTally.of(images[n : n + 7]).diff("a", "b") for n in range(0, 60, 7)]
+    assert CoverageTally.joined(parts) == CoverageTally.of(images).diff("a", "b")

@@ -106,14 +106,14 @@ def test_jpeg_qualities_lie_between_60_and_90():
 
 def test_counts_and_fingerprint_make_nothing(cache):
     assert SMALL.counts() == (30, 20)
-    assert len(SMALL.fingerprint()) == 64
+    assert len(SMALL.fingerprint("eval")) == 64
     assert not cache.exists()
 
 
 def test_fingerprint_imports_no_heavy_library():
     program = (
         "import sys; from alignkit.datasets.digits_on_photos import DigitsOnPhotos as D;"
-        "D().fingerprint(); print({'sklearn', 'numpy', 'PIL', 'torch'} & set(sys.modules))"
+        "D().fingerprint(\"eval\"); print({'sklearn', 'numpy', 'PIL', 'torch'} & set(sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -126,7 +126,7 @@ def test_fingerprint_of_a_split_is_that_of_its_samples_and_does_not_depend_on_th
     assert SMALL.evaluation().fingerprint == SMALL.fingerprint("eval")
     more = DigitsOnPhotos(train=30, eval=1000)
     assert more.fingerprint("train") == SMALL.fingerprint("train")
-    assert more.fingerprint() != SMALL.fingerprint()
+    assert more.fingerprint("eval") != SMALL.fingerprint("eval")
 
 
 def test_a_second_call_makes_nothing(monkeypatch):

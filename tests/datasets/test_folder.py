@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import logging
 import os
 import shutil
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from alignkit.datasets import listed_images
+from alignkit.datasets import Dataset, listed_images
 from alignkit.datasets.folder import Folder
 from alignkit.errors import ConfigError, DataError, UnreadableImage
 
@@ -119,32 +118,36 @@ def test_a_limit_is_spread_over_the_classes(tmp_path):
         Folder(root, limit=2).training()
 
 
+def fingerprints(data: Dataset) -> tuple[str, str]:
+    return data.fingerprint("train"), data.fingerprint("eval")
+
+
 def test_the_fingerprint_follows_contents_and_labels(split):
-    before = Folder(split).fingerprint(), Folder(split).fingerprint("train")
+    before = fingerprints(Folder(split)), Folder(split).fingerprint("train")
     assert Folder(split).training().fingerprint == before[1]
     (split / "eval/a/0.jpg").write_bytes(jpeg("changed"))
     assert Folder(split).fingerprint("train") == before[1]
-    changed = Folder(split).fingerprint()
+    changed = fingerprints(Folder(split))
     assert changed != before[0]
     (split / "train/a/0.jpg").rename(split / "train/b/9.jpg")
-    assert Folder(split).fingerprint() != changed
+    assert fingerprints(Folder(split)) != changed
 
 
 def test_the_fingerprint_does_not_depend_on_the_place(split, tmp_path):
     shutil.copytree(split, tmp_path / "copy")
-    assert Folder(tmp_path / "copy").fingerprint() == Folder(split).fingerprint()
+    assert fingerprints(Folder(tmp_path / "copy")) == fingerprints(Folder(split))
 
 
 def test_a_second_fingerprint_reads_no_file(split, monkeypatch):
     monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
-    first = Folder(split).fingerprint()
-    monkeypatch.setattr(listed_images, "open_regular", lambda path: pytest.fail(f"read {path}"))
-    assert Folder(split).fingerprint() == first
+    first = fingerprints(Folder(split))
+    monkeypatch.setattr(listed_images, "open_regular", lambda path, _: pytest.fail(f"read {path}"))
+    assert fingerprints(Folder(split)) == first
 
 
 def test_a_file_changed_behind_its_old_size_and_time_is_noticed(split, monkeypatch):
     monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
-    first = Folder(split).fingerprint()
+    first = fingerprints(Folder(split))
     file = split / "train/a/0.jpg"
     status, content = file.stat(), bytearray(file.read_bytes())
     content[-1] ^= 1
@@ -152,25 +155,44 @@ def test_a_file_changed_behind_its_old_size_and_time_is_noticed(split, monkeypat
     file.write_bytes(content)
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert file.stat().st_mtime_ns == status.st_mtime_ns
-    assert Folder(split).fingerprint() != first
+    assert fingerprints(Folder(split)) != first
 
 
 def test_hashes_of_files_just_changed_are_not_kept(split, cache):
-    Folder(split).fingerprint()
+    fingerprints(Folder(split))
+    assert not (cache / "hashes").exists()
+
+
+def test_the_time_that_hashing_takes_does_not_settle_a_file(split, cache, monkeypatch):
+    monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.5)
+    digest = listed_images._digest
+    monkeypatch.setattr(listed_images, "_digest", lambda *a: time.sleep(0.6) or digest(*a))
+    Folder(split).fingerprint("eval")
+    assert not (cache / "hashes").exists()
+
+
+def test_kept_hashes_are_written_again_only_for_more_of_them(split, cache, monkeypatch):
+    monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
+    fingerprints(Folder(split))
     (kept,) = (cache / "hashes").iterdir()
-    assert json.loads(kept.read_text())["files"] == {}
+    before = kept.stat()
+    monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 60.0)
+    (split / "eval/a/0.jpg").write_bytes(jpeg("changed"))
+    fingerprints(Folder(split))
+    assert kept.stat().st_ino == before.st_ino
+    assert kept.stat().st_mtime_ns == before.st_mtime_ns
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "changed", "another folder's"])
 def test_damaged_hashes_are_made_again(split, cache, caplog, monkeypatch, tmp_path, damage):
     monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
-    first = Folder(split).fingerprint()
+    first = fingerprints(Folder(split))
     (kept,) = (cache / "hashes").iterdir()
     text = kept.read_text()
     if damage == "another folder's":
         moved = tmp_path / "moved"
         shutil.copytree(split, moved)
-        Folder(moved).fingerprint()
+        fingerprints(Folder(moved))
         (theirs,) = {*(cache / "hashes").iterdir()} - {kept}
         kept.write_text(theirs.read_text())
     else:
@@ -179,17 +201,18 @@ def test_damaged_hashes_are_made_again(split, cache, caplog, monkeypatch, tmp_pa
         kept.write_text({"cut": text[:100], "emptied": "", "changed": changed}[damage])
     assert kept.read_text() != text
     with caplog.at_level(logging.WARNING):
-        assert Folder(split).fingerprint() == first
+        assert fingerprints(Folder(split)) == first
     (message,) = caplog.messages
     assert message.startswith(f"{kept} is damaged (")
 
 
 def test_a_cache_that_cannot_be_written_costs_time_only(split, tmp_path, monkeypatch, caplog):
-    first = Folder(split).fingerprint()
+    monkeypatch.setattr(listed_images, "SETTLED_SECONDS", 0.0)
+    first = fingerprints(Folder(split))
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ALIGNKIT_CACHE_DIR", str(tmp_path / "file" / "cache"))
     with caplog.at_level(logging.WARNING):
-        assert Folder(split).fingerprint() == first
+        assert fingerprints(Folder(split)) == first
     assert "cannot be kept" in caplog.text
 
 
@@ -241,14 +264,14 @@ def test_a_class_in_one_split_only_is_named(split):
 
 
 def test_a_file_that_cannot_be_read_is_part_of_the_fingerprint(split):
-    before = Folder(split).fingerprint()
+    before = fingerprints(Folder(split))
     (split / "train/a/dangling.jpg").symlink_to(split / "nowhere")
-    dangling = Folder(split).fingerprint()
+    dangling = fingerprints(Folder(split))
     samples = Folder(split).training()
     with pytest.raises(UnreadableImage, match=r"dangling.jpg: a link to .*/nowhere, which is not"):
         samples.read(samples.ids.index("train/a/dangling.jpg"))
     (split / "nowhere").write_bytes(b"now it is there")
-    assert len({before, dangling, Folder(split).fingerprint()}) == 3
+    assert len({before, dangling, fingerprints(Folder(split))}) == 3
 
 
 def test_two_files_that_cannot_be_read_are_not_the_same_image(split):
@@ -280,7 +303,7 @@ def test_hostile_files_are_images_like_others(split):
     (split / "train/a/text.jpg").write_text("not an image")
     (split / "train/a/empty.jpg").touch()
     assert Folder(split).counts() == (11, 8)
-    assert len(Folder(split).fingerprint()) == 64
+    assert len(Folder(split).fingerprint("train")) == 64
 
 
 @pytest.mark.parametrize("options", [{"eval_share": 0.0}, {"eval_share": 1.0}, {"limit": 0}])
@@ -294,9 +317,9 @@ def test_a_real_data_set_is_read_as_it_lies(shared_data):
     assert data.counts() == (720, 240)
     assert len(data.training().classes) == 12
     assert list(data.notes()) == []
-    data.fingerprint()
+    fingerprints(data)
     started = time.perf_counter()
-    data.fingerprint()
+    fingerprints(data)
     assert time.perf_counter() - started < 0.5
 
 
@@ -334,10 +357,10 @@ def test_one_image_of_a_class_is_enough_where_nothing_is_divided(tmp_path):
 
 
 def test_an_undivided_folder_leaves_the_training_folder_alone(split):
-    before = Folder(split).undivided().fingerprint()
+    before = fingerprints(Folder(split).undivided())
     assert Folder(split).undivided().counts() == (0, 8)
     fill(split, "train/c")  # a class that is not evaluated, which a training would refuse
-    assert Folder(split).undivided().fingerprint() == before
+    assert fingerprints(Folder(split).undivided()) == before
     with pytest.raises(DataError, match="different classes: c only in train/"):
         Folder(split).counts()
 
@@ -346,6 +369,6 @@ def test_class_names_are_known_without_listing_an_image(split, tmp_path, monkeyp
     def refuse(folder):
         raise AssertionError(folder)
 
-    monkeypatch.setattr("alignkit.datasets.folder.image_files", refuse)
+    monkeypatch.setattr("alignkit.datasets.labelled.image_files", refuse)
     assert Folder(split).class_names() == ("a", "b")
     assert Folder(tmp_path / "elsewhere").class_names() == ()

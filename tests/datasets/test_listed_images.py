@@ -73,6 +73,15 @@ def test_a_file_that_changes_after_it_was_listed_is_not_the_image(folder, change
         samples.read(0)
 
 
+def test_a_file_that_grows_beyond_the_limit_is_not_read(folder, monkeypatch):
+    samples = Images(folder).evaluation()
+    monkeypatch.setattr(listed_images, "LARGEST", 1 << 20)
+    with (folder / "a.png").open("r+b") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ChangedImage, match="larger than 1 MiB, the limit"):
+        samples.read(0)
+
+
 def test_a_file_with_another_mode_and_time_is_the_same_image(folder):
     samples, content = Images(folder).evaluation(), (folder / "a.png").read_bytes()
     (folder / "a.png").chmod(0o600)

@@ -46,11 +46,11 @@ def test_relative_and_absolute_names_of_a_file_are_one_image(pictures, monkeypat
 
 
 def test_the_fingerprint_follows_contents_and_names_not_the_place(pictures, tmp_path):
-    before = Images(pictures).fingerprint()
+    before = Images(pictures).fingerprint("eval")
     moved = pictures.rename(tmp_path / "moved")
-    assert Images(moved).fingerprint() == before == Images(moved).evaluation().fingerprint
+    assert Images(moved).fingerprint("eval") == before == Images(moved).evaluation().fingerprint
     (moved / "b.jpg").rename(moved / "bb.jpg")
-    assert Images(moved).fingerprint() != before
+    assert Images(moved).fingerprint("eval") != before
 
 
 def test_a_limit_takes_the_same_images_each_time(pictures):

@@ -344,44 +344,24 @@ def an_empty_list_of_rules(desk):
     return desk.gate(more=("--set", "gate.rules=[]"))
 
 
-@way(2, "no metric 'blur.max_abs'")
-def a_stage_that_does_not_exist(desk):
-    return desk.gate("{metric: blur.max_abs, fail: 1}")
-
-
-@way(2, "no metric 'decode.median'")
-def a_metric_that_does_not_exist(desk):
-    return desk.gate("{metric: decode.median, fail: 1}")
-
-
-@way(2, "no path 'gpu'")
-def a_path_that_does_not_exist(desk):
-    return desk.gate("{metric: decode.max_abs, fail: 1, path: gpu}")
-
-
-@way(2, "no labels")
-def a_class_of_images_without_labels(desk):
-    return desk.gate("{metric: decode.max_abs, fail: 1, where: {class: cat}}")
-
-
-@way(5, "no image is")
-def a_subgroup_without_an_image(desk):
-    return desk.gate("{metric: decode.max_abs, fail: 1, where: {image: 'dogs/*'}}")
-
-
-@way(2, "needs 'warn', 'fail' or 'margin'")
-def a_rule_without_a_limit(desk):
-    return desk.gate("{metric: decode.max_abs}")
-
-
-@way(2, "can never fire")
-def a_limit_that_nothing_exceeds(desk):
-    return desk.gate("{metric: normalise.max_abs, fail: 1e300}")
-
-
-@way(5, "no rule looks at a stage in which the paths differ")
-def a_stage_that_no_path_has(desk):
-    return desk.gate("{metric: crop.max_abs, fail: 1}")
+ONE_RULE = {
+    "a stage that does not exist": (2, "no metric 'blur.max_abs'", "metric: blur.max_abs, fail: 1"),
+    "a metric that does not exist": (2, "no metric 'decode.median'", "metric: decode.median, fail: 1"),
+    "a path that does not exist": (2, "no path 'gpu'", "metric: decode.max_abs, fail: 1, path: gpu"),
+    "a class of images without labels":
+        (2, "no labels", "metric: decode.max_abs, fail: 1, where: {class: cat}"),
+    "a subgroup without an image":
+        (5, "no image is", "metric: decode.max_abs, fail: 1, where: {image: 'dogs/*'}"),
+    "a rule without a limit": (2, "needs 'warn', 'fail' or 'margin'", "metric: decode.max_abs"),
+    "a limit that nothing exceeds": (2, "can never fire", "metric: normalise.max_abs, fail: 1e300"),
+    "a stage that no path has":
+        (5, "no rule looks at a stage in which the paths differ", "metric: crop.max_abs, fail: 1"),
+}  # fmt: skip
+"""Ways that one rule is enough for."""
+WAYS |= {
+    name: (code, said, lambda desk, rule=rule: desk.gate(f"{{{rule}}}"))
+    for name, (code, said, rule) in ONE_RULE.items()
+}
 
 
 @way(5, "no rule looks at a stage in which the paths differ")

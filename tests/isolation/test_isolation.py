@@ -20,9 +20,9 @@ from alignkit.isolation import (
     WorkFailed,
     _Crew,
 )
-from alignkit.isolation.task import ImageTask, next_images
+from alignkit.isolation.task import ImageTask, ImageWorker, next_images
 from alignkit.isolation.worker import Encoded
-from alignkit.isolation.worker_process import WorkerProcess
+from alignkit.isolation.worker_process import AHEAD, WorkerProcess
 from alignkit.preprocess import Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.studies.diff.diff_images import DiffImages
@@ -304,6 +304,29 @@ def test_images_whose_memory_does_not_suffice_together_wait_for_each_other(toget
     assert len(spans) == 8
     at_once = [sum(begin <= start < end for begin, end in spans) for start, _ in spans]
     assert max(at_once) <= most
+
+
+def test_tasks_are_handed_out_without_weighing_their_images_again():
+    weighed = []
+
+    class Weighed(Encoded):
+        @property
+        def need(self):
+            weighed.append(self.id)
+            return 1
+
+        need = need.setter(lambda *_: None)
+
+    class Process:
+        give = staticmethod(lambda images: None)
+
+    crew = _Crew(Pids(), 16, Limits(), None, (), 1, 1 << 30)
+    crew.workers = [ImageWorker(Process(), ready=True) for _ in range(16)]
+    tasks = [ImageTask((Weighed(f"{n}", b""),), [None]) for n in range(64)]
+    crew.waiting.extend(tasks)
+    crew._hand_out()
+    assert sum(len(worker.tasks) for worker in crew.workers) == 16 * AHEAD
+    assert len(weighed) == 64
 
 
 def test_a_task_holds_few_images_of_many_bytes(monkeypatch):

@@ -1,5 +1,6 @@
 """The search finds what is known to be the nearest, and says how near."""
 
+import json
 from dataclasses import replace
 from functools import cache
 from textwrap import indent
@@ -315,3 +316,47 @@ def test_no_stage_is_run_on_what_the_stage_before_it_refused(monkeypatch):
     found = distances(photographs().read(0), wanted, [one], target)
     assert found[one].mean == np.inf
     assert given == []
+
+
+def test_a_distance_that_is_no_number_is_never_ranked_or_printed():
+    rows = np.random.default_rng(0).permutation(12)
+    png = {int(rows[-1])}  # seen after the first configurations were dropped
+    samples = with_pngs(12, png)
+    target = preprocess_target(preprocess_of("pillow-train", 32))
+    only = [
+        Configuration(SimpleJPEGDecoder(), OpenCVResizer()),
+        Configuration(OpenCVDecoder(), OpenCVResizer()),
+        Configuration(OpenCVDecoder(), PillowResizer()),
+    ]
+    found = match(target, samples, range(12), only)
+    assert found.plain == only[1]
+    assert found.plain_mean > found.remains
+    json.dumps(as_json(found, {}), allow_nan=False)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_finalist_that_cannot_prepare_an_unseen_image_is_out_of_the_race(known):
+    unseen = int(np.random.default_rng(0).permutation(12)[0])
+    samples = with_pngs(12, {unseen})
+    path = preprocess_of("pillow-train", 32)
+    target = preprocess_target(path)
+    if not known:
+        target = replace(
+            target, preprocess=None, levels=lambda row: path.taps(samples.read(row)).last + 0.0
+        )
+    only = [
+        Configuration(SimpleJPEGDecoder(), PillowResizer()),
+        Configuration(OpenCVDecoder(), OpenCVResizer()),
+    ]
+    found = match(target, samples, range(12), only)
+    assert found.left_out == ()
+    assert found.unseen == 2
+    assert [each.configurations[0] for each in found.ranking] == only[1:]
+    json.dumps(as_json(found, {}), allow_nan=False)
+
+
+def with_pngs(count: int, pngs: set[int]):
+    """Photographs of which some are PNG files, which a JPEG decoder refuses."""
+    photos = [photographs().read(row) for row in range(count)]
+    picture = encoded(load_sample_image("china.jpg")[:90, :120], "PNG")
+    return samples_of([picture if row in pngs else photos[row] for row in range(count)])

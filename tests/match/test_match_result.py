@@ -6,7 +6,7 @@ import pytest
 
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.match.configurations import Configuration
-from alignkit.match.match_result import Match, Ranked, explained
+from alignkit.match.match_result import Match, Ranked, explained_share
 from alignkit.record import Estimate
 from alignkit.resizers.opencv import OpenCVResizer
 
@@ -48,6 +48,6 @@ def test_equal_pixels_are_found_and_a_known_target_has_at_least_a_nearest():
 
 
 def test_shares_stay_between_nothing_and_all():
-    assert explained(3.0, 2.0) == 0.0
-    assert explained(0.0, 2.0) == 1.0
-    assert explained(0.0, 0.0) == 0.0
+    assert explained_share(3.0, 2.0) == 0.0
+    assert explained_share(0.0, 2.0) == 1.0
+    assert explained_share(0.0, 0.0) == 0.0

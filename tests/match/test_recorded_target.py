@@ -1,5 +1,6 @@
 """From tensors alone: what they are, and which configuration made them."""
 
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -12,15 +13,23 @@ from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import DataError
 from alignkit.match import match
 from alignkit.match.configurations import configurations
+from alignkit.match.first_images import first_images
 from alignkit.match.match_result import Match
 from alignkit.match.match_text import stage_block
-from alignkit.match.recorded_target import recorded_target
+from alignkit.match.recolouring import MISREADINGS, recoloured
+from alignkit.match.recorded_target import _read_recorded, recorded_target
+from alignkit.match.stored_tensors import stored_tensors
+from alignkit.match.target_facts import recorded_facts
+from alignkit.match.target_guess import colourings, guess
 from alignkit.preprocess import Colour, Crop, Normalise, Preprocess, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.resizers.pillow import PillowResizer
 from alignkit.resizers.torch import TorchResizer
 from alignkit.resizers.torchpipe import TorchpipeResizer
+from alignkit.text.numbers import plain
 from tests.match.test_match import BASE, RESIZERS, photographs
+from tests.photos import encoded
+from tests.stacks import samples_of
 
 ONLY = {"decoders": BASE, "resizers": RESIZERS}
 LEVELS = Normalise((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255))
@@ -176,6 +185,86 @@ def test_one_archive_of_all_tensors_is_as_good_as_a_file_for_each(tmp_path):
     target, rows = recorded_target(tmp_path, photographs(), **ONLY)
     assert len(rows) == len(files)
     assert target.geometry.size == (96, 96)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_the_list_of_an_archive_is_read_once(tmp_path, monkeypatch, save):
+    arrays = {str(n): np.full((3, 4, 4), n, np.float32) for n in range(20)}
+    save(tmp_path / "all.npz", **arrays)
+    opened, archive = [], zipfile.ZipFile
+    monkeypatch.setattr(zipfile, "ZipFile", lambda *a: opened.append(a) or archive(*a))
+    tensors = stored_tensors(tmp_path)
+    assert tensors.keys() == {f"{name}.npy" for name in arrays}
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(tensors[f"{name}.npy"].read(), array)
+    assert len(opened) == 1
+
+
+def test_an_entry_that_changed_is_refused(tmp_path):
+    file = tmp_path / "all.npz"
+    np.savez(file, a=np.ones((3, 4, 4)), b=np.ones((3, 4, 4)))
+    tensors, content = stored_tensors(tmp_path), bytearray(file.read_bytes())
+    content[tensors["b.npy"].entry.header_offset] ^= 1
+    content[200] ^= 1  # within the numbers of a
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=r"all.npz, a.npy holds no tensor: Bad CRC-32"):
+        tensors["a.npy"].read()
+    with pytest.raises(DataError, match=r"all.npz, b.npy holds no tensor: the archive changed"):
+        tensors["b.npy"].read()
+
+
+@pytest.mark.parametrize("other", ["more.npz", "0.npy"])
+def test_two_tensors_of_one_name_are_refused_with_both_files(tmp_path, other):
+    np.savez(tmp_path / "all.npz", **{"0": np.ones((3, 4, 4))})
+    if other == "0.npy":
+        np.save(tmp_path / other, np.zeros((3, 4, 4)))
+    else:
+        np.savez(tmp_path / other, **{"0": np.zeros((3, 4, 4))})
+    with pytest.raises(
+        DataError, match=r"two tensors have the name 0.npy, in .*; keep one"
+    ) as told:
+        stored_tensors(tmp_path)
+    assert "all.npz" in str(told.value)
+    assert other in str(told.value)
+
+
+def test_flat_images_leave_their_places_to_others(tmp_path):
+    flat = encoded(np.full((40, 40, 3), 90, np.uint8))
+    photos = {2: photographs().read(0), 5: photographs().read(2)}
+    samples = samples_of([photos.get(row, flat) for row in range(12)])
+    for row in range(12):
+        np.save(tmp_path / f"{row}.npy", np.zeros((3, 16, 16), np.float32))
+    first = first_images(_read_recorded(tmp_path, samples), samples)
+    assert first.rows == (2, 5)
+    assert not first.grey
+
+
+def test_no_image_is_decoded_in_the_calling_process(tmp_path, monkeypatch):
+    record(tmp_path, TORCHPIPE, lambda tensor: tensor[[0, 0, 0]])
+    # its workers are forked before this
+    monkeypatch.setattr(OpenCVDecoder, "decode", lambda *_: pytest.fail("decoded here"))
+    target, _ = recorded_target(tmp_path, photographs(), **ONLY)
+    assert any(each.startswith("channel order: none") for each in target.facts)
+
+
+def test_a_decoder_that_turns_images_does_so_when_it_is_recoloured_too():
+    class Turning(ReadAsBT709):
+        orients = True
+
+    assert recoloured(Turning(), MISREADINGS[0]).orients
+    assert not recoloured(ReadAsBT709(), MISREADINGS[0]).orients
+
+
+def test_facts_compare_residuals_of_the_same_fits(tmp_path):
+    record(tmp_path, TORCHPIPE)
+    samples = photographs()
+    recorded = _read_recorded(tmp_path, samples)
+    found = guess(recorded, samples, first_images(recorded, samples))
+    # a fit on the nearest pixels is closer than any that the guess compared
+    fits = dict.fromkeys(colourings(found.colouring), (found.scale, found.offset, 0.0))
+    facts = recorded_facts(recorded, found, "", fits)
+    (line,) = [each for each in facts if each.startswith("geometry: ")]
+    assert f"residual {plain(found.residual, 3)} levels" in line
 
 
 def test_tensors_of_other_images_are_counted_and_left_alone(tmp_path):

@@ -102,8 +102,6 @@ def test_the_least_size_of_a_deep_model_is_torchvisions(name, least):
     assert unfit_size(name, least, least + 1) == ""
     reason = f"{name} takes inputs of {least}x{least} or more, not {least}x{least - 1}; set another"
     assert unfit_size(name, least, least - 1).startswith(reason)
-    with pytest.raises(ConfigError, match=reason):
-        build_model(name, 2, least, least - 1)
 
 
 @pytest.mark.slow

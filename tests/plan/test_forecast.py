@@ -121,7 +121,7 @@ def test_another_model_tells_nothing_of_the_time(plan, workspace):
     keep_training(workspace, plan.trainings[0], recipe=recipe)
     expected = forecast(plan, workspace)
     assert expected.estimate.seconds is None
-    assert expected.trainings[0].reason == "recipe"
+    assert expected.trainings[0].reason == "recipe changed"
 
 
 def test_cells_are_timed_by_cells_of_the_same_runtime_model_and_data(plan, workspace):
@@ -167,7 +167,7 @@ def test_attributions_are_timed_by_those_of_the_same_images_paths_and_number_of_
     keep_attributions(workspace, plan, models=["other", "weights"])
     expected = forecast(plan, workspace)
     assert expected.attributions[0].state == "to run"
-    assert expected.attributions[0].reason == "models"
+    assert expected.attributions[0].reason == "models changed"
     assert 0 <= expected.estimate.seconds < 60
 
 

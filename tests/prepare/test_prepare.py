@@ -21,8 +21,15 @@ import torch
 from alignkit.decoders import Decoded
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.torchpipe import TorchpipeDecoder
-from alignkit.errors import ConfigError, DataError, MissingDependency, NothingCompared
-from alignkit.prepare import PixelFile, Preparation, coverage, prepare, prepare_one
+from alignkit.errors import (
+    ConfigError,
+    DataError,
+    MissingDependency,
+    NothingCompared,
+    WorkspaceError,
+)
+from alignkit.prepare import Preparation, coverage, prepare, prepare_one
+from alignkit.prepare.pixel_file import PixelFile
 from alignkit.preprocess import Crop, Normalise, Resize
 from alignkit.resizers.opencv import OpenCVResizer
 from alignkit.workspace import Workspace
@@ -79,6 +86,18 @@ class ScriptedDecoder:
 
     def version(self) -> str:
         return "scripted"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRefusingDecoder(ScriptedDecoder):
+    """Refuses the first image until a file is there, as a library does until it is upgraded."""
+
+    file: str = ""
+
+    def decode(self, encoded: bytes) -> Decoded:
+        if encoded == b"ok 0" and not Path(self.file).exists():
+            return Decoded("failed", reason="not yet")
+        return ScriptedDecoder().decode(encoded)
 
 
 @pytest.fixture
@@ -268,6 +287,19 @@ def test_a_damaged_artefact_is_noticed_and_made_again(damage, workspace, countin
     assert message.startswith("prepare train on opencv: ")
     assert "is damaged and is made again" in message
     assert not list((workspace.root / ".cache" / "prepared").glob(".*"))
+
+
+def test_pixels_made_again_with_other_outcomes_end_the_work_and_say_why(workspace, tmp_path):
+    samples = scripted("ok", "ok")
+    path = opencv(decode=FirstRefusingDecoder(file=str(tmp_path / "began")))
+    prepared = prepare(samples, path, workspace, split="train")
+    assert [each.outcome for each in prepared.outcomes] == ["failed", "ok"]
+    remove_pixels(artefact(samples, path, workspace))
+    (tmp_path / "began").touch()
+    with pytest.raises(WorkspaceError, match=r"other outcomes than before; run the same command"):
+        _ = prepared.pixels
+    again = prepare(samples, path, workspace, split="train")
+    assert len(again.pixels) == 2
 
 
 def test_a_killed_run_leaves_nothing_that_counts_as_finished(tmp_path):

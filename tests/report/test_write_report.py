@@ -6,6 +6,7 @@ import html5lib
 import pytest
 
 from alignkit.errors import ConfigError, RecordError
+from alignkit.record import artifacts
 from alignkit.record.document import write_record
 from alignkit.report.templates import trusted
 from alignkit.report.write_report import SINGLE_FILE_IMAGES, ReportOptions, form, write_report
@@ -84,6 +85,19 @@ def test_a_limit_leaves_out_the_least_bad_images_and_says_so(run, tmp_path, sing
     assert 0 < written.left_out == len(quickstart().worst) - shown(written.page)
     first = quickstart().worst[0].id
     assert first in written.page.read_text()
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_each_picture_is_read_once(run, tmp_path, monkeypatch, single):
+    opened, read_regular = [], artifacts.read_regular
+    monkeypatch.setattr(
+        artifacts, "read_regular", lambda path, *a: opened.append(path) or read_regular(path, *a)
+    )
+    full = write_report(run, ReportOptions(single_file=single, images=99, max_bytes=10**9))
+    options = ReportOptions(single_file=single, images=99, max_bytes=full.bytes - 1)
+    opened.clear()
+    assert write_report(run, options, tmp_path / "copy").left_out > 0
+    assert len(opened) == len(set(opened)) > 0
 
 
 def test_a_limit_below_the_page_is_refused_with_the_size(run):

@@ -10,9 +10,11 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from alignkit.attribute.flipped_kinds import ALL_FLIPPED, NONE_FLIPPED
 from alignkit.errors import DataError, NothingCompared
@@ -26,7 +28,8 @@ from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.progress import NoProgress, PlainProgress
 from alignkit.record import RunRecord
 from alignkit.record.document import read_record
-from alignkit.run import finished_record, forget, run_experiment
+from alignkit.run import carry_out, finished_record, forget, run_experiment
+from alignkit.run.advise import advise, advised_plan
 from alignkit.run.comparison_stage import compare_paths
 from alignkit.train import train_models
 from alignkit.workspace import Context, Workspace
@@ -249,21 +252,15 @@ def command(file: Path, reports: Path) -> list[str]:
     return [*line, "--quiet", "--no-open"]
 
 
-def record_of(file: Path, reports: Path) -> RunRecord:
-    """What a run in a process of its own leaves behind: with as many threads as the killed one."""
-    done = subprocess.run(
-        command(file, reports), check=False, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode in (0, 1), done.stderr
-    (found,) = reports.glob("small/*/record.json")
-    return read_record(found.parent)
-
-
 def test_a_killed_run_continues_and_ends_with_the_same_record(tmp_path):
     file, reports = write_small(tmp_path, epochs=3), tmp_path / "killed"
-    straight = record_of(file, tmp_path / "straight")
+    # only this run has a process of its own, as each would import torch for many seconds again
     process = subprocess.Popen(
-        command(file, reports), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command(file, reports),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # the order of sums depends on the number of threads
+        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
     )
     deadline = time.monotonic() + 120
     while not list(reports.glob(".cache/unfinished/trainings-*/state.pt")):
@@ -273,7 +270,8 @@ def test_a_killed_run_continues_and_ends_with_the_same_record(tmp_path):
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert not list(reports.glob("small/*/record.json"))
-    resumed = record_of(file, reports)
+    resumed, _ = run(file, reports)
+    straight, _ = run(file, tmp_path / "straight")
     assert differences(settled(resumed), settled(straight)) == []
 
 
@@ -324,6 +322,42 @@ def test_what_was_trained_without_an_image_is_cached_for_the_plan_and_done_again
     for kind in ("prepared", "trainings", "cells", "comparisons"):
         assert workspace.finished(kind) == []
     assert states(plan, workspace) == {"to run"}
+
+
+CHANGES = {
+    "changed": lambda root: (root / "eval/a/0.jpg").write_bytes(encoded(photo("china", 50, 60))),
+    "appeared": lambda root: (root / "train/a/new.jpg").write_bytes(
+        encoded(photo("china", 50, 60))
+    ),
+    "vanished": lambda root: (root / "train/b/1.jpg").unlink(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_images_that_change_after_the_plan_end_the_run_and_store_nothing(tmp_path, change):
+    for name in ("train/a", "train/b", "eval/a", "eval/b"):
+        (tmp_path / name).mkdir(parents=True)
+        for index in range(3):
+            picture = photo("flower", 60 + index, 80)
+            (tmp_path / name / f"{index}.jpg").write_bytes(encoded(picture))
+    file = tmp_path / "x.yaml"
+    lines = [line for line in SMALL.splitlines() if not line.startswith("data:")]
+    text = "\n".join([*lines, f"data: {{{{name: folder, root: {tmp_path}}}}}"])
+    advised = "advise: {{decoders: [opencv], resizers: [opencv], images: 10}}"
+    file.write_text(f"{text}\n{advised}".format(other=SURROGATE, epochs=1, seeds="[0]"))
+    context = Context(Workspace(tmp_path / "reports"), NoProgress())
+    plan = keyed_plan(load_experiment(file), context.workspace)
+    advice = advise(plan, context)
+    CHANGES[change](tmp_path)
+    again = "the images changed after they were listed; run the same command again"
+    with pytest.raises(DataError, match=again):
+        carry_out(replace(plan, advise=None), tmp_path / "reports" / "small", context)
+    if change != "changed":  # of the other split: its images are searched
+        with pytest.raises(DataError, match=again):
+            advise(plan, context)
+    with pytest.raises(DataError, match=again):
+        advised_plan(plan, advice)
+    assert not context.workspace.finished("prepared")
 
 
 def states(plan: Plan, workspace: Workspace) -> set[str]:

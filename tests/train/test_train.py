@@ -1,6 +1,7 @@
 import errno
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from alignkit.errors import MissingDependency, TrainingError, WorkspaceError
 from alignkit.experiment.train_option import Augment
 from alignkit.models.architectures import build_model
 from alignkit.preprocess import Normalise
+from alignkit.rank import ALONE
 from alignkit.record import Epoch
 from alignkit.torch_settings import gpu_present
 from alignkit.train import read_log
@@ -23,6 +25,7 @@ from alignkit.train.training_images import (
     batch_bounds,
     tensor_normaliser,
 )
+from alignkit.train.training_state import read_state
 from alignkit.train.training_step import learning_rate
 from alignkit.workspace import Workspace
 from tests.training_case import RECIPE, SIDE, digits_case
@@ -185,6 +188,12 @@ def killed_after(case, root, *, epochs):
     with pytest.raises(KeyboardInterrupt):
         case.train(root, progress=interrupt)
     return Workspace(root).unfinished("trainings", case.training.key) / "state.pt"
+
+
+def test_a_pipe_in_place_of_a_state_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "state.pt")
+    with pytest.raises(WorkspaceError, match=r"state.pt \(not a regular file: a FIFO\)"):
+        read_state(tmp_path / "state.pt", "train a", ALONE)
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "emptied", "another's"])

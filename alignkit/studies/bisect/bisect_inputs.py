@@ -68,9 +68,8 @@ def inputs_from_cell(
     base = next(each for each in plan.evaluations if each.aligned and each.training == training)
     # nothing else is prepared or trained
     own = replace(plan, trainings=(training,), evaluations=(evaluation,))
-    sets = prepare_sets(
-        own.preprocesses, own.data.training(), own.data.evaluation(), context, trains=own.trains
-    )
+    train, evaluated = plan.samples("train"), plan.samples("eval")
+    sets = prepare_sets(own.preprocesses, train, evaluated, context, trains=own.trains)
     [trained] = train_models(own, sets, context)
     if not isinstance(trained.ended, Measured):
         ended = trained.ended

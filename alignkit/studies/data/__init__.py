@@ -15,7 +15,8 @@ from errno import EXDEV
 from pathlib import Path
 from typing import Literal
 
-from alignkit.datasets.folder import Folder, Labelled, divide, images_by_class, names_of, split_dirs
+from alignkit.datasets.folder import Folder
+from alignkit.datasets.labelled import Labelled, divide, images_by_class, names_of, split_dirs
 from alignkit.datasets.listed_images import list_files
 from alignkit.datasets.regular_file import escaped_name
 from alignkit.errors import ConfigError, DataError, WorkspaceError
@@ -89,7 +90,7 @@ def _write(root: Path, out: Path, divided: dict[Split, Labelled], place: PutFile
                 place(root / name, target)
         part.chmod(0o755)  # a temporary folder is the owner's alone
         part.rename(out)
-    except BaseException:  # Ctrl-C too leaves nothing behind
+    except BaseException:  # nothing half-written stays, after Ctrl-C either
         shutil.rmtree(part)
         raise
 

@@ -70,7 +70,7 @@ def described(
     data = experiment.data
     if experiment.labelled:
         both = {"train": data.training(), "eval": data.evaluation()}
-        # of given models' data no image is for training
+        # where models are given, the data may have no training images
         sets = {name: samples for name, samples in both.items() if len(samples)}
     else:
         sets = {"all": data.evaluation()}
@@ -117,8 +117,8 @@ def _decoding(name: str) -> Look:
 
 def _sets_of_folder(root: Path) -> tuple[dict[str, Samples], tuple[str, ...]]:
     """Return the folder's two splits, or all of its images as ``all``; and notes on them."""
-    from alignkit.datasets.folder import (
-        Folder,
+    from alignkit.datasets.folder import Folder
+    from alignkit.datasets.labelled import (
         has_classes,
         images_by_class,
         labelled_samples,
