@@ -199,6 +199,17 @@ def test_a_real_log_names_types_fusions_and_the_nodes_of_the_graph(rtx_layers):
     assert sum(each.multiplies for each in rtx_layers["int8"]) == 5
 
 
+def test_rewritten_nodes_and_fused_attention_are_recognised():
+    line = LISTED.replace("E8M0", "Half").replace("LayerType: correlation", "LayerType: kgen")
+    rewritten = line.replace("[ONNX Layer: /0/Conv]", "[ONNX Layer: /a][ONNX Layer: /b]__gemm_of_x")
+    (layer,) = layers_in_log([rewritten.replace("/0/Conv_myl0_2", "_gemm_mha_v2_myl0_18")])
+    assert layer.nodes == ("/a", "/b")
+    assert layer.multiplies
+    assert not layer.moves
+    with pytest.raises(BackendError, match="not readable"):
+        layers_in_log([line.replace("[ONNX Layer: /0/Conv]", "[ONNX Layer: /0/Conv")])
+
+
 def test_kernels_that_copy_or_convert_count_as_no_arithmetic(rtx_layers):
     moving = [each.title for each in rtx_layers["fp16"] if each.moves]
     assert moving == ["shape_call", "kgen CastReplConc"]

@@ -12,7 +12,7 @@ from alignkit.backends import BACKENDS, EngineBuilder
 from alignkit.backends.onnx_graph import graph_of, products
 from alignkit.backends.onnxruntime.onnxruntime_session import Start
 from alignkit.backends.tensorrt import TensorRTRTXBackend
-from alignkit.backends.tensorrt.tensorrt_build import EngineOptions, build_engine
+from alignkit.backends.tensorrt.tensorrt_build import EngineOptions, build_engine, message_logger
 from alignkit.backends.tensorrt.tensorrt_layers import read_layers, require
 from alignkit.backends.torch import TorchBackend
 from alignkit.engines import engine_parts
@@ -67,6 +67,26 @@ def test_a_second_build_has_the_same_layers(precision, source, tmp_path):
     first, second = map(RTX.described, folders)
     assert first.fingerprint == second.fingerprint
     assert (first.layers, first.size) == (second.layers, second.size)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "int8"])
+def test_the_network_before_the_build_has_the_types_of_the_graph(precision, source, tmp_path):
+    RTX.build(source, precision, tmp_path)
+    file = tmp_path / "model.onnx" if precision == "int8" else source.onnx
+    library = BACKENDS["tensorrt-rtx"].library()
+    logger = message_logger(library)
+    network = library.Builder(logger).create_network(0)
+    parser = library.OnnxParser(network, logger)
+    assert parser.parse(graph_of(file, precision))
+    layers = [network.get_layer(index) for index in range(network.num_layers)]
+    products = [each for each in layers if each.type.name in ("CONVOLUTION", "MATRIX_MULTIPLY")]
+    written = {each.get_output(0).dtype.name for each in products}
+    assert len(products) == 5
+    # an int8 product is float32's between quantise and dequantise, until the build fuses them
+    assert written == {"HALF" if precision == "fp16" else "FLOAT"}
+    quantised = [each for each in layers if each.type.name == "QUANTIZE"]
+    assert len(quantised) == (5 if precision == "int8" else 0)
+    assert {each.get_output(0).dtype.name for each in quantised} <= {"INT8"}
 
 
 def test_layers_of_another_precision_are_refused(source):

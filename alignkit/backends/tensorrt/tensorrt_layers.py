@@ -55,7 +55,8 @@ _LINE = re.compile(
 _TENSOR = re.compile(
     r"\{ Name: (.*?), Dimensions: \[([-\d,]*)\], Strides: .*?, Datatype: (\w+), Format: .*?\}"
 )
-_NODE = re.compile(r"\[ONNX Layer: (.*?)\](?=[\x1e\x1f]|\[ONNX Layer: |$)")
+_NODE = re.compile(r"\[ONNX Layer: (.*?)\](?:__\w+)?(?=[\x1e\x1f]|\[ONNX Layer: |$)")
+"""A node in the metadata; a suffix such as ``__gemm_from_conv1x1`` says how it was rewritten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,10 @@ class EngineLayer:
     @property
     def multiplies(self) -> bool:
         """Whether it convolves or multiplies matrices."""
-        return bool(_PRODUCTS.search(self.kind)) or not {"Corr", "Fc"}.isdisjoint(self.operations)
+        generated = self.kind in ("kgen", "runtime_fusion")
+        # fused attention is a generated kernel without a list of operations: _gemm_mha_v2
+        named = self.name if generated and not self.operations else self.kind
+        return bool(_PRODUCTS.search(named)) or not {"Corr", "Fc"}.isdisjoint(self.operations)
 
     @property
     def read_types(self) -> frozenset[str]:
@@ -158,7 +162,7 @@ def layers_in_inspection(information: str) -> tuple[EngineLayer, ...]:
             field: tuple(_inspected(each) for each in layer.get(field.capitalize(), ()))
             for field in ("inputs", "outputs", "constants")
         }
-        nodes = tuple(_NODE.findall(layer.get("Metadata", "")))
+        nodes = _nodes(layer.get("Metadata", ""))
         kind = layer["LayerType"]
         layers.append(EngineLayer(name, kind, operations=_operations(name), nodes=nodes, **tensors))
     return tuple(layers)
@@ -231,7 +235,7 @@ def _of_line(line: str) -> EngineLayer:
     if not found:
         raise BackendError(f"the log of the build names a layer as {line!r}, which is not readable")
     tensors = {field: _tensors(found[field]) for field in ("inputs", "outputs", "constants")}
-    nodes = tuple(_NODE.findall(found["metadata"]))
+    nodes = _nodes(found["metadata"])
     name, kind = found["name"], found["kind"]
     return EngineLayer(name, kind, operations=_operations(name), nodes=nodes, **tensors)
 
@@ -244,6 +248,13 @@ def _tensors(text: str) -> tuple[LayerTensor, ...]:
         LayerTensor(name, _type(kind), tuple(int(axis) for axis in shape.split(",") if axis))
         for name, shape, kind in found
     )
+
+
+def _nodes(metadata: str) -> tuple[str, ...]:
+    found = tuple(_NODE.findall(metadata))
+    if len(found) != metadata.count("[ONNX Layer: "):
+        raise BackendError(f"a layer names its ONNX nodes as {metadata!r}, which is not readable")
+    return found
 
 
 def _operations(name: str) -> tuple[str, ...]:
