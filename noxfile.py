@@ -77,11 +77,11 @@ def quickstart(session: nox.Session) -> None:
 
 @nox.session
 def gpu(session: nox.Session) -> None:
-    """Collect the evidence that needs a GPU in reports/gpu: tests, surrogates, decoders, a matrix.
+    """Collect the evidence that needs a GPU in reports/gpu, and say which predictions it held.
 
     The arguments are those of benchmarks/gpu.py. Without a GPU the session fails with a message.
     """
     if not (Path("/dev/nvidia0").exists() or any(Path("/proc/driver/nvidia").glob("gpus/*"))):
         session.error("this machine has no NVIDIA GPU: nothing was tested")
-    session.install(".[dev,dali,nvimgcodec,tensorrt]")
+    session.install(".[dev,dali,nvimgcodec,tensorrt,tensorrt-rtx]")
     session.run("python", "benchmarks/gpu.py", "reports/gpu", *session.posargs)

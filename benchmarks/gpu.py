@@ -7,9 +7,14 @@ separate command, whose output is stored in OUT, so a failing step does not stop
 
 - the tests marked gpu, and the conformance tests of every plugin, including the GPU plugins;
 - real decoders on the GPU against Pillow, stage by stage, and images per second of each decoder;
+- every way in which this machine decodes JPEG files, recorded as pairs, and the rule that
+  reproduces each;
 - the distance of every surrogate to its real stack;
 - experiments/gpu.yaml: paths, precisions and engines of a GPU in one matrix, with latencies;
 - experiments/consistency.yaml with torchpipe's own decoder instead of its surrogate.
+
+At the end it holds the predictions that were made without a GPU against the results, and prints
+which held: the pixels of `nvjpeg-model` and the logits of every simulated precision.
 
 ``--images`` is a folder of JPEG files for decoding; ``--data`` is a folder of classes for the last
 step, which is skipped without it. Writes OUT/evidence.json; exits 3 if a step failed.
@@ -19,10 +24,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -49,6 +56,8 @@ class Step:
     name: str
     command: tuple[str, ...]
     done: tuple[int, ...] = (ExitCode.PASS,)
+    output: Path | None = None
+    """File for what it prints to stdout; by default its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +95,17 @@ def steps(out: Path, images: Path | None, data: Path | None) -> Iterator[Step]:
         stacks = ("--preprocess", "pillow-train", "--preprocess", stack)
         wanted = ("--planes", "full", "--out", f"json={out / f'diff-{name}.json'}")
         yield Step(f"diff-{name}", (*ALIGNKIT, "diff", *probe, *stacks, *wanted))
+    recorder, pairs = out / "record.py", out / "pairs"
+    yield Step("recorder", (*ALIGNKIT, "calibrate", "--recorder"), output=recorder)
+    own = (str(images),) if images else ()
+    yield Step("record", (sys.executable, str(recorder), *own, "--out", str(pairs)))
+    compared = (*ALIGNKIT, "calibrate", "--pairs", str(pairs), "--out", str(out))
+    yield Step("pairs", compared)
     kept = ("--out", str(out / "calibration"), "--residuals", str(out / "residuals"))
-    own = ("--images", str(images)) if images else ()
+    added = ("--images", str(images)) if images else ()
     # 4: the library of a stack is not installed; the others are measured
     yield Step(
-        "calibrate", (*ALIGNKIT, "calibrate", *kept, *own), (ExitCode.PASS, ExitCode.MISSING)
+        "calibrate", (*ALIGNKIT, "calibrate", *kept, *added), (ExitCode.PASS, ExitCode.MISSING)
     )
     run = (*ALIGNKIT, "run", "--no-open", "--reports", str(out / "reports"))
     # 4: an optional library is missing; the record names it
@@ -98,14 +113,16 @@ def steps(out: Path, images: Path | None, data: Path | None) -> Iterator[Step]:
     if data:
         real = ("--set", f"data.root={data}", "--set", "preprocess.gpu.preset=torchpipe-gpu")
         yield Step("consistency", (*run, "experiments/consistency.yaml", *real), judged)
+    held = (sys.executable, "benchmarks/gpu_predictions.py", str(out))
+    yield Step("predictions", held, (ExitCode.PASS, ExitCode.DRIFT))
 
 
 def outcome(step: Step, out: Path) -> Outcome:
     """Run one command from the repository and store its output."""
     log = out / f"{step.name}.txt"
     started = time.perf_counter()
-    with log.open("w") as file:
-        ended = subprocess.run(step.command, check=False, stdout=file, stderr=subprocess.STDOUT)
+    with log.open("w") as file, step.output.open("w") if step.output else nullcontext(file) as said:
+        ended = subprocess.run(step.command, check=False, stdout=said, stderr=file)
     seconds = round(time.perf_counter() - started, 1)
     done = ended.returncode in step.done
     return Outcome(step.name, " ".join(step.command), ended.returncode, done, seconds, log.name)
@@ -157,6 +174,7 @@ def main() -> int:
         print(f"gpu evidence: {NO_GPU}; nothing was run and nothing written", file=sys.stderr)
         return ExitCode.MISSING
     given.out.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(given.out / "pairs", ignore_errors=True)  # of an earlier run
     files = files_to_decode(given.images)
     decoders = [decoding(name, files) for name in DECODERS]
     outcomes = []
@@ -169,6 +187,7 @@ def main() -> int:
             "steps": [asdict(each) for each in outcomes],
         }  # written after every step, because a borrowed machine may disappear
         (given.out / "evidence.json").write_text(json.dumps(evidence, indent=1))
+    print((given.out / "predictions.txt").read_text())
     failed = [each.name for each in outcomes if not each.done]
     if failed:
         print(f"failed: {', '.join(failed)}; see {given.out}", file=sys.stderr)

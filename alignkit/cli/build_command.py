@@ -58,7 +58,7 @@ def build(
     from alignkit.experiment import load_experiment
     from alignkit.record.study_documents import EngineBuilds
     from alignkit.stored_file import write_atomically, write_output
-    from alignkit.studies.build import build_engines
+    from alignkit.studies.build_engines import build_engines
     from alignkit.version import __version__
     from alignkit.workspace import Context, Workspace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -31,7 +31,8 @@ def calibrate(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Folder for the JSON files; by default the package, which displays them.",
+            help="Folder for the JSON files; by default the package, which displays them. With "
+            "--pairs, a file is written only there.",
         ),
     ] = None,
     residuals: Annotated[
@@ -40,17 +41,106 @@ def calibrate(
             metavar="DIR", help="Also write real minus surrogate decode of every image, as .npz."
         ),
     ] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Instead, find the decoder and rule of this machine that reproduce pixels made "
+            "elsewhere: JPEG files beside a .ppm, .bmp, .png or .npy of the same stem.",
+        ),
+    ] = None,
+    rows: Annotated[
+        list[str],
+        typer.Option(
+            metavar="STEM=N", help="With --pairs: only N rows of this pair are valid; repeatable."
+        ),
+    ] = [],  # noqa: B006
+    by: Annotated[
+        Literal["kind", "pair"], typer.Option(help="With --pairs: the rows of the table.")
+    ] = "kind",
+    recorder: Annotated[
+        bool,
+        typer.Option(
+            "--recorder",
+            help="Instead, print a Python file that makes such pairs on any machine with torch and "
+            "torchvision.",
+        ),
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure the distance from surrogates to the real stacks, stage by stage.
+    """Measure surrogates against the real stacks, or find the rule that made given pixels.
 
-    Writes <PRESET>.json for every surrogate with a stage that runs here. Exit codes: 0 all
-    measured · 2 usage · 4 a real stage cannot run here; the output names it and the reason.
+    With presets, or alone: compares each surrogate's stages with the real ones, where both run, and
+    writes <PRESET>.json. With --pairs DIR: compares stored pixels with every decoder here, writes
+    the record only with --out. With --recorder: prints the file that makes such pairs. Exit codes:
+    0 all measured, whatever the result · 2 usage · 4 a real stage cannot run here; the output
+    names it and the reason · 5 no pair could be compared.
     """
+    if recorder or pairs:
+        presets = bool(names or images or residuals)
+        _refuse_mixed(presets=presets, pairs=pairs is not None, recorder=recorder, out=out)
+    if pairs is None and (rows or by != "kind"):
+        raise ConfigError("--rows and --by belong to --pairs DIR")
+    if recorder:
+        from alignkit.studies.calibrate.recorder_file import recorder_file
+
+        print(recorder_file(), end="")
+        return
+    if pairs:
+        raise typer.Exit(_pairs(pairs, rows, by, out, quiet=quiet))
+    _surrogates(names or [], images, out, residuals, quiet=quiet)
+
+
+def _refuse_mixed(*, presets: bool, pairs: bool, recorder: bool, out: Path | None) -> None:
+    if pairs and recorder:
+        raise ConfigError("--recorder prints a file and --pairs reads its output; use one of them")
+    if recorder and out:
+        raise ConfigError("--recorder prints to stdout; write > record.py and leave out --out")
+    if presets:
+        option = "--pairs" if pairs else "--recorder"
+        raise ConfigError(
+            f"{option} takes no preset, --images or --residuals: they measure surrogates"
+        )
+
+
+def _pairs(
+    folder: Path, rows: Sequence[str], by: Literal["kind", "pair"], out: Path | None, *, quiet: bool
+) -> ExitCode:
+    from alignkit.studies.calibrate.pair_fits import fits_of
+    from alignkit.studies.calibrate.pair_record import write_pairs
+    from alignkit.studies.calibrate.pair_rules import compare_pairs, rules_here
+    from alignkit.studies.calibrate.pair_summary import pairs_summary
+    from alignkit.studies.calibrate.stored_pairs import stored_pairs
+
+    stored = stored_pairs(folder, dict(map(_valid_rows, rows)))
+    rules = rules_here()
+    outcomes = compare_pairs(stored, rules, progress_for("none" if quiet else "auto"))
+    print(pairs_summary(str(folder), stored, outcomes, fits_of(stored, outcomes, rules, by)))
+    if out:
+        print(f"written {write_pairs(stored, outcomes, rules, out)}", file=sys.stderr)
+    compared = any(not each.reason for each in outcomes)
+    return ExitCode.PASS if compared else ExitCode.NOTHING_COMPARED
+
+
+def _valid_rows(text: str) -> tuple[str, int]:
+    stem, equals, number = text.rpartition("=")
+    if not equals or not stem or not number.isdecimal() or not int(number):
+        raise ConfigError(f"--rows {text}: write it as STEM=N, for example --rows P5=168")
+    return stem, int(number)
+
+
+def _surrogates(
+    names: Sequence[str],
+    images: Sequence[Path],
+    out: Path | None,
+    residuals: Path | None,
+    *,
+    quiet: bool,
+) -> None:
     from alignkit.studies.calibrate import SHIPPED, calibrate, summary, write_calibration
     from alignkit.studies.calibrate.surrogate_stages import surrogates
 
-    chosen = _chosen(surrogates(), names or [])
+    chosen = _chosen(surrogates(), names)
     progress = progress_for("none" if quiet else "auto")
     probe = _probe(images)
     for surrogate in chosen:

@@ -16,7 +16,7 @@ from alignkit.decoders import DECODERS
 from alignkit.errors import ConfigError, ExitCode
 from alignkit.gate.outputs import OUTPUTS
 from alignkit.plugins import UNPROVEN, Plugin, did_you_mean
-from alignkit.preprocess.presets import PRESETS, calibration
+from alignkit.preprocess.presets import PRESETS, calibration, decoder_evidence
 from alignkit.resizers import RESIZERS
 from alignkit.text import columns
 
@@ -181,6 +181,13 @@ def _listed(table: dict[str, Plugin]) -> list[Listed]:
     return listed
 
 
+def _decoders() -> list[Listed]:
+    return [
+        replace(each, note=decoder_evidence(each.name) or each.note) if each.usable else each
+        for each in _listed(DECODERS)
+    ]
+
+
 def _note(plugin: Plugin) -> str:
     return UNPROVEN if plugin.unproven else ""
 
@@ -204,13 +211,17 @@ def _listed_backends() -> list[Listed]:
 
 
 def _presets() -> list[Listed]:
+    from alignkit.experiment.preprocess_option import PreprocessOption
+
     listed = []
     for name, preset in PRESETS.items():
         stages: dict[str, Any] = preset.stages(224)
         decoder, resizer = DECODERS[stages["decode"]["name"]], RESIZERS[stages["resize"]["name"]]
         why = decoder.missing() or resizer.missing()
-        surrogate = f"surrogate of {preset.surrogate_of}, {calibration(name)}: "
-        summary = (surrogate if preset.surrogate_of else "") + preset.summary
+        summary = preset.summary
+        if preset.surrogate_of:
+            path = PreprocessOption.model_validate({"preset": name, "size": 224}).build(name)
+            summary = f"surrogate of {preset.surrogate_of}, {calibration(path)}: {summary}"
         listed.append(Listed(name, not why, "", summary, why, preset.source))
     return listed
 
@@ -222,7 +233,7 @@ def _models() -> list[Listed]:
 
 
 FAMILIES: dict[str, Callable[[], list[Listed]]] = {
-    "decoders": lambda: _listed(DECODERS),
+    "decoders": _decoders,
     "resizers": lambda: _listed(RESIZERS),
     "backends": _listed_backends,
     "datasets": lambda: _listed(DATASETS),

@@ -1,9 +1,9 @@
 """`PlaneSums`: differences in Y'CbCr, plane by plane; chroma upsampling changes Cb and Cr alone.
 
-Decode drift is mostly chroma, and means over R, G and B mix it with luma. JPEG's own Y'CbCr (JFIF;
-BT.601, full range) is linear in RGB, so the difference of two images is transformed, and nothing is
-rounded. Sums are additive, in constant memory; `alignkit.compare.histogram` says which shares and
-percentiles are exact.
+The drift of chroma upsampling lies in Cb and Cr, that of truncated colours in Y', and means over R,
+G and B mix them. JPEG's own Y'CbCr (JFIF; BT.601, full range) is linear in RGB, so the difference
+of two images is transformed, and nothing is rounded. Sums are additive, in constant memory;
+`alignkit.compare.histogram` says which shares and percentiles are exact.
 """
 
 from __future__ import annotations

@@ -50,6 +50,8 @@ class Decoder(Protocol):
 
     orients: ClassVar[bool] = False
     """Whether the library turns images by their EXIF orientation and has no switch for it."""
+    surrogate_of: ClassVar[str] = ""
+    """Name of the GPU decoder that this one imitates on a CPU; empty if it imitates none."""
 
     def decode(self, encoded: bytes) -> Decoded:
         """Decode one image; never raises for bad bytes."""
@@ -102,6 +104,10 @@ DECODERS = {
         "alignkit.decoders.simplejpeg:SimpleJPEGDecoder",
         "libjpeg-turbo with its chroma and DCT switches",
     ),
+    "nvjpeg-model": Library(("jpeglib",), "jpeglib").plugin(
+        "alignkit.decoders.nvjpeg_model:NvjpegModelDecoder",
+        "nvJPEG's arithmetic on the CPU: repeated chroma, float DCT, truncated colour",
+    ),
     "torchpipe": TORCHPIPE.plugin(
         "alignkit.decoders.torchpipe:TorchpipeDecoder",
         "torchpipe DecodeMat (OpenCV inside); turns by EXIF",
@@ -115,17 +121,17 @@ DECODERS = {
     ),
     "torchvision-cuda": TORCHVISION.plugin(
         "alignkit.decoders.torchvision:TorchvisionCudaDecoder",
-        "torchvision.io.decode_jpeg on CUDA: nvJPEG, nearest chroma",
+        "torchvision.io.decode_jpeg on CUDA: nvJPEG, repeated chroma",
         gpu=True,
     ),
     "torchpipe-cuda": TORCHPIPE.plugin(
         "alignkit.decoders.torchpipe:TorchpipeCudaDecoder",
-        "torchpipe DecodeTensor: nvJPEG, nearest chroma",
+        "torchpipe DecodeTensor: nvJPEG, repeated chroma",
         gpu=True,
     ),
     "dali-gpu": DALI.plugin(
         "alignkit.decoders.dali:DALIGPUDecoder",
-        "NVIDIA DALI mixed: nvJPEG, nearest chroma by default",
+        "NVIDIA DALI mixed: nvJPEG, repeated chroma by default",
         gpu=True,
     ),
     "nvimgcodec-gpu": _NVIMGCODEC.plugin(

@@ -7,6 +7,7 @@ differ, the machines decode differently.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -21,6 +22,11 @@ SELF_TEST_KINDS = ("420", "444", "exif-6", "cmyk", "grey")
 _MUST_DECODE = ("420", "444", "exif-6", "grey")
 """Files that every decoder of the base install decodes."""
 _REFERENCE = "opencv"
+_OTHER_RULES = {
+    "nearest chroma": ("simplejpeg", {"chroma": "nearest"}),
+    "nvJPEG's rule": ("nvjpeg-model", {}),
+}
+"""Name of a rule that a decoder may follow → the decoder that follows it here, and its options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +37,8 @@ class DecoderCheck:
     kind: str
     outcome: DecodeOutcome
     finding: str
-    """Difference from the reference decoder's pixels, and, if that is smaller, from those with
-    chroma upsampled by nearest neighbour; or the reason why there are no pixels."""
+    """Difference from the reference decoder's pixels and, if one explains most of it, from another
+    rule's; or the reason why there are no pixels."""
     sha256: str = ""
     """Hash of the pixels; empty if there are none."""
 
@@ -47,8 +53,9 @@ def self_test() -> list[DecoderCheck]:
     images = {kind: small_jpeg(kind) for kind in SELF_TEST_KINDS}
     reference = DECODERS[_REFERENCE].load()()
     expected = {kind: reference.decode(encoded) for kind, encoded in images.items()}
-    repeating = DECODERS["simplejpeg"].load()(chroma="nearest")
-    nearest = {kind: repeating.decode(encoded).image for kind, encoded in images.items()}
+    rules = {
+        rule: DECODERS[name].load()(**options) for rule, (name, options) in _OTHER_RULES.items()
+    }
     tested = []
     for name, plugin in DECODERS.items():
         if plugin.missing():
@@ -58,7 +65,8 @@ def self_test() -> list[DecoderCheck]:
             decoded = decoder.decode(encoded)
             finding, digest = decoded.reason, ""
             if decoded.image is not None:
-                finding = _finding(decoded.image, expected[kind].image, nearest[kind])
+                others = {rule: each.decode(encoded).image for rule, each in rules.items()}
+                finding = _finding(decoded.image, expected[kind].image, others)
                 digest = hashlib.sha256(decoded.image.tobytes()).hexdigest()
             tested.append(DecoderCheck(name, kind, decoded.outcome, finding, digest))
     return tested
@@ -69,7 +77,7 @@ def small_jpeg(kind: str) -> bytes:
     return resources.files("alignkit.decoders").joinpath("jpegs", f"{kind}.jpg").read_bytes()
 
 
-def _finding(image: Image, expected: Image | None, nearest: Image | None) -> str:
+def _finding(image: Image, expected: Image | None, others: Mapping[str, Image | None]) -> str:
     if expected is None:
         return f"{_REFERENCE} gives nothing to compare with"
     if image.shape != expected.shape:
@@ -79,13 +87,16 @@ def _finding(image: Image, expected: Image | None, nearest: Image | None) -> str
     if not most:
         return f"equals {_REFERENCE}"
     text = f"differs from {_REFERENCE}: mean {mean:.2f}, at most {most}"
-    if nearest is None or nearest.shape != image.shape:
+    comparable = {
+        rule: _distance(image, other)
+        for rule, other in others.items()
+        if other is not None and other.shape == image.shape
+    }
+    rule = min(comparable, key=lambda each: comparable[each][0], default="")
+    # half the distance: the rule then explains most of the difference
+    if not rule or comparable[rule][0] > mean / 2:
         return text
-    mean_nearest, most_nearest = _distance(image, nearest)
-    # half the distance: nearest chroma then explains most of the difference
-    if mean_nearest > mean / 2:
-        return text
-    return f"{text}; nearest chroma: mean {mean_nearest:.2f}, at most {most_nearest}"
+    return f"{text}; {rule}: mean {comparable[rule][0]:.2f}, at most {comparable[rule][1]}"
 
 
 def _distance(left: Image, right: Image) -> tuple[float, int]:

@@ -11,8 +11,8 @@ On the CPU (``nvimgcodec``):
 - never ``corrupt`` or ``unsupported``: nvImageCodec returns no image, and logs the reason to the
   process's stderr.
 
-With ``fancy_upsampling`` off it equals simplejpeg with ``chroma: nearest``, bit for bit. Whether
-either equals nvJPEG has not been measured.
+With ``fancy_upsampling`` off it equals simplejpeg with ``chroma: nearest``, bit for bit. That is
+not nvJPEG, which also truncates colours: see `alignkit.decoders.nvjpeg_model`.
 
 On the GPU (``nvimgcodec-gpu``): nvJPEG for JPEG files, on CUDA's cores or the JPEG engine that some
 GPUs have, with smooth chroma by default, unlike DALI and torchvision. The CPU's backends are not

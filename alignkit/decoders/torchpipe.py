@@ -16,7 +16,8 @@ this backend when it is first imported on a machine with CUDA's headers.
 - JPEG of three components only; grey, CMYK and every other format, and so 16 bits and alpha, give
   no result: ``failed``. ICC profile: ignored. nvJPEG decides whether progressive and truncated
   files decode.
-- chroma samples are repeated, with no switch for it; EXIF is ignored.
+- chroma samples are repeated, with no switch for it, and colours truncated
+  (`alignkit.decoders.nvjpeg_model`); EXIF is ignored.
 - never ``corrupt`` or ``unsupported``: the reason goes to torchpipe's log on stdout.
 """
 

@@ -17,7 +17,9 @@ source and documentation.
 
 - JPEG only; anything that does not begin as one is ``unsupported``, so that 16 bits and alpha do
   not arise. ICC profile: ignored.
-- chroma samples are repeated (``NVJPEG_FLAGS_DEFAULT``), with no switch for it; EXIF is ignored.
+- chroma samples are repeated (``NVJPEG_FLAGS_DEFAULT``), with no switch for it, and colours
+  truncated (`alignkit.decoders.nvjpeg_model`); EXIF is ignored. A GPU's JPEG engine, where it has
+  one, decodes baseline files; its arithmetic is not known.
 - grey: three equal channels. nvJPEG decides whether CMYK, progressive and truncated files decode;
   a file it refuses is ``failed`` with its message. Never ``corrupt``: it reports no damage.
 """

@@ -185,6 +185,8 @@ class PreprocessOption(BaseModel):
         normalise = (
             Normalise(self.normalise.mean, self.normalise.std) if self.normalise else Normalise()
         )
+        # a third party's decoder has the contract's methods and need not have its defaults
+        imitated = getattr(self.decode, "surrogate_of", "")
         return Preprocess(
             name=name,
             decode=self.decode,
@@ -194,6 +196,6 @@ class PreprocessOption(BaseModel):
             quantise=Quantise(self.quantise),
             colour=Colour(self.colour),
             normalise=normalise,
-            surrogate_of=self._source.surrogate_of,
+            surrogate_of=self._source.surrogate_of or imitated,
             max_pixels=self.max_pixels,
         )

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from alignkit.errors import ConfigError
 from alignkit.plugins import did_you_mean
+from alignkit.preprocess.presets import PRESETS
 
 ImageForm = Literal["encoded", "mat", "cpu", "cuda"]
 """Form of an image: encoded bytes, an OpenCV matrix, or a tensor on the CPU or a GPU."""
@@ -85,11 +86,9 @@ Call: TypeAlias = tuple[str, Mapping[str, str], str]
 
 NOT_NORMALISED = {"mean": [0.0, 0.0, 0.0], "std": [1 / 255, 1 / 255, 1 / 255]}
 """Of values in 0..1: the model receives 0..255."""
-STAND_INS: dict[str, dict[str, Any]] = {
-    "decode": {"name": "simplejpeg", "chroma": "nearest"},
-    "resize": {"name": "torch", "mode": "bilinear", "align_corners": True},
-}
-"""For torchpipe-cuda, as in the preset ``torchpipe-gpu-surrogate``."""
+_SURROGATE = PRESETS["torchpipe-gpu-surrogate"]
+STAND_INS = {"decode": _SURROGATE.decode, "resize": _SURROGATE.resize}
+"""The stages that replace torchpipe-cuda's."""
 NO_MEAN = (
     "no TensorrtTensor with 'mean' and 'std', so the model is handed values in 0..255; if it is "
     "normalised elsewhere, say so with 'normalise'"

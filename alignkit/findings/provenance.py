@@ -51,21 +51,21 @@ def paths_facts(
     """Describe the paths of a file by their entries in it, and which of them are the same."""
     doubles = same_as(paths)
     return tuple(
-        path_facts(each, entries[each.name].preset).model_copy(
+        path_facts(each).model_copy(
             update={"same_as": doubles.get(each.name, ""), "same": entries[each.name].same}
         )
         for each in paths
     )
 
 
-def path_facts(preprocess: Preprocess, preset: str | None) -> PathFacts:
+def path_facts(preprocess: Preprocess) -> PathFacts:
     """Describe a path's stages with their options and the versions that really run."""
     skipped = preprocess.missing()  # asked first: a version needs the library
     return PathFacts(
         name=preprocess.name,
         stages=tuple(_stage_facts(preprocess, stage, usable=not skipped) for stage in STAGES),
         surrogate_of=preprocess.surrogate_of,
-        calibration=presets.calibration(preset) if preprocess.surrogate_of and preset else "",
+        calibration=presets.calibration(preprocess),
         skipped=skipped,
         max_pixels=preprocess.max_pixels,
     )

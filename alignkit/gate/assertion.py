@@ -144,7 +144,7 @@ def _of_paths(a: Preprocess, b: Preprocess, samples: Samples, gate: Gate, *, sam
         Evidence(
             pixels=pixel_stages(diffs),
             coverage_diffs=(coverage_diff(diffs),),
-            paths=(path_facts(a, None), path_facts(b, None).model_copy(update={"same": same})),
+            paths=(path_facts(a), path_facts(b).model_copy(update={"same": same})),
         ),
         controls=check_pixels(a, samples),
     )

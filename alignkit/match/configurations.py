@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 
 from alignkit.decoders import DECODERS, Decoder
+from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ConfigError
@@ -113,7 +114,14 @@ def _plugins(family: str, table: dict[str, Plugin], only: Sequence[str]) -> Iter
         table[name].require(name)
     for name, plugin in table.items():
         if (name in only or not only) and not plugin.missing():
-            yield from variants(plugin.load())
+            yield from filter(_served, variants(plugin.load()))
+
+
+def _served(plugin: Any) -> bool:
+    """Tell whether some stack may work so: attribution alone mixes libjpeg's rule and nvJPEG's."""
+    if not isinstance(plugin, NvjpegModelDecoder):
+        return True
+    return (plugin.dct, plugin.colour) == ("float", "truncate")
 
 
 def variants(plugin: type[Any]) -> Iterator[Any]:
@@ -136,21 +144,28 @@ def _choices(hint: Any, default: Any) -> tuple[Any, ...]:
     return (default, not default) if hint is bool else (default,)
 
 
-_SURROGATE = " (surrogate, not yet calibrated)"
-"""Note on a way to decode that the decoder only approximates: its library needs a GPU."""
-_SMOOTH_NVJPEG = f"nvJPEG with NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION{_SURROGATE}"
-_CUDA_DECODES = "torchpipe DecodeTensor, torchvision decode_jpeg on CUDA"
-_SERVING_DECODES: tuple[tuple[str, Decoder], ...] = (
-    ("decode on the CPU (OpenCV, torchpipe DecodeMat, torchvision)", OpenCVDecoder()),
-    (
-        f"nvImageCodec fancy_upsampling=True, DALI jpeg_fancy_upsampling=True, or {_SMOOTH_NVJPEG}",
-        SimpleJPEGDecoder(),
-    ),
-    (
-        f"nvJPEG with its default flags ({_CUDA_DECODES}){_SURROGATE}",
-        SimpleJPEGDecoder(chroma="nearest"),
-    ),
+_ON_THE_CPU = (
+    "decode on the CPU (OpenCV, torchpipe DecodeMat, torchvision, nvImageCodec "
+    "fancy_upsampling=True)"
 )
+_NVJPEG = (
+    "nvJPEG with its default flags (torchpipe DecodeTensor, torchvision decode_jpeg on CUDA, DALI "
+    "mixed) (surrogate, verified against stored output of nvJPEG)"
+)
+_HYPOTHESIS = "(surrogate, a hypothesis)"
+_SMOOTH_NVJPEG = (
+    "nvJPEG with NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION (nvImageCodec, DALI "
+    f"jpeg_fancy_upsampling=True) {_HYPOTHESIS}"
+)
+_ENGINE = f"a GPU's JPEG engine {_HYPOTHESIS}; or nvImageCodec fancy_upsampling=False on the CPU"
+_SERVING_DECODES: tuple[tuple[str, Decoder], ...] = (
+    (_ON_THE_CPU, OpenCVDecoder()),
+    (_NVJPEG, NvjpegModelDecoder()),
+    (_SMOOTH_NVJPEG, NvjpegModelDecoder("interpolate")),
+    (_ENGINE, SimpleJPEGDecoder(chroma="nearest")),
+)
+"""Names of ways to decode, each with the decoder that behaves like it here: the same library, or a
+surrogate of one that needs a GPU."""
 _SERVING_RESIZES: tuple[tuple[str, Resizer, Rounding], ...] = (
     ("torchpipe ResizeMat or cv2.resize", OpenCVResizer(), "none"),
     ("cv2.resize INTER_AREA", OpenCVResizer("area"), "none"),

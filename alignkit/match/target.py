@@ -59,7 +59,7 @@ def preprocess_target(preprocess: Preprocess) -> Target:
         raise MissingDependency(f"target {preprocess.name}: {reason}")
     facts: tuple[str, ...] = ()
     if preprocess.surrogate_of:
-        known = calibration(preprocess.name) if preprocess.name in PRESETS else "not yet calibrated"
+        known = calibration(preprocess)
         facts = (f"{preprocess.name} is a surrogate of {preprocess.surrogate_of}, {known}",)
     return Target(
         preprocess.name,

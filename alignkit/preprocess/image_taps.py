@@ -1,7 +1,7 @@
 """Taps of images in worker processes: one that crashes or hangs a library is one failed image.
 
-Every command decodes through here, except that latencies, `alignkit data` and `alignkit calibrate`
-decode in the caller's process, and `alignkit.loader` in its user's own workers.
+Every command decodes through here, except that latencies, `alignkit data` and the surrogates of
+`alignkit calibrate` decode in the caller's process, and `alignkit.loader` in its user's workers.
 """
 
 from __future__ import annotations

@@ -1,11 +1,22 @@
-"""Presets: the settings of real stacks by name. Pure data: imports no library and no plugin."""
+"""Presets: the settings of real stacks by name, and the evidence for those that are surrogates.
+
+Imports no library and no plugin.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from alignkit.decoders import DECODERS
+from alignkit.plugins import Plugin, name_of
+from alignkit.resizers import RESIZERS
+
+if TYPE_CHECKING:
+    from alignkit.preprocess import Preprocess
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +72,26 @@ DALI_CROP: dict[str, Any] = {
 UNIT_RANGE = {"normalise": {"mean": [0.0, 0.0, 0.0], "std": [1.0, 1.0, 1.0]}}
 """Values in 0..1."""
 TORCHPIPE_GPU = (
-    "torchpipe 0.2.25, csrc/nvjpeg_torch/DecodeTensor.cpp (nvJPEG with flags 0: nearest chroma, no "
-    "EXIF) and torchplugins/ResizeTensor.cpp (align_corners, unrounded float32)"
+    "torchpipe 0.2.25, csrc/nvjpeg_torch/DecodeTensor.cpp (nvjpegDecode of one image at a time, "
+    "flags 0, no EXIF: chroma repeated, never the JPEG engine) and torchplugins/ResizeTensor.cpp "
+    "(float32, upsample_bilinear2d with align_corners, not rounded)"
 )
 TORCHVISION_CUDA = (
-    "torchvision csrc/io/image/cuda/decode_jpegs_cuda.cpp (nvJPEG with its default flags: nearest "
-    "chroma, no EXIF); transforms.v2.Resize: antialias=True is the default since 0.17"
+    "torchvision csrc/io/image/cuda/decode_jpegs_cuda.cpp (nvJPEG with its default flags, no EXIF; "
+    "a GPU's JPEG engine, where it has one, decodes baseline files) and "
+    "transforms/v2/functional/_geometry.py, resize_image (on CUDA: float32, then rounded); "
+    "antialias=True is the default since 0.17"
 )
+DALI_GPU = (
+    DALI_RESNET
+    + "; jpeg_fancy_upsampling is off by default: chroma repeated; a GPU's JPEG engine, "
+    "where it has one, decodes a share of the files (hw_decoder_load)"
+)
+TORCHVISION_RESIZE: dict[str, Any] = {
+    "resize": {"name": "torch", "antialias": True},
+    "others": {"quantise": "round"},
+}
+"""torchvision's resize of a CUDA tensor; on a CPU it has an integer kernel, which differs."""
 
 PRESETS = {
     "opencv-train": Preset(
@@ -153,15 +177,16 @@ PRESETS = {
     ),
     "dali-gpu": Preset(
         summary="NVIDIA DALI's ResNet-50 validation pipeline on a GPU; not yet run on hardware",
-        source=DALI_RESNET + "; jpeg_fancy_upsampling is off by default: nearest chroma",
+        source=DALI_GPU,
         decode={"name": "dali-gpu"},
         resize={"name": "dali-gpu", **DALI_GEOMETRY},
         **DALI_CROP,
     ),
     "dali-gpu-surrogate": Preset(
-        summary="stands in for dali-gpu: nearest chroma, DALI's resize on the CPU",
-        source=DALI_RESNET + "; jpeg_fancy_upsampling is off by default: nearest chroma",
-        decode={"name": "simplejpeg", "chroma": "nearest"},
+        summary="stands in for dali-gpu without a JPEG engine: nvJPEG's rule, DALI's resize on the "
+        "CPU",
+        source=DALI_GPU,
+        decode={"name": "nvjpeg-model"},
         resize={"name": "dali", **DALI_GEOMETRY},
         **DALI_CROP,
         surrogate_of="dali-gpu",
@@ -180,9 +205,10 @@ PRESETS = {
         resize={"name": "torchpipe-cuda"},
     ),
     "torchpipe-gpu-surrogate": Preset(
-        summary="stands in for torchpipe's DecodeTensor, ResizeTensor",
+        summary="stands in for torchpipe's DecodeTensor, ResizeTensor: nvJPEG's rule, bilinear "
+        "with align_corners",
         source=TORCHPIPE_GPU,
-        decode={"name": "simplejpeg", "chroma": "nearest"},
+        decode={"name": "nvjpeg-model"},
         resize={"name": "torch", "mode": "bilinear", "align_corners": True},
         surrogate_of="torchpipe-gpu",
     ),
@@ -191,30 +217,92 @@ PRESETS = {
         source=TORCHVISION_CUDA,
         decode={"name": "torchvision-cuda"},
         resize={"name": "torchvision-cuda", "antialias": True},
+        others=TORCHVISION_RESIZE["others"],
     ),
     "torchvision-cuda-surrogate": Preset(
-        summary="stands in for torchvision's decode_jpeg(device='cuda'), antialiased resize",
+        summary="stands in for torchvision's decode_jpeg(device='cuda') without a JPEG engine, "
+        "antialiased resize",
         source=TORCHVISION_CUDA,
-        decode={"name": "simplejpeg", "chroma": "nearest"},
-        resize={"name": "torchvision", "antialias": True},
+        decode={"name": "nvjpeg-model"},
+        **TORCHVISION_RESIZE,
+        surrogate_of="torchvision-cuda",
+    ),
+    "torchvision-cuda-engine-surrogate": Preset(
+        summary="stands in for the same on a GPU with a JPEG engine (A100, H100, B200): a "
+        "hypothesis",
+        source=TORCHVISION_CUDA + ". That the engine repeats chroma and else gives libjpeg's "
+        "pixels is inferred from one report, sgl-project/sglang #34163: 4:4:4 files equal "
+        "Pillow's on a GB300, 4:2:0 files do not",
+        decode={"name": "nvjpeg-model", "dct": "islow", "colour": "round"},
+        **TORCHVISION_RESIZE,
         surrogate_of="torchvision-cuda",
     ),
 }
 
+NOT_CALIBRATED = "not yet calibrated"
+HYPOTHESIS = "unverified (a hypothesis): no output of a GPU was compared with it"
+
+
+def calibration(path: Preprocess) -> str:
+    """Return, in a sentence, the evidence that a surrogate's pixels are the real stack's.
+
+    It is that of the stages by which the path imitates the stack: `alignkit.studies.calibrate`
+    measured them, and ``decoders/nvjpeg_model.py`` was verified against stored output. Empty for a
+    path that is no surrogate.
+    """
+    if not path.surrogate_of:
+        return ""
+    stages = (
+        ("decode", path.decode, DECODERS),
+        ("resize", path.resize.resizer, RESIZERS),
+    )
+    found = [_evidence(stage, plugin, table, path.surrogate_of) for stage, plugin, table in stages]
+    return joined([sentence for sentence in found if sentence]) or NOT_CALIBRATED
+
+
+def decoder_evidence(name: str) -> str:
+    """Return the same for a decoder with its default options; empty if it imitates no other."""
+    decoder = DECODERS[name].load()()
+    real = decoder.surrogate_of
+    return f"surrogate of {real}, {_evidence('decode', decoder, DECODERS, real)}" if real else ""
+
+
+def joined(sentences: Sequence[str]) -> str:
+    """Join stages' sentences; the part "(against …)" that several share stands at the end alone."""
+    if not sentences:
+        return ""
+    *others, last = sentences
+    start = last.find(" (against ")
+    against = last[start:] if start >= 0 else ""
+    return "; ".join([*(each.removesuffix(against) for each in others), last])
+
+
+def _evidence(stage: str, plugin: Any, table: dict[str, Plugin], real: str) -> str:
+    """Return the sentence of one stage; empty if no surrogate of ``real`` has this stage."""
+    name = name_of(plugin, table)
+    if name == "nvjpeg-model":
+        # with other options it is no rule that was verified
+        return _measured(name)["decode"] if plugin == type(plugin)() else f"{stage} {HYPOTHESIS}"
+    for preset, each in PRESETS.items():
+        block = each.decode if stage == "decode" else each.resize
+        if each.surrogate_of == real and block["name"] == name and _is(plugin, block):
+            return _measured(preset).get(stage, f"{stage} {NOT_CALIBRATED}")
+    return ""
+
+
+def _is(plugin: Any, block: dict[str, Any]) -> bool:
+    options = {key: block[key] for key in block if key in plugin.__dataclass_fields__}
+    return bool(type(plugin)(**options) == plugin)
+
 
 @cache
-def calibration(name: str) -> str:
-    """Return, in a sentence, the surrogate's measured distance from the stack it imitates.
-
-    It is read from ``calibration/<name>.json``, key ``summary``; ``not yet calibrated`` if no such
-    file exists; empty for a preset that is no surrogate.
-    """
+def _measured(preset: str) -> dict[str, str]:
+    """Read stage → sentence, as `alignkit calibrate` wrote them; empty without a file."""
     import json
     from importlib import resources
 
-    if not PRESETS[name].surrogate_of:
-        return ""
-    measured = resources.files("alignkit.preprocess").joinpath("calibration", f"{name}.json")
-    if not measured.is_file():
-        return "not yet calibrated"
-    return str(json.loads(measured.read_text(encoding="utf-8"))["summary"])
+    file = resources.files("alignkit.preprocess").joinpath("calibration", f"{preset}.json")
+    if not file.is_file():
+        return {}
+    found: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))["summary"]
+    return found

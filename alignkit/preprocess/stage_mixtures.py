@@ -31,6 +31,8 @@ FromCandidate: TypeAlias = frozenset[str]
 """The factors that a mixture takes from the candidate."""
 FACTORIAL_LIMIT = 4
 """Greatest number of factors of which every subset is computed: 16 mixtures."""
+_SWITCHES = {"chroma": "upsampling"}
+"""Option of a decoder → its name as a factor, where that is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +123,9 @@ def make_stage_mixtures(
     """Find the stages by which two paths can be mixed.
 
     With ``decoder_switches``, ``decode`` is split into the switches in which two decoders of the
-    same library differ, ``decode.chroma`` and ``decode.dct``. Raise `ConfigError` if the paths
-    prepare inputs of different sizes, as no stage can be blamed for that.
+    same class differ: ``decode.upsampling``, ``decode.dct`` and ``decode.colour``. Raise
+    `ConfigError` if the paths prepare inputs of different sizes, as no stage can be blamed for
+    that.
     """
     if reference.size != candidate.size:
         raise ConfigError(
@@ -185,7 +188,7 @@ def _switch_stage(reference: Any, candidate: Any) -> MixedStage:
     if type(reference) is not type(candidate):
         return _mixed_stage("decode", "decode", reference, candidate)
     options = {
-        f"decode.{each.name}": (each.name, getattr(candidate, each.name))
+        f"decode.{_SWITCHES.get(each.name, each.name)}": (each.name, getattr(candidate, each.name))
         for each in fields(reference)
         if getattr(reference, each.name) != getattr(candidate, each.name)
     }

@@ -1,7 +1,7 @@
 """`Stress`: images encoded again as a kind of JPEG that the set may lack.
 
-Chroma drift shows on subsampled images only. A set of mostly 4:4:4 images, such as ImageNet, hides
-the drift of a camera's or a phone's 4:2:0 files.
+The drift of chroma upsampling shows on subsampled images only. A set of mostly 4:4:4 images, such
+as ImageNet, hides that of a camera's or a phone's 4:2:0 files.
 """
 
 from __future__ import annotations

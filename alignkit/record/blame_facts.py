@@ -15,7 +15,7 @@ class FactorShare:
     __pydantic_config__ = STRICT
 
     factor: str
-    """A stage, ``resize+crop``, ``decode.chroma``, ``backend``, ``precision`` or ``runtime``; for
+    """A stage, ``resize+crop``, ``decode.colour``, ``backend``, ``precision`` or ``runtime``; for
     int8 whose graph also ran unfused, ``quantisation`` and ``kernel``."""
     effect: Estimate
     """Its share: with the interaction beside them or within, the shares add up to the total."""
@@ -90,7 +90,7 @@ class AdviceFacts(Stored):
     yaml: str = ""
     """The block that builds it, to paste below ``preprocess:``."""
     tried: Count = 0
-    """Configurations."""
+    """Configurations; 0 for a change that no search proposed."""
     images: Count = 0
     """Training images the search was made on."""
     unseen_images: Count = 0
@@ -103,7 +103,8 @@ class AdviceFacts(Stored):
     """``churn``, ``top1``, ``recall.macro``, ``precision.macro``."""
     kept: bool | None = None
     """False if the whole interval of the remaining churn lies above the expected value; true if it
-    does not and lies below the churn before; ``None`` if neither holds."""
+    does not and lies below the churn before; ``None`` if neither holds. Without a search: whether
+    the interval of the paired change of churn lies below 0 (true) or above it (false)."""
     sentence: str = ""
     reason: str = ""
     """Why there is no advice, or no check of it."""

@@ -149,7 +149,8 @@ def planes_table(planes: Sequence[PlaneStage]) -> Table:
     ]
     caption = (
         "Luma and chroma: JPEG's Y'CbCr, in grey levels, each path on its own. Chroma upsampling "
-        "moves Cb and Cr, and Y' only where a colour is cut off at 0 or 255."
+        "moves Cb and Cr, and Y' only where a colour is cut off at 0 or 255; truncated colours "
+        "move Y'."
     )
     measures = numbers("Images", "Mean Δ", "Max Δ", "Bias", "p99", "p99.9", "PSNR, dB")
     return Table.of(caption, ("Stage", "Plane", *measures), rows, notes=notes)

@@ -65,7 +65,7 @@ def summary_view(record: RunRecord) -> dict[str, Any]:
         "partial": record.partial,
         "question": record.question,
         "sample": f"{record.data.name}: {sample}.",
-        "surrogates": [f"{path.name} is a {path.note}." for path in known if path.note],
+        "surrogates": [f"{path.name} is a {path.evidence}." for path in known if path.note],
         "sections": list(_sections(record, names)),
         "command": record.command,
     }

@@ -4,6 +4,9 @@ For each serving path, the configurations of this machine are searched on traini
 nearest one. It becomes another path of the plan, so that models are trained and evaluated with it
 as with any other. Evaluation images that the search never saw confirm the promise of the advice;
 see `alignkit.run.mitigation`.
+
+A path whose decoder cuts off the fraction of colours, as nvJPEG does, is also served half a level
+brighter. No search promises a gain of that; the evaluation images keep or refute it.
 """
 
 from __future__ import annotations
@@ -47,7 +50,40 @@ def advise(plan: Plan, context: Context) -> tuple[AdviceFacts, ...]:
         for preprocess in plan.preprocesses[1:]
         if preprocess.name in option.served_by or not option.served_by
     ]
-    return tuple(_advice(each, plan.reference, samples, option, context) for each in served)
+    return tuple(
+        advice
+        for each in served
+        for advice in (
+            _advice(each, plan.reference, samples, option, context),
+            *([_half_level(each)] if _cuts_off_colours(each) and not each.missing() else []),
+        )
+    )
+
+
+def _cuts_off_colours(served: Preprocess) -> bool:
+    from alignkit.decoders import DECODERS
+    from alignkit.plugins import Plugin, name_of
+
+    plugin = DECODERS.get(name_of(served.decode, DECODERS), Plugin(""))
+    # the GPU's decoders are nvJPEG, which nvjpeg-model models
+    return plugin.gpu or getattr(served.decode, "colour", "") == "truncate"
+
+
+def _half_level(served: Preprocess) -> AdviceFacts:
+    """Advise to serve the path with half a level added before normalisation."""
+    from alignkit.match.match_text import yaml_block
+
+    name = f"{ADVISED}{served.name}-half-level"
+    # (x + 0.5) / 255 - mean = x / 255 - (mean - 0.5 / 255)
+    red, green, blue = (mean - 0.5 / 255 for mean in served.normalise.mean)
+    brighter = replace(served, normalise=replace(served.normalise, mean=(red, green, blue)))
+    return AdviceFacts(
+        served=served.name,
+        change="serving",
+        advised=name,
+        label="half a level added before normalisation",
+        yaml=yaml_block(brighter, name),
+    )
 
 
 def advised_plan(plan: Plan, advice: Sequence[AdviceFacts]) -> Plan:

@@ -3,7 +3,8 @@
 If training is to change, the expected drift is that of the models trained with the reference,
 between the advised path and the serving one; models trained with the advised path confirm it. If
 serving is to change, the expected drift is the attributed one without the shares of the stages that
-change; serving the same models as advised confirms it.
+change; serving the same models as advised confirms it. A change that no search proposed promises
+nothing: it is kept or refuted by the paired change of churn.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from alignkit.attribute.shares import MODEL_METRICS
-from alignkit.compare import drift
+from alignkit.compare import drift, drift_change
 from alignkit.findings.matrix import predictions_of
 from alignkit.place import Column
 from alignkit.preprocess.stage_mixtures import differing_stages
@@ -81,6 +82,9 @@ def check_advice(advice: AdviceFacts, outcomes: Outcomes, *, resamples: int) -> 
     if advice.change == "training":
         expected = _expected_of_training(advice, outcomes, resamples)
         confirmed = outcomes.drift(advice.advised, advice.served)
+    elif not advice.tried:
+        expected = dict.fromkeys(MODEL_METRICS, _unknown("no search, so nothing is promised"))
+        confirmed = outcomes.drift(outcomes.reference, advice.advised)
     else:
         expected = _expected_of_serving(advice, outcomes)
         confirmed = outcomes.drift(outcomes.reference, advice.advised)
@@ -96,9 +100,51 @@ def check_advice(advice: AdviceFacts, outcomes: Outcomes, *, resamples: int) -> 
         )
         for metric in MODEL_METRICS
     )
-    kept = promise_kept(rows[0])
-    words = _sentence(advice, outcomes.reference, rows[0], kept=kept)
+    if advice.tried:
+        kept = promise_kept(rows[0])
+        words = _sentence(advice, outcomes.reference, rows[0], kept=kept)
+    else:
+        change = _change_of_churn(advice, outcomes, resamples)
+        kept = churn_falls(change)
+        words = _measured(advice, outcomes.reference, rows[0], change, kept=kept)
     return advice.model_copy(update={"drift": rows, "kept": kept, "sentence": words})
+
+
+def _change_of_churn(advice: AdviceFacts, outcomes: Outcomes, resamples: int) -> Estimate:
+    """Subtract the churn before the change from that after it, paired by image and seed."""
+    names = outcomes.reference, advice.served, advice.advised
+    own, before, after = (outcomes.predictions(name) for name in names)
+    seeds = [seed for seed in own if seed in before and seed in after]
+    models, was, now = ([each[seed] for seed in seeds] for each in (own, before, after))
+    return drift_change((models, was), (models, now), ("churn",), resamples=resamples)["churn"]
+
+
+def churn_falls(change: Estimate) -> bool | None:
+    """Return true if churn surely fell, false if it surely rose; ``None`` if neither is sure."""
+    if change.low is None or change.high is None or change.low <= 0 <= change.high:
+        return None
+    return change.high < 0
+
+
+def _measured(
+    advice: AdviceFacts,
+    reference: str,
+    churn: MitigationFacts,
+    change: Estimate,
+    *,
+    kept: bool | None,
+) -> str:
+    outcome = {
+        True: "it reduces the drift",
+        False: "it increases the drift",
+        None: "too few images or seeds to tell",
+    }
+    return (
+        f"Models trained with {reference} and served with {advice.served} change "
+        f"{_share(churn.before)} of their predictions; served with {advice.label} "
+        f"({advice.advised}), {_share(churn.confirmed)} change, a paired difference "
+        f"of {estimated(change, 1, unit=' pp')}: {outcome[kept]}."
+    )
 
 
 def _expected_of_training(

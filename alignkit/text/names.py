@@ -39,7 +39,9 @@ class PathName:
 
     name: str
     note: str = ""
-    """``surrogate of X, not yet calibrated``; empty for a path that is no surrogate."""
+    """``surrogate of X, decode equal; resize equal``; empty for a path that is no surrogate."""
+    evidence: str = ""
+    """The same with what each stage was compared with, to be said once."""
 
     @property
     def short(self) -> str:
@@ -54,7 +56,10 @@ class Names:
     """The record's paths by name; a name without facts is shown as it is."""
 
     def __init__(self, paths: tuple[PathFacts, ...]) -> None:
-        self._known = {path.name: PathName(path.name, surrogate_note(path)) for path in paths}
+        self._known = {
+            path.name: PathName(path.name, surrogate_note(path, brief=True), surrogate_note(path))
+            for path in paths
+        }
 
     def of(self, name: str) -> PathName:
         """Return the path of that name."""
@@ -62,7 +67,12 @@ class Names:
             return self._known[name]
         # a row may name a mix, or a share of the data
         known = [self._known[path] for path in Row.parse(name).preprocesses if path in self._known]
-        return PathName(name, "; ".join(path.note for path in known if path.note))
+        noted = [path for path in known if path.note]
+        return PathName(
+            name,
+            "; ".join(path.note for path in noted),
+            "; ".join(path.evidence for path in noted),
+        )
 
     def short(self, name: str) -> str:
         """Return its name for a cell of a long table."""
@@ -91,8 +101,15 @@ def place_in_words(placed: Placed) -> str:
     )
 
 
-def surrogate_note(path: PathFacts) -> str:
-    """Name what a surrogate replaces and how near it is known to be."""
+def surrogate_note(path: PathFacts, *, brief: bool = False) -> str:
+    """Name what a surrogate replaces and the evidence that its pixels are the real ones.
+
+    ``brief`` leaves out, stage by stage, what follows the first bracket or colon.
+    """
     if not path.surrogate_of:
         return ""
-    return f"surrogate of {path.surrogate_of}, {path.calibration or 'not yet calibrated'}"
+    evidence = path.calibration or "not yet calibrated"
+    if brief:
+        stages = evidence.split("; ")
+        evidence = "; ".join(each.partition(" (")[0].partition(": ")[0] for each in stages)
+    return f"surrogate of {path.surrogate_of}, {evidence}"

@@ -1,10 +1,12 @@
-"""Inside decode, each of libjpeg-turbo's switches gets its own blame."""
+"""Inside decode, each switch of libjpeg-turbo and of nvJPEG's rule gets its own blame."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 
 from alignkit.attribute.attribute_decode import attribute_decode
+from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.pillow import PillowDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
@@ -14,6 +16,9 @@ from tests.attribute.test_attribute import share_of
 from tests.photos import make_pngs
 from tests.stacks import opencv, samples_of, turned_photos
 
+LIBJPEG = NvjpegModelDecoder("interpolate", "islow", "round")
+NVJPEG = {"upsampling": "repeat", "dct": "float", "colour": "truncate"}
+
 
 def decoded_by(decoder):
     return replace(opencv(), name="candidate", decode=decoder)
@@ -21,7 +26,7 @@ def decoded_by(decoder):
 
 @pytest.mark.parametrize(
     ("switches", "blamed"),
-    [({"chroma": "nearest"}, "decode.chroma"), ({"dct": "ifast"}, "decode.dct")],
+    [({"chroma": "nearest"}, "decode.upsampling"), ({"dct": "ifast"}, "decode.dct")],
 )
 @pytest.mark.parametrize("decoder", [OpenCVDecoder(), PillowDecoder(), TorchpipeDecoder()])
 def test_the_planted_switch_gets_all_the_blame(decoder, switches, blamed):
@@ -38,9 +43,48 @@ def test_two_planted_switches_are_both_named_and_add_up():
     both = decoded_by(SimpleJPEGDecoder(chroma="nearest", dct="ifast"))
     pixels = attribute_decode(opencv(), both, turned_photos(), resamples=200).metrics["pixels"]
     shares = share_of(pixels)
-    assert set(shares) == {"decode.chroma", "decode.dct"}
+    assert set(shares) == {"decode.upsampling", "decode.dct"}
     assert min(shares.values()) > 0.05
     assert sum(shares.values()) == pytest.approx(pixels.total.value, abs=1e-12)
+
+
+@pytest.mark.parametrize("planted", [*combinations(NVJPEG, 1), *combinations(NVJPEG, 2)])
+@pytest.mark.parametrize("decoder", [OpenCVDecoder(), TorchpipeDecoder()])
+def test_the_planted_part_of_nvjpegs_rule_gets_all_the_blame(decoder, planted):
+    served = replace(LIBJPEG, **{switch: NVJPEG[switch] for switch in planted})
+    found = attribute_decode(
+        opencv(decode=decoder), decoded_by(served), turned_photos(), resamples=200
+    )
+    pixels = found.metrics["pixels"]
+    shares = share_of(pixels)
+    assert set(shares) == {f"decode.{switch}" for switch in planted}
+    # the two DCTs round some samples in a hundred differently
+    assert all(share > (0.005 if "dct" in name else 0.05) for name, share in shares.items())
+    assert sum(shares.values()) == pytest.approx(pixels.total.value, abs=1e-12)
+
+
+@pytest.mark.parametrize("files", ["420", "444", "grey"])
+def test_nvjpegs_rule_is_divided_into_what_changes_a_file_of_each_kind(jpegs, files):
+    found = attribute_decode(
+        opencv(), decoded_by(NvjpegModelDecoder()), samples_of([jpegs[files]] * 3), resamples=50
+    )
+    pixels = found.metrics["pixels"]
+    shares = share_of(pixels)
+    assert set(shares) == {"decode.upsampling", "decode.dct", "decode.colour"}
+    assert sum(shares.values()) == pytest.approx(pixels.total.value, abs=1e-12)
+    # grey has no colours, and only subsampled chroma is upsampled
+    assert (shares["decode.upsampling"] > 0.1) == (files == "420")
+    assert (shares["decode.colour"] > 0.1) == (files != "grey")
+    # the stack of libjpeg with repeated chroma comes near in no file that has colours
+    assert shares["decode.dct"] < 0.5
+
+
+def test_the_fast_dct_and_nvjpegs_rule_have_no_decoder_in_common():
+    reference = opencv(decode=SimpleJPEGDecoder(dct="ifast"))
+    found = attribute_decode(reference, decoded_by(NvjpegModelDecoder()), turned_photos(3))
+    assert found == Skipped(
+        "nvjpeg-model has no fast DCT (dct: ifast), so that the two cannot be mixed"
+    )
 
 
 @pytest.mark.parametrize(

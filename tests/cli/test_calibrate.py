@@ -1,6 +1,9 @@
 """`alignkit calibrate`."""
 
 import json
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -44,3 +47,57 @@ def test_an_unknown_surrogate_is_refused(alignkit):
     told = alignkit("calibrate", "torchpipe-gpu-surogate")
     assert told.code == 2
     assert "did you mean 'torchpipe-gpu-surrogate'" in told.err
+
+
+@pytest.mark.slow  # the printed file and the command each load torch
+def test_the_recorders_pairs_of_a_cpu_are_answered_with_libjpegs_rule(alignkit, tmp_path):
+    """From the printed file to the answer, as two people do it."""
+    printed = alignkit("calibrate", "--recorder")
+    assert printed.code == 0
+    (tmp_path / "record.py").write_text(printed.out)
+    command = [sys.executable, "-I", "record.py", "--device", "cpu", "--out", "pairs"]
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
+    out = tmp_path / "out"
+    told = alignkit("calibrate", "--pairs", tmp_path / "pairs", "--out", out, "--quiet")
+    assert told.code == 0, told.err
+    text = told.out.replace("\N{NO-BREAK SPACE}", "")
+    assert "torchvision.io.decode_jpeg on the CPU; no GPU took part" in text
+    assert "libjpeg-turbo (interpolate, islow, round) reproduces 4:1:1 baseline, 4:2:0" in text
+    assert re.search(r"grey progressive: 0 of \d{6} samples differ\.\n", text)
+    assert "No rule" not in text
+    assert "not compared" not in text
+    kinds = json.loads((out / "pairs.json").read_text())["sources"][0]["kinds"]
+    assert len(kinds) == 10
+    for kind in kinds.values():
+        best = kind["rules"][0]
+        assert (best["wrong"], kind["reproduced"]) == (0, True)
+        assert {"torchvision", "nvjpeg-model (interpolate, islow, round)"} <= set(best["alike"])
+
+
+def test_pairs_of_which_none_can_be_compared_exit_5(alignkit, tmp_path):
+    (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
+    (tmp_path / "a.ppm").write_bytes(b"P6")
+    told = alignkit("calibrate", "--pairs", tmp_path, "--quiet")
+    assert told.code == 5
+    assert "not compared: a.ppm: its JPEG header is damaged" in told.out
+    assert alignkit("calibrate", "--pairs", tmp_path / "none").code == 2
+    (tmp_path / "a.ppm").unlink()
+    assert alignkit("calibrate", "--pairs", tmp_path).code == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--pairs", ".", "torchpipe-gpu-surrogate"), "--pairs takes no preset"),
+        (("--recorder", "--images", "."), "--recorder takes no preset"),
+        (("--recorder", "--pairs", "."), "use one of them"),
+        (("--recorder", "--out", "."), "prints to stdout"),
+        (("--pairs", ".", "--rows", "P5"), "STEM=N"),
+        (("--pairs", ".", "--rows", "P5=0"), "STEM=N"),
+        (("--rows", "P5=1"), "belong to --pairs"),
+        (("--by", "pair", "--recorder"), "belong to --pairs"),
+    ],
+)
+def test_options_that_do_not_belong_together_are_refused(alignkit, words, reason):
+    told = alignkit("calibrate", *words)
+    assert (told.code, reason in told.err) == (2, True), told.err

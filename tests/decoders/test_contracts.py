@@ -84,7 +84,11 @@ def test_grey_and_cmyk(decoder, jpegs):
     name, decode = decoder
     pillow = DECODERS["pillow"].load()().decode
     for kind, column in (("grey", "grey"), ("cmyk", "CMYK")):
-        off = distance(decode(jpegs[kind]).image, pillow(jpegs[kind]).image)
+        decoded = decode(jpegs[kind])
+        if decoded.image is None:
+            assert TABLE[name][column] == decoded.outcome
+            continue
+        off = distance(decoded.image, pillow(jpegs[kind]).image)
         assert TABLE[name][column] == ("as Pillow" if off == 0 else f"within {off}")
 
 

@@ -55,6 +55,13 @@ def test_a_decoder_that_repeats_chroma_is_told_so():
     assert "nearest chroma: mean 0." in found.finding
 
 
+@pytest.mark.parametrize("kind", ["420", "444"])
+def test_a_decoder_that_follows_nvjpegs_rule_is_told_so(kind):
+    (found,) = [each for each in self_test() if (each.decoder, each.kind) == ("nvjpeg-model", kind)]
+    assert found.finding.startswith("differs from opencv: mean ")
+    assert found.finding.endswith("; nvJPEG's rule: mean 0.00, at most 0")
+
+
 def test_a_decoder_passes_by_decoding_what_it_must():
     assert not DecoderCheck("x", "420", "failed", "broken").passed
     assert DecoderCheck("x", "cmyk", "unsupported", "four inks").passed

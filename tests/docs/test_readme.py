@@ -38,7 +38,7 @@ def test_every_command_and_its_options_exist(command):
 def test_every_option_that_is_mentioned_exists(option):
     helps = [
         CliRunner().invoke(app, [name, "--help"]).output
-        for name in ("run", "plan", "list", "diff", "gate")
+        for name in ("run", "plan", "list", "diff", "gate", "calibrate")
     ]
     assert any(option in told for told in helps)
 

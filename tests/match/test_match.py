@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_sample_image
 
+from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
@@ -65,7 +66,7 @@ def found_for(path: Preprocess, **only: tuple[str, ...]) -> Match:
                                     "torchpipe-gpu-surrogate", "torchvision-cuda-surrogate"])  # fmt: skip
 def test_a_stack_this_machine_has_is_found_exactly(preset):
     path = preprocess_of(preset, 96)
-    found = found_for(path)
+    found = found_for(path, decoders=(*BASE, "nvjpeg-model"))
     winner = found.winner
     assert winner.mean_abs.value == winner.max_abs == winner.unseen == 0.0
     assert winner.identical == found.images == 12
@@ -90,12 +91,15 @@ def test_of_opencv_area_is_nearer_to_pillow_than_linear():
     assert by_name["linear"].mean_abs.value > 1.5 * by_name["area"].mean_abs.value
 
 
-def test_the_chroma_switch_is_found():
-    found = found_for(preprocess_of("torchpipe-gpu-surrogate", 96))
+@pytest.mark.parametrize(
+    "decode",
+    [SimpleJPEGDecoder(chroma="nearest"), NvjpegModelDecoder(), NvjpegModelDecoder("interpolate")],
+)
+def test_the_switches_of_a_decoder_are_found(decode):
+    path = replace(preprocess_of("torchpipe-gpu-surrogate", 96), decode=decode)
+    found = found_for(path, decoders=(*BASE, "nvjpeg-model"), resizers=("torch", "torchpipe"))
     winner = found.winner.configurations[0]
-    assert winner == Configuration(
-        SimpleJPEGDecoder(chroma="nearest"), TorchResizer(align_corners=True)
-    )
+    assert winner == Configuration(decode, TorchResizer(align_corners=True))
     assert {each.resizer for each in found.winner.configurations} > {winner.resizer}
 
 
@@ -254,6 +258,11 @@ def test_a_name_that_is_unknown_or_cannot_run_here_is_refused():
             configurations(SMALL, decoders=("torchvision-cuda",))
 
 
+def test_no_stack_is_searched_that_mixes_the_rules_of_libjpeg_and_nvjpeg():
+    found = {each.decode for each in configurations(SMALL, decoders=("nvjpeg-model",))}
+    assert found == {NvjpegModelDecoder(), NvjpegModelDecoder("interpolate")}
+
+
 def test_serving_options_bring_a_trained_stack_home():
     samples, names = photographs(), serving_options()
     target = preprocess_target(preprocess_of("opencv-train", 96))
@@ -261,9 +270,9 @@ def test_serving_options_bring_a_trained_stack_home():
     first = names[found.winner.configurations[0]]
     assert "decode on the CPU" in first
     assert "ResizeMat" in first
-    surrogates = [name for name in names.values() if "nvJPEG" in name]
-    assert surrogates
-    assert all("surrogate, not yet calibrated" in name for name in surrogates)
+    needs_gpu = {name for name in names.values() if "nvJPEG" in name or "JPEG engine" in name}
+    assert len(needs_gpu) == 3 * len(names) / 4
+    assert all("(surrogate, " in name for name in needs_gpu)
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_an_image_one_decoder_refuses_is_left_out_with_its_reason():
 def test_decoder_switches_are_factors_of_their_own():
     both = replace(REFERENCE, decode=SimpleJPEGDecoder(chroma="nearest", dct="ifast"))
     mixed = make_stage_mixtures(REFERENCE, both, decoder_switches=True)
-    assert set(mixed.factors) == {"decode.chroma", "decode.dct"}
+    assert set(mixed.factors) == {"decode.upsampling", "decode.dct"}
     encoded = turned_photos().read(1)
     made = mixed.tensors(encoded, all_mixtures(mixed.factors))
     fast = replace(REFERENCE, decode=SimpleJPEGDecoder(dct="ifast"))

@@ -1,5 +1,6 @@
 """Advice is found on training images, becomes a path of the run, and is held to its promise."""
 
+import numpy as np
 import pytest
 import yaml
 
@@ -10,7 +11,7 @@ from alignkit.plan import make_plan
 from alignkit.progress import NoProgress
 from alignkit.record import Estimate, MitigationFacts, RunRecord
 from alignkit.run import run_experiment
-from alignkit.run.mitigation import promise_kept
+from alignkit.run.mitigation import churn_falls, promise_kept
 from alignkit.workspace import Context, Workspace
 
 SMALL = """
@@ -127,6 +128,41 @@ def test_advised_serving_trains_nothing_more_and_expects_what_attribution_leaves
     assert row.expected.value == pytest.approx(0.0, abs=1e-12)
     assert advice.kept
     assert "served with opencv ▸ opencv instead" in advice.sentence
+
+
+def test_a_path_that_truncates_colours_is_served_half_a_level_brighter_too(tmp_path):
+    file = written(tmp_path, SERVING)
+    pillow = "pillow: {preset: pillow-train, size: 32}"
+    gpu = "gpu: {preset: torchpipe-gpu-surrogate, size: 32}"
+    file.write_text(file.read_text().replace(pillow, gpu))
+    ran = run_experiment(
+        load_experiment(file), Context(Workspace(tmp_path / "reports"), NoProgress())
+    )
+    searched, half = ran[0].advice
+    assert (searched.advised, half.advised) == ("advised-gpu", "advised-gpu-half-level")
+    served = load_experiment(file).paths[1]
+    mean = yaml.safe_load(half.yaml)[half.advised]["normalise"]["mean"]
+    assert np.allclose(np.subtract(served.normalise.mean, mean) * 255, 0.5)
+    paths = {each.name: each for each in ran[0].paths}
+    assert paths[half.advised].surrogate_of == "nvJPEG"
+    opencv, before, after = (
+        predicted(ran, "opencv", path) for path in ("opencv", "gpu", half.advised)
+    )
+    (row,) = [each for each in half.drift if each.metric == "churn"]
+    assert row.before.value == pytest.approx(churn(opencv, before))
+    assert row.confirmed.value == pytest.approx(churn(opencv, after))
+    assert row.expected.value is None
+    assert row.expected.reason == "no search, so nothing is promised"
+    assert "served with half a level added before normalisation" in half.sentence
+    # the reference is among the configurations of the search, and no other advice is given of it
+    assert searched.label == "opencv ▸ opencv"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "kept"), [(-0.02, -0.01, True), (0.01, 0.02, False), (-0.01, 0.01, None)]
+)
+def test_half_a_level_is_kept_only_where_churn_surely_falls(low, high, kept):
+    assert churn_falls(Estimate(value=(low + high) / 2, low=low, high=high)) is kept
 
 
 def test_a_search_without_a_result_leaves_the_rest_of_the_run_whole(tmp_path, monkeypatch):

@@ -31,13 +31,14 @@ from alignkit.isolation.worker import Encoded
 from alignkit.preprocess import Preprocess
 from alignkit.preprocess.image_header import decode
 from alignkit.preprocess.jpeg_header import read_jpeg_header
+from alignkit.preprocess.presets import NOT_CALIBRATED, joined
 from alignkit.preprocess.stress import SUBSAMPLINGS, Stress
 from alignkit.progress import Progress, ProgressStage
 from alignkit.stored_file import DamagedError, read_sealed, sealed, write_atomically
 from alignkit.studies.calibrate.surrogate_stages import CALIBRATED_STAGES, Pair, Surrogate
 from alignkit.text.numbers import percent
 
-_FORMAT = 1  # 1: 2026-11, first format.
+_FORMAT = 2  # 2: 2026-11, a summary for each stage. 1: 2026-11, first format.
 PHOTOS = ("china.jpg", "flower.jpg")
 SIZES = ((427, 640), (191, 253))
 """(height, width) of the crops from the photographs' middle."""
@@ -91,7 +92,8 @@ def write_calibration(name: str, measured: dict[str, dict[str, Any]], folder: Pa
     path = folder / f"{name}.json"
     stages = {**_stored(path), **measured}
     of_stages = {str(stage): stages.get(stage) for stage in CALIBRATED_STAGES}
-    content = {"format": _FORMAT, "summary": summary(stages), **of_stages}
+    words = {name: _sentence(name, of_stages[name]) for name in of_stages if of_stages[name]}
+    content = {"format": _FORMAT, "summary": words, **of_stages}
     # NaN is no JSON
     write_atomically(path, sealed(json.dumps(content, indent=1, allow_nan=False) + "\n"))
     return path
@@ -99,15 +101,11 @@ def write_calibration(name: str, measured: dict[str, dict[str, Any]], folder: Pa
 
 def summary(stages: dict[str, dict[str, Any]]) -> str:
     """Describe each stage in a few words, by its worst kind of image."""
-    words = [_in_words(stage, stages.get(stage)) for stage in CALIBRATED_STAGES]
-    *others, (_, last) = words
-    return "; ".join(
-        [*(f"{near}{of if of != last else ''}" for near, of in others), "".join(words[-1])]
-    )
+    return joined([_sentence(stage, stages.get(stage)) for stage in CALIBRATED_STAGES])
 
 
-def _in_words(stage: str, measured: dict[str, Any] | None) -> tuple[str, str]:
-    """Return how near the stage is, and what it was compared with."""
+def _sentence(stage: str, measured: dict[str, Any] | None) -> str:
+    """Describe how near the stage is, and what it was compared with."""
     results = list((measured or {}).get("kinds", {}).values())
     left_out = sum(each["not_compared"] for each in results)
     images = left_out + sum(each["images"] for each in results)
@@ -115,11 +113,10 @@ def _in_words(stage: str, measured: dict[str, Any] | None) -> tuple[str, str]:
     rest = f", {left_out} of {images} images not compared" if left_out else ""
     kinds = [each for each in results if each["images"]]
     if measured is None or not kinds:
-        return f"{stage} not yet calibrated{rest}", ""
+        return f"{stage} {NOT_CALIBRATED}{rest}"
     where = "a CPU" if measured["device"].startswith("CPU") else measured["device"]
-    return f"{stage} {_apart(kinds, whole=not left_out)}{rest}", (
-        f" (against {measured['real'].split(',')[0]} on {where})"
-    )
+    real = measured["real"].split(",")[0]
+    return f"{stage} {_apart(kinds, whole=not left_out)}{rest} (against {real} on {where})"
 
 
 def _apart(kinds: Sequence[dict[str, Any]], *, whole: bool) -> str:
@@ -165,8 +162,10 @@ def _compared(pair: Pair, path: Preprocess, image: Encoded) -> _PairResult:
         if given is None:
             return "not decoded", None, "the surrogate does not decode it"
         kind = f"to {path.resize.size[1]} px"
+        # a surrogate may leave it to its next stage to round as the real resize does
         real, ours = (
-            replace(path.resize, resizer=each)(given) for each in (pair.real, pair.surrogate)
+            path.quantise(replace(path.resize, resizer=each)(given))
+            for each in (pair.real, pair.surrogate)
         )
     if real.shape != ours.shape:
         return kind, None, "another shape"

@@ -189,5 +189,5 @@ class Describe:
         begin(0, EVERYTHING)
         usable = [each.preprocess for each in self.paths if not each.preprocess.missing()]
         decoders = {name_of(path.decode, DECODERS) for path in usable}
-        paths = tuple(path_facts(each.preprocess, each.preset) for each in self.paths)
+        paths = tuple(path_facts(each.preprocess) for each in self.paths)
         return paths, environment(decoders)

@@ -1,0 +1,64 @@
+"""CPU time of decoders relative to simplejpeg's, on the same files in turn, one thread.
+
+Each image counts with its fastest of several rounds, so that other work on the machine weighs
+little.
+
+    python benchmarks/decode.py [FOLDER] [--rounds N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import torch
+
+from alignkit.datasets.digits_on_photos import DigitsOnPhotos
+from alignkit.datasets.unlabelled_images import Images
+from alignkit.decoders import DECODERS
+from alignkit.decoders.jpeg_coefficients import read_coefficients
+from alignkit.machine import cpu_name
+from alignkit.preprocess.jpeg_header import read_jpeg_header
+
+NAMES = ("simplejpeg", "opencv", "pillow", "nvjpeg-model")
+
+
+def main() -> None:
+    """Decode all files of a folder in each way, round by round."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, nargs="?", help="default: bundled photos")
+    parser.add_argument("--rounds", type=int, default=15)
+    given = parser.parse_args()
+    cv2.setNumThreads(1)
+    torch.set_num_threads(1)
+    samples = (Images(given.folder) if given.folder else DigitsOnPhotos()).evaluation()
+    read = (samples.read(index) for index in range(len(samples)))
+    files = [each for each in read if read_jpeg_header(each)]
+    decoders = {name: DECODERS[name].load()() for name in NAMES}
+    ways: dict[str, Callable[[bytes], object]] = {
+        name: each.decode for name, each in decoders.items()
+    }
+    ways["nvjpeg-model: coefficients"] = read_coefficients
+    taken = dict.fromkeys(ways, 0.0)
+    for file in files:
+        fastest = dict.fromkeys(ways, float("inf"))
+        for _ in range(given.rounds):
+            for name, decode in ways.items():
+                began = time.process_time()
+                decode(file)
+                fastest[name] = min(fastest[name], time.process_time() - began)
+        for name, seconds in fastest.items():
+            taken[name] += seconds
+    headers = [read_jpeg_header(file) for file in files]
+    megapixels = sum(each.height * each.width for each in headers if each) / 1e6
+    print(f"{cpu_name()}; {len(files)} JPEG files, {megapixels:.1f} MP, one thread")
+    for name, seconds in taken.items():
+        ratio = seconds / taken["simplejpeg"]
+        print(f"{name:27} {seconds * 1e3 / megapixels:6.1f} ms/MP {ratio:5.2f} times simplejpeg")
+
+
+if __name__ == "__main__":
+    main()
