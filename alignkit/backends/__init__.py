@@ -16,6 +16,8 @@ Every backend keeps this contract, which the conformance tests check:
   images, preprocessed as the model was trained, and never evaluation images;
 - a builder that knows the layers of its engines is an `EngineBuilder`; it may build where it
   cannot run;
+- a backend whose numbers are a simulation says so by ``simulation``, and by its name: no surface
+  shows them as those of a runtime;
 - ``effective`` reports what ran: provider, precision, TF32, inserted casts, calibration.
 """
 
@@ -39,6 +41,8 @@ Precision = Literal["fp32", "tf32", "fp16", "bf16", "int8", "served"]
 """``served``: the precision of an endpoint, which a client can neither choose nor verify."""
 Choice = Literal["balanced", "random", "first"]
 Device = Literal["cpu", "cuda"]
+QUANTISED_GRAPH = "quantised graph"
+"""Key of `Session.effective`: sessions with the same value execute the same int8 graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,13 @@ class Backend(Protocol):
     def on_cpu(self) -> bool:
         """Whether this machine's processor computes: its vector extensions decide the logits."""
         ...
+
+    def simulation(self, precision: Precision) -> str:  # noqa: ARG002 - nearly no backend simulates
+        """Return how it simulates a precision, and what is unknown of it; empty if it computes it.
+
+        Every surface that shows its numbers shows this label.
+        """
+        return ""
 
     def impossible(self, precision: Precision) -> str:
         """Return why the precision cannot run here; empty if it can."""
@@ -240,6 +251,12 @@ BACKENDS = {
         extra="tensorrt-rtx",
         unproven=True,
         summary="TensorRT-RTX engines, built without a GPU; fp32, tf32, fp16, int8",
+    ),
+    "simulated": Plugin(
+        "alignkit.backends.simulated:SimulatedBackend",
+        distributions=("onnxruntime-gpu", "onnxruntime"),
+        module="onnxruntime",
+        summary="fp16, bf16, tf32, int8 simulated on the CPU; not compared with hardware",
     ),
 }
 

@@ -40,7 +40,7 @@ def _is_aligned(entry: MatrixEntry, evidence: Evidence) -> bool:
 def since(rule: Rule, entry: MatrixEntry, baseline: BaselineFacts) -> Observed:
     """Compare an entry with the predictions that a baseline keeps of it."""
     at, key = entry.place.names, entry.place.json_key
-    if entry.state != "measured":
+    if not entry.ran:
         return _unmeasured(entry)
     if key not in baseline.metrics:
         return Observed(*at, reason="the baseline has no such entry", missing=ExitCode.BASELINE)

@@ -86,7 +86,7 @@ def _of_cells(gate: Gate, evidence: Evidence, known: Collection[ExitCode]) -> It
         if cells:
             count = f"{len(cells)} of {len(evidence.cells)} cells"
             ends.append((code, f"{count} {state_words(cells[0].state)}: {cells[0].reason}"))
-    if evidence.matrix and not any(entry.state == "measured" for entry in compared):
+    if evidence.matrix and not any(entry.ran for entry in compared):
         ends.append((ExitCode.NOTHING_COMPARED, "no cell besides the references could run"))
     place = (evidence.reference, "any")
     for code, observed in ends:

@@ -87,6 +87,13 @@ def runtimes_of(evaluate: Evaluate, trainings: tuple[Training, ...]) -> list[Run
             runtimes.append(
                 Runtime(name, backend, precision, version, reason, buildable, option.builds, held)
             )
+    if (first := next((each for each in runtimes if not each.backend.own_path), None)) and (
+        first.backend.simulation(first.precision)
+    ):
+        raise ConfigError(
+            f"evaluate.backends: {first.name} {first.precision} is a simulation, and the first "
+            "backend is the reference; put one first that computes, e.g. torch"
+        )
     if all(each.backend.own_path for each in runtimes):
         raise ConfigError(
             "evaluate.backends: each of these preprocesses by itself, which leaves nothing to "

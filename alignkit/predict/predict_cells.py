@@ -33,7 +33,7 @@ from alignkit.predict import (
 )
 from alignkit.predict.rank_sessions import shared_session
 from alignkit.predict.session_inputs import Inputs, logits_of
-from alignkit.record.cell_facts import BuildSpread, EngineFacts
+from alignkit.record import BuildSpread, EngineFacts
 from alignkit.stored_file import write_atomically
 from alignkit.workspace import Context, Workspace, content_key
 

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 
 from alignkit.place import Column, Place, Row
 
-State = Literal["measured", "built", "skipped", "failed"]
+State = Literal["measured", "simulated", "built", "skipped", "failed"]
 """``built``: an engine exists and cannot run on this machine, so that nothing was measured."""
 VerdictState = Literal["pass", "warn", "fail", "inconclusive", "error"]
 # the bounds are for stored files that somebody else may have written; a schema need not show them

@@ -64,7 +64,7 @@ class EntryView:
 def entry_view(entry: MatrixEntry, names: Names) -> EntryView:
     """Write an entry of any state."""
     place, drift = names.cells(entry), entry.drift
-    if entry.state != "measured":
+    if not entry.ran:
         return EntryView(place, f"{state_words(entry.state)}: {shorten(entry.reason, MOST_REASON)}")
     if drift is None:
         own = entry.metrics.get(RECALL)
@@ -159,7 +159,7 @@ def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
 
 def _joined(entry: MatrixEntry, notes: Notes) -> RowCells:
     if entry.drift is None:
-        reason = OWN if entry.state == "measured" else f"{state_words(entry.state)}: {entry.reason}"
+        reason = OWN if entry.ran else f"{state_words(entry.state)}: {entry.reason}"
         return (notes.missing(reason),) * 15  # all columns between place and command
     drift, logits = entry.drift, entry.drift.logits
     return (
@@ -184,7 +184,7 @@ def _not_run(cell: Cell) -> str:
 
 
 def _single(cell: Cell, notes: Notes) -> RowCells:
-    if cell.state != "measured":
+    if not cell.ran:
         return (*(notes.missing(f"{state_words(cell.state)}: {cell.reason}"),) * 8, _not_run(cell))
     values = tuple(
         notes.number(cell.metrics.get(metric), lambda value: percent(value, 2), "not computed")

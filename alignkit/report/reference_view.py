@@ -106,9 +106,9 @@ def _switched(record: RunRecord, column: Column, known: _Known) -> RunRecord | N
     for place, entry in at.items():
         reference = at.get(Place(place.row, column))
         drift: Drift | None
-        if entry.state != "measured" or place.column == column:
+        if not entry.ran or place.column == column:
             drift = None
-        elif reference is None or reference.state != "measured":
+        elif reference is None or not reference.ran:
             drift = _absent(reference)
         # never two intervals subtracted: they are paired by image
         elif change := known.get((place.row, column, place.column)):

@@ -18,8 +18,10 @@ from alignkit.report.matrix_view import (
     noise_floors,
     seeds_of,
     significance,
+    simulations,
     warnings,
 )
+from alignkit.report.numeric_view import quantised_table
 from alignkit.report.published_view import published_label, published_words, tally
 from alignkit.report.run_view import coverage_words
 from alignkit.report.stage_view import stage_sections
@@ -74,6 +76,8 @@ def _sections(record: RunRecord, names: Names) -> Iterator[Section]:
         yield _matrix(record, names)
         if (table := engines_table(record, names)) is not None:
             yield Section("Engines that were built and not run", BUILT_WORDS, table)
+    if divided := quantised_table(record, names):
+        yield Section("int8: quantisation and kernels", f"{divided.caption}.", divided)
     if record.mixes:
         yield Section("Training on a mix of paths", " ".join(mix_sentences(record, names)))
     if record.published:
@@ -113,6 +117,7 @@ def _matrix(record: RunRecord, names: Names) -> Section:
         words.append(f"Noise floor of macro recall over seeds: {', '.join(floors)}.")
     if tested := significance(record.matrix, "recall.macro"):
         words.append(tested)
+    words += [f"{each}." for each in simulations(record.matrix)]
     words += [f"{warning}." for warning in warnings(record.matrix)]
     headers = (*PLACE, *numbers("Δ macro recall", "Churn", "Lost / gained", "Detectable Δ top-1"))
     return _section("Drift matrix", " ".join(words), headers, rows)
@@ -244,4 +249,5 @@ def _worst_entries(record: RunRecord) -> list[str]:
             lines.append(
                 f"{state_words(state)}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}"
             )
+    lines += simulations(record.matrix)
     return lines + [f"warning: {warning}" for warning in warnings(record.matrix)]

@@ -87,7 +87,7 @@ def _entry(
 def _gap(which: str, entry: MatrixEntry | None) -> str:
     if entry is None:
         return f"the {which} run has no such cell"
-    if entry.state != "measured":
+    if not entry.ran:
         return f"{state_words(entry.state)} in the {which} run: {entry.reason}"
     return ""
 
