@@ -51,6 +51,10 @@ class Plugin:
         loaded: type[Any] = getattr(importlib.import_module(module), name)
         return loaded
 
+    def library(self) -> Any:
+        """Import and return the library's module."""
+        return importlib.import_module(self.module)
+
     def version(self) -> str:
         """Return ``distribution version`` of the installed library without importing it."""
         for distribution in self.distributions:

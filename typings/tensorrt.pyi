@@ -1,5 +1,6 @@
-# What `alignkit.backends.tensorrt*` use of TensorRT's Python API, the same in 10.16 and 11.4 (by
-# the bindings' own docstrings): its wheels need a GPU's machine to install, and carry no types.
+# The part of TensorRT's Python API that `alignkit.backends.tensorrt` uses. It is the same in 10.16
+# and 11.4, by the bindings' own docstrings, and in TensorRT-RTX 1.7, with which a test compares it.
+# A comment gives a value that another generation has; RTX is of the generation of 11.
 from collections.abc import Sequence
 from enum import Enum
 
@@ -17,11 +18,11 @@ class ILogger:
     def log(self, severity: Severity, msg: str) -> None: ...
 
 class NetworkDefinitionCreationFlag(Enum):
-    STRONGLY_TYPED = 1  # 0 in 11, where it is always on
+    STRONGLY_TYPED = 1  # in 11: 0; it is always on
     def __int__(self) -> int: ...
 
 class BuilderFlag(Enum):
-    TF32 = 7
+    TF32 = 7  # in 11: 6
 
 class ProfilingVerbosity(Enum):
     DETAILED = 2

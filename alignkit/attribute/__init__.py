@@ -10,7 +10,7 @@ resampled, with all their mixtures and models.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -130,6 +130,30 @@ class MixtureValues:
             else:
                 of_mixture = dict(zip(self.wanted, self.values[metric], strict=True))
                 found[metric] = _attribution(metric, factors, of_mixture)
+        return found
+
+    def divided(
+        self, factors: Sequence[str], instead: str, parts: tuple[str, str]
+    ) -> dict[Metric, Attribution]:
+        """Compute the shares of ``factors``, the last of them in two ``parts``.
+
+        The first part is the share of ``instead`` in place of the last factor, the second is the
+        rest. All `mixtures` of both must have values.
+        """
+        found = self.attributions(factors)
+        *others, last = factors
+        for metric, attribution in found.items():
+            if metric in self.absent:
+                continue
+            values = dict(zip(self.wanted, self.values[metric], strict=True))
+            own, before = shares(factors, values)[last], shares([*others, instead], values)[instead]
+            nothing, first, whole = (values[frozenset(each)] for each in ((), {instead}, {last}))
+            listed = (
+                *attribution.shares[:-1],
+                FactorShare(parts[0], _estimate(before), _estimate(first - nothing)),
+                FactorShare(parts[1], _estimate(own - before), _estimate(whole - first)),
+            )
+            found[metric] = replace(attribution, shares=listed)
         return found
 
 

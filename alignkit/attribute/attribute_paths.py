@@ -26,7 +26,7 @@ from alignkit.attribute import (
 from alignkit.attribute.attribute_decode import attribute_decode
 from alignkit.attribute.attributed_mixtures import observe
 from alignkit.attribute.shares import Metric
-from alignkit.backends import Session
+from alignkit.backends import QUANTISED_GRAPH, Session
 from alignkit.compare.bootstrap import RESAMPLES
 from alignkit.errors import NothingCompared
 from alignkit.outcome import Measured, Skipped
@@ -190,8 +190,21 @@ def attribute_runs(
         inside = attribute_decode(reference, candidate, samples, resamples=resamples)
         rows = _pixel_rows(whole, values, mixed, inside)
     for runtime in runtimes:
-        rows += _runtime_rows(whole, values, mixed, runtime, runtimes[0])
+        unfused = _unfused(runtime, models)
+        rows += _runtime_rows(whole, values, mixed, runtime, runtimes[0], unfused)
     return rows
+
+
+def _unfused(runtime: Runtime, models: Models) -> Runtime | None:
+    """Find the runtime that executes the int8 graph of another unfused, for every model."""
+    if runtime.backend.simulation(runtime.precision):
+        return None
+    graphs = [model[runtime].effective().get(QUANTISED_GRAPH) for model in models]
+    for each in models[0]:
+        same = [model[each].effective().get(QUANTISED_GRAPH) for model in models] == graphs
+        if all(graphs) and same and each.backend.simulation(each.precision):
+            return each
+    return None
 
 
 def _pixel_rows(
@@ -221,6 +234,7 @@ def _runtime_rows(
     mixed: StageMixtures,
     runtime: Runtime,
     base: Runtime,
+    unfused: Runtime | None,
 ) -> tuple[AttributionFacts, ...]:
     factors = (*mixed.factors, _factor(runtime)) if runtime != base else mixed.factors
     if not factors:
@@ -229,6 +243,10 @@ def _runtime_rows(
     changed = ["backend"] if runtime.name != base.name else []
     changed += ["precision"] if runtime.precision != base.precision else []
     called = {_factor(runtime): "+".join(changed)}
+    if unfused:
+        shares = values.divided(factors, _factor(unfused), ("quantisation", "kernel"))
+    else:
+        shares = values.attributions(factors)
     metrics: dict[Metric, Attribution] = {
         metric: replace(
             attribution,
@@ -237,7 +255,7 @@ def _runtime_rows(
                 for share in attribution.shares
             ),
         )
-        for metric, attribution in values.attributions(factors).items()
+        for metric, attribution in shares.items()
         if metric != "pixels"
     }
     return attribution_facts(

@@ -14,6 +14,10 @@ Every backend keeps this contract, which the conformance tests check:
   its cells;
 - a backend that converts or compiles a model first is a `Builder`. For int8 it receives training
   images, preprocessed as the model was trained, and never evaluation images;
+- a builder that knows the layers of its engines is an `EngineBuilder`; it may build where it
+  cannot run;
+- a backend whose numbers are a simulation says so by ``simulation``, and by its name: no surface
+  shows them as those of a runtime;
 - ``effective`` reports what ran: provider, precision, TF32, inserted casts, calibration.
 """
 
@@ -31,11 +35,14 @@ if TYPE_CHECKING:
     from alignkit.arrays import Logits
     from alignkit.models.checkpoint import Checkpoint, EngineSource
     from alignkit.preprocess import Normalise
+    from alignkit.record import EngineFacts
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "int8", "served"]
 """``served``: the precision of an endpoint, which a client can neither choose nor verify."""
 Choice = Literal["balanced", "random", "first"]
 Device = Literal["cpu", "cuda"]
+QUANTISED_GRAPH = "quantised graph"
+"""Key of `Session.effective`: sessions with the same value execute the same int8 graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,13 @@ class Backend(Protocol):
         """Whether this machine's processor computes: its vector extensions decide the logits."""
         ...
 
+    def simulation(self, precision: Precision) -> str:  # noqa: ARG002 - nearly no backend simulates
+        """Return how it simulates a precision, and what is unknown of it; empty if it computes it.
+
+        Every surface that shows its numbers shows this label.
+        """
+        return ""
+
     def impossible(self, precision: Precision) -> str:
         """Return why the precision cannot run here; empty if it can."""
         ...
@@ -148,6 +162,22 @@ class Builder(Protocol):
 
         It may read nothing of an earlier build, so that two builds are independent.
         """
+        ...
+
+
+@runtime_checkable
+class EngineBuilder(Builder, Protocol):
+    """A `Builder` that knows its engines' layers, and may build on a machine that cannot run them.
+
+    Where ``impossible`` gives a reason and ``cannot_build`` none, a cell is *built, not run*.
+    """
+
+    def cannot_build(self, precision: Precision) -> str:
+        """Return why an engine cannot be built here; empty if it can."""
+        ...
+
+    def described(self, engine: Path) -> EngineFacts:
+        """Describe the engine in a folder that `build` filled."""
         ...
 
 
@@ -212,7 +242,21 @@ BACKENDS = {
         extra="tensorrt",
         gpu=True,
         unproven=True,
-        summary="TensorRT 10 or 11 engines, strongly typed; fp32, tf32, fp16",
+        summary="TensorRT 10 or 11 engines, strongly typed; fp32, tf32, fp16, int8",
+    ),
+    "tensorrt-rtx": Plugin(
+        "alignkit.backends.tensorrt:TensorRTRTXBackend",
+        distributions=("tensorrt-rtx-cu13",),
+        module="tensorrt_rtx_bindings",
+        extra="tensorrt-rtx",
+        unproven=True,
+        summary="TensorRT-RTX engines, built without a GPU; fp32, tf32, fp16, int8",
+    ),
+    "simulated": Plugin(
+        "alignkit.backends.simulated:SimulatedBackend",
+        distributions=("onnxruntime-gpu", "onnxruntime"),
+        module="onnxruntime",
+        summary="fp16, bf16, tf32, int8 simulated on the CPU; not compared with hardware",
     ),
 }
 
@@ -249,6 +293,10 @@ def usable_backends() -> list[Usable]:
             backend = None if open_ended else kind(**options)
             for precision in kind.precisions:
                 reason = missing or (backend.impossible(precision) if backend else "")
+                if reason and not missing and isinstance(backend, EngineBuilder):
+                    reason = (
+                        backend.cannot_build(precision) or f"engines can be built here; {reason}"
+                    )
                 combinations.append(Usable(name, device, precision, version, reason))
     return combinations
 

@@ -3,8 +3,8 @@
 OpenVINO takes a precision as a hint, and a CPU without it silently computes in another one (fp16
 becomes bf16 on a processor with AMX or AVX512-BF16). So the compiled model's own report and the
 types of its executed layers are read after compiling, and a model in another precision is refused.
-int8 is NNCF's post-training quantisation of the graph; ``effective`` names the layers that it
-leaves in float32.
+int8 is NNCF's post-training quantisation of the graph, or ONNX Runtime's, whose graph the backend
+``simulated`` executes unfused; ``effective`` names the layers that stay in float32.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections import Counter
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from io import StringIO
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from alignkit.backends import Backend, CalibrationSet, Choice
+from alignkit.backends import BACKENDS, QUANTISED_GRAPH, Backend, CalibrationSet, Choice
 from alignkit.backends.onnx_graph import refusal
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.machine import processor_flags
@@ -54,12 +54,14 @@ class OpenVINOBackend(Backend):
     on_cpu: ClassVar[bool] = True
     calibration_images: Annotated[int, Field(ge=1, le=100_000)] = 300
     calibration_choice: Choice = "balanced"
+    quantiser: Literal["nncf", "onnxruntime"] = "nncf"
+    """The library that quantises the graph for int8."""
 
     def impossible(self, precision: Precision) -> str:
         if precision not in _HINTS:
             names = ", ".join(self.precisions)
             return f"{precision} is not a precision of OpenVINO's CPU plugin; {names} are"
-        if precision == "int8" and (missing := NNCF.missing()):
+        if precision == "int8" and (missing := self._quantiser.missing()):
             return missing
         required = _NEEDED_FLAGS.get(precision)
         # a system may hide its processor's flags: opening the model then decides
@@ -79,6 +81,7 @@ class OpenVINOBackend(Backend):
         Raises `BackendError` if the plugin cannot compile it, or chose another precision.
         """
         from alignkit.models.checkpoint import read_calibration
+        from alignkit.stored_file import file_sha256
 
         if reason := self.impossible(precision):
             raise MissingDependency(f"openvino {precision}: {reason}")
@@ -87,13 +90,15 @@ class OpenVINOBackend(Backend):
         size = (checkpoint.height, checkpoint.width)
         if precision != "int8":
             return _compiled_session(onnx, size, precision)
-        session = _compiled_session(onnx / "model.xml", size, precision)
+        graph = onnx / ("model.xml" if self.quantiser == "nncf" else "model.onnx")
+        session = _compiled_session(graph, size, precision)
         session.observed["calibration"] = read_calibration(onnx)
+        session.observed[QUANTISED_GRAPH] = file_sha256(graph)[:16]
         return session
 
     def build_parts(self, precision: Precision) -> dict[str, Any] | None:
         """Return the quantising library for int8; float graphs are opened as they are."""
-        return {"quantiser": NNCF.version()} if precision == "int8" else None
+        return {"quantiser": self._quantiser.version()} if precision == "int8" else None
 
     def calibration(self, precision: Precision) -> CalibrationSet | None:
         chosen = CalibrationSet(self.calibration_images, self.calibration_choice)
@@ -102,14 +107,20 @@ class OpenVINOBackend(Backend):
     def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:  # noqa: ARG002 - int8 alone is built
         """Write ``model.xml`` and ``model.bin`` with NNCF's ``quantize``, at its defaults.
 
-        It uses all calibration images. Raises `BackendError` if NNCF or OpenVINO cannot read or
+        With the quantiser ``onnxruntime`` the file is ``model.onnx``, as that backend makes it.
+        Both use all calibration images. Raises `BackendError` if NNCF or OpenVINO cannot read or
         quantise the graph.
         """
-        import nncf
-        import openvino
+        from alignkit.backends.onnxruntime.onnxruntime_int8 import quantise
 
         assert source.calibration is not None
         images = source.calibration.images()
+        if self.quantiser == "onnxruntime":
+            quantise(source.onnx, images, folder)
+            return
+        import nncf
+        import openvino
+
         single = nncf.Dataset([image[None] for image in images])
         try:
             graph = openvino.Core().read_model(source.onnx)
@@ -121,6 +132,10 @@ class OpenVINOBackend(Backend):
             raise BackendError(f"NNCF cannot quantise the graph: {refusal(error)}") from error
         # its default would round the layers that stay in float32 to float16
         openvino.save_model(made, folder / "model.xml", compress_to_fp16=False)
+
+    @property
+    def _quantiser(self) -> Plugin:
+        return NNCF if self.quantiser == "nncf" else BACKENDS["onnxruntime"]
 
     def version(self) -> str:
         """Name the version and the device, as in ``openvino 2026.4.1-…, CPU``."""

@@ -59,12 +59,12 @@ def baseline_of_run(folder: Path, environment: dict[str, str]) -> Baseline:
 
 
 def metric_lines(record: RunRecord, folder: Path) -> dict[Place, MetricLine]:
-    """Return metrics and packed predictions of every measured entry of the matrix."""
+    """Return metrics and packed predictions of every entry of the matrix that ran."""
     from alignkit.compare.predictions import Predictions
 
     lines = {}
     for entry in record.matrix:
-        if entry.state != "measured":
+        if not entry.ran:
             continue
         packed = {
             str(cell.seed): pack(Predictions.from_parquet(artifact_file(folder, cell.predictions)))

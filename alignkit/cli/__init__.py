@@ -18,6 +18,7 @@ from alignkit.cli.arguments import Commands
 from alignkit.cli.baseline_command import app as baseline
 from alignkit.cli.baseline_command import review
 from alignkit.cli.bisect_command import bisect
+from alignkit.cli.build_command import build
 from alignkit.cli.calibrate_command import calibrate
 from alignkit.cli.check_command import check, schema
 from alignkit.cli.data_command import app as data
@@ -53,6 +54,7 @@ app.command()(plan)
 app.command()(check)
 app.command()(diff)
 app.command()(bisect)
+app.command()(build)
 app.add_typer(gate)
 app.command()(review)
 app.add_typer(baseline)

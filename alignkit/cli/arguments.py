@@ -187,7 +187,7 @@ DEFAULT = "default"
 """Internal name of a group's default command; users never type it."""
 
 
-_KEEPING = ("run", "gate", "baseline record", "review")
+_KEEPING = ("run", "build", "gate", "baseline record", "review")
 """Commands that keep finished work below ``--reports``."""
 
 

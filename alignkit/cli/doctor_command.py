@@ -194,8 +194,15 @@ def _note(plugin: Plugin) -> str:
 
 def _listed_backends() -> list[Listed]:
     """List each backend, then each of its devices and precisions."""
-    listed = _listed(BACKENDS)
-    for each in usable_backends():
+    found = usable_backends()
+    able = {each.backend for each in found if not each.reason}
+    reasons = {each.backend: each.reason for each in reversed(found)}
+    listed = [
+        # one that can only build is not usable here
+        each if each.name in able else replace(each, usable=False, why=reasons[each.name])
+        for each in _listed(BACKENDS)
+    ]
+    for each in found:
         note = _note(BACKENDS[each.backend])
         listed.append(Listed(each.name, not each.reason, each.version, "", each.reason, note=note))
     # each device's line below its backend, and backends as the table has them

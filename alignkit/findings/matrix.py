@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from alignkit.compare import drift
-from alignkit.compare.metrics import METRICS, logit_distance, predicted_classes
+from alignkit.compare.metrics import METRICS
 from alignkit.compare.predictions import Predictions, mean_metrics, noise_floor
 from alignkit.compare.statistics import holm
+from alignkit.findings.numeric import numeric_facts, quantised_facts, same_inputs, unfused_cells
 from alignkit.findings.provenance import state_of
 from alignkit.outcome import Measured
+from alignkit.predict.predict_cells import Built
 from alignkit.record import (
     Artifact,
     BatchCheck,
@@ -24,7 +26,6 @@ from alignkit.record import (
     ClassCounts,
     MatrixEntry,
     NoiseFloor,
-    NumericDrift,
     State,
 )
 from alignkit.stored_file import file_sha256
@@ -45,8 +46,11 @@ def predictions_of(predicted: Predicted) -> Predictions | None:
 def cell_facts(predicted: Sequence[Predicted], folder: Path, *, resamples: int) -> tuple[Cell, ...]:
     """Build the record's cells; writes their predictions into ``folder`` as Parquet."""
     rows, bases = _aligned_cells(predicted), _reference_runtimes(predicted)
+    unfused = unfused_cells(predicted)
     return tuple(
-        _cell(each, rows[_row(each), each.seed], bases.get(_on(each)), folder, resamples)
+        _cell(
+            each, rows[_row(each), each.seed], bases.get(_on(each)), folder, resamples
+        ).model_copy(update={"quantised": quantised_facts([(bases.get(_on(each)), each)], unfused)})
         for each in predicted
     )
 
@@ -57,12 +61,14 @@ def matrix_facts(predicted: Sequence[Predicted], *, resamples: int) -> tuple[Mat
     for each in predicted:
         groups.setdefault(each.evaluation.place, []).append(each)
     references, bases = _aligned_cells(predicted), _reference_runtimes(predicted)
+    unfused = unfused_cells(predicted)
     return corrected(
         [
             _matrix_entry(
                 members,
                 [references[_row(each), each.seed] for each in members],
                 [bases.get(_on(each)) for each in members],
+                unfused,
                 resamples,
             )
             for members in groups.values()
@@ -156,12 +162,24 @@ def _of_any_end(predicted: Predicted) -> dict[str, Any]:
         "seed": predicted.seed,
         "aligned": predicted.evaluation.aligned,
         "key": predicted.evaluation.key,
-        "state": state,
+        "state": _called(state, predicted),
         "reason": reason,
+        "simulation": _simulation(predicted),
         "traceback": trace,
         "fraction": predicted.evaluation.training.fraction,
+        "engine": predicted.ended.engine if isinstance(predicted.ended, Built) else None,
         "unsuited": predicted.evaluation.unsuited,
     }
+
+
+def _simulation(predicted: Predicted) -> str:
+    runtime = predicted.evaluation.runtime
+    return runtime.backend.simulation(runtime.precision)
+
+
+def _called(state: State, predicted: Predicted) -> State:
+    """Call a cell that ran simulated if its runtime simulates the precision."""
+    return "simulated" if state == "measured" and _simulation(predicted) else state
 
 
 def _artifact(
@@ -173,7 +191,7 @@ def _artifact(
     name = f"predictions/{entry}-seed{predicted.seed}.parquet"
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     besides = {}  # absent in the reference runtime itself
-    if (sides := _same_inputs(base, predicted)) is not None:
+    if (sides := same_inputs(base, predicted)) is not None:
         change = predictions.logits.astype(np.float64) - sides[0].logits
         besides["runtime_max_abs"] = np.abs(change).max(axis=1)
     predictions.to_parquet(folder / name, **besides)
@@ -195,41 +213,11 @@ def _class_counts(predictions: Predictions) -> tuple[ClassCounts, ...]:
     )
 
 
-def numeric_facts(pairs: Sequence[tuple[Predicted | None, Predicted]]) -> NumericDrift | None:
-    """Compare the reference runtime with another, seed by seed, on the same tensors.
-
-    Returns ``None`` if they are one runtime, if one did not run, or if their tensors differ.
-    """
-    sides = [both for before, after in pairs if (both := _same_inputs(before, after))]
-    if not sides:
-        return None
-    before = np.concatenate([left.logits for left, _ in sides])
-    after = np.concatenate([right.logits for _, right in sides])
-    found = logit_distance(before, after)
-    flips = int((predicted_classes(before) != predicted_classes(after)).sum())
-    return NumericDrift(
-        n=len(before), flips=flips, non_finite=len(before) - found.compared, logits=found
-    )
-
-
-def _same_inputs(
-    before: Predicted | None, after: Predicted
-) -> tuple[Predictions, Predictions] | None:
-    if before is None or before is after:
-        return None
-    left, right = before.ended, after.ended
-    if not isinstance(left, Measured) or not isinstance(right, Measured):
-        return None
-    # other tensors: the difference is not the runtime's alone
-    if left.value.inputs != right.value.inputs:
-        return None
-    return left.value.predictions, right.value.predictions
-
-
 def _matrix_entry(
     members: Sequence[Predicted],
     references: Sequence[Predicted],
     bases: Sequence[Predicted | None],
+    unfused: Sequence[Predicted],
     resamples: int,
 ) -> MatrixEntry:
     pairs = [
@@ -245,14 +233,17 @@ def _matrix_entry(
     return MatrixEntry(
         **members[0].evaluation.place.fields,
         aligned=is_aligned,
-        state=state,
+        state=_called(state, members[0]),
         reason=reason,
         seeds=tuple(each.seed for each in ran),
         metrics=mean_metrics(sides[1]),
         drift=None if is_aligned or not ran else drift(*sides, resamples=resamples),
         fraction=members[0].evaluation.training.fraction,
+        engines=tuple(each.ended.engine for each in members if isinstance(each.ended, Built)),
         unsuited=all(each.evaluation.unsuited for each in members),
+        simulation=_simulation(members[0]),
         numeric=numeric_facts([*zip(bases, members, strict=True)]),
+        quantised=quantised_facts([*zip(bases, members, strict=True)], unfused),
         non_finite=sum(each.non_finite for each in map(predictions_of, ran) if each),
         batch=_greatest([each.batch for each in answers]),
         # the worst case is what a user has to expect

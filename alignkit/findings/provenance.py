@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from alignkit.outcome import Failed, Measured, Skipped
+from alignkit.predict.predict_cells import Built
 from alignkit.preprocess import STAGES, Preprocess, StageName, presets, same_as, stage_identity
 from alignkit.record import (
     Coverage,
@@ -35,6 +36,8 @@ _LOGGED = ("images", "ranks", "held_out", "kept_epoch", "pretrained")
 
 def state_of(ended: Outcome[Any]) -> tuple[State, str, str]:
     """Return an outcome as (state, reason, traceback)."""
+    if isinstance(ended, Built):
+        return "built", ended.reason, ""
     if isinstance(ended, Skipped):
         return "skipped", ended.reason, ""
     if isinstance(ended, Failed):

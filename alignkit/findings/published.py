@@ -22,6 +22,7 @@ from alignkit.record import (
     SizeCurve,
 )
 from alignkit.record.outside_facts import Reading
+from alignkit.text.names import state_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def _entry(row: PublishedRowOption, matrix: Sequence[MatrixEntry]) -> MatrixEntr
 
 
 def _row(row: PublishedRowOption, entry: MatrixEntry | None) -> PublishedRow:
-    ran = entry is not None and entry.state == "measured"
+    ran = entry is not None and entry.ran
     column = Column(row.evaluated_with, row.backend or "", row.precision or "")
     return PublishedRow(
         training=row.training,
@@ -89,11 +90,12 @@ def _row(row: PublishedRowOption, entry: MatrixEntry | None) -> PublishedRow:
         metrics=dict(row.metrics),
         measured={each: entry.metrics.get(each) if entry else None for each in row.metrics},
         reason="" if ran else _why_not(entry),
+        simulation=entry.simulation if entry else "",
     )
 
 
 def _why_not(entry: MatrixEntry | None) -> str:
-    return f"{entry.state}: {entry.reason}" if entry else "not part of this run"
+    return f"{state_words(entry.state)}: {entry.reason}" if entry else "not part of this run"
 
 
 def _changes(entries: Sequence[tuple[PublishedRowOption, MatrixEntry | None]]) -> Iterator[_Change]:
@@ -114,11 +116,19 @@ def _drifts(changes: Sequence[_Change], floors: Sequence[NoiseFloor]) -> Iterato
         for metric in change.metrics():
             floor = _floor([_trained(change.row)], metric, floors)
             measured = _drift(change.entry, metric)
-            yield read_claim(words, metric, change.published(metric), measured, floor)
+            claim = read_claim(words, metric, change.published(metric), measured, floor)
+            yield _simulated(claim, change.entry)
+
+
+def _simulated(claim: Claim, entry: MatrixEntry | None) -> Claim:
+    """Say of a claim that it is read against a simulation, if it is."""
+    if entry is None or not entry.simulation:
+        return claim
+    return claim.model_copy(update={"why": f"{claim.why}; {entry.simulation}"})
 
 
 def _drift(entry: MatrixEntry | None, metric: str) -> Estimate:
-    if entry is None or entry.state != "measured":
+    if entry is None or not entry.ran:
         return unmeasured(_why_not(entry))
     if entry.drift is None:
         return unmeasured("it is the aligned cell itself")
@@ -149,7 +159,8 @@ def _amplifications(
             fewest, most = (abs(curve.points[end].drift.value or 0.0) for end in (0, -1))
             grew = fewest > most
             same = grew == (abs(after) > abs(before))
-            yield read_claim(words, metric, after - before, curve.change, floor, same=same)
+            claim = read_claim(words, metric, after - before, curve.change, floor, same=same)
+            yield _simulated(claim, few.entry)
 
 
 def _curve(

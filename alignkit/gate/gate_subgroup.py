@@ -108,7 +108,7 @@ def _entry(
     seeds = [seed for seed in entry.seeds if seed in reference and seed in candidate]
     sides = [reference[seed] for seed in seeds], [candidate[seed] for seed in seeds]
     shared = bool(seeds) and all(set(a.ids) & set(b.ids) for a, b in zip(*sides, strict=True))
-    if entry.state == "measured" and not shared:
+    if entry.ran and not shared:
         return entry.model_copy(
             update={"drift": None, "metrics": {}, "reason": "no image of the subgroup is predicted"}
         )

@@ -40,7 +40,7 @@ def _is_aligned(entry: MatrixEntry, evidence: Evidence) -> bool:
 def since(rule: Rule, entry: MatrixEntry, baseline: BaselineFacts) -> Observed:
     """Compare an entry with the predictions that a baseline keeps of it."""
     at, key = entry.place.names, entry.place.json_key
-    if entry.state != "measured":
+    if not entry.ran:
         return _unmeasured(entry)
     if key not in baseline.metrics:
         return Observed(*at, reason="the baseline has no such entry", missing=ExitCode.BASELINE)
@@ -62,7 +62,7 @@ def of_entry(rule: Rule, entry: MatrixEntry, evidence: Evidence) -> Observed:
 
 
 def _unmeasured(entry: MatrixEntry) -> Observed:
-    missing = ExitCode.MISSING if entry.state == "skipped" else ExitCode.CRASHED
+    missing = ExitCode.MISSING if entry.state in ("built", "skipped") else ExitCode.CRASHED
     return Observed(*entry.place.names, reason=entry.reason or "not measured", missing=missing)
 
 

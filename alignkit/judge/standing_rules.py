@@ -13,6 +13,7 @@ from alignkit.experiment.gate_option import Gate
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.observe import differing
 from alignkit.record import RuleOutcome, VerdictState
+from alignkit.text.names import state_words
 
 _NO_FAULT = (ExitCode.PASS, ExitCode.INCONCLUSIVE)
 """Codes that do not say that nothing was compared."""
@@ -74,15 +75,18 @@ def _of_cells(gate: Gate, evidence: Evidence, known: Collection[ExitCode]) -> It
     """Judge cells that failed or are missing, unless an outcome has their exit code already."""
     failed = [cell for cell in evidence.cells if cell.state == "failed"]
     # unsuited cells lack nothing
-    skipped = [cell for cell in evidence.cells if cell.state == "skipped" and not cell.unsuited]
+    # an engine that was built and not run is missing as well: it has no predictions
+    skipped = [
+        cell for cell in evidence.cells if cell.state in ("built", "skipped") and not cell.unsuited
+    ]
     missing = [cell for cell in skipped if not gate.allows(cell.reason)]
     compared = [entry for entry in evidence.matrix if not entry.aligned]
     ends = []
     for code, cells in ((ExitCode.CRASHED, failed), (ExitCode.MISSING, missing)):
         if cells:
             count = f"{len(cells)} of {len(evidence.cells)} cells"
-            ends.append((code, f"{count} {cells[0].state}: {cells[0].reason}"))
-    if evidence.matrix and not any(entry.state == "measured" for entry in compared):
+            ends.append((code, f"{count} {state_words(cells[0].state)}: {cells[0].reason}"))
+    if evidence.matrix and not any(entry.ran for entry in compared):
         ends.append((ExitCode.NOTHING_COMPARED, "no cell besides the references could run"))
     place = (evidence.reference, "any")
     for code, observed in ends:

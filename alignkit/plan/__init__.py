@@ -275,12 +275,14 @@ def _evaluation(
         own = training.preprocess
         parts["calibration"] = [fingerprint, pixel_identity(own), stage_identity(own.normalise)]
     unsuitable = _unsuitable(training, runtime)
+    absent = unsuitable or training.skipped or path.missing()
     return Evaluation(
         training,
         path,
         runtime,
         parts,
-        skipped=unsuitable or training.skipped or path.missing() or runtime.skipped,
+        skipped=absent or runtime.skipped,
+        builds_engine=runtime.buildable and not absent,
         unsuited=bool(unsuitable),
         aligned=first and path.name == training.preprocess.name,
     )

@@ -19,7 +19,8 @@ from alignkit.stored_file import DamagedError
 from alignkit.torch_settings import usable_cpus
 from alignkit.workspace import Finished, WorkKind, Workspace, content_key
 
-WorkState = Literal["cached", "to run", "impossible"]
+WorkState = Literal["cached", "to run", "to build", "impossible"]
+"""``to build``: an engine that cannot run here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,8 @@ def _outlooks(
         if work.key in stored and not work.live:
             outlooks.append(Outlook(work, "cached"))
         elif work.skipped:
-            outlooks.append(Outlook(work, "impossible", work.skipped))
+            builds = isinstance(work, Evaluation) and work.builds_engine
+            outlooks.append(Outlook(work, "to build" if builds else "impossible", work.skipped))
         else:
             changed = changed_parts(finished, work.parts, work.label)
             reason = f"{changed} changed" if changed else ""

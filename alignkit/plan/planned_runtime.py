@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from alignkit.backends import BACKENDS, Backend, Builder, Compiler, Precision, RemoteBackend
+from alignkit.backends import (
+    BACKENDS,
+    Backend,
+    Builder,
+    Compiler,
+    EngineBuilder,
+    Precision,
+    RemoteBackend,
+)
 from alignkit.engines.export import exporter_parts
 from alignkit.errors import ConfigError
 from alignkit.machine import vector_extensions
@@ -29,6 +37,9 @@ class Runtime:
     version: str
     """Installed version, read without importing it."""
     skipped: str = ""
+    """Why it cannot run here; empty if it can."""
+    buildable: bool = False
+    """Whether its engines can be built here although they cannot run."""
     builds: int = 1
     """Times the model is exported, built and loaded, to see how much builds differ."""
     holds: Training | None = field(default=None, hash=False)
@@ -61,12 +72,28 @@ def runtimes_of(evaluate: Evaluate, trainings: tuple[Training, ...]) -> list[Run
         plugin = find_plugin("backends", BACKENDS, option.name)
         backend = option.build()
         for precision in option.precision:
-            reason = plugin.missing() or backend.impossible(precision)
+            missing = plugin.missing()
+            reason = missing or backend.impossible(precision)
+            buildable = (
+                bool(reason)
+                and not missing
+                and isinstance(backend, EngineBuilder)
+                and not backend.cannot_build(precision)
+            )
             # the user should know that the fix may not be enough
             if reason and plugin.unproven:
                 reason += f" ({option.name} is {UNPROVEN})"
             version, held = plugin.version(), served_training(backend, trainings)
-            runtimes.append(Runtime(name, backend, precision, version, reason, option.builds, held))
+            runtimes.append(
+                Runtime(name, backend, precision, version, reason, buildable, option.builds, held)
+            )
+    if (first := next((each for each in runtimes if not each.backend.own_path), None)) and (
+        first.backend.simulation(first.precision)
+    ):
+        raise ConfigError(
+            f"evaluate.backends: {first.name} {first.precision} is a simulation, and the first "
+            "backend is the reference; put one first that computes, e.g. torch"
+        )
     if all(each.backend.own_path for each in runtimes):
         raise ConfigError(
             "evaluate.backends: each of these preprocesses by itself, which leaves nothing to "

@@ -80,6 +80,8 @@ class Evaluation(PlannedWork):
     runtime: Runtime
     parts: dict[str, Any] = field()
     skipped: str = ""
+    builds_engine: bool = False
+    """Skipped for lack of a device alone: its engine is built, and not run."""
     unsuited: bool = False
     """Skipped on every machine: the backend does not run this kind of model."""
     aligned: bool = False

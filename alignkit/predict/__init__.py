@@ -22,7 +22,7 @@ from alignkit.models.checkpoint import EngineSource
 from alignkit.models.user_model import in_one_file
 from alignkit.predict.session_inputs import FileInputs, Inputs, Tensors, batch_logits, logits_of
 from alignkit.rank import ALONE, Rank
-from alignkit.record.cell_facts import BatchCheck
+from alignkit.record import BatchCheck
 from alignkit.stored_file import write_atomically
 from alignkit.workspace import Workspace, content_key
 

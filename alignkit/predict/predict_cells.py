@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from alignkit.backends import EngineBuilder
 from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import BackendError
 from alignkit.outcome import Failed, Measured, Outcome, Skipped, capture
@@ -32,7 +33,7 @@ from alignkit.predict import (
 )
 from alignkit.predict.rank_sessions import shared_session
 from alignkit.predict.session_inputs import Inputs, logits_of
-from alignkit.record.cell_facts import BuildSpread
+from alignkit.record import BuildSpread, EngineFacts
 from alignkit.stored_file import write_atomically
 from alignkit.workspace import Context, Workspace, content_key
 
@@ -45,6 +46,13 @@ if TYPE_CHECKING:
     from alignkit.plan.work import Evaluation
     from alignkit.prepare.prepared_sets import Sets
     from alignkit.train import Trained
+
+
+@dataclass(frozen=True, slots=True)
+class Built(Skipped):
+    """An evaluation whose engine was built, and cannot run on this machine."""
+
+    engine: EngineFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +153,15 @@ class _SessionGroup:
 
     def _known(self, evaluation: Evaluation) -> Outcome[Answer] | None:
         """Return why it cannot run, or the stored answer; None for a live endpoint or no answer."""
-        if skipped := _skipped(evaluation):
+        skipped = _skipped(evaluation)
+        if skipped and not evaluation.builds_engine:
             return skipped
         prepared = self.sets.prepared[evaluation.preprocess.name, "eval"]
         if not isinstance(prepared, Measured):
             return prepared
+        if skipped:
+            built = built_engine(evaluation, self.checkpoint, self.sets, self.context.workspace)
+            return Built(skipped.reason, built.value) if isinstance(built, Measured) else built
         # yesterday's answer of an endpoint is not its answer of today
         if self.runtime.backend.live:
             key = cell_key(evaluation, self.checkpoint)
@@ -220,6 +232,22 @@ class _SessionGroup:
                 first, inputs, build, builds=runtime.builds, batch_size=self.batch_size
             ),
         )
+
+
+def built_engine(
+    evaluation: Evaluation, checkpoint: Checkpoint, sets: Sets, workspace: Workspace
+) -> Measured[EngineFacts] | Failed:
+    """Build the engine of an evaluation that cannot run here, or find it stored; describe it."""
+    backend = evaluation.runtime.backend
+    assert isinstance(backend, EngineBuilder)
+
+    @_named(checkpoint)
+    def work() -> EngineFacts:
+        file = model_file(evaluation, checkpoint, sets, workspace)
+        assert file is not None
+        return backend.described(file)
+
+    return capture(work)
 
 
 def measure_spread(

@@ -18,22 +18,26 @@ from alignkit.record.blame_facts import (
     Subgroup,
 )
 from alignkit.record.cell_facts import (
-    BatchCheck,
-    BuildSpread,
     Cell,
     CellPair,
     ClassCounts,
     ClassDrift,
     Drift,
-    LogitDistance,
+    EngineFacts,
     MatrixEntry,
     MixFacts,
     NoiseFloor,
-    NumericDrift,
     RowPair,
     SizeCurve,
     SizePoint,
     StandardError,
+)
+from alignkit.record.numeric_facts import (
+    BatchCheck,
+    BuildSpread,
+    LogitDistance,
+    NumericDrift,
+    QuantisedDrift,
 )
 from alignkit.record.outside_facts import (
     BaselineDrift,

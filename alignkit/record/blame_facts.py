@@ -15,7 +15,8 @@ class FactorShare:
     __pydantic_config__ = STRICT
 
     factor: str
-    """A stage, ``resize+crop``, ``decode.colour``, ``backend``, ``precision`` or ``runtime``."""
+    """A stage, ``resize+crop``, ``decode.colour``, ``backend``, ``precision`` or ``runtime``; for
+    int8 whose graph also ran unfused, ``quantisation`` and ``kernel``."""
     effect: Estimate
     """Its share: with the interaction beside them or within, the shares add up to the total."""
     alone: Estimate

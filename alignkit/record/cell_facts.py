@@ -5,6 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from alignkit.record.numeric_facts import (
+    BatchCheck,
+    BuildSpread,
+    LogitDistance,
+    NumericDrift,
+    QuantisedDrift,
+)
 from alignkit.record.stored import STRICT, Artifact, Count, Estimate, Placed, Real, State, Stored
 
 DriftMetric = Literal["churn", "recall.macro", "precision.macro"]
@@ -20,71 +27,6 @@ class ClassCounts(Stored):
     true_positive: Count
     false_positive: Count
     false_negative: Count
-
-
-@dataclass(frozen=True, slots=True)
-class LogitDistance:
-    """Distance of two models' outputs on the same images; |Δ| is taken logit by logit."""
-
-    __pydantic_config__ = STRICT
-
-    max_abs: Real | None
-    mean_abs: Real | None
-    cosine: Real | None
-    """Mean over images whose logits are not all zero."""
-    reason: str = ""
-    """Why a distance is ``None``."""
-    p50: Real | None = None
-    p99: Real | None = None
-    p99_9: Real | None = None
-    """Quantiles of |Δ|, linear between order statistics."""
-    compared: Count = 0
-    """Images whose outputs are finite on both sides."""
-    inside: dict[str, Count] = field(default_factory=dict)
-    """Tolerance → images none of whose logits differ by more."""
-    same_top: dict[str, Count] = field(default_factory=dict)
-    """k → images whose k most likely classes are the same, in any order; only for k less than the
-    number of classes."""
-
-
-class NumericDrift(Stored):
-    """Drift from the runtime alone: compared with the reference runtime on the same tensors."""
-
-    n: Count
-    """Images, times seeds if several are joined."""
-    flips: Count
-    """Images whose predicted class differs."""
-    non_finite: Count
-    """Images with a NaN or infinite output on either side."""
-    logits: LogitDistance
-
-
-class BatchCheck(Stored):
-    """The same session with one image at a time and with a batch of them."""
-
-    images: Count = 0
-    """Images that were predicted again, one at a time."""
-    batch: Count = 0
-    """Size of the batch that they were in."""
-    max_abs: Real | None = None
-    """Greatest |Δlogit|."""
-    flips: Count = 0
-    reason: str = ""
-    """Why there is no distance."""
-
-
-class BuildSpread(Stored):
-    """The same model exported, converted, built and loaded several times."""
-
-    builds: Count
-    images: Count = 0
-    max_abs: Real | None = None
-    """Greatest difference of a logit between any two builds."""
-    mean_abs: Real | None = None
-    """Mean over logits of the difference between the builds that are farthest apart."""
-    flips: Count = 0
-    """Images whose predicted class is not the same in every build."""
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +114,46 @@ class RowPair(CellPair):
     candidate: tuple[str, str, str]
 
 
-class Cell(Placed):
+class EngineFacts(Stored):
+    """An engine that was built here and not run: nothing is known of its predictions."""
+
+    library: str
+    """Distribution and version that built it."""
+    sha256: str
+    """Of the file ``model.engine``: the engine that a machine with a GPU must run."""
+    size: Count
+    """Bytes of the file."""
+    layers: dict[str, dict[str, Count]]
+    """Type → kind of layer → layers that compute on it, as the library names them; a layer that
+    reads several types counts for each."""
+    moving: Count
+    """Layers that only copy, convert or synchronise."""
+    fingerprint: str
+    """SHA-256 of all layers in order, without the library's names: kinds, operations, types, shapes
+    and ONNX nodes. Two builds of a graph may differ in bytes and not in their layers."""
+
+
+class Evaluated(Placed):
+    """The outcome of one evaluation, or of those of all seeds."""
+
+    aligned: bool
+    state: State
+    reason: str = ""
+    simulation: str = ""
+    """How its numbers were simulated, and what is unknown of them; empty if a runtime computed in
+    its precision."""
+
+    @property
+    def ran(self) -> bool:
+        """Whether it has numbers, measured or simulated."""
+        return self.state in ("measured", "simulated")
+
+
+class Cell(Evaluated):
     """One evaluation: a training's model under a path, a backend and a precision."""
 
     seed: int
-    aligned: bool
     key: str
-    state: State
-    reason: str = ""
     traceback: str = ""
     n: Count = 0
     metrics: dict[str, Real | None] = {}
@@ -199,19 +173,20 @@ class Cell(Placed):
     batch: BatchCheck | None = None
     numeric: NumericDrift | None = None
     """Against the same model and path in the row's reference runtime; ``None`` for that itself."""
+    quantised: QuantisedDrift | None = None
+    """``numeric`` divided; only for an int8 graph that was also executed unfused."""
     builds: BuildSpread | None = None
     """If the experiment asks for several; on the path that the model was trained with."""
+    engine: EngineFacts | None = None
+    """In the state ``built``."""
     unsuited: bool = False
     """Skipped on every machine: the backend does not run this kind of model, or the endpoint serves
     another. Nothing is missing, and no rule applies."""
 
 
-class MatrixEntry(Placed):
+class MatrixEntry(Evaluated):
     """The cells of all seeds joined."""
 
-    aligned: bool
-    state: State
-    reason: str = ""
     seeds: tuple[int, ...] = ()
     metrics: dict[str, Real | None] = {}
     """Mean over seeds of the absolute values."""
@@ -220,12 +195,16 @@ class MatrixEntry(Placed):
     fraction: Real = 1.0
     numeric: NumericDrift | None = None
     """Drift from the runtime alone, joined over seeds; ``None`` in the reference runtime."""
+    quantised: QuantisedDrift | None = None
+    """As `Cell.quantised`, joined over seeds."""
     non_finite: Count = 0
     """Images with a NaN or infinite output, summed over seeds."""
     batch: BatchCheck | None = None
     """The check of the seed in which batch size matters most."""
     builds: BuildSpread | None = None
     """The builds of the seed whose builds differ most."""
+    engines: tuple[EngineFacts, ...] = ()
+    """Engines of the seeds in the state ``built``, in the order of the cells."""
     unsuited: bool = False
     """As `Cell.unsuited`, in every seed."""
     warning: str = ""

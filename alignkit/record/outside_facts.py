@@ -82,6 +82,8 @@ class PublishedRow(Placed):
     measured: dict[str, Real | None]
     """Values of this run, mean over seeds; ``null`` with ``reason``."""
     reason: str = ""
+    simulation: str = ""
+    """As `Evaluated.simulation`, of this run's values."""
 
 
 class Claim(Stored):

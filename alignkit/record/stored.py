@@ -15,7 +15,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 
 from alignkit.place import Column, Place, Row
 
-State = Literal["measured", "skipped", "failed"]
+State = Literal["measured", "simulated", "built", "skipped", "failed"]
+"""``built``: an engine exists and cannot run on this machine, so that nothing was measured."""
 VerdictState = Literal["pass", "warn", "fail", "inconclusive", "error"]
 # the bounds are for stored files that somebody else may have written; a schema need not show them
 Count = Annotated[int, Field(ge=0, le=2**53), WithJsonSchema({"type": "integer", "minimum": 0})]

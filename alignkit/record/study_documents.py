@@ -1,4 +1,5 @@
-"""Documents of studies: two runs compared (`comparison.json`), two models bisected by layers.
+"""Documents of studies: two runs compared (`comparison.json`), two models bisected by layers, and
+engines that were built (`engines.json`).
 
 ``before`` and ``after`` are the two runs. A flip is a prediction that differs from that of the
 aligned cell of its row, in the same run and with the same seed.
@@ -10,9 +11,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from alignkit.record.stored import Count, Placed, Real, Stored
+from alignkit.record.cell_facts import EngineFacts
+from alignkit.record.stored import Command, Count, Placed, Real, Stored
 
 Change = Literal["new", "worse", "fixed", "better", "unchanged", "not compared"]
+
+SecondBuild = Literal["equal", "same layers", "other layers", "not built"]
+"""Whether a second build has the same bytes, or else the same layers."""
 
 
 class ComparedRun(Stored):
@@ -172,3 +177,33 @@ class Bisection(Stored):
     """Layers that only one side has."""
     command: str = ""
     """Shell command that reproduces this."""
+
+
+class BuiltEngine(Stored):
+    """An engine of one model in one runtime; without ``engine`` it could not be built."""
+
+    trained_with: str
+    seed: int
+    backend: str
+    precision: str
+    engine: EngineFacts | None = None
+    key: str = ""
+    """Content hash of everything that the engine depends on."""
+    folder: str = ""
+    """Folder below ``--reports`` that holds it; a run finds it there on any machine."""
+    second: SecondBuild = "not built"
+    reason: str = ""
+    """Why there is no engine."""
+
+
+class EngineBuilds(Stored):
+    """Engines that `alignkit build` made; none of them was run."""
+
+    format: Literal[1] = 1
+    # 1: 2026-11, first format.
+    alignkit: str
+    """Version that wrote it."""
+    name: str
+    file: str
+    command: Command
+    engines: tuple[BuiltEngine, ...]

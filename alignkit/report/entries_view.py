@@ -8,10 +8,11 @@ from typing import TypeVar
 
 from alignkit.record import Cell, Drift, Estimate, MatrixEntry, RunRecord
 from alignkit.record.stored import Placed
+from alignkit.report.engine_view import engine_words
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.report.worst_view import cell_option
-from alignkit.text.names import CELL_METRICS, Names
+from alignkit.text.names import CELL_METRICS, Names, state_words
 from alignkit.text.numbers import (
     DASH,
     estimated,
@@ -63,8 +64,8 @@ class EntryView:
 def entry_view(entry: MatrixEntry, names: Names) -> EntryView:
     """Write an entry of any state."""
     place, drift = names.cells(entry), entry.drift
-    if entry.state != "measured":
-        return EntryView(place, f"{entry.state}: {shorten(entry.reason, MOST_REASON)}")
+    if not entry.ran:
+        return EntryView(place, f"{state_words(entry.state)}: {shorten(entry.reason, MOST_REASON)}")
     if drift is None:
         own = entry.metrics.get(RECALL)
         return EntryView(place, f"aligned, {DASH if own is None else percent(own, 2)}")
@@ -158,7 +159,7 @@ def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
 
 def _joined(entry: MatrixEntry, notes: Notes) -> RowCells:
     if entry.drift is None:
-        reason = OWN if entry.state == "measured" else f"{entry.state}: {entry.reason}"
+        reason = OWN if entry.ran else f"{state_words(entry.state)}: {entry.reason}"
         return (notes.missing(reason),) * 15  # all columns between place and command
     drift, logits = entry.drift, entry.drift.logits
     return (
@@ -177,9 +178,14 @@ def _joined(entry: MatrixEntry, notes: Notes) -> RowCells:
     )
 
 
+def _not_run(cell: Cell) -> str:
+    state = state_words(cell.state)
+    return f"{state}; {engine_words([cell.engine])}" if cell.engine else state
+
+
 def _single(cell: Cell, notes: Notes) -> RowCells:
-    if cell.state != "measured":
-        return (*(notes.missing(f"{cell.state}: {cell.reason}"),) * 8, cell.state)
+    if not cell.ran:
+        return (*(notes.missing(f"{state_words(cell.state)}: {cell.reason}"),) * 8, _not_run(cell))
     values = tuple(
         notes.number(cell.metrics.get(metric), lambda value: percent(value, 2), "not computed")
         for metric in CELL_METRICS

@@ -9,10 +9,11 @@ from itertools import groupby
 from alignkit.judge.verdict_words import SEVERITY
 from alignkit.place import Place, Row
 from alignkit.record import Drift, Estimate, MatrixEntry, RunRecord
+from alignkit.report.engine_view import engine_words, type_words
 from alignkit.report.table import Note, Notes
 from alignkit.report.verdict_view import ICONS, Icon
-from alignkit.text.names import LABELS, MATRIX_METRICS, Names, PathName
-from alignkit.text.numbers import DASH, count, grouped, interval, percent, points, unsigned
+from alignkit.text.names import LABELS, MATRIX_METRICS, Names, PathName, state_words
+from alignkit.text.numbers import DASH, count, grouped, interval, listed, percent, points, unsigned
 
 ALIGNED = "the aligned cell"
 EDGES = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -24,7 +25,7 @@ class MatrixCell:
     """One entry as a matrix shows it."""
 
     kind: str
-    """``aligned``, ``measured``, ``skipped``, ``failed`` or ``absent``."""
+    """``aligned``, ``measured``, ``built``, ``skipped``, ``failed`` or ``absent``."""
     main: str
     symbol: str = ""
     words: str = ""
@@ -38,6 +39,10 @@ class MatrixCell:
     gate: Icon | None = None
     """A rule on this metric that this entry did not pass."""
     mark: str = ""
+    types: str = ""
+    """Types of the layers of an engine that was built and not run."""
+    engine: str = ""
+    """The engine in words: layers, size, hash."""
     entry: str = ""
     """Id of the row with all its numbers."""
 
@@ -117,6 +122,15 @@ def significance(entries: Iterable[MatrixEntry], metric: str) -> str:
     )
 
 
+def simulations(entries: Iterable[MatrixEntry]) -> list[str]:
+    """List the runtimes whose numbers are simulated, by the label that says how."""
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        if entry.simulation:
+            found.setdefault(entry.simulation, []).append(entry.column.runtime)
+    return [f"{listed([*dict.fromkeys(runtimes)])}: {label}" for label, runtimes in found.items()]
+
+
 def warnings(entries: Iterable[MatrixEntry]) -> list[str]:
     """List each runtime whose logits hold on this machine alone, with the first reason."""
     found: dict[str, list[str]] = {}
@@ -151,7 +165,7 @@ class _Builder:
                 for name, span in _runs([column.names[:1] for column in self.columns])
             ),
             backends=tuple(
-                Head(name, span)
+                Head(name, span, self._simulated(name))
                 for name, span in _runs([column.names[:2] for column in self.columns])
             ),
             precisions=tuple(column.precision for column in self.columns),
@@ -159,6 +173,16 @@ class _Builder:
             significant=significance([entry for _, entry in self.entries.values()], self.metric),
             notes=self.notes.all(),
         )
+
+    def _simulated(self, backend: str) -> str:
+        """Return the label of a backend's columns; several labels begin with their precisions."""
+        labels: dict[str, dict[str, None]] = {}
+        for _, each in self.entries.values():
+            if each.backend == backend and each.simulation:
+                labels.setdefault(each.simulation, {})[each.precision] = None
+        if len(labels) < 2:
+            return "".join(labels)
+        return " · ".join(f"{', '.join(of)} {label}" for label, of in labels.items())
 
     def _row(self, row: Row) -> MatrixRow:
         floor = self.floors.get(row)
@@ -178,9 +202,16 @@ class _Builder:
         if place not in self.entries:
             return MatrixCell("absent", "not run", mark=self.notes.mark("not part of this run"))
         index, entry = self.entries[place]
-        if entry.state != "measured":
+        if not entry.ran:
             mark = self.notes.mark(entry.reason or "no reason was recorded")
-            cell = MatrixCell(entry.state, entry.state, mark=mark, gate=self._gate(entry))
+            cell = MatrixCell(
+                entry.state,
+                state_words(entry.state),
+                gate=self._gate(entry),
+                mark=mark,
+                types=type_words(entry.engines[0]) if entry.engines else "",
+                engine=engine_words(entry.engines),
+            )
             return replace(cell, entry=entry_id(index))
         drift = entry.drift
         cell = self._reference(entry) if drift is None else self._measured(entry, drift, floor)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from alignkit.record import BatchCheck, BuildSpread, LogitDistance, NumericDrift, RunRecord
+from alignkit.record import (
+    BatchCheck,
+    BuildSpread,
+    LogitDistance,
+    NumericDrift,
+    QuantisedDrift,
+    RunRecord,
+)
 from alignkit.report.table import PLACE, Group, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.text.names import Names
 from alignkit.text.numbers import DASH, grouped, percent, significant
@@ -38,6 +45,42 @@ def numeric_table(record: RunRecord, names: Names) -> Table | None:
     )
     caption = "Runtimes against the row’s reference runtime, on the same tensors, seeds joined"
     return Table.of(caption, columns, rows, groups, notes=notes) if rows else None
+
+
+def quantised_table(record: RunRecord, names: Names) -> Table | None:
+    """Divide int8's drift into quantisation and kernels; ``None`` unless a run executed both."""
+    notes = Notes()
+    rows: list[RowCells] = [
+        (
+            *names.cells(entry),
+            entry.quantised.unfused,
+            *(_churn(each) for each in _parts(entry.numeric, entry.quantised)),
+            *(_greatest(each, notes) for each in _parts(entry.numeric, entry.quantised)),
+        )
+        for entry in record.matrix
+        if entry.quantised and entry.numeric
+    ]
+    of_each = ("in all", "quantisation", "kernel")
+    figures = [f"{name}, {part}" for name in ("Churn", "Max |Δ logit|") for part in of_each]
+    columns = (*PLACE, "Same graph, unfused", *numbers(*figures))
+    caption = (
+        "int8 divided, on the same tensors: from the reference runtime to the quantised graph "
+        "executed unfused (quantisation), and from there to the runtime’s own kernels (kernel). "
+        "An image may change in both and return"
+    )
+    return Table.of(caption, columns, rows, notes=notes) if rows else None
+
+
+def _parts(whole: NumericDrift, divided: QuantisedDrift) -> tuple[NumericDrift, ...]:
+    return whole, divided.quantisation, divided.kernel
+
+
+def _churn(drift: NumericDrift) -> Shown:
+    return Shown(percent(drift.flips / drift.n, 2))
+
+
+def _greatest(drift: NumericDrift, notes: Notes) -> Shown:
+    return notes.number(drift.logits.max_abs, significant, drift.logits.reason)
 
 
 def sessions_table(record: RunRecord, names: Names) -> Table | None:

@@ -9,10 +9,11 @@ from alignkit.compare.image_table import LAST
 from alignkit.progress import duration
 from alignkit.record import RunRecord
 from alignkit.report.cause_view import advice_sections, attribution_sections
+from alignkit.report.engine_view import engines_table
 from alignkit.report.entries_view import RECALL, entries_table, entry_view, failures, per_seed_table
 from alignkit.report.flipped_view import class_sections, flipped_sections
 from alignkit.report.matrix_view import EDGES, entry_id, interval_words, matrix_views, noise_floors
-from alignkit.report.numeric_view import numeric_table, sessions_table
+from alignkit.report.numeric_view import numeric_table, quantised_table, sessions_table
 from alignkit.report.published_view import published_section
 from alignkit.report.run_view import (
     controls_table,
@@ -27,7 +28,7 @@ from alignkit.report.training_data_view import mix_section, size_sections
 from alignkit.report.training_view import training_sections, training_table
 from alignkit.report.verdict_view import verdict_view
 from alignkit.report.worst_view import worst_groups
-from alignkit.text.names import Names
+from alignkit.text.names import Names, state_words
 from alignkit.text.numbers import DASH, count, grouped, interval, listed, plain, points, unsigned
 
 
@@ -63,9 +64,11 @@ def page_view(record: RunRecord) -> dict[str, Any]:
         "figures": key_figures(record, names, stages),
         "matrices": matrix_views(record, names),
         "edges": EDGES,
+        "engines": engines_table(record, names),
         "entries": entries_table(record, names),
         "per_seed": per_seed_table(record, names),
         "numeric": numeric_table(record, names),
+        "quantised": quantised_table(record, names),
         "sessions": sessions_table(record, names),
         "failures": failures(record, names),
         "causes": attribution_sections(record, names),
@@ -194,7 +197,8 @@ def _largest_difference(record: RunRecord, names: Names) -> KeyFigure:
 
 def _cells(record: RunRecord) -> KeyFigure:
     states = [entry.state for entry in record.matrix]
-    others = [f"{states.count(s)} {s}" for s in ("skipped", "failed") if s in states]
+    states_beside = ("simulated", "built", "skipped", "failed")
+    others = [f"{states.count(s)} {state_words(s)}" for s in states_beside if s in states]
     seeds = len({training.seed for training in record.trainings})
     sample = f"{count(record.data.eval, 'image')}, {count(seeds, 'seed')}"
     detail = f"{', '.join(others) or 'all measured'} · {sample}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from alignkit.record import Claim, PublishedFacts, PublishedRow, RunRecord
 from alignkit.record.outside_facts import Reading
@@ -78,7 +78,7 @@ def _rows(facts: PublishedFacts, names: Names) -> Table:
     figures = numbers(*metrics)
     columns = ("Training", "Inference", *figures, "Trained with", "Served with", *figures)
     width = 2 + len(metrics)
-    groups = (Group(published_label(facts), width), Group("measured here", width))
+    groups = (Group(published_label(facts), width), Group("this run", width))
     caption = "Each published row and the entry of this run that corresponds to it; mean over seeds"
     return Table.of(caption, columns, rows, groups, notes=notes)
 
@@ -96,7 +96,10 @@ def _row(row: PublishedRow, metrics: Sequence[str], names: Names, notes: Notes) 
         *(figure(row.metrics.get(metric), "") for metric in metrics),
         names.short(row.trained_with),
         served,
-        *(figure(row.measured.get(metric), row.reason) for metric in metrics),
+        *(
+            replace(shown, mark=notes.mark(row.simulation)) if row.simulation else shown
+            for shown in (figure(row.measured.get(metric), row.reason) for metric in metrics)
+        ),
     )
 
 

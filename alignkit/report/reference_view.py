@@ -16,7 +16,7 @@ from alignkit.record import CellPair, Drift, Estimate, LogitDistance, MatrixEntr
 from alignkit.record.picture_facts import pack
 from alignkit.report.matrix_view import MatrixView, matrix_views
 from alignkit.report.templates import html
-from alignkit.text.names import MATRIX_METRICS, Names
+from alignkit.text.names import MATRIX_METRICS, Names, state_words
 
 _NO_LOGITS = LogitDistance(max_abs=None, mean_abs=None, cosine=None, reason="no matrix shows it")
 _Known = dict[tuple[Row, Column, Column], CellPair]
@@ -106,9 +106,9 @@ def _switched(record: RunRecord, column: Column, known: _Known) -> RunRecord | N
     for place, entry in at.items():
         reference = at.get(Place(place.row, column))
         drift: Drift | None
-        if entry.state != "measured" or place.column == column:
+        if not entry.ran or place.column == column:
             drift = None
-        elif reference is None or reference.state != "measured":
+        elif reference is None or not reference.ran:
             drift = _absent(reference)
         # never two intervals subtracted: they are paired by image
         elif change := known.get((place.row, column, place.column)):
@@ -124,7 +124,11 @@ def _switched(record: RunRecord, column: Column, known: _Known) -> RunRecord | N
 
 def _absent(reference: MatrixEntry | None) -> Drift:
     """Return the drift of an entry in a row without the reference."""
-    why = f"{reference.state}: {reference.reason}" if reference else "not part of this run"
+    why = (
+        f"{state_words(reference.state)}: {reference.reason}"
+        if reference
+        else "not part of this run"
+    )
     nothing = Estimate(None, None, None, f"no reference in this row: {why}")
     return Drift(
         n=0,

@@ -10,6 +10,7 @@ from typing import Any
 from alignkit.judge.verdict_words import worst_first
 from alignkit.record import MatrixEntry, PublishedFacts, RunRecord
 from alignkit.report.cause_view import advice_sentence
+from alignkit.report.engine_view import BUILT_WORDS, engines_table
 from alignkit.report.entries_view import MOST_REASON, entry_view
 from alignkit.report.flipped_view import flipped_sentences
 from alignkit.report.matrix_view import (
@@ -17,8 +18,10 @@ from alignkit.report.matrix_view import (
     noise_floors,
     seeds_of,
     significance,
+    simulations,
     warnings,
 )
+from alignkit.report.numeric_view import quantised_table
 from alignkit.report.published_view import published_label, published_words, tally
 from alignkit.report.run_view import coverage_words
 from alignkit.report.stage_view import stage_sections
@@ -26,7 +29,7 @@ from alignkit.report.table import PLACE, Columns, Table, numbers
 from alignkit.report.training_data_view import across_paths, mix_sentences, size_sentence
 from alignkit.report.verdict_view import ICONS, verdict_view
 from alignkit.text import columns
-from alignkit.text.names import Names, surrogate_note
+from alignkit.text.names import Names, state_words, surrogate_note
 from alignkit.text.numbers import DASH, count, estimated, percent, plain, points, shorten, unsigned
 
 MOST_ROWS = 100
@@ -73,6 +76,10 @@ def summary_view(record: RunRecord) -> dict[str, Any]:
 def _sections(record: RunRecord, names: Names) -> Iterator[Section]:
     if record.matrix:
         yield _matrix(record, names)
+        if (table := engines_table(record, names)) is not None:
+            yield Section("Engines that were built and not run", BUILT_WORDS, table)
+    if divided := quantised_table(record, names):
+        yield Section("int8: quantisation and kernels", f"{divided.caption}.", divided)
     if record.mixes:
         yield Section("Training on a mix of paths", " ".join(mix_sentences(record, names)))
     if record.published:
@@ -112,6 +119,7 @@ def _matrix(record: RunRecord, names: Names) -> Section:
         words.append(f"Noise floor of macro recall over seeds: {', '.join(floors)}.")
     if tested := significance(record.matrix, "recall.macro"):
         words.append(tested)
+    words += [f"{each}." for each in simulations(record.matrix)]
     words += [f"{warning}." for warning in warnings(record.matrix)]
     headers = (*PLACE, *numbers("Δ macro recall", "Churn", "Lost / gained", "Detectable Δ top-1"))
     return _section("Drift matrix", " ".join(words), headers, rows)
@@ -243,8 +251,11 @@ def _worst_entries(record: RunRecord) -> list[str]:
         lines.append(f"* {tested}")
     if compared and len(seeds_of(record)) == 1:  # one seed says nothing of others
         lines.append(interval_words(record))
-    for state in ("skipped", "failed"):  # the first reason: the page has all
+    for state in ("built", "skipped", "failed"):  # the first reason: the page has all
         ended = [entry for entry in record.matrix if entry.state == state]
         if ended:
-            lines.append(f"{state}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}")
+            lines.append(
+                f"{state_words(state)}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}"
+            )
+    lines += simulations(record.matrix)
     return lines + [f"warning: {warning}" for warning in warnings(record.matrix)]

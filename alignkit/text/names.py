@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from alignkit.place import Row
 from alignkit.record import PathFacts
-from alignkit.record.stored import Placed
+from alignkit.record.stored import Placed, State
 from alignkit.text.numbers import DASH
 
 LABELS = {
@@ -26,6 +26,11 @@ MATRIX_METRICS = ("recall.macro", "precision.macro", "top1", "churn")
 """The metrics that have a matrix of their own, in the order of the page."""
 CELL_METRICS = MATRIX_METRICS[:3]
 """Those of them that are values of one cell; churn compares two."""
+
+
+def state_words(state: State) -> str:
+    """Return the state of a cell as it is shown."""
+    return "built, not run" if state == "built" else state
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,9 @@ class Projection:
         self.weights = np.random.default_rng(seed).normal(size=(3 * 32 * 32, 3))
         self.scale = np.float32(scale)
 
+    def effective(self) -> dict[str, str]:
+        return {}
+
     def predict(self, batch: np.ndarray) -> np.ndarray:
         flat = batch.reshape(len(batch), -1) - batch.mean(axis=(1, 2, 3))[:, None]
         return (flat @ self.weights * self.scale).astype(np.float32)

@@ -7,8 +7,10 @@ import pytest
 
 from alignkit.attribute import attribute, attribution_facts
 from alignkit.attribute.attribute_paths import attribute_runs, attribute_stored
+from alignkit.backends import QUANTISED_GRAPH
 from alignkit.backends.kserve import KServeBackend
 from alignkit.backends.onnxruntime import ONNXRuntimeBackend
+from alignkit.backends.simulated import SimulatedBackend
 from alignkit.backends.torch import TorchBackend
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.plan.planned_runtime import Runtime
@@ -64,6 +66,42 @@ def test_rows_equal_those_of_each_runtime_by_itself():
     mine = {row.metric: row for row in rows if row.backend == "torch"}
     for row in alone[1:]:
         assert mine[row.metric] == row
+
+
+class Quantised(Projection):
+    """A projection that names the int8 graph it executes."""
+
+    def effective(self):
+        return {QUANTISED_GRAPH: "the graph"}
+
+
+def test_int8_is_divided_at_the_runtime_that_executes_its_graph_unfused():
+    unfused = Runtime("simulated", SimulatedBackend(), "int8", "onnxruntime 1")
+    fused = replace(ORT, precision="int8")
+    sessions = {TORCH: Projection(), unfused: Quantised(seed=9), fused: Quantised(seed=4)}
+    paths = REFERENCE, changed("decode", "resize")
+    rows = attribute_runs(*paths, turned_photos(), [sessions], resamples=200)
+    own, exact = factors_of(rows, fused, "logits"), factors_of(rows, unfused, "logits")
+    assert {*own} == {"decode", "resize", "quantisation", "kernel"}
+    assert own["quantisation"] == exact["backend+precision"]
+
+    # without the unfused graph both are one factor, and the shares of the stages are the same
+    del sessions[unfused]
+    rows = attribute_runs(*paths, turned_photos(), [sessions], resamples=200)
+    whole = factors_of(rows, fused, "logits")
+    assert own["quantisation"] + own["kernel"] == pytest.approx(whole.pop("backend+precision"))
+    assert whole == {stage: own[stage] for stage in ("decode", "resize")}
+
+
+def test_int8_is_not_divided_at_another_graph():
+    unfused = Runtime("simulated", SimulatedBackend(), "int8", "onnxruntime 1")
+    fused = replace(ORT, precision="int8")
+    other = Quantised(seed=4)
+    other.effective = lambda: {QUANTISED_GRAPH: "another graph"}
+    sessions = {TORCH: Projection(), unfused: Quantised(seed=9), fused: other}
+    paths = REFERENCE, changed("decode", "resize")
+    rows = attribute_runs(*paths, turned_photos(), [sessions], resamples=200)
+    assert "kernel" not in factors_of(rows, fused, "logits")
 
 
 def test_equal_paths_leave_only_the_runtime_to_blame():

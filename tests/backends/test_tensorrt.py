@@ -1,10 +1,11 @@
 """TensorRT, as far as it goes without its library and a GPU: nothing here pretends to be an engine.
 
-What needs both is marked gpu, and stands in docs/gpu.md.
+Tests that need both are marked gpu, and stand in docs/gpu.md; test_tensorrt_rtx.py builds engines.
 """
 
 import ast
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +16,15 @@ from onnx import TensorProto
 
 from alignkit.backends import BACKENDS, tensorrt
 from alignkit.backends.onnx_graph import graph_of, products
-from alignkit.backends.tensorrt import TensorRTBackend
-from alignkit.backends.tensorrt_session import facts_of, layers_by_type, require
+from alignkit.backends.tensorrt import TensorRTBackend, TensorRTRTXBackend
+from alignkit.backends.tensorrt.tensorrt_layers import (
+    facts_of,
+    layers_in_inspection,
+    layers_in_log,
+    read_layers,
+    require,
+    write_layers,
+)
 from alignkit.backends.torch import TorchBackend
 from alignkit.engines import engine_parts
 from alignkit.errors import BackendError, ConfigError, MissingDependency
@@ -44,9 +52,10 @@ def test_without_a_gpu_every_precision_says_so_and_nothing_is_built_or_opened(so
     assert not list(tmp_path.iterdir())
 
 
-def test_precisions_that_a_strongly_typed_network_does_not_choose_are_refused():
-    for precision in ("bf16", "int8"):
-        assert "strongly typed" in TensorRTBackend().impossible(precision)
+def test_a_precision_that_a_strongly_typed_network_does_not_choose_is_refused():
+    for backend in (TensorRTBackend(), TensorRTRTXBackend()):
+        assert "strongly typed" in backend.impossible("bf16")
+        assert "strongly typed" in backend.cannot_build("bf16")
 
 
 def test_fp16_is_in_the_graph_and_float32_graphs_are_handed_over_as_they_are(source):
@@ -121,32 +130,101 @@ ELEVEN = information(
 )
 
 
-@pytest.mark.parametrize("told", [TEN, ELEVEN], ids=["10", "11"])
-def test_the_inspectors_layers_are_read_in_both_majors_formats(told):
-    layers = layers_by_type(told)
-    require("fp16", layers)
+LISTED = """Layers:
+Name: /0/Conv_myl0_2, LayerType: correlation, Inputs: [ { Name: x, Dimensions: [-1,4,32,32], Strides: [4096,1,128,4], StrideOrder: [3,0,2,1], Datatype: E8M0, Format: (NHWC) Channel major format }], Constants: [], Outputs: [], TacticName: , StreamId: 0, Metadata: [ONNX Layer: /0/Conv]
+"""
+
+RTX = ELEVEN.replace("DataType", "Datatype")
+
+
+@pytest.mark.parametrize("told", [TEN, ELEVEN, RTX], ids=["10", "11", "rtx"])
+def test_the_inspectors_layers_are_read_in_every_librarys_format(told):
+    layers = layers_in_inspection(told)
+    require("fp16", layers, "tensorrt")
     assert facts_of(layers) == {
         "float16 layers": "3: CaskConvolution, CaskGemmMatrixMultiply, PoolingV2"
     }
     with pytest.raises(BackendError, match="fp32: no layer computes in float32, but in float16"):
-        require("fp32", layers)
+        require("fp32", layers, "tensorrt")
 
 
 def test_an_engine_whose_layers_are_another_precisions_is_refused():
-    float32 = layers_by_type(information(layer("CaskConvolution", ["Float"])))
-    require("fp32", float32)
+    float32 = layers_in_inspection(information(layer("CaskConvolution", ["Float"])))
+    require("fp32", float32, "tensorrt")
     with pytest.raises(BackendError, match="fp16: no layer computes in float16"):
-        require("fp16", float32)
+        require("fp16", float32, "tensorrt")
     mixed = information(layer("CaskConvolution", ["Float"]), layer("CaskConvolution", ["BFloat16"]))
     with pytest.raises(BackendError, match="fp32: layers compute in bfloat16"):
-        require("fp32", layers_by_type(mixed))
+        require("fp32", layers_in_inspection(mixed), "tensorrt")
+    pooled = information(layer("CaskConvolution", ["Float"]), layer("maxpool", ["Int8"]))
+    with pytest.raises(BackendError, match="int8: no layer that multiplies computes in int8"):
+        require("int8", layers_in_inspection(pooled), "tensorrt")
 
 
-def test_what_the_inspector_does_not_say_is_never_guessed():
+def test_what_the_library_does_not_say_is_never_guessed():
     with pytest.raises(BackendError, match="names the type 'E8M0'"):
-        layers_by_type(information(layer("CaskConvolution", ["E8M0"])))
+        layers_in_inspection(information(layer("CaskConvolution", ["E8M0"])))
     with pytest.raises(BackendError, match="names alone"):
-        layers_by_type(json.dumps({"Layers": ["CaskConvolution"]}))
+        layers_in_inspection(json.dumps({"Layers": ["CaskConvolution"]}))
+    with pytest.raises(BackendError, match="names the type 'E8M0'"):
+        layers_in_log([LISTED])
+    with pytest.raises(BackendError, match="lists no layers"):
+        layers_in_log(["Building"])
+    with pytest.raises(BackendError, match="not readable"):
+        layers_in_log(["Layers:\nName: a, LayerType: kgen"])
+    with pytest.raises(BackendError, match="not readable"):
+        layers_in_log([LISTED.replace("Datatype", "Kind")])
+
+
+@pytest.fixture
+def rtx_layers():
+    """The log of the real TensorRT-RTX 1.7.1 for the tests' network, in fp16 and int8."""
+    folder = Path(__file__).parent / "rtx_log"
+    return {
+        name: layers_in_log(["Building", (folder / f"{name}.txt").read_text()])
+        for name in ("fp16", "int8")
+    }
+
+
+def test_a_real_log_names_types_fusions_and_the_nodes_of_the_graph(rtx_layers):
+    first, *_ = (each for each in rtx_layers["fp16"] if each.multiplies)
+    assert (first.kind, first.nodes) == ("correlation", ("/0/Conv", "/2/Relu"))
+    assert first.inputs[0].shape == (-1, 4, 32, 32)
+    assert [each.type for each in (*first.inputs, *first.outputs)] == ["float16", "float16"]
+    assert first.constants[0].shape == (16, 4, 3, 3)
+    last = rtx_layers["fp16"][-1]
+    assert (last.kind, last.operations) == ("runtime_fusion", ("Fc", "Add", "Cast"))
+    assert [each.name for each in last.outputs] == ["logits"]
+    assert sum(each.multiplies for each in rtx_layers["fp16"]) == 5
+    assert sum(each.multiplies for each in rtx_layers["int8"]) == 5
+
+
+def test_rewritten_nodes_and_fused_attention_are_recognised():
+    line = LISTED.replace("E8M0", "Half").replace("LayerType: correlation", "LayerType: kgen")
+    rewritten = line.replace("[ONNX Layer: /0/Conv]", "[ONNX Layer: /a][ONNX Layer: /b]__gemm_of_x")
+    (layer,) = layers_in_log([rewritten.replace("/0/Conv_myl0_2", "_gemm_mha_v2_myl0_18")])
+    assert layer.nodes == ("/a", "/b")
+    assert layer.multiplies
+    assert not layer.moves
+    with pytest.raises(BackendError, match="not readable"):
+        layers_in_log([line.replace("[ONNX Layer: /0/Conv]", "[ONNX Layer: /0/Conv")])
+
+
+def test_kernels_that_copy_or_convert_count_as_no_arithmetic(rtx_layers):
+    moving = [each.title for each in rtx_layers["fp16"] if each.moves]
+    assert moving == ["shape_call", "kgen CastReplConc"]
+    # it averages after it moves
+    assert any(each.title == "kgen MoveMean" for each in rtx_layers["fp16"] if not each.moves)
+    assert facts_of(rtx_layers["fp16"]) == {
+        "float16 layers": "10: correlation, kgen, maxpool, runtime_fusion"
+    }
+    require("fp16", rtx_layers["fp16"], "tensorrt-rtx")
+    require("int8", rtx_layers["int8"], "tensorrt-rtx")
+
+
+def test_layers_that_are_stored_come_back_equal(rtx_layers, tmp_path):
+    write_layers(tmp_path, rtx_layers["int8"])
+    assert read_layers(tmp_path) == rtx_layers["int8"]
 
 
 def test_the_table_names_it_unproven_with_its_extra():
@@ -156,19 +234,28 @@ def test_the_table_names_it_unproven_with_its_extra():
     assert plugin.extra == "tensorrt"
 
 
-def test_the_typings_name_what_the_library_has():
-    """Of either major; skipped where the library is not."""
-    library = pytest.importorskip("tensorrt", reason="tensorrt is not installed")
-    for node in ast.parse(TYPINGS.read_text()).body:
+@pytest.mark.parametrize("module", ["tensorrt", "tensorrt_rtx_bindings"])
+def test_the_typings_name_what_the_library_has_with_its_values(module):
+    library = pytest.importorskip(module, reason=f"{module} is not installed")
+    lines = TYPINGS.read_text().splitlines()
+    newer = module != "tensorrt" or library.__version__.startswith("11")
+    for node in ast.parse("\n".join(lines)).body:
         if isinstance(node, ast.ClassDef):
-            owner = getattr(library, node.name)
-            for member in node.body:
-                name = (
-                    _assigned(member)
-                    if isinstance(member, ast.Assign | ast.AnnAssign)
-                    else member.name
-                )
-                assert name == "__buffer__" or hasattr(owner, name), f"{node.name}.{name}"
+            _compare(getattr(library, node.name), node, lines, newer=newer)
+
+
+def _compare(owner, node, lines, *, newer):
+    for member in node.body:
+        if isinstance(member, ast.ClassDef):
+            _compare(getattr(owner, member.name), member, lines, newer=newer)
+            continue
+        assigned = isinstance(member, ast.Assign | ast.AnnAssign)
+        name = _assigned(member) if assigned else member.name
+        assert name == "__buffer__" or hasattr(owner, name), f"{node.name}.{name}"
+        if isinstance(member, ast.Assign):
+            other = re.search(r"# in 11: (\d+)", lines[member.lineno - 1])
+            value = int(other[1]) if other and newer else member.value.value
+            assert int(getattr(owner, name)) == value, f"{node.name}.{name}"
 
 
 def _assigned(member):

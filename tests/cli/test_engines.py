@@ -69,6 +69,9 @@ def test_lists_and_doctor_mark_what_no_gpu_has_run(alignkit):
     listed = json.loads(alignkit("list", "backends", "--json").out)["backends"]
     notes = {each["name"]: each["note"] for each in listed}
     assert notes["tensorrt fp16"] == UNPROVEN
+    assert notes["tensorrt-rtx"] == UNPROVEN
+    # not even with its library, whose engines can be built here
+    assert not any(each["usable"] for each in listed if each["name"].startswith("tensorrt"))
     assert notes["onnxruntime"] == ""
     lines = alignkit("list", "backends").out.splitlines()
     (line,) = [line for line in lines if line.lstrip().startswith("tensorrt fp16")]

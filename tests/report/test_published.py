@@ -31,7 +31,7 @@ def with_published(record):
 def test_published_columns_say_whose_they_are_and_stand_apart(record):
     section = published_section(with_published(record), Names(record.paths))
     assert [(group.text, group.span) for group in section.rows.groups] == [
-        (LABEL, 3), ("measured here", 3),
+        (LABEL, 3), ("this run", 3),
     ]  # fmt: skip
     first = [shown.text.replace("\N{NO-BREAK SPACE}", " ") for shown in section.rows.rows[0].cells]
     assert first[2] == "94.76 %"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from alignkit.backends import BACKENDS, Backend, CalibrationSet, Choice
+from alignkit.backends import BACKENDS, QUANTISED_GRAPH, Backend, CalibrationSet, Choice
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.plugins import NO_GPU, gpu_present
 
@@ -86,6 +86,7 @@ class ONNXRuntimeBackend(Backend):
             verified_session,
         )
         from alignkit.models.checkpoint import read_calibration
+        from alignkit.stored_file import file_sha256
         from alignkit.torch_settings import available_threads
 
         if reason := self.impossible(precision):
@@ -98,6 +99,7 @@ class ONNXRuntimeBackend(Backend):
         if precision == "int8":
             facts["calibration"] = read_calibration(engine)
             onnx = engine / "model.onnx"
+            facts[QUANTISED_GRAPH] = file_sha256(onnx)[:16]
         graph = graph_of(onnx, precision)
         if precision == "fp16" and self.provider == "cpu":
             require_no_crash(graph, level)

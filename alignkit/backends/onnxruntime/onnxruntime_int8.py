@@ -8,19 +8,17 @@ that part of the int8 drift comes from the processor and not from the quantisati
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from alignkit.backends.onnx_graph import refusal
+from alignkit.backends.onnx_quantisation import quantise_for_cpu
 from alignkit.backends.onnxruntime import OPTIMISATION_LEVELS
 from alignkit.backends.onnxruntime.onnxruntime_session import (
     ONNXRuntimeSession,
     Start,
     kernels_saturate,
 )
-from alignkit.errors import BackendError
-from alignkit.torch_settings import quiet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,39 +47,8 @@ def quantise(onnx: Path, images: Batch, folder: Path) -> None:
     7 bits: the sum of two products with uint8 then fits into 16 bits. Raises `BackendError` if the
     graph cannot be loaded or quantised.
     """
-    from onnxruntime import quantization
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    # quant_pre_process only logs a graph that it cannot load; a session raises
-    loaded = Start("CPUExecutionProvider", {}, "ORT_ENABLE_BASIC", 1).session(onnx.read_bytes())
-    name = loaded.get_inputs()[0].name
-
-    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
-        rest = iter(images)
-
-        def get_next(self) -> dict[str, Any] | None:
-            image = next(self.rest, None)
-            return None if image is None else {name: np.ascontiguousarray(image[None])}
-
     reduced = kernels_saturate()
-    inferred, file = folder / "inferred.onnx", folder / "model.onnx"
-    try:
-        with quiet():  # it advises to preprocess the graph, which is what runs here
-            quant_pre_process(onnx, inferred, skip_symbolic_shape=True)
-            quantization.quantize_static(
-                inferred,
-                file,
-                Reader(),
-                quant_format=quantization.QuantFormat.QDQ,
-                # one scale for a whole layer costs accuracy where channels differ in range
-                per_channel=True,
-                activation_type=quantization.QuantType.QUInt8,
-                weight_type=quantization.QuantType.QInt8,
-                reduce_range=reduced,
-            )
-    except Exception as error:  # the library raises bare exceptions of every kind
-        raise BackendError(f"ONNX Runtime cannot quantise the graph: {refusal(error)}") from error
-    inferred.unlink()  # an engine's folder holds only what opens it
+    quantise_for_cpu(onnx, images, folder / "model.onnx", reduce_range=reduced)
     bits = "7 bits: this processor's kernels saturate with 8" if reduced else "8 bits"
     (folder / _WEIGHTS_FILE).write_text(bits)
     np.save(folder / _IMAGES_FILE, images[:_CHECKED_IMAGES])

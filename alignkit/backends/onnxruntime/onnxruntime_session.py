@@ -41,6 +41,8 @@ _TYPES = {
     "int8": "int8", "uint8": "int8",
 }  # fmt: skip
 """Type in the profile → type in the report; a node that has none of these only computes shapes."""
+COMPUTED = "_kernel_time"
+"""End of a profile's event of a node's computation; before it comes the node's name."""
 _NARROWEST = ("int8", "bfloat16", "float16", "float32", "float64")
 _CONVERSIONS = frozenset({"Cast", "QuantizeLinear", "DequantizeLinear", "Transpose", "Reshape"})
 """Operators that multiply nothing: an int8 graph with no other in int8 is int8 in name only."""
@@ -91,11 +93,18 @@ class Start:
 
     def profiled_session(self, graph: bytes, size: tuple[int, int]) -> tuple[Any, Kernels]:
         """Open a session, and read the kernels that one black image of (height, width) used."""
+        session, nodes = self.profiled_nodes(graph, size)
+        return session, kernels_in(nodes)
+
+    def profiled_nodes(
+        self, graph: bytes, size: tuple[int, int]
+    ) -> tuple[Any, list[dict[str, Any]]]:
+        """Open a session, and return the profile of every node that one black image ran."""
         with tempfile.TemporaryDirectory() as folder:
             session = self.session(graph, Path(folder) / "kernels")
             session.run(None, {session.get_inputs()[0].name: np.zeros((1, 3, *size), np.float32)})
             events = json.loads(Path(session.end_profiling()).read_text())
-        return session, kernels_in(events)
+        return session, nodes_in(events)
 
     def arithmetic(self) -> str:
         """Measure the arithmetic of float32 products and convolutions: ieee, tf32 or bf16."""
@@ -240,6 +249,13 @@ class Kernels:
         return nodes
 
 
+def nodes_in(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Keep the events of a profile in which a node computed."""
+    return [
+        each for each in events if each.get("cat") == "Node" and each["name"].endswith(COMPUTED)
+    ]
+
+
 def kernels_in(events: Iterable[dict[str, Any]]) -> Kernels:
     """Count the nodes of an ONNX Runtime profile that write floating-point or 8-bit tensors.
 
@@ -247,9 +263,7 @@ def kernels_in(events: Iterable[dict[str, Any]]) -> Kernels:
     arithmetic of shapes to the CPU.
     """
     counts, assigned = Counter[tuple[str, str, str]](), Counter[str]()
-    for event in events:
-        if event.get("cat") != "Node" or not event["name"].endswith("_kernel_time"):
-            continue
+    for event in nodes_in(events):
         facts = event["args"]
         assigned[facts["provider"]] += 1
         written = _tensors(facts["output_type_shape"])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from alignkit.gate.outputs import GateResult
 from alignkit.judge.verdict_words import explained, remark, worst_first
 from alignkit.record import RuleOutcome
-from alignkit.report.matrix_view import warnings
+from alignkit.report.matrix_view import simulations, warnings
 from alignkit.text import columns, printable
 from alignkit.text.markdown import Written, code, fenced, markdown_text
 from alignkit.text.names import place_in_words, surrogate_note
@@ -66,6 +66,7 @@ def _facts(result: GateResult) -> list[tuple[str, str]]:
         held = sum(control.passed for control in record.controls)
         rows.append(("self-test", f"{held} of {len(record.controls)} controls hold"))
         rows.append(("images", str(record.data.eval)))
+        rows += [("simulated", text) for text in simulations(record.matrix)]
         rows += [("warning", text) for text in warnings(record.matrix)]
         rows += [("not run", f"{p.name}: {p.skipped}") for p in record.paths if p.skipped][:3]
         rows += [("surrogate", text) for text in _surrogates(result)][:_FINDINGS]
@@ -101,10 +102,15 @@ class Markdown:
             fenced(sentence) if "\n" in sentence else markdown_text(sentence),
             *map(markdown_text, _surrogates(result)),
             _rule_table(verdict.rules),
+            *(markdown_text(f"{each}.") for each in _simulated(result)),
             _stage_table(result),
             again,
         ]
         return shorten("\n\n".join(part for part in parts if part), _CHARACTERS) + "\n"
+
+
+def _simulated(result: GateResult) -> list[str]:
+    return simulations(result.record.matrix) if result.record else []
 
 
 def _rule_table(outcomes: Sequence[RuleOutcome]) -> str:

@@ -28,6 +28,7 @@ from alignkit.record.study_documents import (
     StageChange,
 )
 from alignkit.studies.compare_runs.compared_runs import Seed, StoredRun, seeds_of
+from alignkit.text.names import state_words
 
 _SHOWN = 20
 """Images listed for each pair of paths."""
@@ -86,8 +87,8 @@ def _entry(
 def _gap(which: str, entry: MatrixEntry | None) -> str:
     if entry is None:
         return f"the {which} run has no such cell"
-    if entry.state != "measured":
-        return f"{entry.state} in the {which} run: {entry.reason}"
+    if not entry.ran:
+        return f"{state_words(entry.state)} in the {which} run: {entry.reason}"
     return ""
 
 

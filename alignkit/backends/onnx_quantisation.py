@@ -1,0 +1,99 @@
+"""Static int8 quantisation of an ONNX graph by ONNX Runtime, for several runtimes.
+
+The quantised graph has pairs of quantise and dequantise nodes (QDQ) around its operators, which
+define its result: quantise, dequantise, and compute in float32 between. A runtime fuses them into
+integer kernels. Weights are int8 with a scale per channel.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from alignkit.backends.onnx_graph import refusal
+from alignkit.errors import BackendError
+from alignkit.torch_settings import quiet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from alignkit.arrays import Batch
+
+_WEIGHTED = ["Conv", "ConvTranspose", "Gemm", "MatMul"]
+"""Operators that multiply by weights."""
+
+
+def quantise_for_cpu(onnx: Path, images: Batch, file: Path, *, reduce_range: bool) -> None:
+    """Write the graph with uint8 activations, as ONNX Runtime's CPU kernels take it.
+
+    With ``reduce_range`` weights have 7 bits. Raises as `_quantise` does.
+    """
+    from onnxruntime.quantization import QuantType
+
+    _quantise(onnx, images, file, activation_type=QuantType.QUInt8, reduce_range=reduce_range)
+
+
+def quantise_for_tensorrt(onnx: Path, images: Batch, file: Path) -> None:
+    """Write the graph with int8 activations, symmetric with zero point 0, as TensorRT demands.
+
+    Only the inputs of operators that multiply by weights are quantised: a pair between a
+    convolution and its activation function would keep TensorRT from fusing them. Biases stay in
+    float32, because TensorRT reads no int32. Raises as `_quantise` does.
+    """
+    from onnxruntime.quantization import QuantType
+
+    _quantise(
+        onnx,
+        images,
+        file,
+        activation_type=QuantType.QInt8,
+        op_types_to_quantize=_WEIGHTED,
+        extra_options={
+            "ActivationSymmetric": True,
+            "WeightSymmetric": True,
+            "QuantizeBias": False,
+            "OpTypesToExcludeOutputQuantization": _WEIGHTED,
+            # a product of two activations, as in attention, has no weights
+            "MatMulConstBOnly": True,
+        },
+    )
+
+
+def _quantise(onnx: Path, images: Batch, file: Path, **options: Any) -> None:
+    """Quantise a graph with the ranges that ``images``, (n, 3, height, width) float32, give it.
+
+    Raises `BackendError` if the graph cannot be loaded or quantised.
+    """
+    import numpy as np
+    from onnxruntime import quantization
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    from alignkit.backends.onnxruntime.onnxruntime_session import Start
+
+    # quant_pre_process only logs a graph that it cannot load; a session raises
+    loaded = Start("CPUExecutionProvider", {}, "ORT_ENABLE_BASIC", 1).session(onnx.read_bytes())
+    name = loaded.get_inputs()[0].name
+
+    class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
+        rest = iter(images)
+
+        def get_next(self) -> dict[str, Any] | None:
+            image = next(self.rest, None)
+            return None if image is None else {name: np.ascontiguousarray(image[None])}
+
+    inferred = file.with_name("inferred.onnx")
+    try:
+        with quiet():  # it advises to preprocess the graph, which is what runs here
+            quant_pre_process(onnx, inferred, skip_symbolic_shape=True)
+            quantization.quantize_static(
+                inferred,
+                file,
+                Reader(),
+                quant_format=quantization.QuantFormat.QDQ,
+                # one scale for a whole layer costs accuracy where channels differ in range
+                per_channel=True,
+                weight_type=quantization.QuantType.QInt8,
+                **options,
+            )
+    except Exception as error:  # the library raises bare exceptions of every kind
+        raise BackendError(f"ONNX Runtime cannot quantise the graph: {refusal(error)}") from error
+    inferred.unlink()  # an engine's folder holds only what opens it

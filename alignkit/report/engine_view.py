@@ -1,0 +1,76 @@
+"""Views of engines that were built here and not run: their layers, sizes and hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alignkit.record import EngineFacts, RunRecord
+from alignkit.report.table import PLACE, RowCells, Table, numbers
+from alignkit.text.names import Names
+from alignkit.text.numbers import count
+
+BUILT_WORDS = (
+    "Built, not run: this machine built the engine and cannot run it. The types of its layers are "
+    "known, its predictions are not; no rule passes on it."
+)
+
+
+def type_words(engine: EngineFacts) -> str:
+    """Name the types that layers compute on, the most frequent first: ``float16, float32``."""
+    totals = {kind: sum(names.values()) for kind, names in engine.layers.items()}
+    return ", ".join(sorted(totals, key=lambda kind: (-totals[kind], kind)))
+
+
+def layer_words(engine: EngineFacts) -> str:
+    """Count the layers by type and kind: ``float16: 4 correlation, 4 maxpool; 2 only copy``."""
+    kinds = [
+        f"{kind}: {', '.join(f'{number} {name}' for name, number in names.items())}"
+        for kind, names in engine.layers.items()
+    ]
+    return "; ".join([*kinds, f"{engine.moving} only copy or convert"])
+
+
+def size_words(engine: EngineFacts) -> str:
+    """Return the size of the file in megabytes."""
+    return f"{engine.size / 1e6:,.2f} MB"
+
+
+def engine_words(engines: Sequence[EngineFacts]) -> str:
+    """Describe the engines of an entry's seeds, which have the same layers, in one sentence."""
+    if not engines:
+        return ""
+    hashes = ", ".join(each.sha256[:12] for each in engines)
+    first = engines[0]
+    several = f"{count(len(engines), 'engine')}, first: " if len(engines) > 1 else ""
+    return f"{several}{layer_words(first)}; {size_words(first)}; SHA-256 {hashes}"
+
+
+def engines_table(record: RunRecord, names: Names) -> Table | None:
+    """Return each engine that was built and not run, once for all paths; ``None`` without one."""
+    rows: dict[str, RowCells] = {}
+    for cell in record.cells:
+        if cell.engine:
+            trained, _, runtime = names.cells(cell)
+            rows.setdefault(
+                cell.engine.sha256,
+                (
+                    trained,
+                    runtime,
+                    str(cell.seed),
+                    layer_words(cell.engine),
+                    size_words(cell.engine),
+                    cell.engine.sha256,
+                    cell.engine.library,
+                ),
+            )
+    columns = (
+        PLACE[0],
+        PLACE[2],
+        *numbers("Seed"),
+        "Layers that compute on each type",
+        *numbers("Size"),
+        "SHA-256 of the engine to run",
+        "Built by",
+    )
+    caption = "Engines built here and not run: for a machine with an NVIDIA GPU"
+    return Table.of(caption, columns, [*rows.values()]) if rows else None

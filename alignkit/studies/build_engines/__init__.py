@@ -1,0 +1,132 @@
+"""Engines of an experiment, built on this machine and compared with a second, independent build.
+
+A library may number inner tensors by their addresses, so that two builds of one graph differ in
+bytes. Their layers are compared as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from alignkit.backends import EngineBuilder
+from alignkit.engines import build_engine, engine_parts
+from alignkit.errors import ConfigError, MissingDependency
+from alignkit.outcome import Failed, Measured, Skipped, capture
+from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
+from alignkit.plan.required_models import require_own_models
+from alignkit.predict import model_source
+from alignkit.prepare.prepared_sets import prepare_sets
+from alignkit.record.study_documents import BuiltEngine, SecondBuild
+from alignkit.train import train_models
+from alignkit.workspace import Workspace, content_key
+
+if TYPE_CHECKING:
+    from alignkit.experiment.experiment import Experiment
+    from alignkit.models.checkpoint import Checkpoint
+    from alignkit.plan import Plan
+    from alignkit.plan.work import Evaluation
+    from alignkit.prepare.prepared_sets import Sets
+    from alignkit.record import EngineFacts
+    from alignkit.workspace import Context
+
+
+def build_engines(
+    experiment: Experiment, context: Context, *, cells: Sequence[str] = (), twice: bool = True
+) -> tuple[tuple[BuiltEngine, ...], Path]:
+    """Build the engine of every model, seed, backend and precision; return them with a folder.
+
+    The folder is that of a run of the same plan. Models are prepared, trained and exported as in a
+    run, and stored work is not repeated. Raises `ConfigError` if the experiment has no backend that
+    builds engines, `MissingDependency` if none can be built here.
+    """
+    plan = keyed_plan(experiment, context.workspace, cells=cells)
+    chosen = _chosen(plan)
+    trainings = {each.training.key: each.training for each in chosen}
+    own = replace(plan, trainings=tuple(trainings.values()), evaluations=tuple(chosen))
+    require_own_models(own)
+    train, evaluation = own.samples("train"), own.samples("eval")
+    sets = prepare_sets(own.preprocesses, train, evaluation, context, trains=own.trains)
+    used = [sets.train.ids[index] for index in sets.trained_on]
+    own = rekey_for_images(own, used, len(sets.train))
+    ended = {each.training.key: each.ended for each in train_models(own, sets, context)}
+    built = []
+    with context.progress.stage("build", len(own.evaluations), "every engine") as stage:
+        for each in own.evaluations:
+            stage.note(each.label)
+            model = ended[each.training.key]
+            if isinstance(model, Measured):
+                built.append(_built(each, model.value, sets, context.workspace, twice=twice))
+            else:
+                reason = model.reason if isinstance(model, Skipped) else model.message
+                built.append(BuiltEngine(**_place(each), reason=f"there is no model: {reason}"))
+            stage.advance(1)
+    return tuple(built), context.workspace.run_folder(experiment.name, plan.key)
+
+
+def _chosen(plan: Plan) -> list[Evaluation]:
+    """Return one evaluation of each model and runtime whose engine can be built here."""
+    first: dict[tuple[str, str, str], Evaluation] = {}
+    for each in plan.evaluations:
+        if isinstance(each.runtime.backend, EngineBuilder):
+            first.setdefault((each.training.key, each.runtime.name, each.runtime.precision), each)
+    if not first:
+        raise ConfigError(
+            "evaluate.backends: none builds an engine; add {name: tensorrt-rtx, precision: [fp16]}"
+        )
+    chosen = [each for each in first.values() if each.builds_engine or not each.skipped]
+    if not chosen:
+        raise MissingDependency(next(iter(first.values())).skipped)
+    return chosen
+
+
+def _place(evaluation: Evaluation) -> dict[str, str | int]:
+    return {
+        "trained_with": str(evaluation.training.row),
+        "seed": evaluation.training.seed,
+        "backend": evaluation.runtime.name,
+        "precision": evaluation.runtime.precision,
+    }
+
+
+def _built(
+    evaluation: Evaluation,
+    checkpoint: Checkpoint,
+    sets: Sets,
+    workspace: Workspace,
+    *,
+    twice: bool,
+) -> BuiltEngine:
+    backend, precision = evaluation.runtime.backend, evaluation.runtime.precision
+    assert isinstance(backend, EngineBuilder)
+
+    def work() -> BuiltEngine:
+        source = model_source(evaluation, checkpoint, sets, workspace)
+        folder = build_engine(backend, source, precision, workspace)
+        engine = backend.described(folder)
+        second: SecondBuild = "not built"
+        if twice:
+            with TemporaryDirectory(prefix="alignkit-") as elsewhere:
+                again = build_engine(backend, source, precision, Workspace(Path(elsewhere)))
+                second = _compared(engine.sha256, engine.fingerprint, backend.described(again))
+        return BuiltEngine(
+            **_place(evaluation),
+            engine=engine,
+            key=content_key(engine_parts(backend, source, precision)),
+            folder=folder.relative_to(workspace.root).as_posix(),
+            second=second,
+        )
+
+    ended = capture(work)
+    if isinstance(ended, Failed):
+        return BuiltEngine(**_place(evaluation), reason=ended.message)
+    return ended.value
+
+
+def _compared(sha256: str, fingerprint: str, again: EngineFacts) -> SecondBuild:
+    if again.sha256 == sha256:
+        return "equal"
+    return "same layers" if again.fingerprint == fingerprint else "other layers"

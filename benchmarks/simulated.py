@@ -1,0 +1,116 @@
+"""Distance of simulated precisions from the same precisions of runtimes that compute in them.
+
+Every column of a simulation is compared with every runtime's of that precision, on the same model
+and tensors, beside the distance of that runtime from the reference, which is float32. A ratio below
+1 says that the simulation is nearer to the runtime than float32 is. int8 is divided into its
+quantisation and its kernels.
+
+    PYTHONPATH=. python benchmarks/simulated.py RUN
+
+RUN is the folder of a run whose columns have both, e.g. ``torch`` and ``openvino`` in fp16 and
+bf16, and ``simulated`` in both, at the kernels of the engine and with ``boundaries: nodes``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from alignkit.compare.predictions import Predictions
+from alignkit.machine import cpu_name
+from alignkit.record import Cell, NumericDrift
+from alignkit.record.artifacts import artifact_file
+from alignkit.record.document import read_record
+from alignkit.text import columns
+
+HEAD = (
+    "row", "served with", "runtime", "simulation", "images", "runtime − fp32: mean", "max", "churn",
+    "simulation − runtime: mean", "max", "churn", "ratio of means",
+)  # fmt: skip
+INT8 = ("row", "served with", "runtime", "churn: all", "quantisation", "kernel",
+        "max |Δ logit|: all", "quantisation", "kernel")  # fmt: skip
+
+
+def main(folder: Path) -> None:
+    """Print both tables of a run."""
+    record = read_record(folder)
+    cells = [cell for cell in record.cells if cell.ran]
+    rows = [HEAD]
+    for real in cells:
+        for simulated in cells:
+            if _pair(real, simulated):
+                reference = next(
+                    each
+                    for each in cells
+                    if _tensors(each) == _tensors(real) and each.numeric is None
+                )
+                rows.append(_row(folder, reference, real, simulated))
+    print(f"{record.name}, {cpu_name()}")
+    print(columns(rows))
+    divided = [
+        (
+            f"{cell.trained_with} seed {cell.seed}",
+            cell.evaluated_with,
+            cell.column.runtime,
+            *(_churn(each) for each in parts),
+            *(f"{each.logits.max_abs:.3g}" for each in parts),
+        )
+        for cell in cells
+        if cell.quantised and cell.numeric
+        for parts in [(cell.numeric, cell.quantised.quantisation, cell.quantised.kernel)]
+    ]
+    if divided:
+        print(columns([INT8, *divided]))
+
+
+def _tensors(cell: Cell) -> tuple[str, int, str]:
+    return cell.trained_with, cell.seed, cell.inputs
+
+
+def _pair(real: Cell, simulated: Cell) -> bool:
+    return (
+        not real.simulation
+        and bool(simulated.simulation)
+        and real.precision == simulated.precision != "int8"
+        and _tensors(real) == _tensors(simulated)
+        and real.evaluated_with == simulated.evaluated_with
+    )
+
+
+def _logits(folder: Path, cell: Cell) -> np.ndarray:
+    assert cell.predictions is not None
+    logits: np.ndarray = Predictions.from_parquet(artifact_file(folder, cell.predictions)).logits
+    return logits.astype(np.float64)
+
+
+def _row(folder: Path, reference: Cell, real: Cell, simulated: Cell) -> tuple[str, ...]:
+    exact, computed, made = (_logits(folder, each) for each in (reference, real, simulated))
+    rounded, apart = np.abs(computed - exact), np.abs(made - computed)
+    changed = [
+        f"{100 * np.mean(one.argmax(1) != other.argmax(1)):.2f} %"
+        for one, other in ((computed, exact), (made, computed))
+    ]
+    return (
+        f"{real.trained_with} seed {real.seed}",
+        real.evaluated_with,
+        real.column.runtime,
+        simulated.column.runtime,
+        str(len(exact)),
+        f"{rounded.mean():.2g}",
+        f"{rounded.max():.2g}",
+        changed[0],
+        f"{apart.mean():.2g}",
+        f"{apart.max():.2g}",
+        changed[1],
+        f"{apart.mean() / rounded.mean():.3f}",
+    )
+
+
+def _churn(drift: NumericDrift) -> str:
+    return f"{100 * drift.flips / drift.n:.2f} %"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,185 @@
+"""Graphs that round: against NumPy, ml_dtypes and integer arithmetic, and kernels by hand."""
+
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, load_from_string, numpy_helper
+
+from alignkit.backends.onnx_graph import half_precision
+from alignkit.backends.rounded_graph import (
+    bfloat16_graph,
+    named_nodes,
+    rounded_at_kernels,
+    rounded_operands,
+    to_tf32,
+)
+from alignkit.errors import BackendError
+
+LOWER = (0, 1, 0xFFF, 0x1000, 0x1001, 0x2FFF, 0x3000, 0x7FFF, 0x8000, 0x8001, 0xFFFF)
+"""Lower halves of a float32: ties of every narrower type, and their neighbours."""
+NUMPY = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16}
+
+
+def every_upper_half():
+    bits = [(np.arange(2**16, dtype=np.uint32) << 16) | np.uint32(lower) for lower in LOWER]
+    return np.concatenate(bits).view(np.float32)
+
+
+def model_of(nodes, weights=(), shape=(None,), output=(None,)):
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, output)],
+        [
+            numpy_helper.from_array(np.asarray(v, np.float32), name)
+            for name, v in dict(weights).items()
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def node(kind, inputs, output, **options):
+    return helper.make_node(kind, inputs.split(), [output], f"the {output}", **options)
+
+
+def run(graph, images):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    providers = ["CPUExecutionProvider"]
+    session = onnxruntime.InferenceSession(graph.SerializeToString(), options, providers)
+    return session.run(None, {"images": np.asarray(images, np.float32)})[0]
+
+
+def rounded(graph, precision, kernels, tmp_path):
+    (tmp_path / "graph.onnx").write_bytes(graph.SerializeToString())
+    half = named_nodes(load_from_string(half_precision(tmp_path / "graph.onnx")))
+    typed = bfloat16_graph(half, graph) if precision == "bf16" else half
+    return rounded_at_kernels(typed, half, precision, kernels)
+
+
+def same_bits(found, expected):
+    both_nan = np.isnan(found) & np.isnan(expected)
+    return bool(((found.view(np.uint32) == expected.view(np.uint32)) | both_nan).all())
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_a_rounding_is_that_of_the_type_in_every_bit(precision, tmp_path):
+    values = every_upper_half()
+    graph, _ = rounded(model_of([node("Relu", "images", "logits")]), precision, None, tmp_path)
+    with np.errstate(over="ignore", invalid="ignore"):
+        narrow = values.astype(NUMPY[precision]).astype(np.float32)
+    # Relu keeps a NaN
+    expected = np.where(narrow > 0, narrow, np.where(np.isnan(narrow), narrow, np.float32(0)))
+    found = run(graph, values)
+    assert same_bits(np.abs(found), np.abs(expected))  # the sign of a zero is Relu's choice
+    assert np.isinf(found).any()  # overflow is not cut to the greatest number
+    least = {"fp16": 2.0**-24, "bf16": 2.0**-133}[precision]
+    assert found[found > 0].min() == least  # and subnormals are kept
+
+
+def test_tf32_is_the_nearest_number_of_11_bits_and_ties_move_away_from_zero():
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 2**32, 4000, dtype=np.uint32)
+    values[::4] = values[::4] & 0xFFFFE000 | 0x1000  # ties
+    values = values.view(np.float32)
+    values = values[
+        np.isfinite(values) & (np.abs(values) >= 2.0**-126) & (np.abs(values) < 2.0**127)
+    ]
+    for value, found in zip(values.tolist(), to_tf32(values).tolist(), strict=True):
+        exact = abs(Fraction(value))
+        step = Fraction(2) ** (int(np.frexp(value)[1]) - 11)
+        expected = (exact / step + Fraction(1, 2)).__floor__() * step
+        assert abs(Fraction(found)) == expected
+
+
+def test_a_graph_rounds_to_tf32_as_integer_arithmetic_does():
+    rng = np.random.default_rng(1)
+    bits = rng.integers(0, 2**32, 400_000, dtype=np.uint32)
+    values = np.concatenate([every_upper_half().view(np.uint32), bits, bits & 0xFFFFE000 | 0x1000])
+    values = values.view(np.float32)
+    values = values[np.isfinite(values) & (np.abs(values) >= 2.0**-126)]
+    weights = {"one": [[1.0]]}
+    graph = model_of([node("MatMul", "images one", "logits")], weights, (None, 1), (None, 1))
+    found = run(rounded_operands(graph)[0], values[:, None])[:, 0]
+    added = values.view(np.uint32) + np.uint32(0x1000)
+    assert same_bits(found, (added & np.uint32(0xFFFFE000)).view(np.float32))
+
+
+def test_tf32_rounds_weights_and_inputs_of_products_and_nothing_else():
+    value, weight, bias = 1 + 2.0**-11, 3 + 2.0**-10, 2.0**-12
+    nodes = [node("Gemm", "images weight bias", "product"), node("Add", "product bias", "logits")]
+    weights = {"weight": [[weight]], "bias": [bias]}
+    graph, facts = rounded_operands(model_of(nodes, weights, (None, 1), (None, 1)))
+    # 1 + 2^-11 is a tie and moves away; 3 + 2^-10 too
+    assert run(graph, [[value]]) == np.float32((1 + 2.0**-10) * (3 + 2.0**-9) + bias) + bias
+    assert facts == {"tf32 operands": "2 tensors of 1 products"}
+
+
+def fused():
+    """Conv with bias, Relu, Add: (n, 1, 1, 2) images, weights that float16 has exactly."""
+    nodes = [
+        node("Conv", "images weight bias", "convolved"),
+        node("Relu", "convolved", "positive"),
+        node("Add", "positive more", "added"),
+        node("Mul", "added factor", "logits"),
+    ]
+    weights = {"weight": [[[[1.5]]]], "bias": [0.1], "more": [0.0313], "factor": [3.0]}
+    return model_of(nodes, weights, (None, 1, 1, 2), (None, 1, 1, 2))
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_what_a_kernel_fuses_is_rounded_once(precision, tmp_path):
+    def narrow(value):
+        return np.asarray(value, np.float32).astype(NUMPY[precision]).astype(np.float32)
+
+    images = np.random.default_rng(2).standard_normal((500, 1, 1, 2)).astype(np.float32)
+    image, bias, more = narrow(images), narrow(0.1), narrow(0.0313)
+    kernels = [["the convolved"], ["the convolved", "the positive", "the added"], ["the logits"]]
+    once, facts = rounded(fused(), precision, kernels, tmp_path)
+    summed = np.maximum(image * np.float32(1.5) + bias, 0) + more
+    expected = narrow(narrow(summed) * np.float32(3))
+    assert np.array_equal(run(once, images), expected)
+    assert facts["roundings"].endswith("kernels")
+
+    each, facts = rounded(fused(), precision, None, tmp_path)
+    convolved = narrow(image * np.float32(1.5) + bias)
+    added = narrow(narrow(np.maximum(convolved, 0)) + more)
+    assert np.array_equal(run(each, images), narrow(added * np.float32(3)))
+    assert not np.array_equal(run(each, images), expected)
+    assert facts == {"roundings": "5, behind every node"}
+
+
+def test_a_node_that_no_kernel_lists_is_a_kernel_and_is_named(tmp_path):
+    listed = [["the convolved", "the positive"], ["the logits"]]
+    graph, facts = rounded(fused(), "fp16", listed, tmp_path)
+    alone = [["the convolved", "the positive"], ["the added"], ["the logits"]]
+    images = np.random.default_rng(2).standard_normal((500, 1, 1, 2))
+    assert np.array_equal(
+        run(graph, images), run(rounded(fused(), "fp16", alone, tmp_path)[0], images)
+    )
+    assert "Add" in facts["nodes of no kernel"]
+
+
+def test_bfloat16_weights_are_rounded_from_float32_and_not_from_float16(tmp_path):
+    weight = np.float32(1 + 2.0**-8 + 2.0**-13)  # above a tie of bfloat16, on it in float16
+    graph = model_of([node("Mul", "images weight", "logits")], {"weight": weight})
+    assert run(rounded(graph, "bf16", None, tmp_path)[0], [1.0]) == np.float32(1 + 2.0**-7)
+
+
+def test_nodes_without_a_name_of_their_own_get_one():
+    graph = fused()
+    for each in graph.graph.node:
+        each.name = "same"
+    names = [each.name for each in named_nodes(graph).graph.node]
+    assert len(set(names)) == 4
+
+
+def test_products_inside_other_operators_are_refused():
+    graph = model_of([node("Einsum", "images images", "logits", equation="i,i->i")])
+    with pytest.raises(BackendError, match="tf32 cannot be simulated inside Einsum"):
+        rounded_operands(graph)

@@ -1,0 +1,157 @@
+"""Simulated precisions: where they round, what their cells depend on, and how near the real are."""
+
+from dataclasses import replace
+from importlib.util import find_spec
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from alignkit.backends import BACKENDS, QUANTISED_GRAPH
+from alignkit.backends.onnxruntime import ONNXRuntimeBackend
+from alignkit.backends.openvino import OpenVINOBackend
+from alignkit.backends.rounded_graph import ROUNDING
+from alignkit.backends.simulated import SimulatedBackend, _session
+from alignkit.backends.torch import TorchBackend
+from alignkit.errors import BackendError, ConfigError, MissingDependency
+from alignkit.experiment.model_option import Evaluate
+from alignkit.plan.planned_runtime import Runtime, runtimes_of
+from tests.backends.model import trained_model
+
+NEEDS_RTX = pytest.mark.skipif(
+    bool(BACKENDS["tensorrt-rtx"].missing()), reason="tensorrt-rtx is not installed"
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return trained_model()
+
+
+def facts_of(model, backend, precision):
+    session = model.open(backend, precision)
+    session.close()
+    return session.effective()
+
+
+def without_rtx(monkeypatch):
+    absent = replace(BACKENDS["tensorrt-rtx"], module="no_such_library", distributions=())
+    monkeypatch.setitem(BACKENDS, "tensorrt-rtx", absent)
+
+
+@NEEDS_RTX
+def test_the_roundings_are_where_the_engines_kernels_end(model):
+    backend = SimulatedBackend()
+    facts = facts_of(model, backend, "fp16")
+    assert facts["boundaries"].endswith(BACKENDS["tensorrt-rtx"].version())
+    graph = onnx.load(model.file(backend, "fp16") / "model.onnx").graph
+    rounded = {node.input[0] for node in graph.node if node.name.startswith(ROUNDING)}
+    convolved = [node.output[0] for node in graph.node if node.op_type == "Conv"]
+    activated = [node.output[0] for node in graph.node if node.op_type == "Relu"]
+    assert len(convolved) == 4
+    assert not rounded & {*convolved}  # the kernel computes the Relu as well
+    assert rounded >= {*activated}
+    types = {tensor.data_type for tensor in graph.initializer}
+    assert TensorProto.FLOAT in types
+    assert not types & {TensorProto.FLOAT16, TensorProto.BFLOAT16}
+
+
+@NEEDS_RTX
+def test_it_is_the_engine_that_the_backend_of_that_name_builds(model):
+    import hashlib
+
+    engine = (model.file(BACKENDS["tensorrt-rtx"].load()(), "fp16") / "model.engine").read_bytes()
+    digest = hashlib.sha256(engine).hexdigest()[:12]
+    assert f"engine {digest}" in facts_of(model, SimulatedBackend(), "fp16")["boundaries"]
+
+
+def test_without_the_library_of_the_engine_nothing_else_decides_the_roundings(
+    model, monkeypatch, tmp_path
+):
+    without_rtx(monkeypatch)
+    backend = SimulatedBackend()
+    for precision in ("fp16", "bf16"):
+        reason = backend.impossible(precision)
+        assert "no_such_library is not installed: pip install 'alignkit[tensorrt-rtx]'" in reason
+        with pytest.raises(MissingDependency, match=f"simulated {precision}: the kernels"):
+            backend.open(model.checkpoint, tmp_path, precision)
+        assert not SimulatedBackend(boundaries="nodes").impossible(precision)
+    assert not backend.impossible("tf32")
+    assert not backend.impossible("int8")
+
+
+def test_every_input_of_a_simulation_is_in_the_key_of_its_cells(monkeypatch):
+    def key(precision="fp16", version="onnxruntime 1", **options):
+        return Runtime("simulated", SimulatedBackend(**options), precision, version).parts
+
+    keys = [
+        key(),
+        key("bf16"),
+        key("tf32"),
+        key("int8"),
+        key(version="onnxruntime 2"),
+        key(boundaries="nodes"),
+        key("int8", quantised_for="tensorrt"),
+        key("int8", calibration_images=10),
+        key("int8", calibration_choice="first"),
+    ]
+    other = replace(BACKENDS["tensorrt-rtx"], distributions=("numpy",))
+    monkeypatch.setitem(BACKENDS, "tensorrt-rtx", other)
+    keys.append(key())
+    monkeypatch.setitem(
+        BACKENDS, "onnxruntime", replace(BACKENDS["onnxruntime"], distributions=("numpy",))
+    )
+    keys.append(key())
+    assert all(one != other for n, one in enumerate(keys) for other in keys[:n])
+
+
+def test_fp32_is_not_simulated():
+    assert "rounds nothing: use onnxruntime" in SimulatedBackend().impossible("fp32")
+
+
+def test_a_simulation_is_never_the_reference():
+    entry = {"name": "simulated", "precision": ["tf32"]}
+    with pytest.raises(ConfigError, match="simulated tf32 is a simulation"):
+        runtimes_of(Evaluate.model_validate({"backends": [entry, "torch"]}), ())
+    assert len(runtimes_of(Evaluate.model_validate({"backends": ["torch", entry]}), ())) == 2
+
+
+def test_a_rounding_that_the_runtime_leaves_out_is_refused():
+    nodes = [
+        helper.make_node("Cast", ["images"], ["half"], "narrow", to=TensorProto.FLOAT16),
+        helper.make_node("Cast", ["half"], ["wide"], f"{ROUNDING}images", to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["wide"], ["same"], "needless", to=TensorProto.FLOAT),
+        helper.make_node("Flatten", ["same"], ["logits"], "flatten"),
+    ]
+    edges = [
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)]
+        for name, shape in (("images", ("n", 3, 2, 2)), ("logits", ("n", 12)))
+    ]
+    graph = helper.make_graph(nodes, "graph", *edges)
+    opset = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=8)
+    # of two casts to float32 ONNX Runtime drops one, at any level of optimisation
+    with pytest.raises(BackendError, match="left out 1 roundings"):
+        _session(model, (2, 2))
+
+
+def test_int8_executes_the_graph_whose_kernels_onnxruntime_fuses(model):
+    own, fused = SimulatedBackend(), ONNXRuntimeBackend()
+    graph = facts_of(model, own, "int8")[QUANTISED_GRAPH]
+    assert graph == facts_of(model, fused, "int8")[QUANTISED_GRAPH]
+    other = facts_of(model, SimulatedBackend(quantised_for="tensorrt"), "int8")[QUANTISED_GRAPH]
+    assert graph != other
+
+
+@pytest.mark.skipif(not find_spec("openvino"), reason="openvino is not installed")
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_a_simulation_is_far_nearer_to_the_real_precision_than_float32_is(model, precision):
+    real = OpenVINOBackend()
+    if reason := real.impossible(precision):
+        pytest.skip(reason)
+    exact = model.predict(TorchBackend(), "fp32")
+    computed = model.predict(real, precision)
+    simulated = model.predict(SimulatedBackend(boundaries="nodes"), precision)
+    apart, rounded = np.abs(simulated - computed).mean(), np.abs(computed - exact).mean()
+    assert apart < rounded / 4  # 44 and 11 times on a Xeon with AVX512-FP16 and AVX512-BF16

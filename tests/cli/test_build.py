@@ -1,0 +1,158 @@
+"""Engines that this machine can build and cannot run: `alignkit build`, and the cells of a run."""
+
+import hashlib
+import json
+from contextlib import redirect_stdout
+from io import StringIO
+
+import pytest
+
+from alignkit import cli
+from alignkit.errors import ExitCode
+from alignkit.plugins import NO_GPU, gpu_present
+
+pytest.importorskip("tensorrt_rtx_bindings", reason="tensorrt-rtx is not installed")
+pytestmark = pytest.mark.skipif(gpu_present(), reason="of a machine without an NVIDIA GPU")
+EXPERIMENT = """
+name: built
+data: {name: digits-on-photos, train: 40, eval: 20}
+preprocess:
+  a: {decode: pillow, resize: {name: pillow, size: 32}}
+  b: {decode: opencv, resize: {name: opencv, size: 32}}
+train: {epochs: 1, seeds: [0]}
+evaluate:
+  backends:
+    - torch
+    - {name: tensorrt-rtx, precision: [fp16, int8], batch: [1, 20, 20]}
+  batch_size: 20
+gate: {rules: [{metric: churn, fail: 0.99}]}
+"""
+COLUMN = "tensorrt-rtx batch=[1, 20, 20]"
+
+
+def called(*arguments):
+    """Exit code and stdout of a command."""
+    printed = StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed):
+        patch.setattr("sys.argv", ["alignkit", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+    return end.value.code, printed.getvalue()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Folder of the experiment; what `run` and then `build` printed; the run's folder."""
+    folder = tmp_path_factory.mktemp("built")
+    file = folder / "built.yaml"
+    file.write_text(EXPERIMENT)
+    reports = ("--reports", folder / "reports", "--quiet")
+    run = called("run", file, *reports, "--no-open")
+    build = called("build", file, *reports)
+    (record,) = folder.glob("reports/built/*/record.json")
+    return folder, run, build, record.parent
+
+
+@pytest.fixture(scope="module")
+def engines(made):
+    return json.loads((made[3] / "engines.json").read_text())["engines"]
+
+
+def test_a_cell_of_such_an_engine_is_built_and_has_no_number(made):
+    record = json.loads((made[3] / "record.json").read_text())
+    built = [each for each in record["cells"] if each["backend"] == COLUMN]
+    assert len(built) == 8
+    for each in built:
+        assert (each["state"], each["metrics"], each["counts"]) == ("built", {}, [])
+        assert each["predictions"] is each["drift"] is each["numeric"] is None
+        assert NO_GPU in each["reason"]
+        wide = "float16" if each["precision"] == "fp16" else "int8"
+        assert wide in each["engine"]["layers"]
+    for entry in record["matrix"]:
+        assert (entry["state"] == "built") == (entry["backend"] == COLUMN)
+        assert len(entry["engines"]) == (entry["backend"] == COLUMN)
+    results = json.loads((made[3] / "results.json").read_text())
+    assert results["matrix"] == record["matrix"]
+
+
+def test_no_rule_passes_on_it_and_the_exit_code_says_that_a_gpu_is_missing(made):
+    record = json.loads((made[3] / "record.json").read_text())
+    assert made[1][0] == ExitCode.MISSING
+    rules = [each for each in record["verdict"]["rules"] if each["backend"] == COLUMN]
+    assert rules
+    assert {each["state"] for each in rules} == {"error"}
+    assert all(NO_GPU in each["observed"] for each in rules)
+
+
+def test_every_output_says_built_not_run_and_names_types_size_and_hash(made, engines):
+    terminal = " ".join(made[1][1].split())  # numbers are followed by hard spaces
+    page = (made[3] / "index.html").read_text()
+    summary = (made[3] / "summary.md").read_text()
+    assert f"built, not run: 8 entries; running an engine {NO_GPU}" in terminal
+    assert page.count('<td class="built">') == 4 * 8  # of four metrics
+    assert "layers in float16" in page
+    assert "8 built, not run" in page
+    assert summary.count("| built, not run: running an engine needs an NVIDIA GPU") == 8
+    assert "## Engines that were built and not run" in summary
+    for each in engines:
+        assert each["engine"]["sha256"] in page
+        assert each["engine"]["sha256"] in summary
+
+
+def test_build_names_each_engine_once_with_the_hash_of_its_stored_file(made, engines):
+    folder, _, (code, text), _ = made
+    assert code == ExitCode.PASS
+    assert [(e["trained_with"], e["precision"]) for e in engines] == [
+        ("a", "fp16"), ("a", "int8"), ("b", "fp16"), ("b", "int8")
+    ]  # fmt: skip
+    for each in engines:
+        stored = folder / "reports" / each["folder"] / "model.engine"
+        assert each["engine"]["sha256"] == hashlib.sha256(stored.read_bytes()).hexdigest()
+        assert each["engine"]["size"] == stored.stat().st_size
+        assert each["second"] in ("equal", "same layers")
+        (line,) = [line for line in text.splitlines() if each["engine"]["sha256"] in line]
+        assert f"{each['trained_with']} seed 0" in line
+        assert ("NOT equal" in line) == (each["second"] != "equal")
+    assert "built here, not run: no prediction of these engines is known" in text
+
+
+def test_the_runs_record_names_the_engines_that_build_names(made, engines):
+    record = json.loads((made[3] / "record.json").read_text())
+    named = {each["engine"]["sha256"] for each in record["cells"] if each["engine"]}
+    assert named == {each["engine"]["sha256"] for each in engines}
+
+
+def test_json_is_the_stored_document(made):
+    folder = made[0]
+    code, text = called(
+        "build", folder / "built.yaml", "--reports", folder / "reports", "-q", "--once", "--json",
+        "--out", f"json={folder / 'engines.json'}",
+    )  # fmt: skip
+    assert code == ExitCode.PASS
+    assert text == (folder / "engines.json").read_text()
+    document = json.loads(text)
+    assert document["name"] == "built"
+    assert {each["second"] for each in document["engines"]} == {"not built"}
+
+
+def test_a_plan_says_that_they_will_be_built(made):
+    code, text = called("plan", made[0] / "built.yaml", "--reports", made[0] / "elsewhere")
+    assert code == ExitCode.PASS
+    assert "8 to build" in text
+    assert f"running an engine {NO_GPU} (tensorrt-rtx is not yet run on hardware)" in text
+
+
+def test_an_experiment_without_such_a_backend_is_told_which_to_add(alignkit, tmp_path):
+    (tmp_path / "none.yaml").write_text(EXPERIMENT.replace("tensorrt-rtx", "onnxruntime").replace(
+        ", batch: [1, 20, 20]", ""
+    ))  # fmt: skip
+    told = alignkit("build", tmp_path / "none.yaml", "--reports", tmp_path)
+    assert told.code == ExitCode.USAGE
+    assert "none builds an engine; add {name: tensorrt-rtx, precision: [fp16]}" in told.err
+
+
+def test_an_engine_that_needs_a_gpu_to_be_built_is_missing(alignkit, tmp_path):
+    (tmp_path / "gpu.yaml").write_text(EXPERIMENT.replace("tensorrt-rtx", "tensorrt"))
+    told = alignkit("build", tmp_path / "gpu.yaml", "--reports", tmp_path)
+    assert told.code == ExitCode.MISSING
+    assert NO_GPU in told.err

@@ -1,0 +1,138 @@
+"""A simulated column is called so wherever a run or a gate shows it."""
+
+from pathlib import Path
+
+import pytest
+
+from alignkit.gate.outputs import GateResult, output
+from alignkit.record import (
+    LogitDistance,
+    NumericDrift,
+    PublishedFacts,
+    PublishedRow,
+    QuantisedDrift,
+    RuleOutcome,
+    Verdict,
+)
+from alignkit.report.matrix_view import matrix_views
+from alignkit.report.numeric_view import quantised_table
+from alignkit.report.page_view import key_figures
+from alignkit.report.published_view import published_section
+from alignkit.report.results import results_from_record, results_text
+from alignkit.report.summary_view import summary
+from alignkit.text.names import Names
+from tests.report.records import quickstart
+
+LABEL = (
+    "simulated from the engine built here; summation order of the kernels unknown; "
+    "not compared with hardware"
+)
+GATED = RuleOutcome(
+    metric="churn", limit="fail above 0.02", trained_with="opencv", evaluated_with="pillow",
+    backend="simulated", precision="fp16", state="fail", observed="0.03", rule="churn",
+)  # fmt: skip
+
+
+def drift(flips, greatest):
+    logits = LogitDistance(max_abs=greatest, mean_abs=0.01, cosine=0.999, compared=200)
+    return NumericDrift(n=200, flips=flips, non_finite=0, logits=logits)
+
+
+@pytest.fixture(scope="module")
+def record():
+    """The quickstart with onnxruntime's columns simulated."""
+    found = quickstart()
+
+    def simulated(each):
+        state = "simulated" if each.ran else each.state
+        return {"backend": "simulated", "state": state, "simulation": LABEL}
+
+    def changed(entries):
+        return tuple(
+            each.model_copy(update=simulated(each) if each.backend == "onnxruntime" else {})
+            for each in entries
+        )
+
+    changes = {"cells": changed(found.cells), "matrix": changed(found.matrix)}
+    return found.model_copy(update=changes)
+
+
+@pytest.fixture(scope="module")
+def gate(record):
+    verdict = Verdict(
+        state="fail", sentence="It drifted.", informational=False, exit_code=1, rules=(GATED,)
+    )
+    return GateResult(
+        name="gate", file=Path("gate.yaml"), command="alignkit gate x", verdict=verdict,
+        exit_code=1, record=record,
+    )  # fmt: skip
+
+
+def test_the_page_heads_every_simulated_column_with_the_label(record, rendered):
+    page = (rendered(record) / "index.html").read_text()
+    for view in matrix_views(record, Names(record.paths)):
+        heads = {head.name: head.note for head in view.backends}
+        assert heads == {"torch": "", "simulated": LABEL}
+        assert len([head for head in view.backends if head.note]) == len(view.paths)
+    assert page.count(LABEL) >= 12  # four metrics, three paths
+
+
+def test_the_summary_and_the_terminal_show_the_label(record, rendered):
+    told = f"simulated fp32 and simulated fp16: {LABEL}"
+    assert f"{told}." in (rendered(record) / "summary.md").read_text()
+    assert told in summary(record, Path("index.html")).splitlines()
+
+
+def test_results_json_calls_a_simulated_cell_simulated_and_never_measured(record):
+    results = results_from_record(record)
+    assert LABEL in results_text(results)
+    for entry in results.matrix:
+        assert (entry.state == "simulated") == (entry.backend == "simulated" and entry.ran)
+        assert entry.state != "measured" or entry.backend == "torch"
+        assert (entry.simulation == LABEL) == (entry.backend == "simulated")
+
+
+def test_simulated_cells_are_not_counted_as_measured(record):
+    figure = key_figures(record, Names(record.paths), ())[-1]
+    ran = [entry.state for entry in record.matrix]
+    assert figure.value == f"{ran.count('measured')} of {len(ran)}"
+    assert f"{ran.count('simulated')} simulated" in figure.detail
+    assert ran.count("simulated") > 0
+
+
+@pytest.mark.parametrize("kind", ["text", "md", "json", "junit", "github"])
+def test_every_output_of_a_gate_names_the_simulation(gate, kind):
+    told = output(kind).render(gate)
+    assert "simulated" in told
+    if kind in ("text", "md", "json"):
+        assert LABEL in told
+    if kind != "json":
+        assert "in simulated fp16" in told
+
+
+def test_values_beside_published_ones_are_called_simulated(record):
+    row = PublishedRow(
+        training="gpu decode", inference="torchpipe fp16", trained_with="opencv",
+        evaluated_with="pillow", backend="simulated", precision="fp16",
+        metrics={"recall.macro": 0.94}, measured={"recall.macro": 0.93}, simulation=LABEL,
+    )  # fmt: skip
+    facts = PublishedFacts(source="a table", label="internal", rows=(row,), claims=())
+    section = published_section(record.model_copy(update={"published": facts}), Names(record.paths))
+    assert section is not None
+    [shown] = section.rows.rows
+    assert "pillow, simulated fp16" in [cell.text for cell in shown.cells]
+    assert LABEL in [note.text for note in section.rows.notes]
+
+
+def test_int8_is_divided_into_quantisation_and_kernel(record):
+    divided = QuantisedDrift(
+        unfused="simulated int8", quantisation=drift(6, 0.5), kernel=drift(20, 2.5)
+    )
+    update = {"numeric": drift(23, 2.6), "quantised": divided}
+    entry = record.matrix[1].model_copy(update=update)
+    table = quantised_table(record.model_copy(update={"matrix": (entry,)}), Names(record.paths))
+    assert table is not None
+    [row] = table.rows
+    texts = [cell.text.replace("\N{NO-BREAK SPACE}", " ") for cell in row.cells]
+    assert texts[3:] == ["simulated int8", "11.50 %", "3.00 %", "10.00 %", "2.6", "0.5", "2.5"]
+    assert quantised_table(record, Names(record.paths)) is None
