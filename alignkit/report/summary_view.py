@@ -29,13 +29,15 @@ from alignkit.report.table import PLACE, Columns, Table, numbers
 from alignkit.report.training_data_view import across_paths, mix_sentences, size_sentence
 from alignkit.report.verdict_view import ICONS, verdict_view
 from alignkit.text import columns
-from alignkit.text.names import Names, state_words
+from alignkit.text.names import Names, state_words, surrogate_note
 from alignkit.text.numbers import DASH, count, estimated, percent, plain, points, shorten, unsigned
 
 MOST_ROWS = 100
 """Rows of one table: a pull request comment holds 65,536 characters."""
-_MOST_PAIRS = 16
-"""Pairs of paths on a terminal; with all else, fewer than 30 lines."""
+_MOST_PAIRS = 14
+"""Pairs of paths on a terminal; with all else, at most 30 lines."""
+_MOST_NOTES = 3
+"""Surrogates that a terminal names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +203,17 @@ def _controls(record: RunRecord) -> Section:
 def summary(record: RunRecord, page: Path) -> str:
     """Return at most 30 lines: verdict, the entries that moved most, the report."""
     informational = " (informational)" if record.verdict.informational else ""
+    surrogates = [
+        f"{path.name}: {surrogate_note(path, brief=True)}"
+        for path in record.paths
+        if path.surrogate_of
+    ]
     lines = [
         f"{record.name}: {record.verdict.state.upper()}{informational}",
         record.verdict.sentence,
         "",
         *_worst_entries(record),
+        *surrogates[:_MOST_NOTES],
         "",
         # three, to stay within thirty lines
         *(f"advice    {advice_sentence(each)}" for each in record.advice[:3]),
@@ -232,7 +240,7 @@ def _worst_entries(record: RunRecord) -> list[str]:
     compared = sorted(worst.values(), key=lambda each: each.churn, reverse=True)
     rows = [("trained with", "evaluated with", "worst in", "Δ macro recall, pp", "churn", "flips")]
     for entry in compared[:_MOST_PAIRS]:
-        # without the facts of paths: a terminal has no room to call surrogates so
+        # without the facts of paths: surrogates are called so in lines below the table
         view = entry_view(entry, Names(()))
         change = view.change + " *" * view.is_significant
         rows.append((*view.place, change, view.churn, view.flips))

@@ -49,6 +49,12 @@ def test_the_pair_that_moved_most_comes_first(record):
     assert f"{100 * max(churns):.2f}\N{NO-BREAK SPACE}%" in told
 
 
+def test_a_surrogate_is_called_so_below_the_rows(record):
+    (path,) = [each for each in record.paths if each.surrogate_of]
+    told = summary(record, PAGE).splitlines()
+    assert f"{path.name}: surrogate of {path.surrogate_of}, not yet calibrated" in told
+
+
 def test_entries_that_did_not_run_are_counted_with_a_reason(record):
     skipped = [entry for entry in record.matrix if entry.state == "skipped"]
     assert skipped

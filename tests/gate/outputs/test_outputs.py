@@ -71,6 +71,13 @@ def test_text_keeps_within_30_lines(of):
     assert len(of("text").splitlines()) <= 30
 
 
+@pytest.mark.parametrize("kind", ["text", "md"])
+def test_people_are_shown_which_paths_are_surrogates(kind):
+    (path,) = [each for each in quickstart().paths if each.surrogate_of]
+    text = output(kind).render(result([outcome(0, "fail")]))
+    assert f"{path.name}: surrogate of torchpipe's GPU path" in text.replace("\\", "")
+
+
 def test_text_says_which_runtime_holds_on_this_machine_alone():
     found = result()
     entry = found.record.matrix[1].model_copy(update={"warning": "saturates here"})
