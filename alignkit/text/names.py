@@ -5,6 +5,7 @@ A surrogate is called so wherever its path is named: shortly in long tables, in 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from alignkit.place import Row
@@ -46,7 +47,10 @@ class PathName:
     @property
     def short(self) -> str:
         """For a cell of a long table."""
-        if not self.note:
+        # the names of our own surrogates say it themselves
+        if not self.note or all(
+            each.endswith("-surrogate") for each in Row.parse(self.name).preprocesses
+        ):
             return self.name
         mix = self.name.endswith(")")  # a mix's name ends in brackets already
         return f"{self.name[:-1]}, surrogate)" if mix else f"{self.name} (surrogate)"
@@ -55,7 +59,7 @@ class PathName:
 class Names:
     """The record's paths by name; a name without facts is shown as it is."""
 
-    def __init__(self, paths: tuple[PathFacts, ...]) -> None:
+    def __init__(self, paths: Iterable[PathFacts]) -> None:
         self._known = {
             path.name: PathName(path.name, surrogate_note(path, brief=True), surrogate_note(path))
             for path in paths
@@ -88,17 +92,15 @@ class Names:
         return "{} → {}, {}".format(*self.cells(placed))
 
 
-def place_in_words(placed: Placed) -> str:
-    """Return ``trained with opencv, served with pillow in torch fp32``, ``pillow against opencv``.
+def place_in_words(placed: Placed, names: Names) -> str:
+    """Return ``trained with opencv, served with gpu (surrogate) in torch fp32``.
 
-    The second where pixels alone are compared.
+    ``pillow against opencv`` where pixels alone are compared.
     """
+    trained, served = names.short(placed.trained_with), names.short(placed.evaluated_with)
     if not placed.column.runtime:
-        return f"{placed.evaluated_with} against {placed.trained_with}"
-    return (
-        f"trained with {placed.trained_with}, served with {placed.evaluated_with} in "
-        f"{placed.column.runtime}"
-    )
+        return f"{served} against {trained}"
+    return f"trained with {trained}, served with {served} in {placed.column.runtime}"
 
 
 def surrogate_note(path: PathFacts, *, brief: bool = False) -> str:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from alignkit.record import PathFacts
-from alignkit.text.names import Names, surrogate_note
+from alignkit.record import PathFacts, RuleOutcome
+from alignkit.text.names import Names, place_in_words, surrogate_note
 
 CALIBRATION = (
     "decode verified (CUDA 12.8): 0 of 9 samples differ; resize equal (against x on a CPU)"
@@ -33,3 +33,29 @@ def test_a_mix_has_the_notes_of_its_paths():
     mix = names.of("cpu+gpu (mix)")
     assert mix.note == "surrogate of x, decode verified; resize equal"
     assert mix.evidence == f"surrogate of x, {CALIBRATION}"
+    assert mix.short == "cpu+gpu (mix, surrogate)"
+
+
+def test_a_name_that_says_surrogate_has_no_second_label():
+    own = PathFacts(name="x-surrogate", stages=(), surrogate_of="x", calibration=CALIBRATION)
+    names = Names((PathFacts(name="cpu", stages=()), own))
+    assert names.short("x-surrogate") == "x-surrogate"
+    assert names.short("x-surrogate (5 %)") == "x-surrogate (5 %)"
+    assert names.short("cpu+x-surrogate (mix)") == "cpu+x-surrogate (mix, surrogate)"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "words"),
+    [
+        (("simulated", "int8"), "trained with cpu, served with gpu (surrogate) in simulated int8"),
+        (("", ""), "gpu (surrogate) against cpu"),
+    ],
+)
+def test_a_place_in_words_calls_a_surrogate_so(runtime, words):
+    gpu = PathFacts(name="gpu", stages=(), surrogate_of="x")
+    backend, precision = runtime
+    entry = RuleOutcome(
+        metric="churn", limit="", state="pass", observed="", trained_with="cpu",
+        evaluated_with="gpu", backend=backend, precision=precision,
+    )  # fmt: skip
+    assert place_in_words(entry, Names((gpu,))) == words

@@ -52,7 +52,7 @@ class GitHub:
                 if outcome.line:  # 0 is a rule of --set, which stands on no line
                     where["line"] = str(outcome.line)
                 where["title"] = f"{outcome.rule}: {outcome.state}"
-                text = f"{place_in_words(outcome)}: {explained(outcome)}"
+                text = f"{place_in_words(outcome, result.names)}: {explained(outcome)}"
                 lines[kind].append(_command(kind, where, text))
         if result.exit_code and not lines["error"]:
             lines["error"].append(_command("error", title, result.verdict.sentence))
@@ -72,7 +72,7 @@ def step_outputs(result: GateResult) -> str:
     values = {
         "verdict": result.verdict.state,
         "exit-code": str(result.exit_code),
-        "worst": f"{worst.rule} of {place_in_words(worst)}" if worst else "",
+        "worst": f"{worst.rule} of {place_in_words(worst, result.names)}" if worst else "",
         "report-path": str(result.page or ""),
         "pending": str(result.pending.count if result.pending else 0),
     }
@@ -134,7 +134,8 @@ def _rule_case(result: GateResult, outcome: RuleOutcome) -> ET.Element:
     # 7: the file says that an inconclusive rule fails the gate
     if outcome.state == "inconclusive" and result.verdict.exit_code == 7:
         kind = "failure"
-    case = _case(f"{result.name}.{outcome.rule}", place_in_words(outcome), kind, explained(outcome))
+    place = place_in_words(outcome, result.names)
+    case = _case(f"{result.name}.{outcome.rule}", place, kind, explained(outcome))
     if not kind:
         body = ET.SubElement(case, "system-out")
         body.text = _xml_text(f"{outcome.state}: {explained(outcome)}")

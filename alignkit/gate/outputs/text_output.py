@@ -11,7 +11,7 @@ from alignkit.record import RuleOutcome
 from alignkit.report.matrix_view import simulations, warnings
 from alignkit.text import columns, printable
 from alignkit.text.markdown import Written, code, fenced, markdown_text
-from alignkit.text.names import place_in_words, surrogate_note
+from alignkit.text.names import Names, place_in_words, surrogate_note
 from alignkit.text.numbers import shorten
 
 _OUTCOMES = 10
@@ -34,7 +34,7 @@ class Text:
         lines = [
             f"{result.name}: {verdict.state.upper()} (exit {result.exit_code}{informational})",
             *verdict.sentence.splitlines()[:8],
-            *_outcome_lines(verdict.rules),
+            *_outcome_lines(verdict.rules, result.names),
         ]
         # without a record nothing was measured, and the sentence is the finding
         if result.record is not None:
@@ -46,12 +46,12 @@ class Text:
         return "\n".join([*map(printable, lines), columns(_facts(result))]) + "\n"
 
 
-def _outcome_lines(outcomes: Sequence[RuleOutcome]) -> list[str]:
+def _outcome_lines(outcomes: Sequence[RuleOutcome], names: Names) -> list[str]:
     shown = [each for each in worst_first(outcomes) if each.state != "pass"]
     if not shown:
         return []
     rows = [
-        (each.state, each.metric, place_in_words(each), explained(each))
+        (each.state, each.metric, place_in_words(each, names), explained(each))
         for each in shown[:_OUTCOMES]
     ]
     lines = columns(rows, indent="  ").splitlines()
@@ -101,7 +101,7 @@ class Markdown:
             # a mistake in the file is shown with a caret below it, which needs a fixed pitch
             fenced(sentence) if "\n" in sentence else markdown_text(sentence),
             *map(markdown_text, _surrogates(result)),
-            _rule_table(verdict.rules),
+            _rule_table(verdict.rules, result.names),
             *(markdown_text(f"{each}.") for each in _simulated(result)),
             _stage_table(result),
             again,
@@ -113,7 +113,7 @@ def _simulated(result: GateResult) -> list[str]:
     return simulations(result.record.matrix) if result.record else []
 
 
-def _rule_table(outcomes: Sequence[RuleOutcome]) -> str:
+def _rule_table(outcomes: Sequence[RuleOutcome], names: Names) -> str:
     ordered = worst_first(outcomes)
     # passes are listed only if there is nothing else to show
     shown = [each for each in ordered if each.state != "pass"][:_ROWS] or ordered[:_ROWS]
@@ -123,7 +123,7 @@ def _rule_table(outcomes: Sequence[RuleOutcome]) -> str:
         (
             f"{_SIGNS[each.state]} {each.state}",
             code(each.rule),
-            place_in_words(each),
+            place_in_words(each, names),
             each.observed,
             each.limit,
             remark(each),
@@ -136,10 +136,10 @@ def _rule_table(outcomes: Sequence[RuleOutcome]) -> str:
 
 
 def _stage_table(result: GateResult) -> str:
-    stages = result.record.pixels if result.record else ()
+    stages, short = result.record.pixels if result.record else (), result.names.short
     rows = [
         (
-            f"{each.candidate} against {each.reference}",
+            f"{short(each.candidate)} against {short(each.reference)}",
             each.stage,
             f"{each.mean_abs or 0:.4g}",
             f"{each.max_abs:.4g}",

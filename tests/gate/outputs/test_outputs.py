@@ -78,6 +78,18 @@ def test_people_are_shown_which_paths_are_surrogates(kind):
     assert f"{path.name}: surrogate of torchpipe's GPU path" in text.replace("\\", "")
 
 
+@pytest.mark.parametrize("kind", ["text", "md", "junit", "github", "gitlab"])
+def test_an_outcome_calls_its_surrogate_so_and_keeps_its_fingerprint(kind):
+    failed = outcome(0, "fail").model_copy(update={"evaluated_with": "torchpipe-gpu"})
+    found = result([failed])
+    told = output(kind).render(found).replace("\\", "")
+    assert "torchpipe-gpu (surrogate) against pillow" in told
+    if kind == "gitlab":
+        real = found.record.model_copy(update={"paths": found.record.paths[:1]})
+        other = json.loads(output(kind).render(replace(found, record=real)))
+        assert json.loads(told)[0]["fingerprint"] == other[0]["fingerprint"]
+
+
 def test_text_says_which_runtime_holds_on_this_machine_alone():
     found = result()
     entry = found.record.matrix[1].model_copy(update={"warning": "saturates here"})
