@@ -5,13 +5,13 @@ A surrogate is called so wherever its path is named: shortly in long tables, in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from alignkit.place import Row
 from alignkit.record import PathFacts
 from alignkit.record.stored import Placed, State
-from alignkit.text.numbers import DASH
+from alignkit.text.numbers import DASH, count
 
 LABELS = {
     "recall.macro": "Macro recall",
@@ -27,6 +27,8 @@ MATRIX_METRICS = ("recall.macro", "precision.macro", "top1", "churn")
 """The metrics that have a matrix of their own, in the order of the page."""
 CELL_METRICS = MATRIX_METRICS[:3]
 """Those of them that are values of one cell; churn compares two."""
+
+_NOT_CALIBRATED = "not yet calibrated"
 
 
 def state_words(state: State) -> str:
@@ -59,11 +61,12 @@ class PathName:
 class Names:
     """The record's paths by name; a name without facts is shown as it is."""
 
-    def __init__(self, paths: Iterable[PathFacts]) -> None:
+    def __init__(self, paths: Sequence[PathFacts]) -> None:
         self._known = {
             path.name: PathName(path.name, surrogate_note(path, brief=True), surrogate_note(path))
             for path in paths
         }
+        self._real = {path.name: path.surrogate_of for path in paths if path.surrogate_of}
 
     def of(self, name: str) -> PathName:
         """Return the path of that name."""
@@ -77,6 +80,11 @@ class Names:
             "; ".join(path.note for path in noted),
             "; ".join(path.evidence for path in noted),
         )
+
+    def replaced(self, *names: str) -> dict[str, str]:
+        """Return the surrogates among paths or rows, each with the stack that it replaces."""
+        paths = (path for name in names for path in Row.parse(name).preprocesses)
+        return {path: self._real[path] for path in paths if path in self._real}
 
     def short(self, name: str) -> str:
         """Return its name for a cell of a long table."""
@@ -110,8 +118,27 @@ def surrogate_note(path: PathFacts, *, brief: bool = False) -> str:
     """
     if not path.surrogate_of:
         return ""
-    evidence = path.calibration or "not yet calibrated"
+    evidence = path.calibration or _NOT_CALIBRATED
     if brief:
         stages = evidence.split("; ")
         evidence = "; ".join(each.partition(" (")[0].partition(": ")[0] for each in stages)
     return f"surrogate of {path.surrogate_of}, {evidence}"
+
+
+def surrogate_lines(
+    paths: Iterable[PathFacts], *, brief: bool = True, most: int | None = None
+) -> list[str]:
+    """Return ``path: note`` for each surrogate, those with the least evidence first.
+
+    Of more than ``most``, a last line says how many are left out.
+    """
+    ordered = sorted((path for path in paths if path.surrogate_of), key=_evidence_rank)
+    lines = [f"{path.name}: {surrogate_note(path, brief=brief)}" for path in ordered]
+    left = len(lines) - (len(lines) if most is None else most)
+    more = [f"… and {count(left, 'more surrogate')}; see the report"] if left > 0 else []
+    return [*lines[:most], *more]
+
+
+def _evidence_rank(path: PathFacts) -> int:
+    evidence = path.calibration or _NOT_CALIBRATED
+    return 0 if "unverified" in evidence else 1 if _NOT_CALIBRATED in evidence else 2

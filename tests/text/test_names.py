@@ -3,7 +3,7 @@
 import pytest
 
 from alignkit.record import PathFacts, RuleOutcome
-from alignkit.text.names import Names, place_in_words, surrogate_note
+from alignkit.text.names import Names, place_in_words, surrogate_lines, surrogate_note
 
 CALIBRATION = (
     "decode verified (CUDA 12.8): 0 of 9 samples differ; resize equal (against x on a CPU)"
@@ -34,6 +34,20 @@ def test_a_mix_has_the_notes_of_its_paths():
     assert mix.note == "surrogate of x, decode verified; resize equal"
     assert mix.evidence == f"surrogate of x, {CALIBRATION}"
     assert mix.short == "cpu+gpu (mix, surrogate)"
+
+
+def test_the_surrogates_with_the_least_evidence_come_first_and_the_rest_is_counted():
+    evidence = {"a": CALIBRATION, "b": "resize not yet calibrated", "c": CALIBRATION,
+                "d": "decode unverified (a hypothesis)"}  # fmt: skip
+    paths = [PathFacts(name=name, stages=(), surrogate_of="x", calibration=words)
+             for name, words in evidence.items()]  # fmt: skip
+    cpu = PathFacts(name="cpu", stages=())
+    told = surrogate_lines([cpu, *paths])
+    assert [line[0] for line in told] == ["d", "b", "a", "c"]
+    short = surrogate_lines([cpu, *paths], most=3)
+    assert short[:3] == told[:3]
+    assert short[3:] == ["… and 1\N{NO-BREAK SPACE}more surrogate; see the report"]
+    assert surrogate_lines(paths, most=4) == told
 
 
 def test_a_name_that_says_surrogate_has_no_second_label():

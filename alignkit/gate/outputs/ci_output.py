@@ -96,7 +96,7 @@ class JUnit:
 
     def render(self, result: GateResult) -> str:
         """Return the XML: ``failure`` for drift and inconclusive outcomes that fail, ``error`` for
-        missing measurements.
+        missing measurements, ``skipped`` for those that the gate allows to be missing.
         """
         record = result.record
         cases = [_rule_case(result, outcome) for outcome in result.verdict.rules]
@@ -114,7 +114,7 @@ class JUnit:
             tests=str(len(cases)),
             failures=str(sum(case.find("failure") is not None for case in cases)),
             errors=str(sum(case.find("error") is not None for case in cases)),
-            skipped="0",
+            skipped=str(sum(case.find("skipped") is not None for case in cases)),
             time=str(record.seconds if record else 0),
         )
         if result.verdict.overrides:
@@ -134,6 +134,8 @@ def _rule_case(result: GateResult, outcome: RuleOutcome) -> ET.Element:
     # 7: the file says that an inconclusive rule fails the gate
     if outcome.state == "inconclusive" and result.verdict.exit_code == 7:
         kind = "failure"
+    if outcome.not_run:
+        kind = "skipped"
     place = place_in_words(outcome, result.names)
     case = _case(f"{result.name}.{outcome.rule}", place, kind, explained(outcome))
     if not kind:
@@ -189,7 +191,8 @@ def _pixel_metrics(result: GateResult) -> Iterator[str]:
             yield f"# HELP alignkit_stage_{field} {words}"
         for stage, value in rows:
             paths = {"reference": stage.reference, "candidate": stage.candidate}
-            labels = _labels(gate=result.name, **paths, stage=stage.stage)
+            marks = _marks(result, *paths.values())
+            labels = _labels(gate=result.name, **paths, stage=stage.stage, **marks)
             yield f"alignkit_stage_{field}{labels} {value:.9g}"
 
 
@@ -200,10 +203,19 @@ def _matrix_metrics(result: GateResult) -> Iterator[str]:
         yield "# HELP alignkit_drift Candidate minus reference, as a fraction"
     for entry in entries:
         assert entry.drift is not None
+        marks = _marks(result, entry.trained_with, entry.evaluated_with)
+        if entry.simulation:
+            marks["state"] = "simulated"
         for metric, estimate in {"churn": entry.drift.churn, **entry.drift.metrics}.items():
             if estimate.value is not None:
-                labels = _labels(gate=result.name, **entry.place.fields, metric=metric)
+                labels = _labels(gate=result.name, **entry.place.fields, metric=metric, **marks)
                 yield f"alignkit_drift{labels} {estimate.value:.9g}"
+
+
+def _marks(result: GateResult, *paths: str) -> dict[str, str]:
+    """Label a number of a surrogate by the stack that it replaces; no label without one."""
+    real = result.names.replaced(*paths)
+    return {"surrogate_of": ", ".join(dict.fromkeys(real.values()))} if real else {}
 
 
 def _labels(**labels: str) -> str:
