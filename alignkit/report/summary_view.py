@@ -29,7 +29,7 @@ from alignkit.report.table import PLACE, Columns, Table, numbers
 from alignkit.report.training_data_view import across_paths, mix_sentences, size_sentence
 from alignkit.report.verdict_view import ICONS, verdict_view
 from alignkit.text import columns
-from alignkit.text.names import Names, state_words, surrogate_note
+from alignkit.text.names import Names, state_words, surrogate_lines
 from alignkit.text.numbers import DASH, count, estimated, percent, plain, points, shorten, unsigned
 
 MOST_ROWS = 100
@@ -82,7 +82,7 @@ def _sections(record: RunRecord, names: Names) -> Iterator[Section]:
         yield Section("int8: quantisation and kernels", f"{divided.caption}.", divided)
     if record.mixes:
         yield Section("Training on a mix of paths", " ".join(mix_sentences(record, names)))
-    if record.published:
+    if record.published and record.published.claims:
         yield _published(record.published)
     if sizes := [size_sentence(curve, names) for curve in across_paths(record, "churn")]:
         yield Section("Drift and the size of the training set", " ".join(sizes))
@@ -149,11 +149,12 @@ def _published(facts: PublishedFacts) -> Section:
             claim.reading,
             points(claim.published),
             estimated(claim.measured),
+            claim.why,
         )
         for claim in facts.claims
     ]
     differences = numbers(f"{published_label(facts)}, pp", "Here, pp")
-    headers = ("Difference", "Metric", "Reading", *differences)
+    headers = ("Difference", "Metric", "Reading", *differences, "Because")
     return _section("Comparison with the published table", published_words(facts), headers, rows)
 
 
@@ -203,22 +204,17 @@ def _controls(record: RunRecord) -> Section:
 def summary(record: RunRecord, page: Path) -> str:
     """Return at most 30 lines: verdict, the entries that moved most, the report."""
     informational = " (informational)" if record.verdict.informational else ""
-    surrogates = [
-        f"{path.name}: {surrogate_note(path, brief=True)}"
-        for path in record.paths
-        if path.surrogate_of
-    ]
     lines = [
         f"{record.name}: {record.verdict.state.upper()}{informational}",
         record.verdict.sentence,
         "",
         *_worst_entries(record),
-        *surrogates[:_MOST_NOTES],
+        *surrogate_lines(record.paths, most=_MOST_NOTES),
         "",
         # three, to stay within thirty lines
         *(f"advice    {advice_sentence(each)}" for each in record.advice[:3]),
     ]
-    if record.published:
+    if record.published and record.published.claims:
         lines.append(f"{published_label(record.published)}: {tally(record.published)}")
     failed = [control for control in record.controls if not control.passed]
     lines += [

@@ -99,7 +99,9 @@ def assemble_record(
         images=tuple(_image_table(comparison, folder) for comparison in results.compared),
         training_sizes=curves,
         mixes=mix_facts(results.predicted, matrix, resamples=resamples),
-        published=published_facts(plan.published, matrix=matrix, floors=floors, curves=curves),
+        published=published_facts(
+            plan.published, matrix=matrix, floors=floors, curves=curves, names=names
+        ),
         row_pairs=row_pairs(results.predicted, resamples=resamples),
     )
 
