@@ -114,15 +114,19 @@ def place_in_words(placed: Placed, names: Names) -> str:
 def surrogate_note(path: PathFacts, *, brief: bool = False) -> str:
     """Name what a surrogate replaces and the evidence that its pixels are the real ones.
 
-    ``brief`` leaves out, stage by stage, what follows the first bracket or colon.
+    ``brief`` keeps of each stage its state, its scope and the real stack it was compared with.
     """
     if not path.surrogate_of:
         return ""
     evidence = path.calibration or _NOT_CALIBRATED
     if brief:
-        stages = evidence.split("; ")
-        evidence = "; ".join(each.partition(" (")[0].partition(": ")[0] for each in stages)
+        evidence = "; ".join(map(_brief, evidence.split("; ")))
     return f"surrogate of {path.surrogate_of}, {evidence}"
+
+
+def _brief(stage: str) -> str:
+    state, _, detail = stage.partition(": ")[0].partition(" (")
+    return f"{state} ({detail}" if detail.startswith("against ") else state
 
 
 def surrogate_lines(

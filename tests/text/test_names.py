@@ -6,17 +6,17 @@ from alignkit.record import PathFacts, RuleOutcome
 from alignkit.text.names import Names, place_in_words, surrogate_lines, surrogate_note
 
 CALIBRATION = (
-    "decode verified (CUDA 12.8): 0 of 9 samples differ; resize equal (against x on a CPU)"
+    "decode verified for 4:2:0 (CUDA 12.8): 0 of 9 differ; resize equal (against x on a CPU)"
 )
 
 
 @pytest.mark.parametrize(
     ("calibration", "brief"),
     [
-        (CALIBRATION, "decode verified; resize equal"),
+        (CALIBRATION, "decode verified for 4:2:0; resize equal (against x on a CPU)"),
         ("decode unverified (a hypothesis): none", "decode unverified"),
         ("", "not yet calibrated"),
-        ("resize within 0.01 levels (against x)", "resize within 0.01 levels"),
+        ("resize within 0.01 levels (against x)", "resize within 0.01 levels (against x)"),
     ],
 )
 def test_a_heading_names_the_state_of_each_stage_and_no_details(calibration, brief):
@@ -31,7 +31,9 @@ def test_a_mix_has_the_notes_of_its_paths():
     names = Names((cpu, gpu))
     assert names.of("cpu").note == names.of("cpu").evidence == ""
     mix = names.of("cpu+gpu (mix)")
-    assert mix.note == "surrogate of x, decode verified; resize equal"
+    assert (
+        mix.note == "surrogate of x, decode verified for 4:2:0; resize equal (against x on a CPU)"
+    )
     assert mix.evidence == f"surrogate of x, {CALIBRATION}"
     assert mix.short == "cpu+gpu (mix, surrogate)"
 
