@@ -244,7 +244,8 @@ def _worst_entries(record: RunRecord) -> list[str]:
     if len(compared) > _MOST_PAIRS:
         lines.append(f"… and {len(compared) - _MOST_PAIRS} that moved less; see the report")
     if tested := significance(record.matrix, "recall.macro"):
-        lines.append(f"* {tested}")
+        marked = any(row[3].endswith(" *") for row in rows)
+        lines.append(f"* {tested}" if marked else tested)
     if compared and len(seeds_of(record)) == 1:  # one seed says nothing of others
         lines.append(interval_words(record))
     for state in ("built", "skipped", "failed"):  # the first reason: the page has all
