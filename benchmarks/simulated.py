@@ -13,7 +13,7 @@ bf16, and ``simulated`` in both, at the kernels of the engine and with ``boundar
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -113,4 +113,6 @@ def _churn(drift: NumericDrift) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("run", type=Path)
+    main(parser.parse_args().run)

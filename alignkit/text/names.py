@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from alignkit.place import Row
+from alignkit.preprocess.presets import NOT_CALIBRATED
 from alignkit.record import PathFacts
 from alignkit.record.stored import Placed, State
 from alignkit.text.numbers import DASH
@@ -108,7 +109,7 @@ def surrogate_note(path: PathFacts, *, brief: bool = False) -> str:
     """
     if not path.surrogate_of:
         return ""
-    evidence = path.calibration or "not yet calibrated"
+    evidence = path.calibration or NOT_CALIBRATED
     if brief:
         stages = evidence.split("; ")
         evidence = "; ".join(each.partition(" (")[0].partition(": ")[0] for each in stages)
