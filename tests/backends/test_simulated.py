@@ -16,6 +16,7 @@ from alignkit.backends.simulated import SimulatedBackend, _session
 from alignkit.backends.torch import TorchBackend
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.experiment.model_option import Evaluate
+from alignkit.models.checkpoint import CALIBRATION
 from alignkit.plan.planned_runtime import Runtime, runtimes_of
 from tests.backends.model import trained_model
 
@@ -142,6 +143,8 @@ def test_int8_executes_the_graph_whose_kernels_onnxruntime_fuses(model):
     assert graph == facts_of(model, fused, "int8")[QUANTISED_GRAPH]
     other = facts_of(model, SimulatedBackend(quantised_for="tensorrt"), "int8")[QUANTISED_GRAPH]
     assert graph != other
+    files = {each.name for each in model.file(own, "int8").iterdir()}
+    assert files == {"model.onnx", "facts.json", "key.json", CALIBRATION}
 
 
 @pytest.mark.skipif(not find_spec("openvino"), reason="openvino is not installed")
