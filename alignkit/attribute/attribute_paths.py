@@ -197,12 +197,12 @@ def attribute_runs(
 
 def _unfused(runtime: Runtime, models: Models) -> Runtime | None:
     """Find the runtime that executes the int8 graph of another unfused, for every model."""
-    if runtime.backend.simulation(runtime.precision):
+    if runtime.simulation:
         return None
     graphs = [model[runtime].effective().get(QUANTISED_GRAPH) for model in models]
     for each in models[0]:
         same = [model[each].effective().get(QUANTISED_GRAPH) for model in models] == graphs
-        if all(graphs) and same and each.backend.simulation(each.precision):
+        if all(graphs) and same and each.simulation:
             return each
     return None
 

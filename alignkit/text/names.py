@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from alignkit.place import Row
 from alignkit.record import PathFacts
+from alignkit.record.cell_facts import Evaluated
 from alignkit.record.stored import Placed, State
 from alignkit.text.numbers import DASH
 
@@ -31,6 +32,11 @@ CELL_METRICS = MATRIX_METRICS[:3]
 def state_words(state: State) -> str:
     """Return the state of a cell as it is shown."""
     return "built, not run" if state == "built" else state
+
+
+def why_not(evaluated: Evaluated) -> str:
+    """Return the state of a cell or entry that did not run, with the reason."""
+    return f"{state_words(evaluated.state)}: {evaluated.reason}"
 
 
 @dataclass(frozen=True, slots=True)
