@@ -72,8 +72,8 @@ class SimulatedBackend(Backend):
     def impossible(self, precision: Precision) -> str:
         if precision not in self.precisions:
             return (
-                f"{precision} is not simulated; {', '.join(self.precisions)} are (fp32 rounds "
-                "nothing more: use onnxruntime)"
+                f"{precision} is not simulated; {', '.join(self.precisions)} are, and "
+                "onnxruntime computes in fp32"
             )
         if self._needs_engine(precision) and (missing := BACKENDS["tensorrt-rtx"].missing()):
             return f"the kernels that fuse layers are read from an engine, and {missing}"
