@@ -5,6 +5,7 @@ A surrogate is called so wherever its path is named: shortly in long tables, in 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from alignkit.place import Row
@@ -119,3 +120,8 @@ def surrogate_note(path: PathFacts, *, brief: bool = False) -> str:
         stages = evidence.split("; ")
         evidence = "; ".join(each.partition(" (")[0].partition(": ")[0] for each in stages)
     return f"surrogate of {path.surrogate_of}, {evidence}"
+
+
+def surrogate_lines(paths: Iterable[PathFacts], *, brief: bool = True) -> list[str]:
+    """Return ``path: note`` for each surrogate."""
+    return [f"{e.name}: {note}" for e in paths if (note := surrogate_note(e, brief=brief))]
