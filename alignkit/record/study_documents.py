@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from alignkit.record.cell_facts import EngineFacts
+from alignkit.record.path_facts import PathFacts
 from alignkit.record.stored import Command, Count, Placed, Real, Stored
 
 Change = Literal["new", "worse", "fixed", "better", "unchanged", "not compared"]
@@ -30,6 +31,8 @@ class ComparedRun(Stored):
     started: str
     verdict: str
     sentence: str
+    paths: tuple[PathFacts, ...]
+    """Its paths; a name may be a surrogate's in one run and a real stack's in the other."""
 
 
 class Difference(Stored):

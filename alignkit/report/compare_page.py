@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from alignkit.record.study_documents import (
 )
 from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, numbers
 from alignkit.report.templates import PAGE_ASSETS, asset, html, markdown
-from alignkit.text.names import Names
+from alignkit.text.names import Names, surrogate_note
 from alignkit.text.numbers import DASH, count, grouped, listed, p_value, percent, significant
 
 _CHANGES: dict[Change, Shown] = {
@@ -70,6 +70,7 @@ def _page(made: RunComparison) -> dict[str, Any]:
     )
     left = len(moved) - _CELLS
     before, after = made.before, made.after
+    names = Names((*before.paths, *after.paths))  # of two paths with one name, the later counts
     aligned = [each for each in made.entries if each.aligned]
     others = [each for each in made.entries if not each.aligned]
     return {
@@ -79,15 +80,19 @@ def _page(made: RunComparison) -> dict[str, Any]:
         "forced": made.forced,
         "sides": _sides(made),
         "differences": _differences(made),
-        "models": _entries("Models: wrong predictions of the aligned cells", aligned, "Wrong"),
-        "cells": _entries("Cells: flips against the aligned cell of the row", others, "Flips"),
-        "images": [_images(each) for each in moved[:_CELLS]],
+        "models": _entries(
+            "Models: wrong predictions of the aligned cells", aligned, "Wrong", names
+        ),
+        "cells": _entries(
+            "Cells: flips against the aligned cell of the row", others, "Flips", names
+        ),
+        "images": [_images(each, names) for each in moved[:_CELLS]],
         "omitted": f"{count(left, 'more cell')} changed; comparison.json lists the images of all."
         if left > 0
         else "",
-        "stages": _stages(made.stages),
-        "pixels": _pixels(made.pixels),
-        "pixel_images": [_pixel_images(each) for each in made.pixels if each.greatest],
+        "stages": _stages(made.stages, names),
+        "pixels": _pixels(made.pixels, names),
+        "pixel_images": [_pixel_images(each, names) for each in made.pixels if each.greatest],
         "command": made.command,
     }
 
@@ -110,7 +115,21 @@ def sentence(made: RunComparison) -> str:
             f"{'flips' if len(appeared) == 1 else 'flip'} somewhere as never before, "
             f"{grouped(len(gone))} no more."
         )
-    return " ".join(parts)
+    return " ".join([*parts, *_surrogates(made)])
+
+
+def _surrogates(made: RunComparison) -> Iterator[str]:
+    """Yield a sentence for each path that is a CPU surrogate in one run or in both."""
+    before, after = (
+        {each.name: surrogate_note(each, brief=True) for each in run.paths}
+        for run in (made.before, made.after)
+    )
+    for name in dict.fromkeys([*before, *after]):
+        was, now = before.get(name, ""), after.get(name, "")
+        if was and now:
+            yield f"{name} is a {now}."
+        elif was or now:
+            yield f"{name} is a {was or now}, in the {'earlier' if was else 'later'} run alone."
 
 
 def _tally(changes: Iterable[Change]) -> str:
@@ -137,12 +156,12 @@ def _differences(made: RunComparison) -> Table | None:
     return Table.of(caption, ("Fact", "Before", "After"), rows) if rows else None
 
 
-def _entries(caption: str, entries: Sequence[EntryChange], what: str) -> Table | None:
+def _entries(caption: str, entries: Sequence[EntryChange], what: str, names: Names) -> Table | None:
     if not entries:
         return None
     notes = Notes()
     ordered = sorted(entries, key=lambda each: _ORDER.index(each.change))
-    rows: list[RowCells] = [(*Names(()).cells(each), *_numbers(each, notes)) for each in ordered]
+    rows: list[RowCells] = [(*names.cells(each), *_numbers(each, notes)) for each in ordered]
     sides = numbers("Predictions", f"{what} before", f"{what} after", "Appeared", "Gone", "p")
     return Table.of(caption, (*PLACE, "Change", *sides), rows, notes=notes)
 
@@ -161,8 +180,8 @@ def _numbers(each: EntryChange, notes: Notes) -> RowCells:
     )
 
 
-def _images(each: EntryChange) -> ImagesSection:
-    title = Names(()).title(each)  # a comparison keeps no facts of paths
+def _images(each: EntryChange, names: Names) -> ImagesSection:
+    title = names.title(each)
     words = f"{count(len(each.images), 'image')} changed"
     words += f"; the first {_IMAGES} are shown." if len(each.images) > _IMAGES else "."
     change = {"new": "▼ flips now", "fixed": "▲ flips no more", "other class": "other class"}
@@ -174,13 +193,17 @@ def _images(each: EntryChange) -> ImagesSection:
     return ImagesSection(title, words, Table.of(f"Images of {title}", columns, rows))
 
 
-def _stages(stages: Sequence[StageChange]) -> Table | None:
+def _pair(each: StageChange | PixelChange, names: Names) -> str:
+    return f"{names.short(each.candidate)} against {names.short(each.reference)}"
+
+
+def _stages(stages: Sequence[StageChange], names: Names) -> Table | None:
     if not stages:
         return None
     notes = Notes()
     rows: list[RowCells] = [
         (
-            f"{each.candidate} against {each.reference}",
+            _pair(each, names),
             each.stage,
             notes.missing(each.reason) if each.change == "not compared" else _CHANGES[each.change],
             notes.number(each.before, significant, each.reason),
@@ -193,13 +216,13 @@ def _stages(stages: Sequence[StageChange]) -> Table | None:
     return Table.of(caption, columns, rows, notes=notes)
 
 
-def _pixels(pixels: Sequence[PixelChange]) -> Table | None:
+def _pixels(pixels: Sequence[PixelChange], names: Names) -> Table | None:
     if not pixels:
         return None
     kinds = ("images", "new", "worse", "fixed", "better", "unchanged", "not_compared")
     rows = [
         (
-            f"{each.candidate} against {each.reference}",
+            _pair(each, names),
             *(grouped(getattr(each, kind)) for kind in kinds),
         )
         for each in pixels
@@ -209,8 +232,8 @@ def _pixels(pixels: Sequence[PixelChange]) -> Table | None:
     return Table.of(caption, columns, rows)
 
 
-def _pixel_images(each: PixelChange) -> ImagesSection:
-    title = f"{each.candidate} against {each.reference}"
+def _pixel_images(each: PixelChange, names: Names) -> ImagesSection:
+    title = _pair(each, names)
     rows: list[RowCells] = [
         (image.id, _CHANGES[image.change], significant(image.before), significant(image.after))
         for image in each.greatest

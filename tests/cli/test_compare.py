@@ -177,3 +177,29 @@ def test_hostile_names_stay_text(alignkit, tmp_path):
     text = (tmp_path / "o" / "index.html").read_text()
     assert "<img" not in text
     assert "&lt;img src=x" in text
+
+
+def test_a_surrogate_is_called_so_and_one_that_only_one_run_has_is_named(compared, tmp_path):
+    compared(flipped=range(40))
+    out = tmp_path / "out"
+    page, summary = ((out / name).read_text() for name in ("index.html", "summary.md"))
+    for shown in (page, summary):
+        assert "torchpipe-gpu is a surrogate of torchpipe" in shown
+    assert "| opencv | torchpipe-gpu (surrogate) | torch fp32 | ▼ worse |" in summary
+    real = [
+        path.model_copy(update={"surrogate_of": ""}) if path.surrogate_of else path
+        for path in quickstart().paths
+    ]
+    compared(flipped=range(40), paths=tuple(real))
+    summary = (out / "summary.md").read_text()
+    assert "torchpipe-gpu is a surrogate of torchpipe" in summary
+    assert "in the earlier run alone." in summary
+    assert "torchpipe-gpu (surrogate)" not in summary
+
+
+def test_the_short_version_says_why_something_was_not_compared(compared, tmp_path):
+    found = compared(flipped=range(3))
+    reasons = {each.reason for each in (*found.entries, *found.stages) if each.reason}
+    summary = (tmp_path / "out" / "summary.md").read_text()
+    assert reasons
+    assert all(reason in summary for reason in reasons)

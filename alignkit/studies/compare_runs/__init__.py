@@ -59,6 +59,7 @@ def _side(folder: Path, record: RunRecord) -> ComparedRun:
         started=record.started,
         verdict=record.verdict.state,
         sentence=record.verdict.sentence,
+        paths=record.paths,
     )
 
 
