@@ -42,7 +42,7 @@ def answer():
 def test_the_label_of_a_simulation_stands_at_numbers_alone(ended, state, tmp_path):
     (tmp_path / "x.yaml").write_text(YAML)
     predicted = [
-        Predicted(each, ended if each.runtime.simulation else answer())
+        Predicted(each, ended if each.runtime.name == "simulated" else answer())
         for each in make_plan(load_experiment(tmp_path / "x.yaml")).evaluations
     ]
     facts = (
