@@ -107,8 +107,11 @@ def test_every_input_of_a_simulation_is_in_the_key_of_its_cells(monkeypatch):
     assert all(one != other for n, one in enumerate(keys) for other in keys[:n])
 
 
-def test_fp32_is_not_simulated():
-    assert "rounds nothing: use onnxruntime" in SimulatedBackend().impossible("fp32")
+def test_precisions_without_a_simulation_are_refused_with_those_that_have_one():
+    for precision in ("fp32", "served"):
+        told = SimulatedBackend().impossible(precision)
+        assert told.startswith(f"{precision} is not simulated; fp16, bf16, tf32, int8 are")
+        assert "rounds nothing" not in told
 
 
 def test_a_simulation_is_never_the_reference():
