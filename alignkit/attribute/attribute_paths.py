@@ -201,13 +201,13 @@ def _unfused(runtime: Runtime, models: Models) -> Runtime | None:
     Neither of them is the reference runtime: that one is no factor.
     """
     first, *others = models[0]
-    if runtime == first or runtime.backend.simulation(runtime.precision):
+    if runtime == first or runtime.simulation:
         return None
     graphs = [model[runtime].effective().get(QUANTISED_GRAPH) for model in models]
     if not all(graphs):
         return None
     for each in others:
-        if each.backend.simulation(each.precision) and graphs == [
+        if each.simulation and graphs == [
             model[each].effective().get(QUANTISED_GRAPH) for model in models
         ]:
             return each

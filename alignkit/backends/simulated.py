@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from alignkit.backends import BACKENDS, QUANTISED_GRAPH, Backend, CalibrationSet, Choice
+from alignkit.backends import BACKENDS, Backend, CalibrationSet, Choice
 from alignkit.errors import BackendError, MissingDependency
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ class SimulatedBackend(Backend):
     def impossible(self, precision: Precision) -> str:
         if precision not in self.precisions:
             return (
-                f"{precision} is not simulated, because it rounds nothing: use onnxruntime; "
-                f"{', '.join(self.precisions)} are"
+                f"{precision} is not simulated; {', '.join(self.precisions)} are, and "
+                "onnxruntime computes in fp32"
             )
         if self._needs_engine(precision) and (missing := BACKENDS["tensorrt-rtx"].missing()):
             return f"the kernels that fuse layers are read from an engine, and {missing}"
@@ -114,9 +114,8 @@ class SimulatedBackend(Backend):
         """
         from onnx import load
 
+        from alignkit.backends.onnx_quantisation import quantisation_facts
         from alignkit.backends.rounded_graph import rounded_operands
-        from alignkit.models.checkpoint import read_calibration
-        from alignkit.stored_file import file_sha256
 
         self._require(precision)
         if onnx is None:
@@ -126,8 +125,7 @@ class SimulatedBackend(Backend):
         else:
             graph, facts = load(onnx / _MODEL), json.loads((onnx / _FACTS).read_text())
         if precision == "int8":
-            facts["calibration"] = read_calibration(onnx)
-            facts[QUANTISED_GRAPH] = file_sha256(onnx / _MODEL)[:16]
+            facts |= quantisation_facts(onnx)
         size = (checkpoint.height, checkpoint.width)
         session = _session(graph, size)
         label = self.simulation(precision)
@@ -148,15 +146,11 @@ class SimulatedBackend(Backend):
             raise MissingDependency(f"simulated {precision}: {reason}")
 
     def _quantise(self, source: EngineSource, folder: Path) -> dict[str, str]:
-        from alignkit.backends.onnx_quantisation import quantise_for_tensorrt
-        from alignkit.backends.onnxruntime.onnxruntime_int8 import quantise
+        from alignkit.backends.onnx_quantisation import quantise_for_cpu, quantise_for_tensorrt
 
         assert source.calibration is not None
-        images = source.calibration.images()
-        if self.quantised_for == "tensorrt":
-            quantise_for_tensorrt(source.onnx, images, folder / _MODEL)
-        else:
-            quantise(source.onnx, images, folder)
+        quantise = quantise_for_tensorrt if self.quantised_for == "tensorrt" else quantise_for_cpu
+        quantise(source.onnx, source.calibration.images(), folder / _MODEL)
         return {"quantised for": self.quantised_for}
 
     def _round(

@@ -22,7 +22,7 @@ from alignkit.record import (
     SizeCurve,
 )
 from alignkit.record.outside_facts import Reading
-from alignkit.text.names import state_words
+from alignkit.text.names import why_not
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def _row(row: PublishedRowOption, entry: MatrixEntry | None) -> PublishedRow:
 
 
 def _why_not(entry: MatrixEntry | None) -> str:
-    return f"{state_words(entry.state)}: {entry.reason}" if entry else "not part of this run"
+    return why_not(entry) if entry else "not part of this run"
 
 
 def _changes(entries: Sequence[tuple[PublishedRowOption, MatrixEntry | None]]) -> Iterator[_Change]:
@@ -121,7 +121,7 @@ def _drifts(changes: Sequence[_Change], floors: Sequence[NoiseFloor]) -> Iterato
 
 
 def _simulated(claim: Claim, entry: MatrixEntry | None) -> Claim:
-    """Say of a claim that it is read against a simulation, if it is."""
+    """Add the label of a simulation to the reason of a claim."""
     if entry is None or not entry.simulation:
         return claim
     return claim.model_copy(update={"why": f"{claim.why}; {entry.simulation}"})

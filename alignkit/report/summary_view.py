@@ -29,7 +29,7 @@ from alignkit.report.table import PLACE, Columns, Table, numbers
 from alignkit.report.training_data_view import across_paths, mix_sentences, size_sentence
 from alignkit.report.verdict_view import ICONS, verdict_view
 from alignkit.text import columns
-from alignkit.text.names import Names, state_words, surrogate_note
+from alignkit.text.names import Names, state_words, surrogate_lines
 from alignkit.text.numbers import DASH, count, estimated, percent, plain, points, shorten, unsigned
 
 MOST_ROWS = 100
@@ -37,7 +37,7 @@ MOST_ROWS = 100
 _MOST_PAIRS = 14
 """Pairs of paths on a terminal; with all else, at most 30 lines."""
 _MOST_NOTES = 3
-"""Surrogates that a terminal names."""
+"""Surrogates, and kinds of simulation, that a terminal names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,16 @@ def _section(title: str, words: str, headers: Columns, rows: Sequence[tuple[str,
 
 def _matrix(record: RunRecord, names: Names) -> Section:
     views = [entry_view(entry, names) for entry in record.matrix]
-    rows = [(*view.place, view.change, view.churn, view.both, view.detectable) for view in views]
+    rows = [
+        (
+            *view.place,
+            f"{view.change}, simulated" if entry.simulation else view.change,
+            view.churn,
+            view.both,
+            view.detectable,
+        )
+        for entry, view in zip(record.matrix, views, strict=True)
+    ]
     legend = (
         "Change of macro recall against the aligned cell of the row, in percentage points, "
         "with its 95 % interval; lost: right before, wrong now; gained: the other way."
@@ -203,17 +212,12 @@ def _controls(record: RunRecord) -> Section:
 def summary(record: RunRecord, page: Path) -> str:
     """Return at most 30 lines: verdict, the entries that moved most, the report."""
     informational = " (informational)" if record.verdict.informational else ""
-    surrogates = [
-        f"{path.name}: {surrogate_note(path, brief=True)}"
-        for path in record.paths
-        if path.surrogate_of
-    ]
     lines = [
         f"{record.name}: {record.verdict.state.upper()}{informational}",
         record.verdict.sentence,
         "",
         *_worst_entries(record),
-        *surrogates[:_MOST_NOTES],
+        *surrogate_lines(record.paths)[:_MOST_NOTES],
         "",
         # three, to stay within thirty lines
         *(f"advice    {advice_sentence(each)}" for each in record.advice[:3]),
@@ -257,5 +261,8 @@ def _worst_entries(record: RunRecord) -> list[str]:
             lines.append(
                 f"{state_words(state)}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}"
             )
-    lines += simulations(record.matrix)
+    simulated = simulations(record.matrix)
+    lines += simulated[:_MOST_NOTES]
+    if len(simulated) > _MOST_NOTES:
+        lines.append(f"… and {count(len(simulated) - _MOST_NOTES, 'simulation')}; see the report")
     return lines + [f"warning: {warning}" for warning in warnings(record.matrix)]

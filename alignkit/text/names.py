@@ -5,11 +5,13 @@ A surrogate is called so wherever its path is named: shortly in long tables, in 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from alignkit.place import Row
 from alignkit.preprocess.presets import NOT_CALIBRATED
 from alignkit.record import PathFacts
+from alignkit.record.cell_facts import Evaluated
 from alignkit.record.stored import Placed, State
 from alignkit.text.numbers import DASH
 
@@ -32,6 +34,11 @@ CELL_METRICS = MATRIX_METRICS[:3]
 def state_words(state: State) -> str:
     """Return the state of a cell as it is shown."""
     return "built, not run" if state == "built" else state
+
+
+def why_not(evaluated: Evaluated) -> str:
+    """Return the state of a cell or entry that did not run, with the reason."""
+    return f"{state_words(evaluated.state)}: {evaluated.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +121,8 @@ def surrogate_note(path: PathFacts, *, brief: bool = False) -> str:
         stages = evidence.split("; ")
         evidence = "; ".join(each.partition(" (")[0].partition(": ")[0] for each in stages)
     return f"surrogate of {path.surrogate_of}, {evidence}"
+
+
+def surrogate_lines(paths: Iterable[PathFacts], *, brief: bool = True) -> list[str]:
+    """Return ``path: note`` for each surrogate."""
+    return [f"{e.name}: {note}" for e in paths if (note := surrogate_note(e, brief=brief))]

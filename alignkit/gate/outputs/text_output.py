@@ -11,7 +11,7 @@ from alignkit.record import RuleOutcome
 from alignkit.report.matrix_view import simulations, warnings
 from alignkit.text import columns, printable
 from alignkit.text.markdown import Written, code, fenced, markdown_text
-from alignkit.text.names import place_in_words, surrogate_note
+from alignkit.text.names import place_in_words, surrogate_lines
 from alignkit.text.numbers import shorten
 
 _OUTCOMES = 10
@@ -69,20 +69,13 @@ def _facts(result: GateResult) -> list[tuple[str, str]]:
         rows += [("simulated", text) for text in simulations(record.matrix)]
         rows += [("warning", text) for text in warnings(record.matrix)]
         rows += [("not run", f"{p.name}: {p.skipped}") for p in record.paths if p.skipped][:3]
-        rows += [("surrogate", text) for text in _surrogates(result)][:_FINDINGS]
+        rows += [("surrogate", text) for text in surrogate_lines(record.paths)[:_FINDINGS]]
     if result.page is not None:
         rows.append(("report", str(result.page)))
     rows.append(("again", result.command))
     if result.pending is not None and result.pending.count:
         rows.append(("review", result.review))
     return rows
-
-
-def _surrogates(result: GateResult) -> list[str]:
-    paths = result.record.paths if result.record else ()
-    return [
-        f"{each.name}: {surrogate_note(each, brief=True)}" for each in paths if each.surrogate_of
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +93,7 @@ class Markdown:
             f"## {_SIGNS[verdict.state]} {markdown_text(result.name)}: {verdict.state}",
             # a mistake in the file is shown with a caret below it, which needs a fixed pitch
             fenced(sentence) if "\n" in sentence else markdown_text(sentence),
-            *map(markdown_text, _surrogates(result)),
+            *map(markdown_text, surrogate_lines(result.record.paths if result.record else ())),
             _rule_table(verdict.rules),
             *(markdown_text(f"{each}.") for each in _simulated(result)),
             _stage_table(result),

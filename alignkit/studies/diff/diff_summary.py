@@ -11,7 +11,7 @@ from typing import Literal
 from alignkit.record import PixelStage, PlaneStage
 from alignkit.record.diff_document import DiffRecord, DistanceFacts, ImageDrift, PairDiff
 from alignkit.text import columns
-from alignkit.text.names import surrogate_note
+from alignkit.text.names import surrogate_lines
 from alignkit.text.numbers import DASH, count, percent, plain, shorten
 
 LINES = 40
@@ -52,7 +52,7 @@ def diff_summary(record: DiffRecord) -> str:
 
 def _lines(record: DiffRecord, detail: Detail) -> list[str]:
     lines = [f"{count(record.data.images, 'image')} of {record.data.source}", *_coverage(record)]
-    lines += [f"{path.name}: {note}" for path in record.paths if (note := surrogate_note(path))]
+    lines += surrogate_lines(record.paths, brief=False)
     for pair in record.pairs:
         lines += ["", *_pair(pair, detail)]
         stressed = [(each.name, other) for each in record.stress for other in each.pairs]
