@@ -13,8 +13,8 @@ separate command, whose output is stored in OUT, so a failing step does not stop
 - experiments/gpu.yaml: paths, precisions and engines of a GPU in one matrix, with latencies;
 - experiments/consistency.yaml with torchpipe's own decoder instead of its surrogate.
 
-At the end it holds the predictions that were made without a GPU against the results, and prints
-which held: the pixels of `nvjpeg-model` and the logits of every simulated precision.
+At the end, predictions made without a GPU are compared with the results: the pixels of
+`nvjpeg-model`, and the logits of every simulated precision. It prints which of them held.
 
 ``--images`` is a folder of JPEG files for decoding; ``--data`` is a folder of classes for the last
 step, which is skipped without it. Writes OUT/evidence.json; exits 3 if a step failed.
@@ -167,6 +167,14 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def clear(out: Path) -> None:
+    """Delete what predictions are held against, if an earlier run left it and this one fails."""
+    shutil.rmtree(out / "pairs", ignore_errors=True)
+    (out / "pairs.json").unlink(missing_ok=True)
+    # the run's own folder: the work it is made of is kept beside it, and is not done twice
+    shutil.rmtree(out / "reports" / "gpu", ignore_errors=True)
+
+
 def main() -> int:
     """Collect the evidence and return the exit code."""
     given = arguments()
@@ -174,7 +182,7 @@ def main() -> int:
         print(f"gpu evidence: {NO_GPU}; nothing was run and nothing written", file=sys.stderr)
         return ExitCode.MISSING
     given.out.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(given.out / "pairs", ignore_errors=True)  # of an earlier run
+    clear(given.out)
     files = files_to_decode(given.images)
     decoders = [decoding(name, files) for name in DECODERS]
     outcomes = []

@@ -6,13 +6,14 @@ OUT is what benchmarks/gpu.py wrote, also on another machine. Two kinds of predi
 that `nvjpeg-model` gives nvJPEG's pixels, for each way to decode and each kind of JPEG, from
 OUT/pairs.json; and *precision*, that a simulated precision gives a real runtime's logits, from the
 newest run of experiments/gpu.yaml in OUT. Predictions that nothing measured are listed too, with
-the reason. Exits with 1 if a prediction is refuted, 5 if none was measured.
+the reason. Exits with 1 if a prediction is refuted, 2 if OUT is damaged, 5 if none was measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,8 +21,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from alignkit.errors import ExitCode
+from alignkit.errors import AlignkitError, ExitCode, RecordError
 from alignkit.place import Column
+from alignkit.stored_file import DamagedError, read_sealed
 from alignkit.studies.calibrate.recorder import (
     CORES,
     EITHER,
@@ -222,13 +224,22 @@ def table(predictions: Sequence[Prediction]) -> str:
 
 def predictions(out: Path) -> list[Prediction]:
     """Hold every prediction against the results in a folder."""
-    record = out / "pairs.json"
-    none: dict[str, Any] = {"sources": [], "not_compared": []}
-    found = [*decode_predictions(json.loads(record.read_text()) if record.exists() else none)]
+    found = [*decode_predictions(_pairs(out / "pairs.json"))]
     runs = sorted(
         (out / "reports" / "gpu").glob("*/record.json"), key=lambda each: each.stat().st_mtime
     )
     return [*found, *precision_predictions(stored_run(runs[-1].parent))] if runs else found
+
+
+def _pairs(record: Path) -> dict[str, Any]:
+    """Read a record of pairs; without one there is no source. Raises `RecordError` if damaged."""
+    if not record.exists():
+        return {"sources": [], "not_compared": []}
+    try:
+        found: dict[str, Any] = json.loads(read_sealed(record))
+    except (DamagedError, OSError, ValueError) as error:
+        raise RecordError(f"{record} cannot be read ({error}); compare the pairs again") from None
+    return found
 
 
 def main() -> int:
@@ -237,7 +248,11 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("out", type=Path)
-    found = predictions(parser.parse_args().out)
+    try:
+        found = predictions(parser.parse_args().out)
+    except AlignkitError as error:
+        print(error, file=sys.stderr)
+        return ExitCode.USAGE
     print(table(found))
     states = {each.state for each in found}
     if "refuted" in states:

@@ -2,8 +2,8 @@
 
 Every column of a simulation is compared with every runtime's of that precision, on the same model
 and tensors, beside the distance of that runtime from the reference, which is float32. A ratio below
-1 says that the simulation is nearer to the runtime than float32 is. int8 is divided into its
-quantisation and its kernels.
+1 says that the simulation is nearer to the runtime than float32 is. The report of the run divides
+int8 into its quantisation and its kernels.
 
     PYTHONPATH=. python benchmarks/simulated.py RUN
 
@@ -13,14 +13,14 @@ bf16, and ``simulated`` in both, at the kernels of the engine and with ``boundar
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
 
 from alignkit.compare.predictions import Predictions
 from alignkit.machine import cpu_name
-from alignkit.record import Cell, NumericDrift
+from alignkit.record import Cell
 from alignkit.record.artifacts import artifact_file
 from alignkit.record.document import read_record
 from alignkit.text import columns
@@ -29,12 +29,10 @@ HEAD = (
     "row", "served with", "runtime", "simulation", "images", "runtime − fp32: mean", "max", "churn",
     "simulation − runtime: mean", "max", "churn", "ratio of means",
 )  # fmt: skip
-INT8 = ("row", "served with", "runtime", "churn: all", "quantisation", "kernel",
-        "max |Δ logit|: all", "quantisation", "kernel")  # fmt: skip
 
 
 def main(folder: Path) -> None:
-    """Print both tables of a run."""
+    """Print the table of a run."""
     record = read_record(folder)
     cells = [cell for cell in record.cells if cell.ran]
     rows = [HEAD]
@@ -49,20 +47,6 @@ def main(folder: Path) -> None:
                 rows.append(_row(folder, reference, real, simulated))
     print(f"{record.name}, {cpu_name()}")
     print(columns(rows))
-    divided = [
-        (
-            f"{cell.trained_with} seed {cell.seed}",
-            cell.evaluated_with,
-            cell.column.runtime,
-            *(_churn(each) for each in parts),
-            *(f"{each.logits.max_abs:.3g}" for each in parts),
-        )
-        for cell in cells
-        if cell.quantised and cell.numeric
-        for parts in [(cell.numeric, cell.quantised.quantisation, cell.quantised.kernel)]
-    ]
-    if divided:
-        print(columns([INT8, *divided]))
 
 
 def _tensors(cell: Cell) -> tuple[str, int, str]:
@@ -108,9 +92,7 @@ def _row(folder: Path, reference: Cell, real: Cell, simulated: Cell) -> tuple[st
     )
 
 
-def _churn(drift: NumericDrift) -> str:
-    return f"{100 * drift.flips / drift.n:.2f} %"
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("run", type=Path)
+    main(parser.parse_args().run)

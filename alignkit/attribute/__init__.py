@@ -92,8 +92,8 @@ def attribute(
     """Divide the drift between two paths, and two runtimes, among the stages that differ.
 
     ``models`` holds a model per seed, each in all its runtimes, see `Sessions`; without a model
-    only pixels are attributed. ``decoder_switches`` splits ``decode`` into libjpeg-turbo's switches
-    if both decoders are of that library.
+    only pixels are attributed. ``decoder_switches`` divides ``decode`` among the options in which
+    two decoders of one class differ.
 
     Raises `ConfigError` if the paths prepare different sizes, `NothingCompared` if no image can be
     prepared by every mixture.

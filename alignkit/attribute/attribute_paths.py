@@ -196,13 +196,20 @@ def attribute_runs(
 
 
 def _unfused(runtime: Runtime, models: Models) -> Runtime | None:
-    """Find the runtime that executes the int8 graph of another unfused, for every model."""
-    if runtime.backend.simulation(runtime.precision):
+    """Find the runtime that executes the int8 graph of another unfused, for every model.
+
+    Neither of them is the reference runtime: that one is no factor.
+    """
+    first, *others = models[0]
+    if runtime == first or runtime.simulation:
         return None
     graphs = [model[runtime].effective().get(QUANTISED_GRAPH) for model in models]
-    for each in models[0]:
-        same = [model[each].effective().get(QUANTISED_GRAPH) for model in models] == graphs
-        if all(graphs) and same and each.backend.simulation(each.precision):
+    if not all(graphs):
+        return None
+    for each in others:
+        if each.simulation and graphs == [
+            model[each].effective().get(QUANTISED_GRAPH) for model in models
+        ]:
             return each
     return None
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from alignkit.backends import QUANTISED_GRAPH
 from alignkit.backends.onnx_graph import refusal
 from alignkit.errors import BackendError
+from alignkit.models.checkpoint import read_calibration
+from alignkit.stored_file import file_sha256
 from alignkit.torch_settings import quiet
 
 if TYPE_CHECKING:
@@ -22,14 +25,25 @@ _WEIGHTED = ["Conv", "ConvTranspose", "Gemm", "MatMul"]
 """Operators that multiply by weights."""
 
 
-def quantise_for_cpu(onnx: Path, images: Batch, file: Path, *, reduce_range: bool) -> None:
+def quantisation_facts(folder: Path) -> dict[str, str]:
+    """Name the calibration images and the int8 graph, ``model.onnx``, of an engine's folder."""
+    graph = file_sha256(folder / "model.onnx")[:16]
+    return {"calibration": read_calibration(folder), QUANTISED_GRAPH: graph}
+
+
+def quantise_for_cpu(onnx: Path, images: Batch, file: Path) -> bool:
     """Write the graph with uint8 activations, as ONNX Runtime's CPU kernels take it.
 
-    With ``reduce_range`` weights have 7 bits. Raises as `_quantise` does.
+    Where this processor's kernels saturate, weights have 7 bits: the sum of two products with uint8
+    then fits into 16 bits. Returns whether they do. Raises as `_quantise` does.
     """
     from onnxruntime.quantization import QuantType
 
-    _quantise(onnx, images, file, activation_type=QuantType.QUInt8, reduce_range=reduce_range)
+    from alignkit.backends.onnxruntime.onnxruntime_session import kernels_saturate
+
+    reduced = kernels_saturate()
+    _quantise(onnx, images, file, activation_type=QuantType.QUInt8, reduce_range=reduced)
+    return reduced
 
 
 def quantise_for_tensorrt(onnx: Path, images: Batch, file: Path) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from alignkit.backends import BACKENDS, QUANTISED_GRAPH, Backend, CalibrationSet, Choice
+from alignkit.backends import BACKENDS, Backend, CalibrationSet, Choice
 from alignkit.backends.onnx_graph import refusal
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.machine import processor_flags
@@ -80,8 +80,8 @@ class OpenVINOBackend(Backend):
 
         Raises `BackendError` if the plugin cannot compile it, or chose another precision.
         """
+        from alignkit.backends.onnx_quantisation import quantisation_facts
         from alignkit.models.checkpoint import read_calibration
-        from alignkit.stored_file import file_sha256
 
         if reason := self.impossible(precision):
             raise MissingDependency(f"openvino {precision}: {reason}")
@@ -90,10 +90,12 @@ class OpenVINOBackend(Backend):
         size = (checkpoint.height, checkpoint.width)
         if precision != "int8":
             return _compiled_session(onnx, size, precision)
-        graph = onnx / ("model.xml" if self.quantiser == "nncf" else "model.onnx")
-        session = _compiled_session(graph, size, precision)
-        session.observed["calibration"] = read_calibration(onnx)
-        session.observed[QUANTISED_GRAPH] = file_sha256(graph)[:16]
+        if self.quantiser == "onnxruntime":
+            session = _compiled_session(onnx / "model.onnx", size, precision)
+            session.observed.update(quantisation_facts(onnx))
+        else:  # NNCF's graph runs in OpenVINO alone: no runtime executes the same one unfused
+            session = _compiled_session(onnx / "model.xml", size, precision)
+            session.observed["calibration"] = read_calibration(onnx)
         return session
 
     def build_parts(self, precision: Precision) -> dict[str, Any] | None:
@@ -111,12 +113,12 @@ class OpenVINOBackend(Backend):
         Both use all calibration images. Raises `BackendError` if NNCF or OpenVINO cannot read or
         quantise the graph.
         """
-        from alignkit.backends.onnxruntime.onnxruntime_int8 import quantise
-
         assert source.calibration is not None
         images = source.calibration.images()
         if self.quantiser == "onnxruntime":
-            quantise(source.onnx, images, folder)
+            from alignkit.backends.onnx_quantisation import quantise_for_cpu
+
+            quantise_for_cpu(source.onnx, images, folder / "model.onnx")
             return
         import nncf
         import openvino

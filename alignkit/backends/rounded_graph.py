@@ -5,10 +5,9 @@ nodes it fuses. `rounded_at_kernels` makes the graph of such kernels: 16-bit wei
 a cast to 16 bits and back behind every tensor that leaves its kernel. As in hardware, float16
 overflows to infinity and keeps subnormals.
 
-TF32 is float32 with 10 bits of mantissa, for the operands of products only. `rounded_operands`
-rounds them to the nearest, ties away from zero, as does the instruction that converts to it,
-``cvt.rna.tf32.f32`` (NVIDIA, Parallel Thread Execution ISA, *cvt*), which has had no other rounding
-on the first GPUs with TF32.
+TF32 is float32 with 10 bits of mantissa; only the operands of products are rounded to it.
+`rounded_operands` rounds them to the nearest, ties away from zero, as ``cvt.rna.tf32.f32`` does
+(NVIDIA, Parallel Thread Execution ISA, *cvt*). The first GPUs with TF32 have no other rounding.
 """
 
 from __future__ import annotations
@@ -17,7 +16,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, shape_inference
+from onnx import (
+    AttributeProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    helper,
+    numpy_helper,
+    shape_inference,
+)
 
 from alignkit.errors import BackendError
 
@@ -64,9 +71,8 @@ def bfloat16_graph(half: ModelProto, original: ModelProto) -> ModelProto:
                 )
             )
     for node in made.graph.node:
-        for attribute in node.attribute:
-            if node.op_type == "Cast" and attribute.i == TensorProto.FLOAT16:
-                attribute.i = TensorProto.BFLOAT16
+        if node.op_type == "Cast" and _target(node).i == TensorProto.FLOAT16:
+            _target(node).i = TensorProto.BFLOAT16
     del made.graph.value_info[:]  # of float16; a parser infers them
     return made
 
@@ -82,7 +88,7 @@ def rounded_at_kernels(
     ``typed`` has 16-bit tensors between float32 inputs and outputs, and ``half`` is the same graph
     in float16. ``kernels`` holds the names of the nodes that each kernel of an
     engine computes, in order; a node of several belongs to the last, and one of none is a kernel by
-    itself. ``None``: every node is. Returns the graph, with facts for a report. Raises
+    itself. With ``None`` every node is one. Returns the graph, with facts for a report. Raises
     `BackendError` for a graph with branches or loops.
     """
     width = _WIDTHS[precision]
@@ -92,7 +98,8 @@ def rounded_at_kernels(
     made = ModelProto()
     made.CopyFrom(typed)
     nodes = list(made.graph.node)
-    kernel_of = {node.name: str(owner.get(node.name, node.name)) for node in nodes}
+    # a node of no kernel keeps its name, which may be "1", beside the kernels' numbers
+    kernel_of: dict[str, int | str] = {node.name: owner.get(node.name, node.name) for node in nodes}
     leaving = _leaving(nodes, kernel_of)
     for _, value, tensor in list(_constants(made)):
         if tensor.data_type == width:
@@ -110,7 +117,7 @@ def rounded_at_kernels(
                 made.graph.node.extend(_cast_there_and_back(f"{name} exact", name, width))
                 rounded += 1
         # between two float32 tensors nothing is left to cast; to an integer there still is
-        if casts and (placed.attribute[0].i == width or _widens(node, narrow)):
+        if casts and (_target(placed).i == width or _widens(node, narrow)):
             placed.op_type = "Identity"
             del placed.attribute[:]
     return made, _kernel_facts(nodes, owner, kernels, rounded)
@@ -194,7 +201,7 @@ def _float16_tensors(half: ModelProto) -> frozenset[str]:
     return frozenset(name for name, kind in known.items() if kind == TensorProto.FLOAT16)
 
 
-def _leaving(nodes: Sequence[NodeProto], kernel_of: dict[str, str]) -> frozenset[str]:
+def _leaving(nodes: Sequence[NodeProto], kernel_of: dict[str, int | str]) -> frozenset[str]:
     """Find the tensors that another kernel reads, or that the graph declares as cast."""
     source = {name: node for node in nodes for name in node.output}
     return frozenset(
@@ -208,7 +215,12 @@ def _leaving(nodes: Sequence[NodeProto], kernel_of: dict[str, str]) -> frozenset
 
 
 def _widens(node: NodeProto, narrow: frozenset[str]) -> bool:
-    return node.input[0] in narrow and node.attribute[0].i == TensorProto.FLOAT
+    return node.input[0] in narrow and _target(node).i == TensorProto.FLOAT
+
+
+def _target(cast: NodeProto) -> AttributeProto:
+    """Return the attribute that holds the type a cast makes."""
+    return next(each for each in cast.attribute if each.name == "to")
 
 
 def _cast_there_and_back(source: str, name: str, width: int) -> list[NodeProto]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from alignkit.backends import BACKENDS, QUANTISED_GRAPH, Backend, CalibrationSet, Choice
+from alignkit.backends import BACKENDS, Backend, CalibrationSet, Choice
 from alignkit.errors import BackendError, MissingDependency
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class SimulatedBackend(Backend):
     def impossible(self, precision: Precision) -> str:
         if precision not in self.precisions:
             return (
-                f"{precision} is not simulated, because it rounds nothing: use onnxruntime; "
-                f"{', '.join(self.precisions)} are"
+                f"{precision} is not simulated; {', '.join(self.precisions)} are, and "
+                "onnxruntime computes in fp32"
             )
         if precision != "int8" and self.quantised_for != "onnxruntime":
             return f"quantised_for is of int8, and {precision} quantises nothing: leave it out"
@@ -117,9 +117,8 @@ class SimulatedBackend(Backend):
         """
         from onnx import load
 
+        from alignkit.backends.onnx_quantisation import quantisation_facts
         from alignkit.backends.rounded_graph import rounded_operands
-        from alignkit.models.checkpoint import read_calibration
-        from alignkit.stored_file import file_sha256
 
         self._require(precision)
         if onnx is None:
@@ -129,8 +128,7 @@ class SimulatedBackend(Backend):
         else:
             graph, facts = load(onnx / _MODEL), json.loads((onnx / _FACTS).read_text())
         if precision == "int8":
-            facts["calibration"] = read_calibration(onnx)
-            facts[QUANTISED_GRAPH] = file_sha256(onnx / _MODEL)[:16]
+            facts |= quantisation_facts(onnx)
         size = (checkpoint.height, checkpoint.width)
         session = _session(graph, size)
         label = self.simulation(precision)
@@ -151,15 +149,11 @@ class SimulatedBackend(Backend):
             raise MissingDependency(f"simulated {precision}: {reason}")
 
     def _quantise(self, source: EngineSource, folder: Path) -> dict[str, str]:
-        from alignkit.backends.onnx_quantisation import quantise_for_tensorrt
-        from alignkit.backends.onnxruntime.onnxruntime_int8 import quantise
+        from alignkit.backends.onnx_quantisation import quantise_for_cpu, quantise_for_tensorrt
 
         assert source.calibration is not None
-        images = source.calibration.images()
-        if self.quantised_for == "tensorrt":
-            quantise_for_tensorrt(source.onnx, images, folder / _MODEL)
-        else:
-            quantise(source.onnx, images, folder)
+        quantise = quantise_for_tensorrt if self.quantised_for == "tensorrt" else quantise_for_cpu
+        quantise(source.onnx, source.calibration.images(), folder / _MODEL)
         return {"quantised for": self.quantised_for}
 
     def _round(

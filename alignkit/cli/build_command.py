@@ -53,7 +53,7 @@ def build(
 
     Prints each engine's layers by type, size and SHA-256, and whether a second build is equal;
     engines.json in the run's folder names the engines that a machine with a GPU must run. Exit
-    codes: 0 all built · 2 usage · 3 one could not be built · 4 none can be built here.
+    codes: 0 all built · 2 usage · 3 a build failed · 4 none failed, and one cannot be built here.
     """
     from alignkit.experiment import load_experiment
     from alignkit.record.study_documents import EngineBuilds
@@ -78,8 +78,11 @@ def build(
     print(document if as_json else _as_text(engines, folder))
     for path in files:
         write_output(path, document + "\n")
-    whole = all(each.engine for each in engines)
-    raise typer.Exit(ExitCode.PASS if whole else ExitCode.CRASHED)
+    absent = [each for each in engines if each.engine is None]
+    if not absent:
+        raise typer.Exit(ExitCode.PASS)
+    missing = all(each.missing for each in absent)
+    raise typer.Exit(ExitCode.MISSING if missing else ExitCode.CRASHED)
 
 
 def _as_text(engines: Sequence[BuiltEngine], folder: Path) -> str:
@@ -91,17 +94,13 @@ def _as_text(engines: Sequence[BuiltEngine], folder: Path) -> str:
         facts = (
             (layer_words(made), size_words(made), made.sha256, _SECOND[each.second])
             if made
-            else (f"NOT BUILT: {each.reason}", "", "", "")
+            else (f"{'CANNOT BE BUILT HERE' if each.missing else 'FAILED'}: {each.reason}", *"   ")
         )
         rows.append(
             (f"{each.trained_with} seed {each.seed}", f"{each.backend} {each.precision}", *facts)
         )
     head = ("model", "runtime", "layers that compute", "size", "SHA-256", "")
-    return "\n".join(
-        [
-            columns([head, *rows]),
-            "",
-            "built here, not run: no prediction of these engines is known",
-            f"record     {folder / 'engines.json'}",
-        ]
-    )
+    lines = [columns([head, *rows]), ""]
+    if any(each.engine for each in engines):
+        lines.append("built here, not run: no prediction of these engines is known")
+    return "\n".join([*lines, f"record     {folder / 'engines.json'}"])

@@ -56,6 +56,10 @@ def self_test() -> list[DecoderCheck]:
     rules = {
         rule: DECODERS[name].load()(**options) for rule, (name, options) in _OTHER_RULES.items()
     }
+    others = {
+        kind: {rule: each.decode(encoded).image for rule, each in rules.items()}
+        for kind, encoded in images.items()
+    }
     tested = []
     for name, plugin in DECODERS.items():
         if plugin.missing():
@@ -65,8 +69,7 @@ def self_test() -> list[DecoderCheck]:
             decoded = decoder.decode(encoded)
             finding, digest = decoded.reason, ""
             if decoded.image is not None:
-                others = {rule: each.decode(encoded).image for rule, each in rules.items()}
-                finding = _finding(decoded.image, expected[kind].image, others)
+                finding = _finding(decoded.image, expected[kind].image, others[kind])
                 digest = hashlib.sha256(decoded.image.tobytes()).hexdigest()
             tested.append(DecoderCheck(name, kind, decoded.outcome, finding, digest))
     return tested

@@ -2,9 +2,9 @@
 
 nvJPEG's is that of NVIDIA's published CUDA sample dct8x8 (``CUDAsubroutineInplaceIDCTvector`` in
 ``dct8x8_kernel2.cuh``): columns first, products and sums fused as nvcc fuses them, 128 added by the
-last one. Of the forms tried, only it gives every stored sample of nvJPEG, whichever of a sum's
-first two products is fused. A product of matrices in float32 differs in a few of a million samples,
-where rounding decides between two levels.
+last one. Of the forms tried, only it gives every stored sample of nvJPEG. It does so whichever of a
+sum's first two products is fused. A product of matrices in float32 differs in a few of a million
+samples, where rounding decides between two levels.
 
 libjpeg's is ``jidctint.c``, its accurate integer transform.
 """

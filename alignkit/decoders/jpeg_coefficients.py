@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from alignkit.decoders import embedded_version
 
@@ -31,20 +31,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
-_FRAMES = {
-    **dict.fromkeys((0xC0, 0xC1, 0xC2), ""),
+Coding = Literal["baseline", "extended", "progressive", "lossless", "hierarchical", "arithmetic"]
+CODINGS: dict[int, Coding] = {
+    0xC0: "baseline",
+    0xC1: "extended",
+    0xC2: "progressive",
     0xC3: "lossless",
     **dict.fromkeys((0xC5, 0xC6, 0xC7), "hierarchical"),
     **dict.fromkeys((0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF), "arithmetic"),
 }
-"""Start-of-frame marker → the coding that is not handled; empty for baseline, extended and
-progressive Huffman coding."""
+"""Start-of-frame marker → how the image is coded."""
+_HANDLED = ("baseline", "extended", "progressive")
 _COMPONENTS = (1, 3)
 _LARGEST_FACTOR = 4
 
 
 class UnreadableJpeg(Exception):  # noqa: N818 - an outcome, not a bug
-    """A file without coefficients; ``unsupported`` tells a kind that is not handled from damage."""
+    """A file whose coefficients cannot be read: ``unsupported`` is its kind, or it is damaged."""
 
     def __init__(self, reason: str, *, unsupported: bool = False) -> None:
         super().__init__(reason)
@@ -96,7 +99,7 @@ class _Frame:
 def read_coefficients(encoded: bytes) -> Coefficients:
     """Read the coefficients of an 8-bit Huffman-coded JPEG with one or three components.
 
-    libjpeg fills the missing part of damaged data with zeros, and this does not show.
+    libjpeg fills the missing part of damaged data with zeros, without an error.
 
     Raises `UnreadableJpeg` for any other file.
     """
@@ -206,7 +209,7 @@ def _frame(encoded: bytes) -> _Frame:
             break
         if marker == _END_OF_IMAGE or length < 2:
             raise UnreadableJpeg("the header is damaged")
-        if marker in _FRAMES:
+        if marker in CODINGS:
             if frame is not None:
                 raise UnreadableJpeg("two frames in one file")
             frame = _frame_of(marker, encoded[: position + 2 + length], position + 4)
@@ -218,8 +221,8 @@ def _frame(encoded: bytes) -> _Frame:
 
 def _frame_of(marker: int, encoded: bytes, position: int) -> _Frame:
     segment = encoded[position:]
-    if _FRAMES[marker]:
-        raise UnreadableJpeg(f"{_FRAMES[marker]} coding", unsupported=True)
+    if CODINGS[marker] not in _HANDLED:
+        raise UnreadableJpeg(f"{CODINGS[marker]} coding", unsupported=True)
     if len(segment) < 6 or len(segment) != 6 + 3 * segment[5]:
         raise UnreadableJpeg("the frame header is damaged")
     precision, height, width, count = struct.unpack_from(">BHHB", segment)

@@ -156,15 +156,16 @@ def _cell(
 
 def _of_any_end(predicted: Predicted) -> dict[str, Any]:
     """Return the fields that a `Cell` has whether or not it ran."""
-    state, reason, trace = state_of(predicted.ended)
+    ended, reason, trace = state_of(predicted.ended)
+    state, simulation = _called(ended, predicted)
     return {
         **predicted.evaluation.place.fields,
         "seed": predicted.seed,
         "aligned": predicted.evaluation.aligned,
         "key": predicted.evaluation.key,
-        "state": _called(state, predicted),
+        "state": state,
         "reason": reason,
-        "simulation": _simulation(predicted),
+        "simulation": simulation,
         "traceback": trace,
         "fraction": predicted.evaluation.training.fraction,
         "engine": predicted.ended.engine if isinstance(predicted.ended, Built) else None,
@@ -172,14 +173,10 @@ def _of_any_end(predicted: Predicted) -> dict[str, Any]:
     }
 
 
-def _simulation(predicted: Predicted) -> str:
-    runtime = predicted.evaluation.runtime
-    return runtime.backend.simulation(runtime.precision)
-
-
-def _called(state: State, predicted: Predicted) -> State:
-    """Call a cell that ran simulated if its runtime simulates the precision."""
-    return "simulated" if state == "measured" and _simulation(predicted) else state
+def _called(state: State, predicted: Predicted) -> tuple[State, str]:
+    """Call a cell that ran simulated if its runtime simulates; return its state and its label."""
+    label = predicted.evaluation.runtime.simulation if state == "measured" else ""
+    return ("simulated", label) if label else (state, "")
 
 
 def _artifact(
@@ -226,14 +223,15 @@ def _matrix_entry(
         if predictions_of(reference) is not None and predictions_of(each) is not None
     ]
     ran = [each for _, each in pairs]
-    state, reason = _joined_state(members, references, ran)
+    joined, reason = _joined_state(members, references, ran)
+    state, simulation = _called(joined, members[0])
     is_aligned = members[0].evaluation.aligned
     sides = _sides(pairs)
     answers = [each.ended.value for each in ran if isinstance(each.ended, Measured)]
     return MatrixEntry(
         **members[0].evaluation.place.fields,
         aligned=is_aligned,
-        state=_called(state, members[0]),
+        state=state,
         reason=reason,
         seeds=tuple(each.seed for each in ran),
         metrics=mean_metrics(sides[1]),
@@ -241,7 +239,7 @@ def _matrix_entry(
         fraction=members[0].evaluation.training.fraction,
         engines=tuple(each.ended.engine for each in members if isinstance(each.ended, Built)),
         unsuited=all(each.evaluation.unsuited for each in members),
-        simulation=_simulation(members[0]),
+        simulation=simulation,
         numeric=numeric_facts([*zip(bases, members, strict=True)]),
         quantised=quantised_facts([*zip(bases, members, strict=True)], unfused),
         non_finite=sum(each.non_finite for each in map(predictions_of, ran) if each),

@@ -51,7 +51,7 @@ def same_inputs(
 
 def unfused_cells(predicted: Sequence[Predicted]) -> list[Predicted]:
     """List the cells that executed an int8 graph unfused."""
-    return [each for each in predicted if _graph(each) and _simulates(each)]
+    return [each for each in predicted if _graph(each) and each.evaluation.runtime.simulation]
 
 
 def quantised_facts(
@@ -62,7 +62,11 @@ def quantised_facts(
     ``unfused`` are the `unfused_cells` of the run. Returns ``None`` unless every seed that ran has
     one of the same model, graph and tensors.
     """
-    ran = [(base, each) for base, each in pairs if _graph(each) and not _simulates(each)]
+    ran = [
+        (base, each)
+        for base, each in pairs
+        if _graph(each) and not each.evaluation.runtime.simulation
+    ]
     exact = [_unfused_of(each, unfused) for _, each in ran]
     known = [each for each in exact if each is not None]
     if not known or len(known) < len(exact):
@@ -88,8 +92,3 @@ def _graph(predicted: Predicted) -> str:
     """Name the int8 graph that a cell executed; empty if it has none or did not run."""
     ended = predicted.ended
     return ended.value.effective.get(QUANTISED_GRAPH, "") if isinstance(ended, Measured) else ""
-
-
-def _simulates(predicted: Predicted) -> bool:
-    runtime = predicted.evaluation.runtime
-    return bool(runtime.backend.simulation(runtime.precision))

@@ -22,7 +22,7 @@ from alignkit.record import (
     SizeCurve,
 )
 from alignkit.record.outside_facts import Reading
-from alignkit.text.names import Names, state_words
+from alignkit.text.names import Names, why_not
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _row(row: PublishedRowOption, entry: MatrixEntry | None) -> PublishedRow:
 
 
 def _why_not(entry: MatrixEntry | None) -> str:
-    return f"{state_words(entry.state)}: {entry.reason}" if entry else "not part of this run"
+    return why_not(entry) if entry else "not part of this run"
 
 
 def _changes(entries: Sequence[tuple[PublishedRowOption, MatrixEntry | None]]) -> Iterator[_Change]:

@@ -12,8 +12,8 @@ from alignkit.errors import ExitCode
 from alignkit.experiment.gate_option import Gate
 from alignkit.judge.evidence import BASELINE, Evidence
 from alignkit.judge.observe import differing
-from alignkit.record import RuleOutcome, VerdictState
-from alignkit.text.names import state_words
+from alignkit.record import Cell, RuleOutcome, State, VerdictState
+from alignkit.text.names import why_not
 
 _NO_FAULT = (ExitCode.PASS, ExitCode.INCONCLUSIVE)
 """Codes that do not say that nothing was compared."""
@@ -74,8 +74,7 @@ def _of_repeated_paths(gate: Gate, evidence: Evidence) -> Iterator[JudgedRule]:
 def _of_cells(gate: Gate, evidence: Evidence, known: Collection[ExitCode]) -> Iterator[JudgedRule]:
     """Judge cells that failed or are missing, unless an outcome has their exit code already."""
     failed = [cell for cell in evidence.cells if cell.state == "failed"]
-    # unsuited cells lack nothing
-    # an engine that was built and not run is missing as well: it has no predictions
+    # an unsuited cell lacks nothing; an engine that was built and not run lacks its predictions
     skipped = [
         cell for cell in evidence.cells if cell.state in ("built", "skipped") and not cell.unsuited
     ]
@@ -83,15 +82,21 @@ def _of_cells(gate: Gate, evidence: Evidence, known: Collection[ExitCode]) -> It
     compared = [entry for entry in evidence.matrix if not entry.aligned]
     ends = []
     for code, cells in ((ExitCode.CRASHED, failed), (ExitCode.MISSING, missing)):
-        if cells:
-            count = f"{len(cells)} of {len(evidence.cells)} cells"
-            ends.append((code, f"{count} {state_words(cells[0].state)}: {cells[0].reason}"))
+        by_state: dict[State, list[Cell]] = {}
+        for cell in cells:
+            by_state.setdefault(cell.state, []).append(cell)
+        told = [
+            f"{len(same)} of {len(evidence.cells)} cells {why_not(same[0])}"
+            for same in by_state.values()
+        ]
+        if told:
+            ends.append((code, "; ".join(told)))
     if evidence.matrix and not any(entry.ran for entry in compared):
         ends.append((ExitCode.NOTHING_COMPARED, "no cell besides the references could run"))
     place = (evidence.reference, "any")
     for code, observed in ends:
         if code not in known:
-            yield _judged("cells", "every cell is measured", observed, place, code)
+            yield _judged("cells", "every cell ran", observed, place, code)
 
 
 def _of_all(judged: Sequence[JudgedRule], evidence: Evidence) -> Iterator[JudgedRule]:

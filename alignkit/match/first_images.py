@@ -43,7 +43,7 @@ class FirstImages:
 
 @dataclass(frozen=True, slots=True)
 class _Looks:
-    """An image, decoded here."""
+    """Contrast and colour of one image, as decoded here."""
 
     spread: float
     """Standard deviation of its pixels in grey levels, mean of the three channels."""

@@ -46,6 +46,11 @@ class Runtime:
     """The one model that an endpoint serves; ``None`` for a runtime that is given each model."""
 
     @property
+    def simulation(self) -> str:
+        """Label of its numbers if it simulates the precision; empty if it computes in it."""
+        return self.backend.simulation(self.precision)
+
+    @property
     def parts(self) -> dict[str, Any]:
         """Options, versions and processor, which decide its logits besides weights and inputs."""
         backend = self.backend
@@ -87,9 +92,8 @@ def runtimes_of(evaluate: Evaluate, trainings: tuple[Training, ...]) -> list[Run
             runtimes.append(
                 Runtime(name, backend, precision, version, reason, buildable, option.builds, held)
             )
-    if (first := next((each for each in runtimes if not each.backend.own_path), None)) and (
-        first.backend.simulation(first.precision)
-    ):
+    first = next((each for each in runtimes if not each.backend.own_path), None)
+    if first and first.simulation:
         raise ConfigError(
             f"evaluate.backends: {first.name} {first.precision} is a simulation, and the first "
             "backend is the reference; put one first that computes, e.g. torch"

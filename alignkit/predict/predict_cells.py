@@ -136,10 +136,12 @@ class _SessionGroup:
         return self.evaluations[0].runtime
 
     def predict(self) -> list[Predicted]:
-        """Predict each evaluation; open a session only if one is not stored."""
-        ended: dict[str, Outcome[Answer]] = {}
+        """Predict each evaluation or build its engine; open a session only if one is not stored."""
+        ended = self._built()
         to_run = []
         for evaluation in self.evaluations:
+            if evaluation.key in ended:
+                continue
             if (known := self._known(evaluation)) is not None:
                 ended[evaluation.key] = known
             else:
@@ -151,6 +153,22 @@ class _SessionGroup:
             for each in self.evaluations
         ]
 
+    def _built(self) -> dict[str, Outcome[Answer]]:
+        """Build the engine that cannot run here, once for all prepared paths, by their keys."""
+        paths = [
+            each
+            for each in self.evaluations
+            if each.builds_engine
+            and isinstance(self.sets.prepared[each.preprocess.name, "eval"], Measured)
+        ]
+        if not paths:
+            return {}
+        made = built_engine(paths[0], self.checkpoint, self.sets, self.context.workspace)
+        return {
+            each.key: Built(each.skipped, made.value) if isinstance(made, Measured) else made
+            for each in paths
+        }
+
     def _known(self, evaluation: Evaluation) -> Outcome[Answer] | None:
         """Return why it cannot run, or the stored answer; None for a live endpoint or no answer."""
         skipped = _skipped(evaluation)
@@ -159,9 +177,6 @@ class _SessionGroup:
         prepared = self.sets.prepared[evaluation.preprocess.name, "eval"]
         if not isinstance(prepared, Measured):
             return prepared
-        if skipped:
-            built = built_engine(evaluation, self.checkpoint, self.sets, self.context.workspace)
-            return Built(skipped.reason, built.value) if isinstance(built, Measured) else built
         # yesterday's answer of an endpoint is not its answer of today
         if self.runtime.backend.live:
             key = cell_key(evaluation, self.checkpoint)

@@ -17,21 +17,12 @@ from functools import cache, lru_cache
 from typing import Literal, TypeAlias
 
 from alignkit.decoders import START_OF_IMAGE
+from alignkit.decoders.jpeg_coefficients import CODINGS, Coding
 from alignkit.preprocess.exif import exif_orientation, jpeg_segments
 
-Coding = Literal["baseline", "extended", "progressive", "lossless", "hierarchical", "arithmetic"]
 ColourMode = Literal["grey", "YCbCr", "RGB", "CMYK", "YCCK", "other"]
 
 QUANTISATION, APP0, APP2, APP14 = 0xDB, 0xE0, 0xE2, 0xEE
-CODINGS: dict[int, Coding] = {
-    0xC0: "baseline",
-    0xC1: "extended",
-    0xC2: "progressive",
-    0xC3: "lossless",
-    **dict.fromkeys((0xC5, 0xC6, 0xC7), "hierarchical"),
-    **dict.fromkeys((0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF), "arithmetic"),
-}
-"""Start-of-frame marker → how the image is coded."""
 _SUBSAMPLINGS = {
     (1, 1): "4:4:4",
     (2, 1): "4:2:2",

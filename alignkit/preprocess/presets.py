@@ -1,6 +1,6 @@
 """Presets: the settings of real stacks by name, and the evidence for those that are surrogates.
 
-Imports no library and no plugin.
+Importing it imports no library and no plugin.
 """
 
 from __future__ import annotations
@@ -262,9 +262,9 @@ def calibration(path: Preprocess) -> str:
 
 def decoder_evidence(name: str) -> str:
     """Return the same for a decoder with its default options; empty if it imitates no other."""
-    decoder = DECODERS[name].load()()
-    real = decoder.surrogate_of
-    return f"surrogate of {real}, {_evidence('decode', decoder, DECODERS, real)}" if real else ""
+    real = getattr(DECODERS[name].load(), "surrogate_of", "")
+    evidence = _measured(name).get("decode", f"decode {NOT_CALIBRATED}")
+    return f"surrogate of {real}, {evidence}" if real else ""
 
 
 def joined(sentences: Sequence[str]) -> str:
@@ -278,16 +278,22 @@ def joined(sentences: Sequence[str]) -> str:
 
 
 def _evidence(stage: str, plugin: Any, table: dict[str, Plugin], real: str) -> str:
-    """Return the sentence of one stage; empty if no surrogate of ``real`` has this stage."""
-    name = name_of(plugin, table)
-    if name == "nvjpeg-model":
-        # with other options it is no rule that was verified
-        return _measured(name)["decode"] if plugin == type(plugin)() else f"{stage} {HYPOTHESIS}"
+    """Return the sentence of one stage; empty if no surrogate of ``real`` has this stage.
+
+    A distance from the real stage, measured for any preset that has both, comes before a record of
+    the decoder itself.
+    """
+    name, known = name_of(plugin, table), False
     for preset, each in PRESETS.items():
         block = each.decode if stage == "decode" else each.resize
         if each.surrogate_of == real and block["name"] == name and _is(plugin, block):
-            return _measured(preset).get(stage, f"{stage} {NOT_CALIBRATED}")
-    return ""
+            known = True
+            if stage in _measured(preset):
+                return _measured(preset)[stage]
+    if name == "nvjpeg-model":
+        # with other options it is no rule that was verified
+        return _measured(name)["decode"] if plugin == type(plugin)() else f"{stage} {HYPOTHESIS}"
+    return f"{stage} {NOT_CALIBRATED}" if known else ""
 
 
 def _is(plugin: Any, block: dict[str, Any]) -> bool:

@@ -141,7 +141,7 @@ class Evaluated(Placed):
     reason: str = ""
     simulation: str = ""
     """How its numbers were simulated, and what is unknown of them; empty if a runtime computed in
-    its precision."""
+    its precision, or if it did not run."""
 
     @property
     def ran(self) -> bool:

@@ -197,6 +197,8 @@ class BuiltEngine(Stored):
     second: SecondBuild = "not built"
     reason: str = ""
     """Why there is no engine."""
+    missing: bool = False
+    """Whether this machine lacks something that the build needs; otherwise it failed."""
 
 
 class EngineBuilds(Stored):

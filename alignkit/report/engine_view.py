@@ -36,7 +36,7 @@ def size_words(engine: EngineFacts) -> str:
 
 
 def engine_words(engines: Sequence[EngineFacts]) -> str:
-    """Describe the engines of an entry's seeds, which have the same layers, in one sentence."""
+    """Describe the first engine of an entry's seeds, and name all by their hashes."""
     if not engines:
         return ""
     hashes = ", ".join(each.sha256[:12] for each in engines)
@@ -47,12 +47,12 @@ def engine_words(engines: Sequence[EngineFacts]) -> str:
 
 def engines_table(record: RunRecord, names: Names) -> Table | None:
     """Return each engine that was built and not run, once for all paths; ``None`` without one."""
-    rows: dict[str, RowCells] = {}
+    rows: dict[tuple[str, str, int], RowCells] = {}
     for cell in record.cells:
         if cell.engine:
             trained, _, runtime = names.cells(cell)
             rows.setdefault(
-                cell.engine.sha256,
+                (trained, runtime, cell.seed),
                 (
                     trained,
                     runtime,

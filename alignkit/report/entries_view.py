@@ -12,7 +12,7 @@ from alignkit.report.engine_view import engine_words
 from alignkit.report.matrix_view import entry_id
 from alignkit.report.table import PLACE, Notes, RowCells, Shown, Table, alarm, numbers
 from alignkit.report.worst_view import cell_option
-from alignkit.text.names import CELL_METRICS, Names, state_words
+from alignkit.text.names import CELL_METRICS, Names, state_words, why_not
 from alignkit.text.numbers import (
     DASH,
     estimated,
@@ -159,7 +159,7 @@ def failures(record: RunRecord, names: Names) -> tuple[Failure, ...]:
 
 def _joined(entry: MatrixEntry, notes: Notes) -> RowCells:
     if entry.drift is None:
-        reason = OWN if entry.ran else f"{state_words(entry.state)}: {entry.reason}"
+        reason = OWN if entry.ran else why_not(entry)
         return (notes.missing(reason),) * 15  # all columns between place and command
     drift, logits = entry.drift, entry.drift.logits
     return (
@@ -185,7 +185,7 @@ def _not_run(cell: Cell) -> str:
 
 def _single(cell: Cell, notes: Notes) -> RowCells:
     if not cell.ran:
-        return (*(notes.missing(f"{state_words(cell.state)}: {cell.reason}"),) * 8, _not_run(cell))
+        return (*(notes.missing(why_not(cell)),) * 8, _not_run(cell))
     values = tuple(
         notes.number(cell.metrics.get(metric), lambda value: percent(value, 2), "not computed")
         for metric in CELL_METRICS

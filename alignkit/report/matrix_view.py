@@ -45,6 +45,8 @@ class MatrixCell:
     """The engine in words: layers, size, hash."""
     entry: str = ""
     """Id of the row with all its numbers."""
+    simulation: str = ""
+    """How its number was simulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +222,7 @@ class _Builder:
             remark = f"{count(entry.non_finite, 'output')} NaN or infinite: counted as wrong"
         # a cell has room for one mark, which a missing number needs more
         mark = cell.mark or (self.notes.mark(remark) if remark else "")
-        return replace(cell, entry=entry_id(index), mark=mark)
+        return replace(cell, entry=entry_id(index), mark=mark, simulation=entry.simulation)
 
     def _reference(self, entry: MatrixEntry) -> MatrixCell:
         if self.metric == "churn":

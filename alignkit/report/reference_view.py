@@ -16,7 +16,7 @@ from alignkit.record import CellPair, Drift, Estimate, LogitDistance, MatrixEntr
 from alignkit.record.picture_facts import pack
 from alignkit.report.matrix_view import MatrixView, matrix_views
 from alignkit.report.templates import html
-from alignkit.text.names import MATRIX_METRICS, Names, state_words
+from alignkit.text.names import MATRIX_METRICS, Names, why_not
 
 _NO_LOGITS = LogitDistance(max_abs=None, mean_abs=None, cosine=None, reason="no matrix shows it")
 _Known = dict[tuple[Row, Column, Column], CellPair]
@@ -124,11 +124,7 @@ def _switched(record: RunRecord, column: Column, known: _Known) -> RunRecord | N
 
 def _absent(reference: MatrixEntry | None) -> Drift:
     """Return the drift of an entry in a row without the reference."""
-    why = (
-        f"{state_words(reference.state)}: {reference.reason}"
-        if reference
-        else "not part of this run"
-    )
+    why = why_not(reference) if reference else "not part of this run"
     nothing = Estimate(None, None, None, f"no reference in this row: {why}")
     return Drift(
         n=0,

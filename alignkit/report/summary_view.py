@@ -37,7 +37,7 @@ MOST_ROWS = 100
 _MOST_PAIRS = 14
 """Pairs of paths on a terminal; with all else, at most 30 lines."""
 _MOST_NOTES = 3
-"""Surrogates that a terminal names."""
+"""Surrogates, and kinds of simulation, that a terminal names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,16 @@ def _section(title: str, words: str, headers: Columns, rows: Sequence[tuple[str,
 
 def _matrix(record: RunRecord, names: Names) -> Section:
     views = [entry_view(entry, names) for entry in record.matrix]
-    rows = [(*view.place, view.change, view.churn, view.both, view.detectable) for view in views]
+    rows = [
+        (
+            *view.place,
+            f"{view.change}, simulated" if entry.simulation else view.change,
+            view.churn,
+            view.both,
+            view.detectable,
+        )
+        for entry, view in zip(record.matrix, views, strict=True)
+    ]
     legend = (
         "Change of macro recall against the aligned cell of the row, in percentage points, "
         "with its 95 % interval; lost: right before, wrong now; gained: the other way."
@@ -254,5 +263,8 @@ def _worst_entries(record: RunRecord) -> list[str]:
             lines.append(
                 f"{state_words(state)}: {count(len(ended), 'entry', 'entries')}; {ended[0].reason}"
             )
-    lines += simulations(record.matrix)
+    simulated = simulations(record.matrix)
+    lines += simulated[:_MOST_NOTES]
+    if len(simulated) > _MOST_NOTES:
+        lines.append(f"… and {count(len(simulated) - _MOST_NOTES, 'simulation')}; see the report")
     return lines + [f"warning: {warning}" for warning in warnings(record.matrix)]

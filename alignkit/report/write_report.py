@@ -112,8 +112,9 @@ def write_report(folder: Path, options: ReportOptions, out: Path | None = None) 
     """
     record = read_record(folder)
     wanted = chosen = options.chosen(record.worst)
-    # each picture is read and hashed once, however often the page is made again to be smaller
-    read = cache(partial(shown_bytes, folder))
+    load = partial(shown_bytes, folder)
+    # with these a picture is read more than once; without, none is kept in memory
+    read: _Read = cache(load) if out or options.limit is not None else load
     # a page that only links its pictures is safe to open as well; one that is missing harms nobody
     for each in _named(chosen):
         if os.path.lexists(folder / each.path):

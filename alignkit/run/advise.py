@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from alignkit.progress import Progress
     from alignkit.samples import Samples
 
+_HALF_LEVEL = "-half-level"
+"""End of the name of a path that is served half a level brighter."""
+
 
 def advise(plan: Plan, context: Context) -> tuple[AdviceFacts, ...]:
     """Give one advice for each path that it is asked for, or the reason why there is none."""
@@ -55,25 +58,32 @@ def advise(plan: Plan, context: Context) -> tuple[AdviceFacts, ...]:
         for each in served
         for advice in (
             _advice(each, plan.reference, samples, option, context),
-            *([_half_level(each)] if _cuts_off_colours(each) and not each.missing() else []),
+            *([_half_level(each)] if _gains_half_level(each, served) else []),
         )
     )
 
 
+def _gains_half_level(path: Preprocess, served: Sequence[Preprocess]) -> bool:
+    """Tell whether a path runs here and cuts off colours, and its advice's name is free."""
+    taken = any(each.name == f"{path.name}{_HALF_LEVEL}" for each in served)
+    return not taken and _cuts_off_colours(path) and not path.missing()
+
+
 def _cuts_off_colours(served: Preprocess) -> bool:
     from alignkit.decoders import DECODERS
-    from alignkit.plugins import Plugin, name_of
+    from alignkit.plugins import name_of
 
-    plugin = DECODERS.get(name_of(served.decode, DECODERS), Plugin(""))
+    plugin = DECODERS.get(name_of(served.decode, DECODERS))
     # the GPU's decoders are nvJPEG, which nvjpeg-model models
-    return plugin.gpu or getattr(served.decode, "colour", "") == "truncate"
+    on_gpu = plugin is not None and plugin.gpu
+    return on_gpu or getattr(served.decode, "colour", "") == "truncate"
 
 
 def _half_level(served: Preprocess) -> AdviceFacts:
     """Advise to serve the path with half a level added before normalisation."""
     from alignkit.match.match_text import yaml_block
 
-    name = f"{ADVISED}{served.name}-half-level"
+    name = f"{ADVISED}{served.name}{_HALF_LEVEL}"
     # (x + 0.5) / 255 - mean = x / 255 - (mean - 0.5 / 255)
     red, green, blue = (mean - 0.5 / 255 for mean in served.normalise.mean)
     brighter = replace(served, normalise=replace(served.normalise, mean=(red, green, blue)))

@@ -118,6 +118,8 @@ def _change_of_churn(advice: AdviceFacts, outcomes: Outcomes, resamples: int) ->
     names = outcomes.reference, advice.served, advice.advised
     own, before, after = (outcomes.predictions(name) for name in names)
     seeds = [seed for seed in own if seed in before and seed in after]
+    if not seeds:
+        return _unknown("no seed ran on all three")
     models, was, now = ([each[seed] for seed in seeds] for each in (own, before, after))
     return drift_change((models, was), (models, now), ("churn",), resamples=resamples)["churn"]
 

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from alignkit.place import Row
+from alignkit.preprocess.presets import NOT_CALIBRATED
 from alignkit.record import PathFacts
+from alignkit.record.cell_facts import Evaluated
 from alignkit.record.stored import Placed, State
 from alignkit.text.numbers import DASH, count
 
@@ -28,12 +30,15 @@ MATRIX_METRICS = ("recall.macro", "precision.macro", "top1", "churn")
 CELL_METRICS = MATRIX_METRICS[:3]
 """Those of them that are values of one cell; churn compares two."""
 
-_NOT_CALIBRATED = "not yet calibrated"
-
 
 def state_words(state: State) -> str:
     """Return the state of a cell as it is shown."""
     return "built, not run" if state == "built" else state
+
+
+def why_not(evaluated: Evaluated) -> str:
+    """Return the state of a cell or entry that did not run, with the reason."""
+    return f"{state_words(evaluated.state)}: {evaluated.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,7 @@ def surrogate_note(path: PathFacts, *, brief: bool = False) -> str:
     """
     if not path.surrogate_of:
         return ""
-    evidence = path.calibration or _NOT_CALIBRATED
+    evidence = path.calibration or NOT_CALIBRATED
     if brief:
         evidence = "; ".join(map(_brief, evidence.split("; ")))
     return f"surrogate of {path.surrogate_of}, {evidence}"
@@ -144,5 +149,5 @@ def surrogate_lines(
 
 
 def _evidence_rank(path: PathFacts) -> int:
-    evidence = path.calibration or _NOT_CALIBRATED
-    return 0 if "unverified" in evidence else 1 if _NOT_CALIBRATED in evidence else 2
+    evidence = path.calibration or NOT_CALIBRATED
+    return 0 if "unverified" in evidence else 1 if NOT_CALIBRATED in evidence else 2

@@ -104,6 +104,18 @@ def test_int8_is_not_divided_at_another_graph():
     assert "kernel" not in factors_of(rows, fused, "logits")
 
 
+@pytest.mark.parametrize("reference", ["fused", "unfused"])
+def test_an_int8_reference_runtime_is_no_factor_to_divide(reference):
+    unfused = Runtime("simulated", SimulatedBackend(), "int8", "onnxruntime 1")
+    fused = replace(ORT, precision="int8")
+    ordered = (fused, unfused) if reference == "fused" else (unfused, fused)
+    sessions = {runtime: Quantised(seed=seed) for seed, runtime in enumerate(ordered)}
+    paths = REFERENCE, changed("decode", "resize")
+    rows = attribute_runs(*paths, turned_photos(), [sessions], resamples=200)
+    assert set(factors_of(rows, ordered[0])) == {"decode", "resize"}
+    assert set(factors_of(rows, ordered[1])) == {"decode", "resize", "backend"}
+
+
 def test_equal_paths_leave_only_the_runtime_to_blame():
     other = replace(REFERENCE, name="other")
     rows = attribute_runs(REFERENCE, other, turned_photos(), [model()], resamples=200)

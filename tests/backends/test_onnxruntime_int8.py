@@ -4,7 +4,11 @@ import numpy as np
 import onnx
 import pytest
 
-from alignkit.backends.onnxruntime import ONNXRuntimeBackend, onnxruntime_int8
+from alignkit.backends.onnxruntime import (
+    ONNXRuntimeBackend,
+    onnxruntime_int8,
+    onnxruntime_session,
+)
 from alignkit.backends.onnxruntime.onnxruntime_int8 import quantise
 from alignkit.backends.onnxruntime.onnxruntime_session import Start, kernels_saturate
 from alignkit.models.checkpoint import CALIBRATION
@@ -17,7 +21,8 @@ def model():
 
 
 def engine(model, folder, monkeypatch, *, saturates):
-    monkeypatch.setattr(onnxruntime_int8, "kernels_saturate", lambda: saturates)
+    for module in (onnxruntime_session, onnxruntime_int8):
+        monkeypatch.setattr(module, "kernels_saturate", lambda: saturates)
     folder.mkdir()
     quantise(model.onnx, model.seen, folder)
     (folder / CALIBRATION).write_text("some images")

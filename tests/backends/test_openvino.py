@@ -3,13 +3,20 @@
 import numpy as np
 import pytest
 
-from alignkit.backends import BACKENDS, openvino
+from alignkit.backends import BACKENDS, QUANTISED_GRAPH, openvino
+from alignkit.backends.onnxruntime import ONNXRuntimeBackend
 from alignkit.backends.openvino import OpenVINOBackend
 from alignkit.backends.torch import TorchBackend
 from alignkit.errors import AlignkitError, BackendError
+from alignkit.models.checkpoint import CALIBRATION
 from tests.backends.model import trained_model
 
 pytest.importorskip("openvino", reason="openvino is not installed")
+
+
+def facts_of(session):
+    session.close()
+    return session.effective()
 
 
 def capabilities():
@@ -62,6 +69,23 @@ def test_a_file_that_is_no_graph_is_told(tmp_path):
     (tmp_path / "model.onnx").write_bytes(b"nothing")
     with pytest.raises(BackendError, match="OpenVINO cannot compile"):
         OpenVINOBackend().open(trained_model().checkpoint, tmp_path / "model.onnx", "fp32")
+
+
+def test_the_graph_is_named_for_the_quantiser_whose_graph_others_execute(tmp_path, monkeypatch):
+    import openvino as library
+
+    model = trained_model()
+    own = OpenVINOBackend(quantiser="onnxruntime")
+    folder = model.file(own, "int8")
+    graph = facts_of(model.open(own, "int8"))[QUANTISED_GRAPH]
+    assert graph == facts_of(model.open(ONNXRuntimeBackend(), "int8"))[QUANTISED_GRAPH]
+    # NNCF is not needed to open what it made
+    monkeypatch.setattr(openvino, "NNCF", BACKENDS["openvino"])
+    library.save_model(library.Core().read_model(folder / "model.onnx"), tmp_path / "model.xml")
+    (tmp_path / CALIBRATION).write_text("some images")
+    facts = facts_of(OpenVINOBackend().open(model.checkpoint, tmp_path, "int8"))
+    assert QUANTISED_GRAPH not in facts
+    assert facts["calibration"] == "some images"
 
 
 def test_the_table_knows_the_extra_that_installs_it():

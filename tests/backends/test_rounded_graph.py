@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, load_from_string, numpy_helper
 
 from alignkit.backends.onnx_graph import half_precision
 from alignkit.backends.rounded_graph import (
+    ROUNDING,
     bfloat16_graph,
     named_nodes,
     rounded_at_kernels,
@@ -183,3 +184,37 @@ def test_products_inside_other_operators_are_refused():
     graph = model_of([node("Einsum", "images images", "logits", equation="i,i->i")])
     with pytest.raises(BackendError, match="tf32 cannot be simulated inside Einsum"):
         rounded_operands(graph)
+
+
+def test_a_node_named_as_a_kernels_number_is_no_part_of_that_kernel(tmp_path):
+    nodes = [
+        helper.make_node("Relu", ["images"], ["first"], "a"),
+        helper.make_node("Neg", ["first"], ["second"], "b"),
+        helper.make_node("Neg", ["second"], ["logits"], "1"),
+    ]
+    graph, _ = rounded(model_of(nodes), "fp16", [["a"], ["b"]], tmp_path)
+    places = {each.input[0] for each in graph.graph.node if each.name.startswith(ROUNDING)}
+    assert "second exact" in places
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_a_cast_to_an_integer_stays_whatever_its_other_attributes(precision):
+    def typed(width):
+        nodes = [
+            helper.make_node("Cast", ["images"], ["narrow"], "down", saturate=1, to=width),
+            helper.make_node(
+                "Cast", ["narrow"], ["whole"], "cut", saturate=1, to=TensorProto.INT32
+            ),
+            helper.make_node("Cast", ["whole"], ["logits"], "up", saturate=1, to=TensorProto.FLOAT),
+        ]
+        graph = model_of(nodes)
+        graph.opset_import[0].version, graph.ir_version = 19, 9
+        return graph
+
+    half = typed(TensorProto.FLOAT16)
+    given = bfloat16_graph(half, half) if precision == "bf16" else half
+    widths = {"fp16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
+    assert given.graph.node == typed(widths[precision]).graph.node
+    graph, _ = rounded_at_kernels(given, half, precision, None)
+    # 2^-10 is lost where 256 is rounded to a narrow type, 0.7 where it is cut to an integer
+    assert run(graph, [1.7, 256 - 2.0**-10]).tolist() == [1, 256]

@@ -16,6 +16,7 @@ from alignkit.backends.simulated import SimulatedBackend, _session
 from alignkit.backends.torch import TorchBackend
 from alignkit.errors import BackendError, ConfigError, MissingDependency
 from alignkit.experiment.model_option import Evaluate
+from alignkit.models.checkpoint import CALIBRATION
 from alignkit.plan.planned_runtime import Runtime, runtimes_of
 from tests.backends.model import trained_model
 
@@ -106,8 +107,11 @@ def test_every_input_of_a_simulation_is_in_the_key_of_its_cells(monkeypatch):
     assert all(one != other for n, one in enumerate(keys) for other in keys[:n])
 
 
-def test_fp32_is_not_simulated():
-    assert "rounds nothing: use onnxruntime" in SimulatedBackend().impossible("fp32")
+def test_precisions_without_a_simulation_are_refused_with_those_that_have_one():
+    for precision in ("fp32", "served"):
+        told = SimulatedBackend().impossible(precision)
+        assert told.startswith(f"{precision} is not simulated; fp16, bf16, tf32, int8 are")
+        assert "rounds nothing" not in told
 
 
 def test_only_int8_names_the_runtime_whose_quantised_graph_it_executes():
@@ -153,6 +157,8 @@ def test_int8_executes_the_graph_whose_kernels_onnxruntime_fuses(model):
     assert graph == facts_of(model, fused, "int8")[QUANTISED_GRAPH]
     other = facts_of(model, SimulatedBackend(quantised_for="tensorrt"), "int8")[QUANTISED_GRAPH]
     assert graph != other
+    files = {each.name for each in model.file(own, "int8").iterdir()}
+    assert files == {"model.onnx", "facts.json", "key.json", CALIBRATION}
 
 
 @pytest.mark.skipif(not find_spec("openvino"), reason="openvino is not installed")

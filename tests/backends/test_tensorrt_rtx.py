@@ -8,10 +8,11 @@ import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
-from alignkit.backends import BACKENDS, EngineBuilder
+from alignkit.backends import BACKENDS, QUANTISED_GRAPH, EngineBuilder
 from alignkit.backends.onnx_graph import graph_of, products
 from alignkit.backends.onnxruntime.onnxruntime_session import Start
-from alignkit.backends.tensorrt import TensorRTRTXBackend
+from alignkit.backends.simulated import SimulatedBackend
+from alignkit.backends.tensorrt import TensorRTRTXBackend, tensorrt_session
 from alignkit.backends.tensorrt.tensorrt_build import EngineOptions, build_engine, message_logger
 from alignkit.backends.tensorrt.tensorrt_layers import read_layers, require
 from alignkit.backends.torch import TorchBackend
@@ -137,6 +138,26 @@ def test_the_int8_graph_predicts_nearly_as_the_model_does(source, tmp_path):
     reference = model.predict(TorchBackend(), "fp32")
     assert np.abs(logits - reference).max() <= 0.1 * np.abs(reference).max()
     assert not np.array_equal(logits, reference)
+
+
+def test_an_int8_session_names_the_graph_that_a_simulation_executes_unfused(monkeypatch):
+    folder = trained_model().file(RTX, "int8")
+
+    class Read:
+        """An engine as the inspector of a machine with a GPU would describe it."""
+
+        def layers(self):
+            return read_layers(folder)
+
+    monkeypatch.setattr(tensorrt_session.Engine, "read", lambda backend, serialised: Read())
+    monkeypatch.setattr(tensorrt_session, "_arithmetic", lambda engine: "ieee")
+    facts = tensorrt_session.open_engine(
+        "tensorrt-rtx", folder, "int8", RTX.batch, trained_model().checkpoint.classes
+    ).effective()
+    session = trained_model().open(SimulatedBackend(quantised_for="tensorrt"), "int8")
+    session.close()
+    assert facts[QUANTISED_GRAPH] == session.effective()[QUANTISED_GRAPH]
+    assert facts["calibration"] == "100"
 
 
 @pytest.mark.skipif(gpu_present(), reason="of a machine without an NVIDIA GPU")

@@ -43,6 +43,17 @@ def test_a_step_that_fails_is_told_with_what_it_said(evidence, tmp_path):
     assert (tmp_path / ended.log).read_text() == "words\n"
 
 
+def test_results_of_an_earlier_run_are_no_evidence(evidence, tmp_path):
+    run = tmp_path / "reports" / "gpu" / "12345678" / "record.json"
+    cells = tmp_path / "reports" / "cells" / "kept"
+    for each in (run, cells, tmp_path / "pairs" / "way" / "facts.json", tmp_path / "pairs.json"):
+        each.parent.mkdir(parents=True, exist_ok=True)
+        each.write_text("{}")
+    evidence.clear(tmp_path)
+    assert [each for each in tmp_path.rglob("*") if each.is_file()] == [cells]
+    evidence.clear(tmp_path / "absent")
+
+
 def test_decoders_are_timed_or_their_reason_is_told(evidence):
     files = evidence.files_to_decode(None)[:2]
     pillow = evidence.decoding("pillow", files)

@@ -108,6 +108,12 @@ def test_the_command_prints_them_and_its_exit_code_says_whether_all_held(out, tm
     assert lines[1].startswith("refuted")
     assert lines[-1] == "47 predictions: 14 refuted, 26 held, 7 not measured"
     assert run(tmp_path).returncode == ExitCode.NOTHING_COMPARED
+    changed = (out / "pairs.json").read_text().replace('"wrong": 0', '"wrong": 1', 1)
+    (tmp_path / "pairs.json").write_text(changed)
+    ran = run(tmp_path)
+    assert ran.returncode == ExitCode.USAGE
+    assert "pairs.json cannot be read (it is not as alignkit wrote it)" in ran.stderr
+    assert "Traceback" not in ran.stderr
 
 
 def test_the_engines_rule_is_that_of_its_surrogate(gpu):

@@ -285,7 +285,7 @@ def test_a_machine_without_a_gpu_is_held_against_the_golden_tensors_of_one(ak, c
     rule = "{metric: decode.mean_abs, fail: 0.1, against: baseline}"
     there = case.write(rule, paths=served, name="gpu.yaml")
     with monkeypatch.context() as on_gpu:
-        for module in ("baseline.snapshot", "gate.gate_check"):
+        for module in ("baseline.snapshot", "gate.baseline_recording"):
             on_gpu.setattr(f"alignkit.{module}.baseline_environment", lambda _: gpu)
         assert ak("baseline", "record", there, "--golden", "decode").code == 0
     (file,) = case.baselines.glob("*.jsonl")

@@ -8,7 +8,8 @@ from io import StringIO
 import pytest
 
 from alignkit import cli
-from alignkit.errors import ExitCode
+from alignkit.backends.tensorrt import TensorRTRTXBackend
+from alignkit.errors import BackendError, ExitCode
 from alignkit.plugins import NO_GPU, gpu_present
 
 pytest.importorskip("tensorrt_rtx_bindings", reason="tensorrt-rtx is not installed")
@@ -149,6 +150,44 @@ def test_an_experiment_without_such_a_backend_is_told_which_to_add(alignkit, tmp
     told = alignkit("build", tmp_path / "none.yaml", "--reports", tmp_path)
     assert told.code == ExitCode.USAGE
     assert "none builds an engine; add {name: tensorrt-rtx, precision: [fp16]}" in told.err
+
+
+def test_each_engine_is_built_by_the_path_that_can_and_the_others_are_listed(alignkit, tmp_path):
+    (tmp_path / "mixed.yaml").write_text(
+        EXPERIMENT.replace("  a: {decode: pillow,", "  a: {decode: torchvision-cuda,").replace(
+            "precision: [fp16, int8], batch: [1, 20, 20]}",
+            "precision: fp16}\n    - {name: tensorrt, precision: fp16}",
+        )
+    )
+    told = alignkit("build", tmp_path / "mixed.yaml", "--reports", tmp_path, "-q", "--once")
+    assert told.code == ExitCode.MISSING
+    (file,) = tmp_path.glob("built/*/engines.json")
+    engines = json.loads(file.read_text())["engines"]
+    assert [(e["trained_with"], e["backend"], bool(e["engine"]), e["missing"]) for e in engines] == [
+        ("b", "tensorrt-rtx", True, False),
+        ("a", "tensorrt-rtx", False, True),
+        ("a", "tensorrt", False, True),
+        ("b", "tensorrt", False, True),
+    ]  # fmt: skip
+    assert all(NO_GPU in each["reason"] for each in engines[1:])
+    assert told.out.count("CANNOT BE BUILT HERE: ") == 3
+
+
+def test_a_build_that_fails_is_told_and_nothing_was_built(alignkit, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise BackendError("the parser refuses the graph")
+
+    monkeypatch.setattr(TensorRTRTXBackend, "build", refuse)
+    (tmp_path / "wrong.yaml").write_text(
+        EXPERIMENT.replace(
+            "    - {name: tensorrt-rtx", "    - {name: tensorrt}\n    - {name: tensorrt-rtx"
+        )
+    )
+    told = alignkit("build", tmp_path / "wrong.yaml", "--reports", tmp_path, "-q", "--once")
+    assert told.code == ExitCode.CRASHED
+    assert told.out.count("FAILED: the parser refuses the graph") == 4
+    assert told.out.count("CANNOT BE BUILT HERE: ") == 2
+    assert "built here, not run" not in told.out
 
 
 def test_an_engine_that_needs_a_gpu_to_be_built_is_missing(alignkit, tmp_path):

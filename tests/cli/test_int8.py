@@ -1,6 +1,6 @@
 """A run in int8 on a processor whose kernels saturate: every output says so."""
 
-from alignkit.backends.onnxruntime import onnxruntime_int8
+from alignkit.backends.onnxruntime import onnxruntime_int8, onnxruntime_session
 from alignkit.record.document import read_record
 
 EXPERIMENT = """
@@ -19,7 +19,8 @@ evaluate:
 
 def test_record_page_and_terminal_say_that_int8_saturates(alignkit, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(onnxruntime_int8, "kernels_saturate", lambda: True)
+    for module in (onnxruntime_session, onnxruntime_int8):
+        monkeypatch.setattr(module, "kernels_saturate", lambda: True)
     monkeypatch.setattr(onnxruntime_int8, "_TOLERANCE", -1.0)  # even equal logits part
     (tmp_path / "int8.yaml").write_text(EXPERIMENT)
     told = alignkit("run", "int8.yaml", "--no-open").out

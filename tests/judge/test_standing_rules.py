@@ -6,7 +6,7 @@ from alignkit.errors import ExitCode
 from alignkit.experiment.gate_option import Gate
 from alignkit.judge.evidence import Evidence
 from alignkit.judge.standing_rules import JudgedRule, standing_outcomes
-from alignkit.record import PathFacts, RuleOutcome, StageFacts
+from alignkit.record import Cell, PathFacts, RuleOutcome, StageFacts
 
 
 def path(name: str, decoder: str) -> PathFacts:
@@ -39,3 +39,21 @@ def test_an_outcome_about_no_candidate_rests_on_no_comparison(names, place, end)
     assert found.code is ExitCode.NOTHING_COMPARED
     assert found.outcome.evaluated_with == place
     assert found.outcome.observed.endswith(end)
+
+
+def cell(state: str, reason: str = "") -> Cell:
+    return Cell(
+        trained_with="a", evaluated_with="b", backend="x", precision="fp16", aligned=False,
+        state=state, reason=reason, seed=0, key="",
+    )  # fmt: skip
+
+
+def test_missing_cells_are_counted_state_by_state():
+    cells = [cell("built", "it needs a GPU"), *[cell("skipped", "x is not installed")] * 4]
+    cells += [cell("measured"), cell("simulated")]
+    (found,) = standing_outcomes(Gate(), Evidence(cells=cells), [])
+    assert found.code is ExitCode.MISSING
+    assert found.outcome.limit == "every cell ran"
+    assert found.outcome.observed == (
+        "1 of 7 cells built, not run: it needs a GPU; 4 of 7 cells skipped: x is not installed"
+    )

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from alignkit.errors import BackendError
+from alignkit.experiment import load_experiment
+from alignkit.outcome import Failed, Measured
+from alignkit.plan import make_plan
+from alignkit.plugins import gpu_present
+from alignkit.predict import predict_cells
 from alignkit.predict.predict_cells import measure_spread, spread_of, spread_stored
 from alignkit.predict.session_inputs import Tensors
+from alignkit.progress import NoProgress
 from alignkit.record import BuildSpread
-from alignkit.workspace import Workspace
+from alignkit.workspace import Context, Workspace
 from tests.backends.model import trained_model
 from tests.training_case import digits_case
+
+YAML = """\
+name: small
+data: {name: digits-on-photos, train: 40, eval: 20}
+preprocess:
+  a: {decode: pillow, resize: {name: pillow, size: 32}}
+  b: {decode: opencv, resize: {name: opencv, size: 32}}
+  c: {decode: opencv, resize: {name: pillow, size: 32}}
+train: {epochs: 1, seeds: [0]}
+evaluate: {backends: [torch, {name: tensorrt-rtx, precision: fp16}]}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +135,38 @@ def test_the_same_model_loaded_twice_differs_in_nothing(inputs):
     first = model.predict(TorchBackend(), "fp32")
     found = measure_spread(first, inputs, build, builds=2, batch_size=90)
     assert (found.max_abs, found.flips) == (0, 0)
+
+
+@pytest.mark.skipif(gpu_present(), reason="of a machine without an NVIDIA GPU")
+def test_an_engine_that_cannot_run_here_is_built_once_for_all_paths(tmp_path, monkeypatch):
+    pytest.importorskip("tensorrt_rtx_bindings", reason="tensorrt-rtx is not installed")
+    (tmp_path / "x.yaml").write_text(YAML)
+    plan = make_plan(load_experiment(tmp_path / "x.yaml"))
+    tried = []
+
+    def refuse(evaluation, *_):
+        tried.append(evaluation.preprocess.name)
+        raise BackendError("the parser refuses the graph")
+
+    monkeypatch.setattr(predict_cells, "model_file", refuse)
+    training = plan.trainings[0]
+    unprepared = Failed("out of disk", "")
+    sets = SimpleNamespace(
+        prepared={
+            ("a", "eval"): unprepared, ("b", "eval"): Measured(None), ("c", "eval"): Measured(None)
+        }
+    )  # fmt: skip
+    found = predict_cells.predict_cells(
+        replace(
+            plan,
+            evaluations=tuple(
+                e for e in plan.evaluations if e.builds_engine and e.training == training
+            ),
+        ),
+        [SimpleNamespace(training=training, ended=Measured(trained_model().checkpoint))],
+        sets,
+        Context(Workspace(tmp_path), NoProgress()),
+    )
+    assert tried == ["b"]
+    assert found[0].ended is unprepared
+    assert [each.ended.message for each in found[1:]] == ["the parser refuses the graph"] * 2

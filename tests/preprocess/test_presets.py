@@ -1,6 +1,7 @@
 """What the presets claim of real stacks holds against those stacks."""
 
 import io
+import shutil
 import subprocess
 import sys
 
@@ -17,9 +18,11 @@ from torchvision.transforms import InterpolationMode, v2
 
 from alignkit.decoders import DECODERS
 from alignkit.experiment.experiment import PreprocessOption
+from alignkit.plugins import Plugin
 from alignkit.preprocess import Preprocess
-from alignkit.preprocess.presets import PRESETS, calibration
+from alignkit.preprocess.presets import PRESETS, _measured, calibration, decoder_evidence
 from alignkit.resizers import RESIZERS
+from alignkit.studies.calibrate import SHIPPED, write_calibration
 from tests.photos import encoded, exif, photo
 
 KINDS = ("420", "422", "444", "progressive", "grey", "exif-6", "exif-7")
@@ -229,6 +232,63 @@ def test_the_surrogate_of_the_engine_says_that_it_is_a_hypothesis():
     assert told.startswith(
         "decode unverified (a hypothesis): no output of a GPU was compared with it; "
     )
+
+
+@pytest.fixture
+def folder_of_calibration(tmp_path, monkeypatch):
+    """A copy of the package's records, which the presets read instead."""
+    folder = shutil.copytree(SHIPPED, tmp_path / "calibration")
+    monkeypatch.setattr("importlib.resources.files", lambda _: tmp_path)
+    _measured.cache_clear()
+    yield folder
+    _measured.cache_clear()
+
+
+def test_a_decode_that_was_measured_on_a_gpu_comes_before_the_record_of_its_rule(
+    folder_of_calibration,
+):
+    kind = {"images": 2, "not_compared": 0, "max_levels": 3.0, "share_within_1": 0.99}
+    measured = {
+        "real": "torchvision 0.26.0, nvJPEG",
+        "device": "NVIDIA X",
+        "kinds": {"4:2:0": kind},
+    }
+    name = "torchvision-cuda-surrogate"
+    write_calibration(name, {"decode": measured}, folder_of_calibration)
+    told = calibration(path_of(name)).replace("\N{NO-BREAK SPACE}", "")
+    assert told.partition("; ")[0] == (
+        "decode within 1 level on 99.00% of values, 3 at most "
+        "(against torchvision 0.26.0 on NVIDIA X)"
+    )
+    # of another real stack, and of another rule, nothing was measured
+    assert calibration(path_of("torchpipe-gpu-surrogate")).startswith("decode verified")
+    assert calibration(path_of("torchvision-cuda-engine-surrogate")).startswith("decode unverified")
+
+
+def test_a_resize_that_was_measured_for_one_preset_is_shown_for_another_that_has_it(
+    folder_of_calibration,
+):
+    kind = {"images": 2, "not_compared": 0, "max_levels": 0.0, "share_within_1": 1.0}
+    measured = {"real": "torchvision 0.26.0", "device": "NVIDIA X", "kinds": {"to 48 px": kind}}
+    write_calibration(
+        "torchvision-cuda-engine-surrogate", {"resize": measured}, folder_of_calibration
+    )
+    told = calibration(path_of("torchvision-cuda-surrogate"))
+    assert told.endswith("; resize equal (against torchvision 0.26.0 on NVIDIA X)")
+
+
+def test_a_decoder_that_says_nothing_of_a_real_one_has_no_evidence(monkeypatch):
+    plugin = Plugin("tests.preprocess.test_presets:OfAThirdParty")
+    monkeypatch.setitem(DECODERS, "third", plugin)
+    assert decoder_evidence("third") == ""
+    assert decoder_evidence("nvjpeg-model").startswith("surrogate of nvJPEG, decode verified")
+
+
+class OfAThirdParty:
+    """A decoder that keeps the contract without deriving from its class."""
+
+    def __init__(self, model):
+        raise AssertionError("nothing has to construct it")
 
 
 def test_what_two_stages_were_compared_with_is_said_once():

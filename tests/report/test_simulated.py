@@ -1,5 +1,6 @@
 """A simulated column is called so wherever a run or a gate shows it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,8 @@ def record():
 
     def simulated(each):
         state = "simulated" if each.ran else each.state
-        return {"backend": "simulated", "state": state, "simulation": LABEL}
+        label = LABEL if each.ran else ""
+        return {"backend": "simulated", "state": state, "simulation": label}
 
     def changed(entries):
         return tuple(
@@ -77,10 +79,30 @@ def test_the_page_heads_every_simulated_column_with_the_label(record, rendered):
     assert page.count(LABEL) >= 12  # four metrics, three paths
 
 
+def test_every_simulated_cell_of_a_matrix_says_so_itself(record, rendered):
+    folder = rendered(record)
+    ran = sum(entry.state == "simulated" for entry in record.matrix)
+    page = (folder / "index.html").read_text()
+    panels = re.search(r'<table class="matrix">.*<div class="legend"', page, re.DOTALL)[0]
+    assert panels.count(f'<small title="{LABEL}">simulated</small>') == 4 * ran > 0
+    rows = (folder / "summary.md").read_text().splitlines()
+    assert len([row for row in rows if row.startswith("|") and ", simulated |" in row]) == ran
+
+
 def test_the_summary_and_the_terminal_show_the_label(record, rendered):
     told = f"simulated fp32 and simulated fp16: {LABEL}"
     assert f"{told}." in (rendered(record) / "summary.md").read_text()
     assert told in summary(record, Path("index.html")).splitlines()
+
+
+def test_the_terminal_names_three_kinds_of_simulation_and_counts_the_others(record):
+    ran = [each for each in record.matrix if each.simulation][:5]
+    kinds = [
+        each.model_copy(update={"simulation": f"{LABEL} {index}"}) for index, each in enumerate(ran)
+    ]
+    lines = summary(record.model_copy(update={"matrix": tuple(kinds)}), Path("x")).splitlines()
+    assert len([line for line in lines if LABEL in line]) == 3
+    assert "… and 2\N{NO-BREAK SPACE}simulations; see the report" in lines
 
 
 def test_results_json_calls_a_simulated_cell_simulated_and_never_measured(record):
@@ -89,7 +111,7 @@ def test_results_json_calls_a_simulated_cell_simulated_and_never_measured(record
     for entry in results.matrix:
         assert (entry.state == "simulated") == (entry.backend == "simulated" and entry.ran)
         assert entry.state != "measured" or entry.backend == "torch"
-        assert (entry.simulation == LABEL) == (entry.backend == "simulated")
+        assert (entry.simulation == LABEL) == (entry.state == "simulated")
 
 
 def test_simulated_cells_are_not_counted_as_measured(record):

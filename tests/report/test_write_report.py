@@ -8,6 +8,7 @@ import pytest
 from alignkit.errors import ConfigError, RecordError
 from alignkit.record import artifacts
 from alignkit.record.document import write_record
+from alignkit.report import write_report as module
 from alignkit.report.templates import trusted
 from alignkit.report.write_report import SINGLE_FILE_IMAGES, ReportOptions, form, write_report
 from tests.report.records import quickstart
@@ -47,6 +48,26 @@ def test_a_copy_holds_what_it_shows_and_not_the_arrays(run, tmp_path):
     for path in NOTHING_LOADED.findall(text):
         assert (tmp_path / path).is_file(), path
     assert not (tmp_path / "record.json").exists()
+
+
+def test_a_report_in_its_runs_folder_keeps_no_picture_in_memory(run, monkeypatch):
+    alive, most = 0, 0
+
+    class Picture(bytes):
+        def __new__(cls, content):
+            nonlocal alive, most
+            alive += 1
+            most = max(most, alive)
+            return super().__new__(cls, content)
+
+        def __del__(self):
+            nonlocal alive
+            alive -= 1
+
+    read = artifacts.shown_bytes
+    monkeypatch.setattr(module, "shown_bytes", lambda *args: Picture(read(*args)))
+    write_report(run, ReportOptions())
+    assert most == 1
 
 
 @pytest.mark.parametrize(("text", "most"), [("none", 0), ("worst:1", 1), ("worst:3", 3)])

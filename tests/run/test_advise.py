@@ -7,11 +7,15 @@ import yaml
 from alignkit.compare.predictions import Predictions
 from alignkit.errors import ConfigError
 from alignkit.experiment import load_experiment
+from alignkit.outcome import Measured, Skipped
 from alignkit.plan import make_plan
+from alignkit.predict import Answer
+from alignkit.predict.predict_cells import Predicted
 from alignkit.progress import NoProgress
-from alignkit.record import Estimate, MitigationFacts, RunRecord
+from alignkit.record import BatchCheck, Estimate, MitigationFacts, RunRecord
 from alignkit.run import run_experiment
-from alignkit.run.mitigation import churn_falls, promise_kept
+from alignkit.run.advise import _half_level, advise, advised_plan
+from alignkit.run.mitigation import Outcomes, _change_of_churn, churn_falls, promise_kept
 from alignkit.workspace import Context, Workspace
 
 SMALL = """
@@ -160,6 +164,43 @@ def test_a_path_that_truncates_colours_is_served_half_a_level_brighter_too(tmp_p
     assert searched.label == "opencv ▸ opencv"
 
 
+def plan_with(folder, paths):
+    file = written(folder, SERVING)
+    file.write_text(file.read_text().replace("pillow: {preset: pillow-train, size: 32}", paths))
+    return make_plan(load_experiment(file))
+
+
+def test_no_two_advices_share_a_name(tmp_path):
+    surrogate = "{preset: torchpipe-gpu-surrogate, size: 32}"
+    plan = plan_with(
+        tmp_path, f"gpu: {surrogate}\n  gpu-half-level: {surrogate[:-1]}, same: true}}"
+    )
+    found = advise(plan, Context(Workspace(tmp_path), NoProgress()))
+    names = [each.advised for each in found]
+    assert names == ["advised-gpu", "advised-gpu-half-level", "advised-gpu-half-level-half-level"]
+    assert found[1].tried
+    assert {"gpu", *names} <= {each.name for each in advised_plan(plan, found).preprocesses}
+
+
+def test_without_a_seed_that_ran_on_every_path_the_change_is_unknown(tmp_path):
+    plan = plan_with(tmp_path, "gpu: {preset: torchpipe-gpu-surrogate, size: 32}")
+    advice = _half_level(plan.preprocesses[1])
+    plan = advised_plan(plan, [advice])
+    ids, labels = ("a", "b"), np.zeros(2, np.int64)
+    made = Predictions(ids, labels, np.eye(2, dtype=np.float32), ("x", "y"))
+    answer = Measured(Answer(made, {}, "", BatchCheck()))
+    ran = {"opencv": (0, 1), "gpu": (0,), advice.advised: (1,)}
+    predicted = [
+        Predicted(
+            each, answer if each.training.seed in ran[each.preprocess.name] else Skipped("no")
+        )
+        for each in plan.evaluations
+        if each.training.row.is_only("opencv")
+    ]
+    change = _change_of_churn(advice, Outcomes(plan, predicted, (), ()), 200)
+    assert (change.value, change.reason) == (None, "no seed ran on all three")
+
+
 @pytest.mark.parametrize(
     ("low", "high", "kept"), [(-0.02, -0.01, True), (0.01, 0.02, False), (-0.01, 0.01, None)]
 )
@@ -198,8 +239,8 @@ def test_what_is_nearest_already_is_not_advised_again(tmp_path):
 
 def test_the_advice_asked_for_decides_the_run_s_folder(tmp_path):
     keys = set()
-    for advise in (AREA, SERVING, "null"):
-        keys.add(make_plan(load_experiment(written(tmp_path, advise))).key)
+    for advice in (AREA, SERVING, "null"):
+        keys.add(make_plan(load_experiment(written(tmp_path, advice))).key)
     assert len(keys) == 3
 
 

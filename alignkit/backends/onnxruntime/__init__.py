@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from alignkit.backends import BACKENDS, QUANTISED_GRAPH, Backend, CalibrationSet, Choice
+from alignkit.backends import BACKENDS, Backend, CalibrationSet, Choice
 from alignkit.errors import BackendError, MissingDependency
 from alignkit.plugins import NO_GPU, gpu_present
 
@@ -79,14 +79,13 @@ class ONNXRuntimeBackend(Backend):
         cannot run the model in this precision.
         """
         from alignkit.backends.onnx_graph import graph_of
+        from alignkit.backends.onnx_quantisation import quantisation_facts
         from alignkit.backends.onnxruntime.onnxruntime_int8 import fusion_facts
         from alignkit.backends.onnxruntime.onnxruntime_session import (
             Start,
             require_no_crash,
             verified_session,
         )
-        from alignkit.models.checkpoint import read_calibration
-        from alignkit.stored_file import file_sha256
         from alignkit.torch_settings import available_threads
 
         if reason := self.impossible(precision):
@@ -97,9 +96,8 @@ class ONNXRuntimeBackend(Backend):
         facts: dict[str, str] = {"optimisation": self.optimisation}
         engine = onnx
         if precision == "int8":
-            facts["calibration"] = read_calibration(engine)
+            facts |= quantisation_facts(engine)
             onnx = engine / "model.onnx"
-            facts[QUANTISED_GRAPH] = file_sha256(onnx)[:16]
         graph = graph_of(onnx, precision)
         if precision == "fp16" and self.provider == "cpu":
             require_no_crash(graph, level)

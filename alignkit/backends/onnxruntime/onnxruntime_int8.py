@@ -43,12 +43,10 @@ def quantise(onnx: Path, images: Batch, folder: Path) -> None:
     """Write ``model.onnx``: pairs of quantise and dequantise nodes around every operator.
 
     Weights are int8 with a scale per channel, activations uint8 with the range that ``images``,
-    (n, 3, height, width) float32, gave them. Where this processor's kernels saturate, weights have
-    7 bits: the sum of two products with uint8 then fits into 16 bits. Raises `BackendError` if the
-    graph cannot be loaded or quantised.
+    (n, 3, height, width) float32, gave them. Beside it lie what `fusion_facts` reads. Raises
+    `BackendError` if the graph cannot be loaded or quantised.
     """
-    reduced = kernels_saturate()
-    quantise_for_cpu(onnx, images, folder / "model.onnx", reduce_range=reduced)
+    reduced = quantise_for_cpu(onnx, images, folder / "model.onnx")
     bits = "7 bits: this processor's kernels saturate with 8" if reduced else "8 bits"
     (folder / _WEIGHTS_FILE).write_text(bits)
     np.save(folder / _IMAGES_FILE, images[:_CHECKED_IMAGES])

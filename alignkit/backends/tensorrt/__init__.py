@@ -85,10 +85,11 @@ class StronglyTyped(Backend):
         return chosen if precision == "int8" else None
 
     def build(self, source: EngineSource, precision: Precision, folder: Path) -> None:
-        """Write both engines and ``layers.json``, for int8 ``model.onnx``, and timings if it times.
+        """Write both engines and ``layers.json``; for int8 also the quantised ``model.onnx``.
 
-        Raises `BackendError` with the library's message if it cannot parse or build the graph, or
-        if the engine's layers compute in another precision.
+        A library that times its kernels adds ``timing.cache``. Raises `BackendError` with the
+        library's message if it cannot parse or build the graph, or if the engine's layers compute
+        in another precision.
         """
         from alignkit.backends.onnx_graph import graph_of, products
         from alignkit.backends.tensorrt.tensorrt_build import EngineOptions, build_engine

@@ -41,9 +41,9 @@ _MOVES = frozenset(
         "shape_call",
     }
 )  # fmt: skip
-"""Kinds of layers that copy, convert or synchronise: their types are not those of arithmetic."""
+"""Kinds of layers that copy, convert or synchronise, and compute nothing."""
 _MOVING_OPERATIONS = frozenset({"Move", "Repl", "Conc", "Resh", "Tran", "Slic", "Cast"})
-"""Operations of generated kernels that copy or convert; any other computes."""
+"""Operations of generated kernels that copy or convert; every other operation computes."""
 _PRODUCTS = re.compile("corr|conv|gemm|matmul|matrix", re.IGNORECASE)
 """Kinds that multiply by weights; a generated kernel's operations are ``Corr`` and ``Fc``."""
 _GENERATED = re.compile(r"__myl_((?:[A-Z][a-z0-9]+)+)_myl")
@@ -129,11 +129,6 @@ class EngineLayer:
         }
         return {"kind": self.kind, "operations": self.operations, "nodes": self.nodes, **tensors}
 
-    @property
-    def title(self) -> str:
-        """Its kind, with the operations of a generated kernel: ``kgen MulAddRelu``."""
-        return f"{self.kind} {''.join(self.operations)}".rstrip()
-
 
 def layers_in_log(messages: Sequence[str]) -> tuple[EngineLayer, ...]:
     """Read the layers in the messages of a verbose build; in the order of execution.
@@ -207,7 +202,7 @@ def layers_by_type(layers: Sequence[EngineLayer]) -> dict[str, Counter[str]]:
 def require(precision: Precision, layers: Sequence[EngineLayer], backend: str) -> None:
     """Raise `BackendError` unless layers compute in the precision, and none in a narrower one.
 
-    In int8 a layer that multiplies must read int8; layers between such layers may stay in float32.
+    In int8 at least one layer that multiplies must read int8.
     """
     wanted = _TYPE_OF_PRECISION[precision]
     found = layers_by_type(layers)

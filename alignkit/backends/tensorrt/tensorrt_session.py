@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 
 from alignkit.backends import BACKENDS
+from alignkit.backends.onnx_quantisation import quantisation_facts
 from alignkit.backends.tensorrt import ENGINE, PRODUCTS
 from alignkit.backends.tensorrt.tensorrt_build import message_logger
 from alignkit.backends.tensorrt.tensorrt_layers import (
@@ -21,7 +22,6 @@ from alignkit.backends.tensorrt.tensorrt_layers import (
     require,
 )
 from alignkit.errors import BackendError
-from alignkit.models.checkpoint import read_calibration
 from alignkit.plugins import UNPROVEN
 from alignkit.stored_file import file_sha256
 from alignkit.torch_settings import named_arithmetic, require_device
@@ -122,7 +122,7 @@ def open_engine(
         "batch profile": " to ".join(str(batch[index]) for index in (0, 2)),
     }
     if precision == "int8":
-        observed["calibration"] = read_calibration(folder)
+        observed |= quantisation_facts(folder)
     return TensorRTSession(engine, batch, classes, observed)
 
 

@@ -40,11 +40,12 @@ def build_engines(
     """Build the engine of every model, seed, backend and precision; return them with a folder.
 
     The folder is that of a run of the same plan. Models are prepared, trained and exported as in a
-    run, and stored work is not repeated. Raises `ConfigError` if the experiment has no backend that
-    builds engines, `MissingDependency` if none can be built here.
+    run, and stored work is not repeated. Engines that cannot be built here come last. Raises
+    `ConfigError` if the experiment has no backend that builds engines, `MissingDependency` if none
+    can be built here.
     """
     plan = keyed_plan(experiment, context.workspace, cells=cells)
-    chosen = _chosen(plan)
+    chosen, impossible = _chosen(plan)
     trainings = {each.training.key: each.training for each in chosen}
     own = replace(plan, trainings=tuple(trainings.values()), evaluations=tuple(chosen))
     require_own_models(own)
@@ -64,23 +65,31 @@ def build_engines(
                 reason = model.reason if isinstance(model, Skipped) else model.message
                 built.append(BuiltEngine(**_place(each), reason=f"there is no model: {reason}"))
             stage.advance(1)
+    built += [BuiltEngine(**_place(e), reason=e.skipped, missing=True) for e in impossible]
     return tuple(built), context.workspace.run_folder(experiment.name, plan.key)
 
 
-def _chosen(plan: Plan) -> list[Evaluation]:
-    """Return one evaluation of each model and runtime whose engine can be built here."""
+def _chosen(plan: Plan) -> tuple[list[Evaluation], list[Evaluation]]:
+    """Choose one evaluation of each model and runtime: those to build, and those impossible here.
+
+    All paths of a model share its engine, so that the first that can build it is chosen.
+    """
     first: dict[tuple[str, str, str], Evaluation] = {}
-    for each in plan.evaluations:
+    for each in sorted(plan.evaluations, key=lambda each: not _can_build(each)):
         if isinstance(each.runtime.backend, EngineBuilder):
             first.setdefault((each.training.key, each.runtime.name, each.runtime.precision), each)
     if not first:
         raise ConfigError(
             "evaluate.backends: none builds an engine; add {name: tensorrt-rtx, precision: [fp16]}"
         )
-    chosen = [each for each in first.values() if each.builds_engine or not each.skipped]
+    chosen = [each for each in first.values() if _can_build(each)]
     if not chosen:
         raise MissingDependency(next(iter(first.values())).skipped)
-    return chosen
+    return chosen, [each for each in first.values() if not _can_build(each)]
+
+
+def _can_build(evaluation: Evaluation) -> bool:
+    return evaluation.builds_engine or not evaluation.skipped
 
 
 def _place(evaluation: Evaluation) -> dict[str, str | int]:

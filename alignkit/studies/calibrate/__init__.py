@@ -93,10 +93,15 @@ def write_calibration(name: str, measured: dict[str, dict[str, Any]], folder: Pa
     stages = {**_stored(path), **measured}
     of_stages = {str(stage): stages.get(stage) for stage in CALIBRATED_STAGES}
     words = {name: _sentence(name, of_stages[name]) for name in of_stages if of_stages[name]}
-    content = {"format": _FORMAT, "summary": words, **of_stages}
-    # NaN is no JSON
-    write_atomically(path, sealed(json.dumps(content, indent=1, allow_nan=False) + "\n"))
+    write_record(path, {"summary": words, **of_stages})
     return path
+
+
+def write_record(path: Path, content: dict[str, Any]) -> None:
+    """Write results of a calibration as sealed JSON with the number of their format."""
+    # NaN is no JSON
+    text = json.dumps({"format": _FORMAT, **content}, indent=1, allow_nan=False)
+    write_atomically(path, sealed(text + "\n"))
 
 
 def summary(stages: dict[str, dict[str, Any]], known: str = "") -> str:
@@ -246,11 +251,6 @@ def _files() -> Iterator[tuple[str, bytes]]:
     from PIL import Image
     from sklearn.datasets import load_sample_image
 
-    def jpeg(image: Image.Image, **options: object) -> bytes:
-        file = io.BytesIO()
-        image.save(file, "JPEG", **options)
-        return file.getvalue()
-
     for photo, (height, width) in product(PHOTOS, SIZES):
         whole = load_sample_image(photo)
         top, left = (whole.shape[0] - height) // 2, (whole.shape[1] - width) // 2
@@ -259,8 +259,20 @@ def _files() -> Iterator[tuple[str, bytes]]:
         for subsampling, quality in product(SUBSAMPLINGS, _QUALITIES):
             stress = Stress(subsampling, quality)
             yield f"{name} {stress.name}", stress.encode(pixels)
-        image = Image.fromarray(pixels)
         for (subsampling, code), quality in product(PROGRESSIVE.items(), _QUALITIES):
             options = {"quality": quality, "subsampling": code, "progressive": True}
-            yield f"{name} {subsampling} q{quality} progressive", jpeg(image, **options)
-        yield f"{name} grey q90", jpeg(image.convert("L"), quality=90)
+            yield (
+                f"{name} {subsampling} q{quality} progressive",
+                by_pillow(pixels, **options),
+            )
+        grey = np.array(Image.fromarray(pixels).convert("L"))
+        yield f"{name} grey q90", by_pillow(grey, quality=90)
+
+
+def by_pillow(image: npt.NDArray[np.uint8], **options: Any) -> bytes:
+    """Encode (height, width, 3) or, grey, (height, width) as JPEG with Pillow's ``options``."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(image)).save(file, "JPEG", **options)
+    return file.getvalue()

@@ -49,7 +49,7 @@ class RuleFit:
 
     @property
     def alike(self) -> tuple[str, ...]:
-        """Return the names of the rules, without the one that `title` is."""
+        """Return the names of the rules, except the one that is the `title`."""
         return tuple(rule.name for rule in self.rules if rule.name != self.title)
 
     @property

@@ -5,21 +5,19 @@ Its pairs have the form of those in ``nvjpeg-model.json``, the evidence that the
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from alignkit.decoders import DECODERS
-from alignkit.stored_file import sealed, write_atomically
+from alignkit.studies.calibrate import write_record
 from alignkit.studies.calibrate.pair_fits import Fits, RuleFit, fits_of
 from alignkit.studies.calibrate.pair_rules import DecodeRule, Gap, PairOutcome
 from alignkit.studies.calibrate.pair_summary import answer
 from alignkit.studies.calibrate.stored_pairs import StoredPairs
 from alignkit.version import __version__
 
-_FORMAT = 2  # that of the shipped record, whose form its pairs have
 RECORD = "pairs.json"
 
 
@@ -31,32 +29,30 @@ def write_pairs(
 ) -> Path:
     """Write ``pairs.json`` into a folder; return its path."""
     path = folder / RECORD
-    content = pairs_record(stored, outcomes, rules)
-    write_atomically(path, sealed(json.dumps(content, indent=1, allow_nan=False) + "\n"))
+    write_record(path, pairs_record(stored, outcomes, rules))
     return path
 
 
 def pairs_record(
     stored: StoredPairs, outcomes: Sequence[PairOutcome], rules: Sequence[DecodeRule]
 ) -> dict[str, Any]:
-    """Return the record as JSON; nothing in it is a path of this machine."""
+    """Return the record, JSON-ready; nothing in it is a path of this machine."""
     fits = fits_of(stored, outcomes, rules, "kind")
     sources = [(each, [fit for fit in fits if fit.source is each]) for each in stored.sources]
     return {
-        "format": _FORMAT,
         "alignkit": __version__,
         "sources": [
             {
                 "source": source.name,
                 "facts": source.facts,
-                "summary": {"decode": answer(own) if own else "nothing compared"},
+                "summary": {"decode": answer(own)},
                 "kinds": {each.name: _kind(each) for each in own},
             }
             for source, own in sources
         ],
         "versions": {
             name: DECODERS[name].load()().version()
-            for name in sorted({rule.plugin for rule in rules} & DECODERS.keys())
+            for name in sorted({rule.plugin for rule in rules})
         },
         "pairs": [_pair(stored, each, rules) for each in outcomes if not each.reason],
         "not_compared": [

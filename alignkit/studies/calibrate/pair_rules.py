@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import cv2
@@ -32,7 +31,6 @@ from alignkit.stored_file import file_sha256, read_regular
 from alignkit.studies.calibrate import kind_of
 from alignkit.studies.calibrate.stored_pairs import StoredPair, StoredPairs, pixels_of
 
-_LARGEST_JPEG = 1 << 29
 REPRODUCED_SHARE = 1e-4
 """Greatest share of samples, each off by one level, at which a rule still reproduces a decoder: two
 orders of summation in float32 differ where a value lies between two levels, and nowhere else."""
@@ -75,7 +73,7 @@ class RuleResult(NamedTuple):
     damaged: str = ""
     """The decoder's words for damage of a JPEG file that it decoded."""
     digest: str = ""
-    """Hash of the rule's own pixels, which tells rules that decode alike."""
+    """Hash of the rule's pixels; rules of equal hashes decode the image alike."""
     rows: int = 0
     """Rows from the top within one level of the stored ones."""
 
@@ -154,8 +152,11 @@ class ComparePairs:
             return PairOutcome(pair, kind, (), lost.get(EVERYTHING, "its JPEG header is damaged"))
         try:
             stored = pixels_of(pair, header.height, header.width)
+            hashes = _sha256(image.data), file_sha256(pair.pixels)
         except (DataError, MemoryError) as error:
             return PairOutcome(pair, kind, (), str(error))
+        except OSError as error:  # a record names no folder of this machine
+            return PairOutcome(pair, kind, (), error.strerror or str(error))
         found = []
         for number, path in enumerate(self.paths):
             outcome: RuleResult | str = lost.get(number, "")
@@ -163,7 +164,6 @@ class ComparePairs:
                 begin(number)
                 outcome = result_or_reason(partial(_compared, path, image.data, stored))
             found.append(RuleResult(None, outcome) if isinstance(outcome, str) else outcome)
-        hashes = _sha256(image.data), file_sha256(pair.pixels)
         missed = "" if any(each.gap for each in found) else f"no rule decodes it: {found[0].reason}"
         return PairOutcome(pair, kind, tuple(found), missed, hashes, len(stored))
 
@@ -215,12 +215,8 @@ def compare_pairs(
 def _encoded(pairs: Iterable[StoredPair]) -> Iterator[Encoded]:
     for pair in pairs:
         try:
-            data, lost = _jpeg(pair.jpeg), ()
+            data = read_regular(pair.jpeg)
         except OSError as error:
             yield Encoded(pair.id, b"", ((EVERYTHING, error.strerror or str(error)),), pair)
         else:
-            yield Encoded(pair.id, data, lost, pair)
-
-
-def _jpeg(file: Path) -> bytes:
-    return read_regular(file, _LARGEST_JPEG)
+            yield Encoded(pair.id, data, (), pair)

@@ -12,7 +12,6 @@ from alignkit.text.numbers import count, grouped, listed, percent, plain, shorte
 
 _NEAREST = 3
 """Rules shown for each kind, besides the landmarks."""
-_FACTS = ("decoder", "engine", "flags", "failed")
 _MACHINE = ("gpu", "driver", "cuda", "nvjpeg", "torch", "torchvision")
 _HEAD = (
     "", "", "rule", "images", "samples", "wrong", "share", "greatest", "mean", "bias", "alike",
@@ -20,7 +19,7 @@ _HEAD = (
 _FEWEST_ROWS = 16
 """Rows from the top that must agree before their end is named: the height of two blocks."""
 _LEFT_OUT = 12
-"""Files named; more are counted, and the record names all."""
+"""Files named that were not compared; more are counted, and the record names all."""
 
 
 def pairs_summary(
@@ -34,7 +33,7 @@ def pairs_summary(
     several = len(stored.sources) > 1
     for source in stored.sources:
         own = [each for each in fits if each.source is source]
-        lines += ["", *_facts(source, shown=several), answer(own) or "nothing compared"]
+        lines += ["", *_facts(source, shown=several), answer(own)]
         shown = [each for each in own if not (several and each.best.reproduces)]
         lines += columns(_table(shown)).splitlines() if shown else []
     if several:
@@ -45,16 +44,18 @@ def pairs_summary(
 def _facts(source: Source, *, shown: bool) -> list[str]:
     machine = source.facts.get("machine")
     machine = machine if isinstance(machine, dict) else {}
-    told = [str(source.facts[key]) for key in ("decoder", "engine") if source.facts.get(key)]
+    known = [str(source.facts[key]) for key in ("decoder", "engine") if source.facts.get(key)]
     if flags := source.facts.get("flags"):
-        told.append(f"flags {flags}")
-    told += [f"{key} {machine[key]}" for key in _MACHINE if machine.get(key)]
-    words = shorten("; ".join(told) or "nothing is known of the decoder", 400)
-    return [f"{source.name}: {words}"] if shown or told else []
+        known.append(f"flags {flags}")
+    known += [f"{key} {machine[key]}" for key in _MACHINE if machine.get(key)]
+    words = shorten("; ".join(known) or "nothing is known of the decoder", 400)
+    return [f"{source.name}: {words}"] if shown or known else []
 
 
 def answer(fits: Sequence[Fits]) -> str:
     """Say which rule reproduces a source, or for each kind, or which comes nearest."""
+    if not fits:
+        return "nothing compared"
     found = [each for each in fits if each.best.reproduces]
     missed = [each for each in fits if not each.best.reproduces]
     lines = []
@@ -65,7 +66,8 @@ def answer(fits: Sequence[Fits]) -> str:
     for each in found:
         rivals = [other.title for other in each.rules[1:] if other.reproduces]
         if rivals:
-            lines.append(f"On {each.name}, {listed(rivals)} cannot be told from it.")
+            too = "reproduces" if len(rivals) == 1 else "reproduce"
+            lines.append(f"On {each.name}, {listed(rivals)} {too} it too.")
     for title in dict.fromkeys(each.best.title for each in missed):
         own = [each for each in missed if each.best.title == title]
         kinds = listed([each.name for each in own])
@@ -126,16 +128,17 @@ def _row(fits: Fits, fit: RuleFit) -> tuple[str, ...]:
 
 def _left_out(stored: StoredPairs, outcomes: Sequence[PairOutcome]) -> list[str]:
     """Name everything that was not compared, was compared in part, or seems cut short."""
-    lines = [f"not compared: {name}: {reason}" for name, reason in stored.left_out]
+    missing = [*stored.left_out, *((each.pair.id, each.reason) for each in outcomes if each.reason)]
+    lines = [f"not compared: {name}: {reason}" for name, reason in missing[:_LEFT_OUT]]
+    if more := len(missing) - len(lines):
+        lines.append(f"not compared: {more} more; the record that --out writes names all")
     for each in outcomes:
         if each.reason:
-            lines.append(f"not compared: {each.pair.id}: {each.reason}")
-        elif each.pair.rows:
+            continue
+        if each.pair.rows:
             lines.append(f"{each.pair.id}: only the first {each.pair.rows} rows are compared")
         else:
             lines += _suspicious(each)
-    if len(lines) > _LEFT_OUT:
-        lines[_LEFT_OUT:] = [f"… and {len(lines) - _LEFT_OUT} more; --out names all"]
     return ["", *lines] if lines else []
 
 

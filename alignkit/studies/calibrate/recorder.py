@@ -248,10 +248,15 @@ def nvjpeg_facts() -> dict[str, Any]:
     return {"nvjpeg": ".".join(parts), "engine_status": status}
 
 
-def carried(own: Path | None) -> dict[str, bytes]:
-    """Return the files to decode by name: those carried here, and those of the folder."""
+def carried(own: Path | None, out: Path) -> dict[str, bytes]:
+    """Return the files to decode by name: those carried here, and those of the folder.
+
+    Files below ``out`` are left out: an earlier way wrote them.
+    """
     files = {name: base64.b64decode(text) for name, text in JPEGS.items()}
     for file in sorted(own.rglob("*") if own else ()):
+        if out.resolve() in file.resolve().parents:
+            continue
         if own and file.suffix.lower() in (".jpg", ".jpeg", ".jpe", ".jfif"):
             files[f"own/{file.relative_to(own).as_posix()}"] = file.read_bytes()
     if not files:
@@ -346,7 +351,7 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Record every way, pack the folder, and print how each way ended."""
     given = arguments()
-    files = carried(given.folder)
+    files = carried(given.folder, given.out)
     if given.way:
         record(WAYS[given.way], given.way, given.out / given.way, files, given.device)
         return 0

@@ -7,17 +7,15 @@ printed: equal encoders give equal bytes on every machine.
 from __future__ import annotations
 
 import base64
-import io
 from collections.abc import Iterator
 from importlib import resources
-from typing import Any
 
 import numpy as np
 
 from alignkit.arrays import Image
 from alignkit.errors import AlignkitError
 from alignkit.preprocess.stress import SUBSAMPLINGS, Stress
-from alignkit.studies.calibrate import PROGRESSIVE
+from alignkit.studies.calibrate import PROGRESSIVE, by_pillow
 
 WHOLE, CUT, LARGE = (32, 48), (21, 35), (160, 208)
 """(height, width): whole blocks; blocks and chroma samples that are cut at the edges; a size at
@@ -62,24 +60,19 @@ def _jpegs() -> Iterator[tuple[str, bytes]]:
             continue
         for sampling, code in PROGRESSIVE.items():
             options = {"quality": quality, "subsampling": code, "progressive": True}
-            yield f"{sampling.replace(':', '')}-progressive-{end}", _by_pillow(image, **options)
+            yield (
+                f"{sampling.replace(':', '')}-progressive-{end}",
+                by_pillow(image, **options),
+            )
         grey = image[..., 1]
-        yield f"grey-baseline-{end}", _by_pillow(grey, quality=quality)
-        yield f"grey-progressive-{end}", _by_pillow(grey, quality=quality, progressive=True)
+        yield f"grey-baseline-{end}", by_pillow(grey, quality=quality)
+        yield f"grey-progressive-{end}", by_pillow(grey, quality=quality, progressive=True)
     height, width = LARGE
     large = picture("smooth", height, width)
     yield f"420-baseline-large-{width}x{height}.jpg", Stress("420", 75).encode(large)
     restarts = {"quality": 75, "subsampling": 2, "restart_marker_blocks": 3}
     cut = picture("smooth", *CUT)
-    yield f"420-restarts-smooth-{CUT[1]}x{CUT[0]}.jpg", _by_pillow(cut, **restarts)
-
-
-def _by_pillow(image: Any, **options: Any) -> bytes:
-    from PIL import Image as Pillow
-
-    file = io.BytesIO()
-    Pillow.fromarray(np.ascontiguousarray(image)).save(file, "JPEG", **options)
-    return file.getvalue()
+    yield f"420-restarts-smooth-{CUT[1]}x{CUT[0]}.jpg", by_pillow(cut, **restarts)
 
 
 def picture(content: str, height: int, width: int) -> Image:

@@ -80,7 +80,7 @@ def stored_pairs(folder: Path, rows: Mapping[str, int]) -> StoredPairs:
         hint = "unpack it" if folder.suffix == ".zip" else "name one of JPEG files and their pixels"
         raise DataError(f"{folder} is no folder; {hint}")
     names = [PurePosixPath(name) for name in image_files(folder)]
-    names += [PurePosixPath(each.relative_to(folder)) for each in sorted(folder.rglob("*.npy"))]
+    names += [PurePosixPath(each.relative_to(folder)) for each in _shown(folder, "*.npy")]
     jpegs: dict[PurePosixPath, list[PurePosixPath]] = {}
     for name in names:
         if name.suffix.lower() in _JPEGS:
@@ -111,6 +111,15 @@ def stored_pairs(folder: Path, rows: Mapping[str, int]) -> StoredPairs:
     return StoredPairs(tuple(pairs), tuple(sources.found), (*left_out, *sources.failures()))
 
 
+def _shown(folder: Path, pattern: str) -> list[Path]:
+    """List the files of a pattern at any depth, sorted; hidden ones are left out, as of images."""
+    return [
+        each
+        for each in sorted(folder.rglob(pattern))
+        if not any(part.startswith(".") for part in each.relative_to(folder).parts)
+    ]
+
+
 def _known_rows(rows: Mapping[str, int], pairs: list[StoredPair]) -> None:
     stems = {pair.pixels.stem for pair in pairs}
     for stem in rows:
@@ -125,7 +134,7 @@ class _Sources:
         self.folder = folder
         self.found: list[Source] = []
         self._facts: dict[PurePosixPath, dict[str, Any]] = {}
-        for file in sorted(folder.rglob(FACTS)):
+        for file in _shown(folder, FACTS):
             self._facts[PurePosixPath(file.parent.relative_to(folder))] = _facts_of(file)
 
     def of(self, name: PurePosixPath) -> int:

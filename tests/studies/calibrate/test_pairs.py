@@ -11,10 +11,11 @@ from alignkit.decoders.nvjpeg_model import NvjpegModelDecoder
 from alignkit.decoders.opencv import OpenCVDecoder
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ConfigError, DataError, NothingCompared
+from alignkit.isolation.worker import Encoded
 from alignkit.match.configurations import variants
 from alignkit.progress import NoProgress
 from alignkit.stored_file import file_sha256
-from alignkit.studies.calibrate import SHIPPED
+from alignkit.studies.calibrate import SHIPPED, pair_rules
 from alignkit.studies.calibrate.pair_fits import fits_of
 from alignkit.studies.calibrate.pair_record import pairs_record
 from alignkit.studies.calibrate.pair_rules import DecodeRule, Gap, compare_pairs, gap_of
@@ -195,6 +196,48 @@ def test_what_cannot_be_read_is_named_with_its_reason(tmp_path):
         "damaged.ppm": "its JPEG header is damaged",
     }
     assert record["sources"][0]["kinds"]["4:2:0 baseline"]["images"] == 1
+
+
+def test_hidden_files_are_neither_pairs_nor_facts(tmp_path):
+    name = "420-baseline-noise-35x21.jpg"
+    write(tmp_path, OpenCVDecoder(), [name])
+    write(tmp_path / ".trash", OpenCVDecoder(), [name])
+    (tmp_path / ".trash" / "facts.json").write_text("no JSON")
+    (tmp_path / "._copied.npy").write_bytes(b"")
+    found = stored_pairs(tmp_path, {})
+    assert [each.jpeg for each in found.pairs] == [tmp_path / name]
+    assert (len(found.sources), found.left_out) == (1, ())
+
+
+def test_pixels_that_vanish_while_they_are_compared_are_named(tmp_path, monkeypatch):
+    names = ["420-baseline-noise-35x21.jpg", "444-baseline-noise-35x21.jpg"]
+    write(tmp_path, OpenCVDecoder(), names)
+    pairs = stored_pairs(tmp_path, {}).pairs
+
+    def read_and_lost(pair, height, width):
+        pixels = pixels_of(pair, height, width)
+        pair.pixels.unlink()
+        return pixels
+
+    monkeypatch.setattr(pair_rules, "pixels_of", read_and_lost)
+    work = pair_rules.ComparePairs(())
+    image = Encoded(pairs[0].id, JPEGS[names[0]], (), pairs[0])
+    (outcome,) = work([image], lambda *_: None)
+    assert outcome.reason == "No such file or directory"
+
+
+def test_a_long_list_of_missing_pairs_is_cut_and_nothing_else(tmp_path):
+    name = "420-baseline-large-208x160.jpg"
+    write(tmp_path, OpenCVDecoder(), [name])
+    for number in range(20):
+        (tmp_path / f"alone-{number:02}.jpg").write_bytes(JPEGS[name])
+    lines = told(tmp_path, RULES[-1:], **{name.removesuffix(".jpg"): 100}).splitlines()
+    missing = [each for each in lines if each.startswith("not compared: ")]
+    assert missing[-2:] == [
+        "not compared: alone-11.jpg: no pixels beside it",
+        "not compared: 8 more; the record that --out writes names all",
+    ]
+    assert lines[-1].endswith("only the first 100 rows are compared")
 
 
 def test_pixels_that_end_at_a_row_are_suspected_and_compared_up_to_it_once_it_is_said(tmp_path):

@@ -94,6 +94,16 @@ def test_the_zip_holds_all_of_the_folder(recorded):
     assert packed == {each.relative_to(folder / "pairs").as_posix() for each in files}
 
 
+@pytest.mark.parametrize("out", ["pairs", "deep/../pairs"])
+def test_what_an_earlier_way_wrote_is_not_recorded_again(tmp_path, monkeypatch, out):
+    (tmp_path / "pairs" / "first-way").mkdir(parents=True)
+    (tmp_path / "deep").mkdir()
+    for name in ("mine.jpg", "deep/pairs.jpg", "pairs/first-way/mine.jpg"):
+        (tmp_path / name).write_bytes(b"\xff\xd8")
+    monkeypatch.chdir(tmp_path)
+    assert set(recorder.carried(Path(), Path(out))) == {"own/mine.jpg", "own/deep/pairs.jpg"}
+
+
 @pytest.mark.slow
 def test_without_a_gpu_and_over_an_earlier_folder_it_ends_with_a_reason(recorded):
     folder, _ = recorded
