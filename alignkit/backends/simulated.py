@@ -36,10 +36,11 @@ _LABELS = {
     "nodes": "simulated with a rounding behind every node",
     "tf32": "simulated with the operands of every product rounded to TF32",
 }
-_UNKNOWN = "summation order of the kernels unknown; not compared with hardware"
+_NOT_COMPARED = "not compared with hardware"
+_UNKNOWN = f"summation order of the kernels unknown; {_NOT_COMPARED}"
 _UNFUSED = (
-    "simulated by the quantised graph executed unfused in float32, which defines it; integer "
-    "kernels round otherwise"
+    "simulated by the graph quantised for {}, executed unfused in float32, which defines it; "
+    f"integer kernels round otherwise; {_NOT_COMPARED}"
 )
 _NARROW = ("fp16", "bf16")
 """Precisions that are simulated from an engine."""
@@ -66,7 +67,7 @@ class SimulatedBackend(Backend):
 
     def simulation(self, precision: Precision) -> str:
         if precision == "int8":
-            return _UNFUSED
+            return _UNFUSED.format(self.quantised_for)
         return f"{_LABELS['tf32' if precision == 'tf32' else self.boundaries]}; {_UNKNOWN}"
 
     def impossible(self, precision: Precision) -> str:
@@ -75,6 +76,8 @@ class SimulatedBackend(Backend):
                 f"{precision} is not simulated; {', '.join(self.precisions)} are, and "
                 "onnxruntime computes in fp32"
             )
+        if precision != "int8" and self.quantised_for != "onnxruntime":
+            return f"quantised_for is of int8, and {precision} quantises nothing: leave it out"
         if self._needs_engine(precision) and (missing := BACKENDS["tensorrt-rtx"].missing()):
             return f"the kernels that fuse layers are read from an engine, and {missing}"
         return ""

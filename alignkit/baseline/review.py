@@ -13,7 +13,7 @@ from pathlib import Path
 from alignkit.baseline.approval import LineChange, MetricChange
 from alignkit.baseline.pending import ChangeGroup, Decided
 from alignkit.text import columns, printable
-from alignkit.text.names import place_in_words
+from alignkit.text.names import Names, place_in_words
 from alignkit.text.numbers import signed
 
 KEYS = (
@@ -102,7 +102,8 @@ def model_lines(metrics: Sequence[MetricChange], file: Path) -> Iterator[str]:
             f"{name} {_share(old.get(name))} → {_share(new.get(name))}"
             for name in ("top1", "recall.macro")
         ]
-        place = printable(" ".join(place_in_words(change.new).split()))  # one line of a script
+        where = place_in_words(change.new, Names(()))  # a baseline keeps no facts of paths
+        place = printable(" ".join(where.split()))  # one line of a script
         yield f"# {place}: predictions changed; {', '.join(sentences)}"
     if metrics:
         words = ["alignkit", "baseline", "approve", str(file), "--models", "--reason", "…"]

@@ -137,6 +137,7 @@ def _surrogates(
     *,
     quiet: bool,
 ) -> None:
+    from alignkit.preprocess.presets import calibration
     from alignkit.studies.calibrate import SHIPPED, calibrate, summary, write_calibration
     from alignkit.studies.calibrate.surrogate_stages import surrogates
 
@@ -145,7 +146,7 @@ def _surrogates(
     probe = _probe(images)
     for surrogate in chosen:
         if measured := calibrate(surrogate, probe, progress):
-            print(f"{surrogate.name}: {summary(measured)}")
+            print(f"{surrogate.name}: {summary(measured, calibration(surrogate.path))}")
             written = write_calibration(surrogate.name, measured, out or SHIPPED)
             print(f"written {written}", file=sys.stderr)
         for pair in surrogate.pairs:

@@ -22,7 +22,7 @@ from alignkit.record import (
     SizeCurve,
 )
 from alignkit.record.outside_facts import Reading
-from alignkit.text.names import why_not
+from alignkit.text.names import Names, why_not
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ def published_facts(
     matrix: Sequence[MatrixEntry],
     floors: Sequence[NoiseFloor],
     curves: Sequence[SizeCurve],
+    names: Names,
 ) -> PublishedFacts | None:
     """Compare the published table with this run; ``None`` if the experiment names none."""
     if published is None:
@@ -61,7 +62,10 @@ def published_facts(
         label=published.label,
         note=published.note,
         rows=tuple(_row(row, entry) for row, entry in entries),
-        claims=(*_drifts(changes, floors), *_amplifications(changes, floors, curves)),
+        claims=(
+            *_drifts(changes, floors, names),
+            *_amplifications(changes, floors, curves, names),
+        ),
     )
 
 
@@ -110,21 +114,27 @@ def _changes(entries: Sequence[tuple[PublishedRowOption, MatrixEntry | None]]) -
             yield _Change(row, base, entry)
 
 
-def _drifts(changes: Sequence[_Change], floors: Sequence[NoiseFloor]) -> Iterator[Claim]:
+def _drifts(
+    changes: Sequence[_Change], floors: Sequence[NoiseFloor], names: Names
+) -> Iterator[Claim]:
     for change in changes:
         words = f"{change.row.training}: {change.words}"
         for metric in change.metrics():
             floor = _floor([_trained(change.row)], metric, floors)
             measured = _drift(change.entry, metric)
             claim = read_claim(words, metric, change.published(metric), measured, floor)
-            yield _simulated(claim, change.entry)
+            yield _labelled(claim, change.entry, names)
 
 
-def _simulated(claim: Claim, entry: MatrixEntry | None) -> Claim:
-    """Add the label of a simulation to the reason of a claim."""
-    if entry is None or not entry.simulation:
+def _labelled(claim: Claim, entry: MatrixEntry | None, names: Names) -> Claim:
+    """Add the surrogates and the simulation that a claim is read against to its reason."""
+    if entry is None or claim.measured.value is None:
         return claim
-    return claim.model_copy(update={"why": f"{claim.why}; {entry.simulation}"})
+    found = names.replaced(entry.trained_with, entry.evaluated_with)
+    words = [f"{path} is a surrogate of {real}" for path, real in found.items()]
+    words += [entry.simulation] if entry.simulation else []
+    why = "; ".join((claim.why, *words))
+    return claim.model_copy(update={"why": why, "emulated": bool(words)})
 
 
 def _drift(entry: MatrixEntry | None, metric: str) -> Estimate:
@@ -136,7 +146,10 @@ def _drift(entry: MatrixEntry | None, metric: str) -> Estimate:
 
 
 def _amplifications(
-    changes: Sequence[_Change], floors: Sequence[NoiseFloor], curves: Sequence[SizeCurve]
+    changes: Sequence[_Change],
+    floors: Sequence[NoiseFloor],
+    curves: Sequence[SizeCurve],
+    names: Names,
 ) -> Iterator[Claim]:
     """Yield the change with fewer training images minus that with more, per path and runtime."""
     for one, other in combinations(changes, 2):
@@ -160,7 +173,7 @@ def _amplifications(
             grew = fewest > most
             same = grew == (abs(after) > abs(before))
             claim = read_claim(words, metric, after - before, curve.change, floor, same=same)
-            yield _simulated(claim, few.entry)
+            yield _labelled(claim, few.entry, names)
 
 
 def _curve(

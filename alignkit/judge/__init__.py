@@ -71,7 +71,8 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
         state, needed = ("inconclusive", None) if unread else _state(rule, seen)
         code = ExitCode.PASS if unread else _code(state, seen, gate)
         observed = unread or in_words(rule, seen, state)
-        if seen.missing == ExitCode.MISSING and state == "error" and gate.allows(seen.reason):
+        not_run = seen.missing == ExitCode.MISSING and state == "error" and gate.allows(seen.reason)
+        if not_run:
             state, code, observed = "warn", ExitCode.PASS, f"not run: {seen.reason}"
         # a waiver accepts a result, so that it cannot excuse an error, which has none
         waiver = _waiver(gate, rule, seen, today) if state in ("fail", "inconclusive") else None
@@ -86,6 +87,7 @@ def _judged(rule: Rule, line: int, gate: Gate, evidence: Evidence, today: date) 
             precision=seen.precision,
             state=state,
             observed=observed,
+            not_run=not_run,
             rule=rule.id,
             cause=seen.cause,
             needed=needed.images if needed else None,

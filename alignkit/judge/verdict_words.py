@@ -10,7 +10,7 @@ from alignkit.experiment.rule_option import Rule
 from alignkit.judge.evidence import BASELINE, Evidence, Observed
 from alignkit.place import Column
 from alignkit.record import Control, Estimate, MatrixEntry, PixelStage, RuleOutcome, VerdictState
-from alignkit.text.names import place_in_words
+from alignkit.text.names import Names, place_in_words
 from alignkit.text.numbers import (
     MINUS,
     estimated,
@@ -165,12 +165,13 @@ def sentence(
 
 
 def _of_rules(outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
+    names = Names(evidence.paths)
     if found := _open(outcomes):
         first, tally = found
         cause = f"; {first.cause}" if first.cause else ""
         return (
-            f"{tally}; the first, {first.metric} of {first.evaluated_with} against "
-            f"{first.trained_with}: {first.observed} ({first.limit}){cause}."
+            f"{tally}; the first, {first.metric} of {names.short(first.evaluated_with)} against "
+            f"{names.short(first.trained_with)}: {first.observed} ({first.limit}){cause}."
         )
     held = [each for each in outcomes if each.observed != NOT_LOOKED_AT]
     if not held:
@@ -179,7 +180,8 @@ def _of_rules(outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
     compared = list(dict.fromkeys((each.evaluated_with, each.trained_with) for each in held))
     repeated = {path.name for path in evidence.paths if path.same}
     pairs = ", ".join(
-        f"{candidate} against {reference}{' (the same on purpose)' * (candidate in repeated)}"
+        f"{names.short(candidate)} against {names.short(reference)}"
+        f"{' (the same on purpose)' * (candidate in repeated)}"
         for candidate, reference in compared[:4]
     )
     more = f" and {len(compared) - 4} more" if len(compared) > 4 else ""
@@ -211,8 +213,9 @@ def _of_matrix(outcomes: Sequence[RuleOutcome], evidence: Evidence) -> str:
         return f"{none.capitalize()}; {found[1]}." if found else f"{_ALIGNED}{none}."
     recall = estimated(drift.metrics["recall.macro"], unit=" pp")
     cause = _attributed(worst, evidence) or _cause(worst, evidence.pixels)
+    place = place_in_words(worst, Names(evidence.paths))
     return (
-        f"T{place_in_words(worst)[1:]}: macro recall {recall}{_chance(worst, measured)}, "
+        f"T{place[1:]}: macro recall {recall}{_chance(worst, measured)}, "
         f"{plain(100 * worst.churn, 1)} % of predictions change{cause}."
     )
 

@@ -98,6 +98,8 @@ class Claim(Stored):
     """Noise floor of the metric over seeds in the row here; the greater one of two rows."""
     reading: Reading
     why: str
+    emulated: bool = False
+    """Whether a surrogate or a simulation was measured here, which ``why`` names."""
 
 
 class PublishedFacts(Stored):

@@ -33,6 +33,8 @@ class RuleOutcome(Placed):
     state: VerdictState
     observed: str
     """The measured value, with its interval."""
+    not_run: bool = False
+    """Whether nothing was measured, which the gate allows."""
     rule: str = ""
     """The rule's id, the same whatever its limits are."""
     cause: str = ""

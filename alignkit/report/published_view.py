@@ -55,7 +55,8 @@ def published_label(facts: PublishedFacts) -> str:
 
 def published_words(facts: PublishedFacts) -> str:
     """Name the source of a published table and say how many of its differences hold here."""
-    return " ".join(filter(None, (f"Source: {facts.source}.", facts.note, tally(facts))))
+    note = facts.note and f"{facts.note.removesuffix('.')}."
+    return " ".join(filter(None, (f"Source: {facts.source}.", note, tally(facts))))
 
 
 def tally(facts: PublishedFacts) -> str:
@@ -68,7 +69,9 @@ def tally(facts: PublishedFacts) -> str:
         for reading, (one, many) in _READINGS.items()
         if counts[reading]
     ]
-    return f"Of {count(len(facts.claims), 'published difference')} {listed(parts)}."
+    emulated = sum(claim.emulated for claim in facts.claims)
+    label = f" Read against a surrogate or a simulation: {emulated}." if emulated else ""
+    return f"Of {count(len(facts.claims), 'published difference')} {listed(parts)}.{label}"
 
 
 def _rows(facts: PublishedFacts, names: Names) -> Table:

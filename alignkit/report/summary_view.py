@@ -82,7 +82,7 @@ def _sections(record: RunRecord, names: Names) -> Iterator[Section]:
         yield Section("int8: quantisation and kernels", f"{divided.caption}.", divided)
     if record.mixes:
         yield Section("Training on a mix of paths", " ".join(mix_sentences(record, names)))
-    if record.published:
+    if record.published and record.published.claims:
         yield _published(record.published)
     if sizes := [size_sentence(curve, names) for curve in across_paths(record, "churn")]:
         yield Section("Drift and the size of the training set", " ".join(sizes))
@@ -158,11 +158,12 @@ def _published(facts: PublishedFacts) -> Section:
             claim.reading,
             points(claim.published),
             estimated(claim.measured),
+            claim.why,
         )
         for claim in facts.claims
     ]
     differences = numbers(f"{published_label(facts)}, pp", "Here, pp")
-    headers = ("Difference", "Metric", "Reading", *differences)
+    headers = ("Difference", "Metric", "Reading", *differences, "Because")
     return _section("Comparison with the published table", published_words(facts), headers, rows)
 
 
@@ -217,12 +218,12 @@ def summary(record: RunRecord, page: Path) -> str:
         record.verdict.sentence,
         "",
         *_worst_entries(record),
-        *surrogate_lines(record.paths)[:_MOST_NOTES],
+        *surrogate_lines(record.paths, most=_MOST_NOTES),
         "",
         # three, to stay within thirty lines
         *(f"advice    {advice_sentence(each)}" for each in record.advice[:3]),
     ]
-    if record.published:
+    if record.published and record.published.claims:
         lines.append(f"{published_label(record.published)}: {tally(record.published)}")
     failed = [control for control in record.controls if not control.passed]
     lines += [
@@ -252,7 +253,8 @@ def _worst_entries(record: RunRecord) -> list[str]:
     if len(compared) > _MOST_PAIRS:
         lines.append(f"… and {len(compared) - _MOST_PAIRS} that moved less; see the report")
     if tested := significance(record.matrix, "recall.macro"):
-        lines.append(f"* {tested}")
+        marked = any(row[3].endswith(" *") for row in rows)
+        lines.append(f"* {tested}" if marked else tested)
     if compared and len(seeds_of(record)) == 1:  # one seed says nothing of others
         lines.append(interval_words(record))
     for state in ("built", "skipped", "failed"):  # the first reason: the page has all

@@ -32,6 +32,7 @@ from alignkit.record import (
 from alignkit.run.comparison_stage import worst_images
 from alignkit.run.mitigation import Outcomes, check_advice
 from alignkit.stored_file import write_atomically
+from alignkit.text.names import Names
 from alignkit.version import __version__
 from alignkit.workspace import Workspace
 
@@ -76,7 +77,8 @@ def assemble_record(
     curves = size_curves(results.predicted, matrix, trainings, resamples=resamples)
     # advice is shown with its result; the file's rules are about its own paths
     judged = evidence.without(each.advised for each in results.advice)
-    outcomes = Outcomes(plan, results.predicted, matrix, results.attributed)
+    names = Names(evidence.paths)
+    outcomes = Outcomes(plan, results.predicted, matrix, results.attributed, names)
     return RunRecord(
         **_circumstances(results, workspace, started, seconds),
         data=data_facts(plan, results.sets),
@@ -97,7 +99,9 @@ def assemble_record(
         images=tuple(_image_table(comparison, folder) for comparison in results.compared),
         training_sizes=curves,
         mixes=mix_facts(results.predicted, matrix, resamples=resamples),
-        published=published_facts(plan.published, matrix=matrix, floors=floors, curves=curves),
+        published=published_facts(
+            plan.published, matrix=matrix, floors=floors, curves=curves, names=names
+        ),
         row_pairs=row_pairs(results.predicted, resamples=resamples),
     )
 

@@ -26,6 +26,7 @@ from alignkit.record import (
     MatrixEntry,
     MitigationFacts,
 )
+from alignkit.text.names import Names
 from alignkit.text.numbers import estimated
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Outcomes:
     predicted: Sequence[Predicted]
     matrix: Sequence[MatrixEntry]
     attributions: Sequence[AttributionFacts]
+    names: Names
+    """The paths by name, surrogates called so."""
 
     @property
     def reference(self) -> str:
@@ -102,11 +105,11 @@ def check_advice(advice: AdviceFacts, outcomes: Outcomes, *, resamples: int) -> 
     )
     if advice.tried:
         kept = promise_kept(rows[0])
-        words = _sentence(advice, outcomes.reference, rows[0], kept=kept)
+        words = _sentence(advice, outcomes, rows[0], kept=kept)
     else:
         change = _change_of_churn(advice, outcomes, resamples)
         kept = churn_falls(change)
-        words = _measured(advice, outcomes.reference, rows[0], change, kept=kept)
+        words = _measured(advice, outcomes, rows[0], change, kept=kept)
     return advice.model_copy(update={"drift": rows, "kept": kept, "sentence": words})
 
 
@@ -130,21 +133,22 @@ def churn_falls(change: Estimate) -> bool | None:
 
 def _measured(
     advice: AdviceFacts,
-    reference: str,
+    outcomes: Outcomes,
     churn: MitigationFacts,
     change: Estimate,
     *,
     kept: bool | None,
 ) -> str:
+    short = outcomes.names.short
     outcome = {
         True: "it reduces the drift",
         False: "it increases the drift",
         None: "too few images or seeds to tell",
     }
     return (
-        f"Models trained with {reference} and served with {advice.served} change "
-        f"{_share(churn.before)} of their predictions; served with {advice.label} "
-        f"({advice.advised}), {_share(churn.confirmed)} change, a paired difference "
+        f"Models trained with {short(outcomes.reference)} and served with {short(advice.served)} "
+        f"change {_share(churn.before)} of their predictions; served with {advice.label} "
+        f"({short(advice.advised)}), {_share(churn.confirmed)} change, a paired difference "
         f"of {estimated(change, 1, unit=' pp')}: {outcome[kept]}."
     )
 
@@ -208,18 +212,19 @@ def promise_kept(churn: MitigationFacts) -> bool | None:
 
 
 def _sentence(
-    advice: AdviceFacts, reference: str, churn: MitigationFacts, *, kept: bool | None
+    advice: AdviceFacts, outcomes: Outcomes, churn: MitigationFacts, *, kept: bool | None
 ) -> str:
     done = "trained" if advice.change == "training" else "served"
+    short = outcomes.names.short
     outcome = {
         True: "the promise was kept",
         False: "the promise was not kept",
         None: "too few images or seeds to tell",
     }
     return (
-        f"Models trained with {reference} and served with {advice.served} change "
-        f"{_share(churn.before)} of their predictions; {done} with {advice.label} instead "
-        f"({advice.advised}), "
+        f"Models trained with {short(outcomes.reference)} and served with {short(advice.served)} "
+        f"change {_share(churn.before)} of their predictions; {done} with {advice.label} instead "
+        f"({short(advice.advised)}), "
         f"{_share(churn.expected)} was expected to remain and {_share(churn.confirmed)} "
         f"remains: {outcome[kept]}."
     )

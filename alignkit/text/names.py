@@ -5,7 +5,7 @@ A surrogate is called so wherever its path is named: shortly in long tables, in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from alignkit.place import Row
@@ -13,7 +13,7 @@ from alignkit.preprocess.presets import NOT_CALIBRATED
 from alignkit.record import PathFacts
 from alignkit.record.cell_facts import Evaluated
 from alignkit.record.stored import Placed, State
-from alignkit.text.numbers import DASH
+from alignkit.text.numbers import DASH, count
 
 LABELS = {
     "recall.macro": "Macro recall",
@@ -54,7 +54,10 @@ class PathName:
     @property
     def short(self) -> str:
         """For a cell of a long table."""
-        if not self.note:
+        # the names of our own surrogates say it themselves
+        if not self.note or all(
+            each.endswith("-surrogate") for each in Row.parse(self.name).preprocesses
+        ):
             return self.name
         mix = self.name.endswith(")")  # a mix's name ends in brackets already
         return f"{self.name[:-1]}, surrogate)" if mix else f"{self.name} (surrogate)"
@@ -63,11 +66,12 @@ class PathName:
 class Names:
     """The record's paths by name; a name without facts is shown as it is."""
 
-    def __init__(self, paths: tuple[PathFacts, ...]) -> None:
+    def __init__(self, paths: Sequence[PathFacts]) -> None:
         self._known = {
             path.name: PathName(path.name, surrogate_note(path, brief=True), surrogate_note(path))
             for path in paths
         }
+        self._real = {path.name: path.surrogate_of for path in paths if path.surrogate_of}
 
     def of(self, name: str) -> PathName:
         """Return the path of that name."""
@@ -81,6 +85,11 @@ class Names:
             "; ".join(path.note for path in noted),
             "; ".join(path.evidence for path in noted),
         )
+
+    def replaced(self, *names: str) -> dict[str, str]:
+        """Return the surrogates among paths or rows, each with the stack that it replaces."""
+        paths = (path for name in names for path in Row.parse(name).preprocesses)
+        return {path: self._real[path] for path in paths if path in self._real}
 
     def short(self, name: str) -> str:
         """Return its name for a cell of a long table."""
@@ -96,33 +105,49 @@ class Names:
         return "{} → {}, {}".format(*self.cells(placed))
 
 
-def place_in_words(placed: Placed) -> str:
-    """Return ``trained with opencv, served with pillow in torch fp32``, ``pillow against opencv``.
+def place_in_words(placed: Placed, names: Names) -> str:
+    """Return ``trained with opencv, served with gpu (surrogate) in torch fp32``.
 
-    The second where pixels alone are compared.
+    ``pillow against opencv`` where pixels alone are compared.
     """
+    trained, served = names.short(placed.trained_with), names.short(placed.evaluated_with)
     if not placed.column.runtime:
-        return f"{placed.evaluated_with} against {placed.trained_with}"
-    return (
-        f"trained with {placed.trained_with}, served with {placed.evaluated_with} in "
-        f"{placed.column.runtime}"
-    )
+        return f"{served} against {trained}"
+    return f"trained with {trained}, served with {served} in {placed.column.runtime}"
 
 
 def surrogate_note(path: PathFacts, *, brief: bool = False) -> str:
     """Name what a surrogate replaces and the evidence that its pixels are the real ones.
 
-    ``brief`` leaves out, stage by stage, what follows the first bracket or colon.
+    ``brief`` keeps of each stage its state, its scope and the real stack it was compared with.
     """
     if not path.surrogate_of:
         return ""
     evidence = path.calibration or NOT_CALIBRATED
     if brief:
-        stages = evidence.split("; ")
-        evidence = "; ".join(each.partition(" (")[0].partition(": ")[0] for each in stages)
+        evidence = "; ".join(map(_brief, evidence.split("; ")))
     return f"surrogate of {path.surrogate_of}, {evidence}"
 
 
-def surrogate_lines(paths: Iterable[PathFacts], *, brief: bool = True) -> list[str]:
-    """Return ``path: note`` for each surrogate."""
-    return [f"{e.name}: {note}" for e in paths if (note := surrogate_note(e, brief=brief))]
+def _brief(stage: str) -> str:
+    state, _, detail = stage.partition(": ")[0].partition(" (")
+    return f"{state} ({detail}" if detail.startswith("against ") else state
+
+
+def surrogate_lines(
+    paths: Iterable[PathFacts], *, brief: bool = True, most: int | None = None
+) -> list[str]:
+    """Return ``path: note`` for each surrogate, those with the least evidence first.
+
+    Of more than ``most``, a last line says how many are left out.
+    """
+    ordered = sorted((path for path in paths if path.surrogate_of), key=_evidence_rank)
+    lines = [f"{path.name}: {surrogate_note(path, brief=brief)}" for path in ordered]
+    left = len(lines) - (len(lines) if most is None else most)
+    more = [f"… and {count(left, 'more surrogate')}; see the report"] if left > 0 else []
+    return [*lines[:most], *more]
+
+
+def _evidence_rank(path: PathFacts) -> int:
+    evidence = path.calibration or NOT_CALIBRATED
+    return 0 if "unverified" in evidence else 1 if NOT_CALIBRATED in evidence else 2

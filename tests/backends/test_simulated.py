@@ -114,6 +114,17 @@ def test_precisions_without_a_simulation_are_refused_with_those_that_have_one():
         assert "rounds nothing" not in told
 
 
+def test_only_int8_names_the_runtime_whose_quantised_graph_it_executes():
+    own, real = SimulatedBackend(), SimulatedBackend(quantised_for="tensorrt")
+    assert "quantised for onnxruntime, " in own.simulation("int8")
+    assert "quantised for tensorrt, " in real.simulation("int8")
+    assert not real.impossible("int8")
+    for precision in ("fp16", "bf16", "tf32"):
+        assert f"{precision} quantises nothing" in real.impossible(precision)
+    labels = [own.simulation(each) for each in own.precisions]
+    assert all(each.endswith("; not compared with hardware") for each in labels)
+
+
 def test_a_simulation_is_never_the_reference():
     entry = {"name": "simulated", "precision": ["tf32"]}
     with pytest.raises(ConfigError, match="simulated tf32 is a simulation"):

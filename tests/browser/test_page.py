@@ -128,6 +128,20 @@ def test_tables_are_copied_as_csv_and_markdown(browser):
     assert markdown.splitlines()[1].startswith("| --- | --- |")
 
 
+def test_copied_cells_keep_the_marks_of_their_notes(browser):
+    browser.open()
+    browser.run(COPIED)
+    browser.run(
+        "document.querySelectorAll('.copy button').forEach(b => b.textContent === 'Copy CSV' && b.click())"
+    )
+    marks = browser.run(
+        "return [...document.querySelectorAll('.scroll table sup')].map(e => e.textContent)"
+    )
+    assert marks
+    copied = "\n".join(browser.run("return copied"))
+    assert all(f" ({mark})" in copied for mark in marks)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("link", ["", VIEW])
 def test_page_passes_an_accessibility_audit(browser, scheme, link):

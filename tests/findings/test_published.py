@@ -7,6 +7,7 @@ import pytest
 from alignkit.experiment.report_option import Published
 from alignkit.findings.published import published_facts, read_claim, unmeasured
 from alignkit.record import Estimate, NoiseFloor, SizeCurve, SizePoint
+from alignkit.text.names import Names
 from tests.report.records import quickstart
 
 
@@ -57,6 +58,7 @@ def facts(*rows, matrix=None, floors=None, curves=()):
         matrix=record.matrix if matrix is None else matrix,
         floors=record.noise_floor if floors is None else floors,
         curves=curves,
+        names=Names(()),
     )
 
 
@@ -101,7 +103,7 @@ def test_a_cell_that_did_not_run_says_why():
             {**row("bf16", entry.evaluated_with, {"top1": 0.9}, backend="torch", precision="bf16"),
              "trained_with": entry.trained_with},
         )),
-        matrix=quickstart().matrix, floors=(), curves=(),
+        matrix=quickstart().matrix, floors=(), curves=(), names=Names(()),
     )  # fmt: skip
     assert found.rows[1].reason == f"skipped: {entry.reason}"
     assert found.claims[0].why == f"skipped: {entry.reason}"

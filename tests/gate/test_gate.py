@@ -169,6 +169,10 @@ def test_a_path_that_cannot_run_here_is_missing_unless_that_is_allowed():
 
     assert code(False).exit_code == 4
     assert code("gpu").exit_code == 0
+    assert {rule.evaluated_with: rule.not_run for rule in code("gpu").rules} == {
+        "b": False,
+        "c": True,
+    }
     assert "Not run: c: needs an NVIDIA GPU" in code("gpu").sentence
     assert code("gpu", "dali is not installed").exit_code == 4
     assert code(True, "dali is not installed").exit_code == 0

@@ -10,7 +10,7 @@ from alignkit.experiment.gate_option import Gate
 from alignkit.experiment.rule_option import Rule
 from alignkit.judge import judge
 from alignkit.judge.evidence import Evidence
-from alignkit.record import MatrixEntry, RuleOutcome
+from alignkit.record import MatrixEntry, PathFacts, PixelStage, RuleOutcome
 
 CLASSES = ("cat", "dog", "truck")
 
@@ -68,6 +68,30 @@ def test_a_sentence_says_aligned_only_of_what_passes():
     assert undecided.sentence == (
         "No prediction changed in any of 1 comparisons; 1 of 2 checks are inconclusive."
     )
+
+
+@pytest.mark.parametrize("change", [0, 1])
+def test_the_sentence_calls_a_surrogate_so(change):
+    labels = np.arange(30) % 3
+    served = predictions((labels + change) % 3, labels)
+    entry = MatrixEntry(
+        trained_with="a", evaluated_with="gpu", backend="simulated", precision="int8",
+        state="measured", aligned=False, seeds=(0,),
+        drift=drift([predictions(labels, labels)], [served], resamples=300),
+    )  # fmt: skip
+    stage = PixelStage(
+        reference="a", candidate="gpu", stage="decode", mode="isolated", max_abs=change,
+        mean_abs=change, share_differing=change, images=30, identical=0,
+    )  # fmt: skip
+    paths = (PathFacts(name="a", stages=()), PathFacts(name="gpu", stages=(), surrogate_of="x"))
+    gate = Gate(rules=(Rule(metric="decode.mean_abs", fail=0.1),))
+    pixels = judge(gate, Evidence(pixels=[stage], paths=paths), controls=())
+    assert "gpu (surrogate) against a" in pixels.sentence
+    if change:
+        gate = Gate(rules=(Rule(metric="churn", fail=0.1),))
+        whole = judge(gate, Evidence(matrix=[entry], paths=paths), controls=())
+        words = "Trained with a, served with gpu (surrogate) in simulated int8: macro recall"
+        assert whole.sentence.startswith(words)
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def test_only_surrogates_speak_of_calibration(name):
 @pytest.mark.parametrize("name", ["torchpipe-gpu", "torchvision-cuda", "dali-gpu"])
 def test_a_surrogate_says_what_each_of_its_stages_was_compared_with(name):
     decode, resize = calibration(path_of(f"{name}-surrogate")).split("; ")
-    assert decode.startswith("decode verified against stored nvJPEG output")
+    assert decode.startswith("decode verified for 4:2:0 and 4:4:4 baseline (stored nvJPEG output")
     measured = {"torchpipe-gpu": "resize equal (against torchpipe 0.2.25 on a CPU)"}
     assert resize == measured.get(name, "resize not yet calibrated")
 

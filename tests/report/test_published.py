@@ -23,7 +23,11 @@ def with_published(record):
             row("gpu, 5 %", "opencv", 0.8856, fraction=0.05))  # fmt: skip
     published = Published(source="torchpipe", label="internal data set, 3080 Ti", rows=rows)
     facts = published_facts(
-        published, matrix=record.matrix, floors=record.noise_floor, curves=record.training_sizes
+        published,
+        matrix=record.matrix,
+        floors=record.noise_floor,
+        curves=record.training_sizes,
+        names=Names(record.paths),
     )
     return record.model_copy(update={"published": facts})
 
@@ -60,3 +64,24 @@ def test_the_summaries_name_the_source_and_count_the_readings(record):
     assert any(LABEL in header.text for header in section.table.columns)
     assert "Source: torchpipe." in section.words
     assert results_from_record(published).published == published.published
+
+
+def test_a_claim_that_is_read_against_a_surrogate_says_so(record):
+    published = with_published(record)
+    (claim,) = published.published.claims
+    label = "torchpipe-gpu is a surrogate of torchpipe's GPU path (nvJPEG, ResizeTensor)"
+    assert claim.emulated
+    assert claim.why.endswith(f"; {label}")
+    assert "Read against a surrogate or a simulation: 1." in summary(published, Path("x"))
+    (section,) = [each for each in summary_view(published)["sections"] if "published" in each.title]
+    assert [row.cells[-1].text for row in section.table.rows] == [claim.why]
+
+
+def test_a_published_table_without_a_difference_leaves_no_empty_heading(record):
+    published = with_published(record)
+    bare = published.published.model_copy(update={"claims": (), "note": "Two epochs"})
+    alone = published.model_copy(update={"published": bare})
+    assert LABEL not in summary(alone, Path("index.html"))
+    assert not [each for each in summary_view(alone)["sections"] if "published" in each.title]
+    section = published_section(alone, Names(record.paths))
+    assert section.words == "Source: torchpipe. Two epochs."

@@ -149,6 +149,8 @@ def test_a_path_that_truncates_colours_is_served_half_a_level_brighter_too(tmp_p
     assert np.allclose(np.subtract(served.normalise.mean, mean) * 255, 0.5)
     paths = {each.name: each for each in ran[0].paths}
     assert paths[half.advised].surrogate_of == "nvJPEG"
+    assert "trained with opencv and served with gpu (surrogate) change" in half.sentence
+    assert f"({half.advised} (surrogate))" in half.sentence
     opencv, before, after = (
         predicted(ran, "opencv", path) for path in ("opencv", "gpu", half.advised)
     )

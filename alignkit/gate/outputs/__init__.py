@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from alignkit.baseline import Baseline
     from alignkit.gate.gate_shard import ShardResult
     from alignkit.record import Finding, RunRecord, Verdict
+    from alignkit.text.names import Names
 
 _STEP_SUMMARY = 900 * 1024
 """Bytes; GitHub refuses a step's summary above 1 MiB."""
@@ -53,6 +54,13 @@ class GateResult:
     """Measurements of a shard."""
     review: str = ""
     """Shell command that reviews what is pending."""
+
+    @property
+    def names(self) -> Names:
+        """The paths by name, surrogates called so."""
+        from alignkit.text.names import Names
+
+        return Names(self.record.paths if self.record else ())
 
 
 class GateOutput(Protocol):

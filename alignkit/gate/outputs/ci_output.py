@@ -52,7 +52,7 @@ class GitHub:
                 if outcome.line:  # 0 is a rule of --set, which stands on no line
                     where["line"] = str(outcome.line)
                 where["title"] = f"{outcome.rule}: {outcome.state}"
-                text = f"{place_in_words(outcome)}: {explained(outcome)}"
+                text = f"{place_in_words(outcome, result.names)}: {explained(outcome)}"
                 lines[kind].append(_command(kind, where, text))
         if result.exit_code and not lines["error"]:
             lines["error"].append(_command("error", title, result.verdict.sentence))
@@ -72,7 +72,7 @@ def step_outputs(result: GateResult) -> str:
     values = {
         "verdict": result.verdict.state,
         "exit-code": str(result.exit_code),
-        "worst": f"{worst.rule} of {place_in_words(worst)}" if worst else "",
+        "worst": f"{worst.rule} of {place_in_words(worst, result.names)}" if worst else "",
         "report-path": str(result.page or ""),
         "pending": str(result.pending.count if result.pending else 0),
     }
@@ -96,7 +96,7 @@ class JUnit:
 
     def render(self, result: GateResult) -> str:
         """Return the XML: ``failure`` for drift and inconclusive outcomes that fail, ``error`` for
-        missing measurements.
+        missing measurements, ``skipped`` for those that the gate allows to be missing.
         """
         record = result.record
         cases = [_rule_case(result, outcome) for outcome in result.verdict.rules]
@@ -114,7 +114,7 @@ class JUnit:
             tests=str(len(cases)),
             failures=str(sum(case.find("failure") is not None for case in cases)),
             errors=str(sum(case.find("error") is not None for case in cases)),
-            skipped="0",
+            skipped=str(sum(case.find("skipped") is not None for case in cases)),
             time=str(record.seconds if record else 0),
         )
         if result.verdict.overrides:
@@ -134,7 +134,10 @@ def _rule_case(result: GateResult, outcome: RuleOutcome) -> ET.Element:
     # 7: the file says that an inconclusive rule fails the gate
     if outcome.state == "inconclusive" and result.verdict.exit_code == 7:
         kind = "failure"
-    case = _case(f"{result.name}.{outcome.rule}", place_in_words(outcome), kind, explained(outcome))
+    if outcome.not_run:
+        kind = "skipped"
+    place = place_in_words(outcome, result.names)
+    case = _case(f"{result.name}.{outcome.rule}", place, kind, explained(outcome))
     if not kind:
         body = ET.SubElement(case, "system-out")
         body.text = _xml_text(f"{outcome.state}: {explained(outcome)}")
@@ -188,7 +191,8 @@ def _pixel_metrics(result: GateResult) -> Iterator[str]:
             yield f"# HELP alignkit_stage_{field} {words}"
         for stage, value in rows:
             paths = {"reference": stage.reference, "candidate": stage.candidate}
-            labels = _labels(gate=result.name, **paths, stage=stage.stage)
+            marks = _marks(result, *paths.values())
+            labels = _labels(gate=result.name, **paths, stage=stage.stage, **marks)
             yield f"alignkit_stage_{field}{labels} {value:.9g}"
 
 
@@ -199,10 +203,19 @@ def _matrix_metrics(result: GateResult) -> Iterator[str]:
         yield "# HELP alignkit_drift Candidate minus reference, as a fraction"
     for entry in entries:
         assert entry.drift is not None
+        marks = _marks(result, entry.trained_with, entry.evaluated_with)
+        if entry.simulation:
+            marks["state"] = "simulated"
         for metric, estimate in {"churn": entry.drift.churn, **entry.drift.metrics}.items():
             if estimate.value is not None:
-                labels = _labels(gate=result.name, **entry.place.fields, metric=metric)
+                labels = _labels(gate=result.name, **entry.place.fields, metric=metric, **marks)
                 yield f"alignkit_drift{labels} {estimate.value:.9g}"
+
+
+def _marks(result: GateResult, *paths: str) -> dict[str, str]:
+    """Label a number of a surrogate by the stack that it replaces; no label without one."""
+    real = result.names.replaced(*paths)
+    return {"surrogate_of": ", ".join(dict.fromkeys(real.values()))} if real else {}
 
 
 def _labels(**labels: str) -> str:

@@ -14,7 +14,7 @@ from alignkit.gate.outputs import GateResult
 from alignkit.judge.verdict_words import explained, worst_first
 from alignkit.record import Finding
 from alignkit.report.results import Results, measured_fields, results_text
-from alignkit.text.names import place_in_words
+from alignkit.text.names import Names, place_in_words
 from alignkit.version import __version__
 
 _SEVERITIES = {"error": "blocker", "fail": "critical", "inconclusive": "minor", "warn": "info"}
@@ -51,11 +51,15 @@ class CodeQuality:
     def render(self, result: GateResult) -> str:
         """Return the findings on the file's lines.
 
-        Fingerprints hold no values, so that a finding stays the same while its number changes.
+        Fingerprints hold no values and no labels, so that a finding stays the same while its number
+        or label changes.
         """
+        names = result.names
         findings = [
-            _finding(result, each.rule, f"{place_in_words(each)}: {explained(each)}", each.line,
-                     _SEVERITIES[each.state], place_in_words(each))
+            _finding(
+                result, each.rule, f"{place_in_words(each, names)}: {explained(each)}",
+                each.line, _SEVERITIES[each.state], place_in_words(each, Names(())),
+            )
             for each in worst_first(result.verdict.rules)
             if each.state in _SEVERITIES
         ]  # fmt: skip

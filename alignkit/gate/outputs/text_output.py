@@ -11,7 +11,7 @@ from alignkit.record import RuleOutcome
 from alignkit.report.matrix_view import simulations, warnings
 from alignkit.text import columns, printable
 from alignkit.text.markdown import Written, code, fenced, markdown_text
-from alignkit.text.names import place_in_words, surrogate_lines
+from alignkit.text.names import Names, place_in_words, surrogate_lines
 from alignkit.text.numbers import shorten
 
 _OUTCOMES = 10
@@ -34,7 +34,7 @@ class Text:
         lines = [
             f"{result.name}: {verdict.state.upper()} (exit {result.exit_code}{informational})",
             *verdict.sentence.splitlines()[:8],
-            *_outcome_lines(verdict.rules),
+            *_outcome_lines(verdict.rules, result.names),
         ]
         # without a record nothing was measured, and the sentence is the finding
         if result.record is not None:
@@ -46,12 +46,12 @@ class Text:
         return "\n".join([*map(printable, lines), columns(_facts(result))]) + "\n"
 
 
-def _outcome_lines(outcomes: Sequence[RuleOutcome]) -> list[str]:
+def _outcome_lines(outcomes: Sequence[RuleOutcome], names: Names) -> list[str]:
     shown = [each for each in worst_first(outcomes) if each.state != "pass"]
     if not shown:
         return []
     rows = [
-        (each.state, each.metric, place_in_words(each), explained(each))
+        (each.state, each.metric, place_in_words(each, names), explained(each))
         for each in shown[:_OUTCOMES]
     ]
     lines = columns(rows, indent="  ").splitlines()
@@ -69,7 +69,7 @@ def _facts(result: GateResult) -> list[tuple[str, str]]:
         rows += [("simulated", text) for text in simulations(record.matrix)]
         rows += [("warning", text) for text in warnings(record.matrix)]
         rows += [("not run", f"{p.name}: {p.skipped}") for p in record.paths if p.skipped][:3]
-        rows += [("surrogate", text) for text in surrogate_lines(record.paths)[:_FINDINGS]]
+        rows += [("surrogate", text) for text in surrogate_lines(record.paths, most=_FINDINGS)]
     if result.page is not None:
         rows.append(("report", str(result.page)))
     rows.append(("again", result.command))
@@ -94,7 +94,7 @@ class Markdown:
             # a mistake in the file is shown with a caret below it, which needs a fixed pitch
             fenced(sentence) if "\n" in sentence else markdown_text(sentence),
             *map(markdown_text, surrogate_lines(result.record.paths if result.record else ())),
-            _rule_table(verdict.rules),
+            _rule_table(verdict.rules, result.names),
             *(markdown_text(f"{each}.") for each in _simulated(result)),
             _stage_table(result),
             again,
@@ -106,7 +106,7 @@ def _simulated(result: GateResult) -> list[str]:
     return simulations(result.record.matrix) if result.record else []
 
 
-def _rule_table(outcomes: Sequence[RuleOutcome]) -> str:
+def _rule_table(outcomes: Sequence[RuleOutcome], names: Names) -> str:
     ordered = worst_first(outcomes)
     # passes are listed only if there is nothing else to show
     shown = [each for each in ordered if each.state != "pass"][:_ROWS] or ordered[:_ROWS]
@@ -116,7 +116,7 @@ def _rule_table(outcomes: Sequence[RuleOutcome]) -> str:
         (
             f"{_SIGNS[each.state]} {each.state}",
             code(each.rule),
-            place_in_words(each),
+            place_in_words(each, names),
             each.observed,
             each.limit,
             remark(each),
@@ -129,10 +129,10 @@ def _rule_table(outcomes: Sequence[RuleOutcome]) -> str:
 
 
 def _stage_table(result: GateResult) -> str:
-    stages = result.record.pixels if result.record else ()
+    stages, short = result.record.pixels if result.record else (), result.names.short
     rows = [
         (
-            f"{each.candidate} against {each.reference}",
+            f"{short(each.candidate)} against {short(each.reference)}",
             each.stage,
             f"{each.mean_abs or 0:.4g}",
             f"{each.max_abs:.4g}",

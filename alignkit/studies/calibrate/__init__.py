@@ -104,9 +104,20 @@ def write_record(path: Path, content: dict[str, Any]) -> None:
     write_atomically(path, sealed(text + "\n"))
 
 
-def summary(stages: dict[str, dict[str, Any]]) -> str:
-    """Describe each stage in a few words, by its worst kind of image."""
-    return joined([_sentence(stage, stages.get(stage)) for stage in CALIBRATED_STAGES])
+def summary(stages: dict[str, dict[str, Any]], known: str = "") -> str:
+    """Describe each stage in a few words, by its worst kind of image.
+
+    ``known``, from `presets.calibration`, describes the stages that were not measured.
+    """
+    evidence = {each.partition(" ")[0]: each for each in known.split("; ")}
+    return joined(
+        [
+            evidence[stage]
+            if stage in evidence and stage not in stages
+            else _sentence(stage, stages.get(stage))
+            for stage in CALIBRATED_STAGES
+        ]
+    )
 
 
 def _sentence(stage: str, measured: dict[str, Any] | None) -> str:

@@ -78,6 +78,18 @@ def test_people_are_shown_which_paths_are_surrogates(kind):
     assert f"{path.name}: surrogate of torchpipe's GPU path" in text.replace("\\", "")
 
 
+@pytest.mark.parametrize("kind", ["text", "md", "junit", "github", "gitlab"])
+def test_an_outcome_calls_its_surrogate_so_and_keeps_its_fingerprint(kind):
+    failed = outcome(0, "fail").model_copy(update={"evaluated_with": "torchpipe-gpu"})
+    found = result([failed])
+    told = output(kind).render(found).replace("\\", "")
+    assert "torchpipe-gpu (surrogate) against pillow" in told
+    if kind == "gitlab":
+        real = found.record.model_copy(update={"paths": found.record.paths[:1]})
+        other = json.loads(output(kind).render(replace(found, record=real)))
+        assert json.loads(told)[0]["fingerprint"] == other[0]["fingerprint"]
+
+
 def test_text_says_which_runtime_holds_on_this_machine_alone():
     found = result()
     entry = found.record.matrix[1].model_copy(update={"warning": "saturates here"})
@@ -105,7 +117,8 @@ def test_junit_counts_its_cases_and_keeps_attributes_short(any_result, of):
     suite = ET.fromstring(of("junit").encode())[0]
     cases = suite.findall("testcase")
     assert int(suite.get("tests", 0)) == len(cases) > 0
-    for kind, attribute in (("failure", "failures"), ("error", "errors")):
+    kinds = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+    for kind, attribute in kinds.items():
         found = suite.findall(f"testcase/{kind}")
         assert int(suite.get(attribute, 0)) == len(found)
         assert all(len(each.get("message", "")) <= 200 for each in found)
@@ -119,6 +132,16 @@ def test_junit_tells_drift_from_what_was_not_measured():
     assert kinds["path3 against pillow"] == ["failure"]
     assert kinds["path4 against pillow"] == ["error"]
     assert kinds["path1 against pillow"] == ["system-out"]
+
+
+def test_a_check_that_the_gate_allows_to_be_missing_is_skipped_in_junit_and_a_waiver_is_not():
+    words = "not run: built, not run: needs a GPU"
+    left_out = outcome(0, "warn", words).model_copy(update={"not_run": True})
+    waived = outcome(1, "warn").model_copy(update={"waived": "until 2030-01-01: known"})
+    suite = ET.fromstring(output("junit").render(result([left_out, waived], code=0)).encode())[0]
+    assert (suite.get("skipped"), suite.get("failures"), suite.get("errors")) == ("1", "0", "0")
+    (skipped,) = suite.findall("testcase/skipped")
+    assert skipped.get("message", "").startswith(words)
 
 
 def test_a_control_that_fails_is_an_error_in_junit():
@@ -178,6 +201,21 @@ def test_metrics_are_open_metrics(of):
     assert all(re.fullmatch(pattern, line) for line in samples)
     families = [line.split()[2] for line in lines if line.startswith("# TYPE")]
     assert len(families) == len(set(families))
+
+
+def test_metrics_label_numbers_of_surrogates_and_simulations():
+    record = quickstart()
+    entries = [
+        each.model_copy(update={"simulation": "simulated here" * (each.backend == "onnxruntime")})
+        for each in record.matrix
+    ]
+    found = replace(result(), record=record.model_copy(update={"matrix": tuple(entries)}))
+    lines = output("metrics").render(found).splitlines()
+    samples = [line for line in lines if line.startswith(("alignkit_stage", "alignkit_drift"))]
+    assert samples
+    for line in samples:
+        assert ('="torchpipe-gpu"' in line) == ("surrogate_of=\"torchpipe's GPU path" in line)
+        assert ('backend="onnxruntime"' in line) == ('state="simulated"' in line)
 
 
 def test_every_output_names_the_rules_that_replaced_the_file_s():

@@ -2,8 +2,10 @@
 
 const text = (cell) => {
   const copy = cell.cloneNode(true);
-  copy.querySelectorAll("svg, sup").forEach((each) => each.remove());
+  copy.querySelectorAll("svg").forEach((each) => each.remove());
   copy.querySelectorAll("small").forEach((each) => each.before(" "));
+  // the mark of a note: a simulated number keeps it
+  copy.querySelectorAll("sup").forEach((each) => each.replaceWith(` (${each.textContent})`));
   return copy.textContent.replace(/\s+/g, " ").trim();
 };
 
