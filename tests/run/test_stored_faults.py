@@ -67,7 +67,8 @@ class Row:
 
 KEY = "[0-9a-f]{64}"
 STORED = [
-    *(Row(f"reports/.cache/prepared/{KEY}/{name}", ("trainings", "cells"))
+    # engines too, as only they read the images of a calibration
+    *(Row(f"reports/.cache/prepared/{KEY}/{name}", ("trainings", "engines", "cells"))
       for name in (r"key\.json", r"outcomes\.json", r"pixels\.npy")),
     *(Row(f"reports/.cache/trainings/{KEY}/{name}")
       for name in (r"key\.json", r"weights\.pt", r"log\.json", r"log\.csv", r"classification\.json")),
