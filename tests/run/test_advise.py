@@ -16,6 +16,7 @@ from alignkit.record import BatchCheck, Estimate, MitigationFacts, RunRecord
 from alignkit.run import run_experiment
 from alignkit.run.advise import _half_level, advise, advised_plan
 from alignkit.run.mitigation import Outcomes, _change_of_churn, churn_falls, promise_kept
+from alignkit.text.names import Names
 from alignkit.workspace import Context, Workspace
 
 SMALL = """
@@ -197,7 +198,7 @@ def test_without_a_seed_that_ran_on_every_path_the_change_is_unknown(tmp_path):
         for each in plan.evaluations
         if each.training.row.is_only("opencv")
     ]
-    change = _change_of_churn(advice, Outcomes(plan, predicted, (), ()), 200)
+    change = _change_of_churn(advice, Outcomes(plan, predicted, (), (), Names(())), 200)
     assert (change.value, change.reason) == (None, "no seed ran on all three")
 
 
