@@ -15,8 +15,9 @@ from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
 from alignkit.errors import ConfigError, MissingDependency, NothingCompared
 from alignkit.experiment import load_experiment
 from alignkit.experiment.preprocess_option import PreprocessOption
+from alignkit.isolation.worker import Encoded
 from alignkit.match import match
-from alignkit.match.configuration_distances import distances
+from alignkit.match.configuration_distances import MeasureDistances
 from alignkit.match.configurations import (
     Configuration,
     Geometry,
@@ -322,8 +323,9 @@ def test_no_stage_is_run_on_what_the_stage_before_it_refused(monkeypatch):
     target = Target("refused", lambda row: "not asked", SMALL, Normalise())
     one = Configuration(OpenCVDecoder(), OpenCVResizer())
     wanted = np.zeros((8, 8, 3), np.float32)
-    found = distances(photographs().read(0), wanted, [one], target)
-    assert found[one].mean == np.inf
+    image = Encoded("one", photographs().read(0), given=([0], wanted))
+    found = MeasureDistances((one,), target)([image], lambda *_: None)
+    assert found == ["no configuration tried on it prepares the image; it may be damaged"]
     assert given == []
 
 
