@@ -154,7 +154,7 @@ def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
 
 def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
     """Format the stages and the number of mixtures of each attribution; empty if there is none."""
-    from alignkit.plan.work import PlannedAttribution
+    from alignkit.plan.planned_attribution import PlannedAttribution
 
     _, images = planned.data.counts()
     rows: list[tuple[str, ...]] = [("attribution", "state", "mixtures", "images", "swapped", "")]
@@ -231,7 +231,7 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
 
 
 def _outlook_json(outlook: Outlook) -> dict[str, Any]:
-    from alignkit.plan.work import PlannedAttribution
+    from alignkit.plan.planned_attribution import PlannedAttribution
 
     work = outlook.work
     facts = {"label": work.label, "key": work.key, "state": outlook.state, "reason": outlook.reason}

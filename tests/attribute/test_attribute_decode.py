@@ -34,14 +34,14 @@ def test_the_planted_switch_gets_all_the_blame(decoder, switches, blamed):
     found = attribute_decode(
         reference, decoded_by(SimpleJPEGDecoder(**switches)), turned_photos(), resamples=200
     )
-    pixels = found.metrics["pixels"]
+    (pixels,) = found
     assert share_of(pixels) == {blamed: pixels.total.value}
     assert pixels.total.value > 0.05
 
 
 def test_two_planted_switches_are_both_named_and_add_up():
     both = decoded_by(SimpleJPEGDecoder(chroma="nearest", dct="ifast"))
-    pixels = attribute_decode(opencv(), both, turned_photos(), resamples=200).metrics["pixels"]
+    (pixels,) = attribute_decode(opencv(), both, turned_photos(), resamples=200)
     shares = share_of(pixels)
     assert set(shares) == {"decode.upsampling", "decode.dct"}
     assert min(shares.values()) > 0.05
@@ -55,7 +55,7 @@ def test_the_planted_part_of_nvjpegs_rule_gets_all_the_blame(decoder, planted):
     found = attribute_decode(
         opencv(decode=decoder), decoded_by(served), turned_photos(), resamples=200
     )
-    pixels = found.metrics["pixels"]
+    (pixels,) = found
     shares = share_of(pixels)
     assert set(shares) == {f"decode.{switch}" for switch in planted}
     # the two DCTs round some samples in a hundred differently
@@ -68,7 +68,7 @@ def test_nvjpegs_rule_is_divided_into_what_changes_a_file_of_each_kind(jpegs, fi
     found = attribute_decode(
         opencv(), decoded_by(NvjpegModelDecoder()), samples_of([jpegs[files]] * 3), resamples=50
     )
-    pixels = found.metrics["pixels"]
+    (pixels,) = found
     shares = share_of(pixels)
     assert set(shares) == {"decode.upsampling", "decode.dct", "decode.colour"}
     assert sum(shares.values()) == pytest.approx(pixels.total.value, abs=1e-12)
