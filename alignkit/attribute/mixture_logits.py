@@ -50,6 +50,8 @@ class CellSession:
     """Whether the composition of a batch has changed no bit so far."""
     predicted: int = 0
     """Images that were predicted."""
+    checks: list[tuple[Batch, Logits]] = field(default_factory=list)
+    """A few tensors whose logits are stored, for groups of images that have none."""
     _session: Session | None = None
     _rows: list[dict[str, int]] = field(default_factory=list)
 
@@ -86,10 +88,10 @@ class CellSession:
         return (None if first is None else self.reference.logits[first]), after
 
     def _full(self, cell: Predictions | None) -> dict[str, int]:
-        """Map each id to its row, without those of a last batch that was smaller."""
+        """Map each id to its row, without those of a smaller last batch if its size changes bits."""
         if cell is None:
             return {}
-        full = len(cell) // self.size * self.size
+        full = len(cell) if self.any_size else len(cell) // self.size * self.size
         return {sample: row for row, sample in enumerate(cell.ids[:full])}
 
 
@@ -147,7 +149,9 @@ def _reused(
         for array in (image[taken] for taken in wanted)
         if id(array) not in stored
     }
-    predicted = _predicted(session, list(new.values()), list(stored.values()))
+    checks = list(stored.values())
+    session.checks += checks[: CHECKED - len(session.checks)]
+    predicted = _predicted(session, list(new.values()), checks or session.checks)
     if predicted is None:
         return None
     known = {key: logits for key, (_, logits) in stored.items()}

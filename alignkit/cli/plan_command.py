@@ -162,7 +162,9 @@ def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
         work = outlook.work
         assert isinstance(work, PlannedAttribution)
         stages = ", ".join(work.factors) or "no stage differs"
-        counts = f"{work.mixture_count}", f"{images}"
+        scope = work.scope
+        drawn = f"{scope.images or images}" + ("" if scope.seconds is None else " at most")
+        counts = f"{work.mixture_count}", drawn
         rows.append((work.label, outlook.state, *counts, stages, _reason(outlook)))
     return [columns(rows, indent="  "), ""] if len(rows) > 1 else []
 
@@ -236,5 +238,6 @@ def _outlook_json(outlook: Outlook) -> dict[str, Any]:
     work = outlook.work
     facts = {"label": work.label, "key": work.key, "state": outlook.state, "reason": outlook.reason}
     if isinstance(work, PlannedAttribution):
-        return {**facts, "factors": [*work.factors], "mixtures": work.mixture_count}
+        scope = asdict(work.scope)
+        return {**facts, "factors": [*work.factors], "mixtures": work.mixture_count, **scope}
     return facts

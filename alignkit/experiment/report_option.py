@@ -1,4 +1,4 @@
-"""``attribute:``, ``report:``, ``published:``, ``advise:``: what a run does besides its cells."""
+"""``attribute:``, ``report:``, ``published:``, ``advise:``: options of a run besides its cells."""
 
 from __future__ import annotations
 
