@@ -87,7 +87,6 @@ def attribute_paths(
                     opened,
                     workspace,
                     images=images,
-                    worst=cells.worst(),
                     progress=advancing(stage),
                 )
             except NothingCompared as error:
@@ -102,7 +101,6 @@ def attribute_stored(
     workspace: Workspace,
     *,
     images: int | None = None,
-    worst: Runtime | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[AttributionFacts, ...]:
     """Return the stored result of `attribute_runs`, or run it on ``images`` and store it.
@@ -121,7 +119,7 @@ def attribute_stored(
                 *paths,
                 drawn,
                 models,
-                inside_decode=worst if inside != 0 else None,
+                inside_decode=inside != 0,
                 inside_images=inside,
                 resamples=planned.resamples,
                 progress=progress,
@@ -167,7 +165,7 @@ def attribute_runs(
     samples: Samples,
     models: Models,
     *,
-    inside_decode: Runtime | None = None,
+    inside_decode: bool = False,
     inside_images: int | None = None,
     resamples: int = RESAMPLES,
     progress: Callable[[int, int], None] | None = None,
@@ -177,9 +175,9 @@ def attribute_runs(
     ``models``, one for each seed, were trained on ``reference``; each maps the same runtimes to a
     session, the reference runtime first. The pixel rows come first and name no runtime; without a
     model they are the only rows. A runtime's rows give the effect of swapping both path and
-    runtime. The changes of predictions in the runtime ``inside_decode`` are divided among the
-    decoders' switches too, on ``inside_images`` of the samples or all of them. ``progress`` is
-    called with images (done, total). Raises as `attribute` does.
+    runtime. With ``inside_decode``, the changes of predictions in the reference runtime are divided
+    among the decoders' switches too, on ``inside_images`` of the samples or all of them.
+    ``progress`` is called with images (done, total). Raises as `attribute` does.
     """
     mixed = make_stage_mixtures(reference, candidate)
     runtimes = list(models[0]) if models else []
@@ -198,12 +196,13 @@ def attribute_runs(
     )
     rows: tuple[AttributionFacts, ...] = ()
     if mixed.factors:
-        runtime = inside_decode
-        predicting = runtime and DecodeModels(
-            [each[runtime] for each in models], runtime.name, runtime.precision, inside_images
-        )
+        predicting = None
+        if inside_decode and runtimes:
+            base = runtimes[0]
+            own = [each[base] for each in models]
+            predicting = DecodeModels(own, base.name, base.precision, inside_images)
         paths = reference, candidate
-        inside = attribute_decode(*paths, samples, predicting or None, resamples=resamples)
+        inside = attribute_decode(*paths, samples, predicting, resamples=resamples)
         rows = _pixel_rows(whole, values, mixed, inside)
     for runtime in runtimes:
         unfused = _unfused(runtime, models)

@@ -127,7 +127,7 @@ class AttributedCells:
         counted = self.planned.predictions([str(number) for number in range(len(runtimes))])
         inside = self.planned.scope.inside_decode != 0 and self.planned.predictions_inside_decode
         for runtime, count in zip(runtimes, counted, strict=True):
-            more = inside if runtime == self.worst() else 0
+            more = inside if runtime == runtimes[0] else 0
             for model in self.planned.models:
                 cell = self.predicted.get((model, runtime, self.planned.reference.name))
                 if cell is None:

@@ -88,7 +88,7 @@ class CellSession:
         return (None if first is None else self.reference.logits[first]), after
 
     def _full(self, cell: Predictions | None) -> dict[str, int]:
-        """Map each id to its row, without those of a smaller last batch if its size changes bits."""
+        """Map each id to its row; not those of a smaller last batch if its size may change bits."""
         if cell is None:
             return {}
         full = len(cell) if self.any_size else len(cell) // self.size * self.size
