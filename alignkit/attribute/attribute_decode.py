@@ -29,7 +29,7 @@ from alignkit.preprocess.stage_mixtures import LeftOut, make_stage_mixtures
 from alignkit.record import AttributionFacts
 from alignkit.samples import Samples
 
-MODEL_METRICS: tuple[Metric, ...] = ("logits", "churn", "recall.macro")
+DIVIDED_METRICS: tuple[Metric, ...] = ("logits", "churn", "recall.macro")
 """Metrics of predictions that are divided among the switches."""
 
 
@@ -81,7 +81,7 @@ def attribute_decode(
     return (
         *inside_decode_facts(pixels),
         *inside_decode_facts(
-            predictions, MODEL_METRICS, backend=models.backend, precision=models.precision
+            predictions, DIVIDED_METRICS, backend=models.backend, precision=models.precision
         ),
     )
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CHECKED = 8
 """Images of each batch whose stored logits verify that its composition changes no bit."""
 
-Tensors: TypeAlias = Mapping[FromCandidate, Batch]
+MixedTensors: TypeAlias = Mapping[FromCandidate, Batch]
 """One image's tensor of each mixture; mixtures of equal pixels share one array."""
 
 
@@ -98,7 +98,7 @@ class CellSession:
 def mixture_logits(
     session: Session | CellSession,
     ids: Sequence[str],
-    images: Sequence[Tensors],
+    images: Sequence[MixedTensors],
     wanted: Sequence[FromCandidate],
 ) -> list[Logits]:
     """Predict images in each wanted mixture: (images, classes), in the order of ``wanted``.
@@ -114,7 +114,7 @@ def mixture_logits(
 
 
 def _in_full(
-    session: Session | CellSession, images: Sequence[Tensors], wanted: Sequence[FromCandidate]
+    session: Session | CellSession, images: Sequence[MixedTensors], wanted: Sequence[FromCandidate]
 ) -> list[Logits]:
     """Predict a batch for each mixture; batches of the same arrays only once."""
     known: dict[tuple[int, ...], Logits] = {}
@@ -131,7 +131,7 @@ def _in_full(
 def _reused(
     session: CellSession,
     ids: Sequence[str],
-    images: Sequence[Tensors],
+    images: Sequence[MixedTensors],
     wanted: Sequence[FromCandidate],
 ) -> list[Logits] | None:
     """Predict the arrays without stored logits; ``None`` if a bit of the stored ones differs."""
