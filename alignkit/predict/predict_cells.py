@@ -1,24 +1,16 @@
-"""Prediction of every evaluation of a plan, with one session for all paths of a model.
-
-Where an experiment asks for several builds, their exports, conversions and sessions are compared on
-equal tensors.
-"""
+"""Prediction of every evaluation of a plan, with one session for all paths of a model."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from alignkit.backends import EngineBuilder
-from alignkit.compare.metrics import predicted_classes
 from alignkit.errors import BackendError
 from alignkit.outcome import Failed, Measured, Outcome, Skipped, capture
 from alignkit.predict import (
@@ -31,14 +23,12 @@ from alignkit.predict import (
     stored_answer,
     tensors_of,
 )
+from alignkit.predict.build_spread import measure_spread, spread_stored
 from alignkit.predict.rank_sessions import shared_session
-from alignkit.predict.session_inputs import Inputs, logits_of
 from alignkit.record import BuildSpread, EngineFacts
-from alignkit.stored_file import write_atomically
-from alignkit.workspace import Context, Workspace, content_key
+from alignkit.workspace import Context, Workspace
 
 if TYPE_CHECKING:
-    from alignkit.arrays import Logits
     from alignkit.backends import Session
     from alignkit.models.checkpoint import Checkpoint
     from alignkit.plan import Plan
@@ -263,67 +253,3 @@ def built_engine(
         return backend.described(file)
 
     return capture(work)
-
-
-def measure_spread(
-    first: Logits,
-    inputs: Inputs,
-    build: Callable[[], AbstractContextManager[Session]],
-    *,
-    builds: int,
-    batch_size: int,
-) -> BuildSpread:
-    """Compare ``builds`` builds, of which ``first`` are the logits of one; open one at a time.
-
-    If a build fails, the result holds its reason and no spread.
-    """
-    several = [first]
-
-    def again() -> None:
-        for _ in range(1, builds):
-            with build() as session:
-                several.append(logits_of(session, inputs, first.shape[1], batch_size))
-
-    if isinstance(ended := capture(again), Failed):
-        return BuildSpread(builds=len(several), reason=ended.message)
-    return spread_of(several)
-
-
-def spread_of(several: Sequence[Logits]) -> BuildSpread:
-    """Compute the range over the builds, logit by logit; ``several`` holds (images, classes)."""
-    classes = np.stack([predicted_classes(each) for each in several])
-    counts = {
-        "builds": len(several),
-        "images": len(several[0]),
-        "flips": int((classes != classes[0]).any(axis=0).sum()),
-    }
-    if not all(np.isfinite(each).all() for each in several):
-        return BuildSpread(**counts, reason="a build gives outputs that are not finite")
-    # float64: a difference of float32 logits is not rounded once more
-    least, greatest = several[0].astype(np.float64), several[0].astype(np.float64)
-    for each in several[1:]:
-        np.minimum(least, each, out=least)
-        np.maximum(greatest, each, out=greatest)
-    apart = greatest - least
-    return BuildSpread(**counts, max_abs=float(apart.max()), mean_abs=float(apart.mean()))
-
-
-def spread_stored(
-    cell: dict[str, Any], builds: int, workspace: Workspace, measure: Callable[[], BuildSpread]
-) -> BuildSpread:
-    """Return the spread stored for a cell's parts, or measure it; a failed build is not stored."""
-    parts = {**cell, "builds": builds}
-    label = f"{builds} builds"
-    known = workspace.recall("spreads", content_key(parts), label, _read_spread)
-    if known is not None:
-        return known
-    spread = measure()
-    # a failure may be gone tomorrow
-    if spread.builds == builds:
-        with workspace.store("spreads", parts, label) as filling:
-            write_atomically(filling / "spread.json", json.dumps(spread.model_dump(mode="json")))
-    return spread
-
-
-def _read_spread(folder: Path) -> BuildSpread:
-    return BuildSpread.model_validate_json((folder / "spread.json").read_text())

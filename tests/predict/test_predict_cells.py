@@ -15,7 +15,7 @@ from alignkit.outcome import Failed, Measured
 from alignkit.plan import make_plan
 from alignkit.plugins import gpu_present
 from alignkit.predict import predict_cells
-from alignkit.predict.predict_cells import measure_spread, spread_of, spread_stored
+from alignkit.predict.build_spread import measure_spread, spread_of, spread_stored
 from alignkit.predict.session_inputs import Tensors
 from alignkit.progress import NoProgress
 from alignkit.record import BuildSpread
