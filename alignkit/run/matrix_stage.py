@@ -77,11 +77,9 @@ class CellLines:
         evaluation = cell.evaluation
         row, column = evaluation.place.row, evaluation.place.column
         parts = [f"{self.names.short(str(row))} → {self.names.short(column.preprocess)}"]
-        parts.append(column.runtime)
+        parts.append(column.runtime)  # its name says so where it simulates
         if evaluation.training.given is None:
             parts.append(f"seed {cell.seed}")
-        if evaluation.runtime.simulation:
-            parts.append("simulated")
         return f"cell {' · '.join(parts)}: {_result(cell, reference)}"
 
 
@@ -96,7 +94,7 @@ def _result(cell: Predicted, reference: Predicted) -> str:
     own, base = predictions_of(cell), predictions_of(reference)
     assert own is not None
     if cell is reference:
-        return f"{_metrics(own)}; the other cells of this model are compared with it"
+        return f"{_metrics(own)}; the other cells are compared with it"
     if base is None:
         return f"{_metrics(own)}; no drift, as the cell it is compared with did not run"
     return _drift(base, own)
