@@ -1,8 +1,8 @@
-"""The stages of a run, in order: comparison, advice, its mitigation, assembly of the record.
+"""The stages of a run, in order: cells, comparison, advice, its mitigation, assembly of the record.
 
 Every finished preparation, training, cell and comparison is stored at once under its content hash;
-a killed run continues with the same command. All predictions are made first; all comparison comes
-after.
+a killed run continues with the same command. Each model's cells are predicted as soon as it is
+trained; the comparison that is recorded comes after all of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from alignkit.plan import Plan
 from alignkit.plan.forecast import planned_work
 from alignkit.plan.plan_keys import keyed_plan, rekey_for_images
 from alignkit.plan.required_models import require_own_models
-from alignkit.predict.predict_cells import predict_cells
 from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.record import RunRecord
 from alignkit.record.artifacts import verify_artifacts
@@ -31,7 +30,7 @@ from alignkit.record.document import read_record, write_record
 from alignkit.run.advise import advise, advised_plan
 from alignkit.run.assemble import RunResults, assemble_record
 from alignkit.run.comparison_stage import compare_paths
-from alignkit.train import train_models
+from alignkit.run.matrix_stage import measure_matrix
 from alignkit.workspace import Context, Workspace
 
 logger = logging.getLogger(__name__)
@@ -77,8 +76,7 @@ def carry_out(plan: Plan, folder: Path, context: Context) -> RunRecord:
     sets = prepare_sets(whole.preprocesses, train, evaluation, context, trains=whole.trains)
     used = [sets.train.ids[index] for index in sets.trained_on]
     whole = rekey_for_images(whole, used, len(sets.train))
-    trained = train_models(whole, sets, context, folder)
-    predicted = predict_cells(whole, trained, sets, context)
+    trained, predicted = measure_matrix(whole, sets, context, folder)
     # the paths of the file: an advised path is judged by its drift alone
     compared = compare_paths(plan.preprocesses, sets, context)
     checkpoints = {
