@@ -27,6 +27,8 @@ from alignkit.prepare.prepared_sets import prepare_sets
 from alignkit.progress import NoProgress, PlainProgress
 from alignkit.record import RunRecord
 from alignkit.record.document import read_record
+from alignkit.report.kept_report import kept_report
+from alignkit.report.write_report import ReportOptions
 from alignkit.run import carry_out, finished_record, forget, run_experiment
 from alignkit.run.advise import advise, advised_plan
 from alignkit.run.comparison_stage import compare_paths
@@ -50,6 +52,17 @@ report: {{worst: 2}}
 """
 IDENTICAL = "{same: true, decode: opencv, resize: {name: opencv, size: 32}}"
 SURROGATE = "{preset: torchpipe-gpu-surrogate, size: 32}"
+NUMERICAL = (
+    "numpy",
+    "torch",
+    "cv2",
+    "scipy",
+    "pandas",
+    "sklearn",
+    "pyarrow",
+    "onnxruntime",
+    "jinja2",
+)
 CHANGING = {"started", "seconds", "command"}
 
 
@@ -317,6 +330,26 @@ def test_a_killed_run_continues_and_ends_with_the_same_record(tmp_path):
     resumed, _ = run(file, reports)
     straight, _ = run(file, tmp_path / "straight")
     assert differences(settled(resumed), settled(straight)) == []
+
+
+def test_a_cached_run_neither_renders_nor_imports_a_numerical_library(finished):
+    _, folder = finished
+    page = kept_report(folder, ReportOptions()).page
+    before = page.stat().st_mtime_ns
+    code = (
+        "import sys; from alignkit.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print(*[name for name in {NUMERICAL} if name in sys.modules], file=sys.stderr)"
+    )
+    file, reports = folder.parents[2] / "small.yaml", folder.parents[1]
+    words = ("run", file, "--reports", reports, "--no-open", "-q")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.endswith(f"report  {page}\n")
+    assert done.stderr.split() == []
+    assert page.stat().st_mtime_ns == before
 
 
 @pytest.fixture(scope="module")
