@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import cv2
 import numpy as np
@@ -69,6 +69,10 @@ class PixelSums:
     ssim_images: int = 0
     ssim_sum: float = 0
     ssim_least: float = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # the default of dataclasses with slots takes ten times as long to read
+        return PixelSums, tuple(getattr(self, name) for name in self.__slots__)
 
     def __add__(self, other: PixelSums) -> PixelSums:
         """Join the sums of two sets of images."""
@@ -218,15 +222,17 @@ def pixel_sums_and_levels(
     difference = _difference(left, right)
     padded = _padded(difference)
     levels = tables_of(padded)[:3]
-    sums = _whole_sums(left, right, shortened(levels.sum(axis=0)), _differing_in(padded))
-    return sums, levels
+    signed = _signed_sums(left, right, "last")
+    counts = shortened(levels.sum(axis=0))
+    return _exact_sums(counts, left.size, _differing_in(padded), signed), levels
 
 
 def _differing(left: Rows, right: Rows, channels: ChannelAxis) -> PixelSums:
     difference = _difference(left, right)
     counts = histogram_of(difference)
     if difference.dtype == np.uint8 and channels == "last":
-        return _whole_sums(left, right, counts, _differing_in(_padded(difference)))
+        signed = _signed_sums(left, right, channels)
+        return _exact_sums(counts, left.size, _differing_pixels(difference, channels), signed)
     lost = 0
     if difference.dtype != np.uint8 and counts[INFINITE:].any():
         finite = np.isfinite(difference)
@@ -236,13 +242,12 @@ def _differing(left: Rows, right: Rows, channels: ChannelAxis) -> PixelSums:
         difference = _difference(left, right)
         counts = histogram_of(difference)
         counts[0] -= lost
-    red, green, blue = _planes(difference, channels)
     return PixelSums(
         depth="uint8" if difference.dtype == np.uint8 else "float32",
         histogram=counts,
         images=1,
         pixels=difference.size // 3,
-        differing_pixels=cv2.countNonZero(cv2.max(cv2.max(red, green), blue)),
+        differing_pixels=_differing_pixels(difference, channels),
         sum_abs=cv2.norm(difference, cv2.NORM_L1),
         sum_squares=cv2.norm(difference, cv2.NORM_L2SQR),
         sums=_signed_sums(left, right, channels),
@@ -251,18 +256,21 @@ def _differing(left: Rows, right: Rows, channels: ChannelAxis) -> PixelSums:
     )
 
 
-def _whole_sums(left: Rows, right: Rows, counts: Histogram, differing_pixels: int) -> PixelSums:
-    """Derive the sums of ``uint8`` rows from their exact histogram: whole numbers."""
+def _exact_sums(
+    counts: Histogram, values: int, differing_pixels: int, signed: tuple[float, ...]
+) -> PixelSums:
+    """Derive the sums of ``uint8`` images from their exact histogram: whole numbers."""
     levels = np.arange(len(counts))
+    red, green, blue = signed
     return PixelSums(
         depth="uint8",
         histogram=counts,
         images=1,
-        pixels=left.size // 3,
+        pixels=values // 3,
         differing_pixels=differing_pixels,
         sum_abs=int(counts @ levels),
         sum_squares=int(counts @ levels**2),
-        sums=_signed_sums(left, right, "last"),
+        sums=(red, green, blue),
         max_abs=float(len(counts) - 1),
     )
 
@@ -273,25 +281,31 @@ def _difference(left: Rows, right: Rows) -> Rows:
     return difference
 
 
-def _planes(rows: Rows, channels: ChannelAxis) -> Sequence[Rows]:
-    if channels == "first":
-        third = len(rows) // 3
-        return rows[:third], rows[third : 2 * third], rows[2 * third :]
-    planes: Sequence[Rows] = cv2.split(rows.reshape(len(rows), -1, 3))  # type: ignore[assignment]
-    return planes
+def _planes(rows: Rows) -> Sequence[Rows]:
+    """Return the channels of a tensor's rows."""
+    third = len(rows) // 3
+    return rows[:third], rows[third : 2 * third], rows[2 * third :]
 
 
 def _signed_sums(left: Rows, right: Rows, channels: ChannelAxis) -> tuple[float, float, float]:
     """Sum candidate minus reference by channel."""
     sides: Sequence[Sequence[float]]
     if channels == "first":
-        sides = [
-            [cv2.sumElems(each)[0] for each in _planes(rows, channels)] for rows in (left, right)
-        ]
+        sides = [[cv2.sumElems(each)[0] for each in _planes(rows)] for rows in (left, right)]
     else:
         sides = [cv2.sumElems(rows.reshape(len(rows), -1, 3)) for rows in (left, right)]
     before, after = sides
     return after[0] - before[0], after[1] - before[1], after[2] - before[2]
+
+
+def _differing_pixels(difference: Rows, channels: ChannelAxis) -> int:
+    if channels == "first":
+        red, green, blue = _planes(difference)
+        return cv2.countNonZero(cv2.max(cv2.max(red, green), blue))
+    if difference.dtype != np.uint8:
+        differs = SCRATCH.array("values", difference.shape, np.bool_)
+        difference = np.not_equal(difference, 0, out=differs).view(np.uint8)
+    return _differing_in(_padded(difference))
 
 
 def _padded(difference: Rows) -> npt.NDArray[np.uint8]:
