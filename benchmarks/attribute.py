@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from figures import Figure, show
 from prepare import bundled_photos
 
 from alignkit.decoders.simplejpeg import SimpleJPEGDecoder
@@ -103,8 +104,9 @@ def main() -> None:
         seconds * expected[stage] * len(files) / clock.runs[stage]
         for stage, seconds in clock.seconds.items()
     )
-    print(
-        f"all mixtures {whole:.2f} s, distinct computations {once:.2f} s, cost {whole / once:.2f}"
+    print(f"all mixtures {whole:.2f} s, distinct computations {once:.2f} s")
+    show(
+        [Figure("all 16 mixtures / their distinct computations, time", [whole / once], at_most=1.5)]
     )
 
 

@@ -13,6 +13,7 @@ import argparse
 import time
 from pathlib import Path
 
+from figures import Figure, show
 from prepare import bundled_photos
 
 from alignkit.datasets.unlabelled_images import Images
@@ -53,6 +54,16 @@ def main() -> None:
     print(headline(found, {}))
     print("; ".join(f"{alive} configurations on {images} images" for images, alive in found.rungs))
     print(f"{found.tried} configurations, {found.images} images: {spent:.1f} s")
+    show(
+        [
+            Figure(
+                f"match, {found.tried} configurations on {found.images} images",
+                [spent],
+                at_most=120,
+                unit="s",
+            )
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ two alternate; only their ratio is meaningful. Target: 1.15.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import tempfile
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from figures import Figure, ratios, show
 from prepare import bundled_photos
 
 from alignkit.experiment import load_experiment
@@ -122,15 +122,15 @@ def measure(root: Path, options: argparse.Namespace) -> None:
 
 
 def report(options: argparse.Namespace, images: int, bare: list[float], whole: list[float]) -> None:
-    ratios = sorted(each / base for base, each in zip(bare, whole, strict=True))
-    load = os.getloadavg()[0]
     print(
         f"{MODEL} in {options.backend}, {images} images of {options.size} px, batches of "
-        f"{options.batch}, {os.cpu_count()} cores, load {load:.1f}"
+        f"{options.batch}"
     )
     print(f"bare loop   {statistics.median(bare):.2f} s  ({min(bare):.2f} to {max(bare):.2f})")
     print(f"evaluation  {statistics.median(whole):.2f} s  ({min(whole):.2f} to {max(whole):.2f})")
-    print(f"ratio       {statistics.median(ratios):.3f}  ({ratios[0]:.3f} to {ratios[-1]:.3f})")
+    show(
+        [Figure("evaluation / bare loop over the session, time", ratios(whole, bare), at_most=1.15)]
+    )
 
 
 if __name__ == "__main__":

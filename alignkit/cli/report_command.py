@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from alignkit.cli.arguments import (
-    DEFAULT,
     ImagesOption,
     MaxReportSize,
     Open,
     SingleFile,
-    WithDefault,
     open_page,
 )
+from alignkit.cli.commands import DEFAULT, WithDefault
 from alignkit.cli.gate_command import merge
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any, Literal
 
 from alignkit.isolation import IMAGES_A_TASK, TASKS_A_WORKER
@@ -131,6 +130,8 @@ def _to_run(outlooks: Sequence[Outlook]) -> list[Any]:
 
 
 def _training_estimate(parts: dict[str, Any], images: int, trained: Sequence[Finished]) -> Cost:
+    from statistics import median
+
     alike = [each for each in trained if _speed_class(each.parts) == _speed_class(parts)]
     if not alike:
         return Cost(None, None)
@@ -196,6 +197,8 @@ def _comparison_estimate(comparison: PixelComparison, compared: Sequence[Finishe
 
 
 def _median(alike: Sequence[Finished]) -> Cost:
+    from statistics import median
+
     # the median: one run on a busy machine must not decide
     seconds = [each.seconds for each in alike if each.seconds is not None]
     if not seconds:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from alignkit.errors import AlignkitError, ConfigError
 from alignkit.preprocess import STAGES, Crop, Orient, Preprocess, Resize, StageName
 from alignkit.preprocess.image_header import MAX_PIXELS, decode
-from alignkit.preprocess.image_taps import result_or_reason
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,6 +67,8 @@ class StageMixtures:
         A stage is computed once for all mixtures that give it the same input. Mixtures whose
         pixels are equal share one array. Return `LeftOut` if any of them fails on the image.
         """
+        from alignkit.preprocess.image_taps import result_or_reason
+
         try:
             made = result_or_reason(lambda: self._tensors(encoded, frozenset(wanted)))
         except _NotDecodedError as undecoded:

@@ -18,7 +18,7 @@ import pytest
 
 from alignkit.datasets import listed_images
 from alignkit.experiment import load_experiment
-from alignkit.gate.gate_check import run_or_check
+from alignkit.gate import run_or_check
 from alignkit.progress import NoProgress
 from alignkit.record import RunRecord
 from alignkit.report import render
