@@ -71,7 +71,7 @@ def _histogram_of_floats(values: Differences) -> Histogram:
 
 def added(left: Histogram, right: Histogram) -> Histogram:
     """Add the histograms of two sets of differences."""
-    shorter, longer = sorted((left, right), key=len)
+    shorter, longer = (left, right) if len(left) < len(right) else (right, left)
     total = longer.copy()  # the operands stay as they are
     total[: len(shorter)] += shorter
     return total
