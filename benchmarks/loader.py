@@ -28,9 +28,9 @@ BATCH = 32
 def main() -> None:
     """Measure all contenders, alternating between them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--images", type=int, default=256)
+    parser.add_argument("--images", type=int, default=1024)
     parser.add_argument("--side", type=int, default=224)
-    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--runs", type=int, default=7)
     given = parser.parse_args()
     cv2.setNumThreads(1)
     picture = np.ascontiguousarray(load_sample_image("china.jpg")[..., ::-1])
@@ -73,11 +73,13 @@ def main() -> None:
             f"CPU {1e3 * cpu / given.images:.2f} ms an image"
         )
     alone, by_hand, loader = ([each.wall for each in side] for side in costs.values())
+    alone_cpu, _, loader_cpu = ([each.cpu for each in side] for side in costs.values())
     show(
         [
             Figure(
                 "MixedLoader / decode and resize alone, speed", ratios(alone, loader), at_least=0.9
             ),
+            Figure("decode and resize alone / MixedLoader, CPU", ratios(alone_cpu, loader_cpu)),
             Figure("MixedLoader / the same work by hand, speed", ratios(by_hand, loader)),
         ]
     )

@@ -86,10 +86,10 @@ def one_ratio(files: list[bytes], size: int, threads: int) -> tuple[float, float
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--images", type=Path, help="a folder of images; default: bundled photos")
-    parser.add_argument("--count", type=int, default=600)
+    parser.add_argument("--count", type=int, default=1200)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--size", type=int, nargs="+", default=[48, 224])
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=int, default=9)
     given = parser.parse_args()
     if given.images:
         chosen = Images(given.images, limit=given.count).evaluation()

@@ -154,7 +154,7 @@ def _cell_rows(outlooks: Sequence[Outlook]) -> list[tuple[str, ...]]:
 
 def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
     """Format the stages and the number of mixtures of each attribution; empty if there is none."""
-    from alignkit.plan.work import PlannedAttribution
+    from alignkit.plan.planned_attribution import PlannedAttribution
 
     _, images = planned.data.counts()
     rows: list[tuple[str, ...]] = [("attribution", "state", "mixtures", "images", "swapped", "")]
@@ -162,7 +162,9 @@ def _attribution_table(planned: Plan, expected: Forecast) -> list[str]:
         work = outlook.work
         assert isinstance(work, PlannedAttribution)
         stages = ", ".join(work.factors) or "no stage differs"
-        counts = f"{work.mixture_count}", f"{images}"
+        scope = work.scope
+        drawn = f"{scope.images or images}" + ("" if scope.seconds is None else " at most")
+        counts = f"{work.mixture_count}", drawn
         rows.append((work.label, outlook.state, *counts, stages, _reason(outlook)))
     return [columns(rows, indent="  "), ""] if len(rows) > 1 else []
 
@@ -231,10 +233,11 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
 
 
 def _outlook_json(outlook: Outlook) -> dict[str, Any]:
-    from alignkit.plan.work import PlannedAttribution
+    from alignkit.plan.planned_attribution import PlannedAttribution
 
     work = outlook.work
     facts = {"label": work.label, "key": work.key, "state": outlook.state, "reason": outlook.reason}
     if isinstance(work, PlannedAttribution):
-        return {**facts, "factors": [*work.factors], "mixtures": work.mixture_count}
+        scope = asdict(work.scope)
+        return {**facts, "factors": [*work.factors], "mixtures": work.mixture_count, **scope}
     return facts

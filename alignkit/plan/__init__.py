@@ -150,6 +150,7 @@ def run_key(experiment: Experiment, evaluations: Sequence[Evaluation]) -> str:
             "evaluate": content.evaluate.resamples,
             "builds": [evaluation.runtime.builds for evaluation in evaluations],
             "report": content.report.worst,
+            "attribute": content.attribute.model_dump(mode="json"),
             "published": content.published and content.published.model_dump(mode="json"),
             "advise": content.advise and content.advise.model_dump(mode="json"),
             # comparing again is quick; a stale record is not worth it

@@ -12,7 +12,8 @@ from alignkit.machine import available_bytes
 from alignkit.outcome import PlannedWork
 from alignkit.place import FULL
 from alignkit.plan import Plan, preparations
-from alignkit.plan.work import Evaluation, PixelComparison, PlannedAttribution, planned_attributions
+from alignkit.plan.planned_attribution import PlannedAttribution, planned_attributions
+from alignkit.plan.work import Evaluation, PixelComparison
 from alignkit.prepare import pixel_identity
 from alignkit.stored_file import DamagedError
 from alignkit.torch_settings import usable_cpus

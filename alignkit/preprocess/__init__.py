@@ -10,6 +10,7 @@ input of that stage, *cumulative* compares the two paths' own taps.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -172,30 +173,34 @@ class Normalise:
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
 
-    def __call__(self, pixels: Pixels) -> Batch:
-        """Map (n, h, w, 3) or (h, w, 3), 0..255 → (n, 3, h, w) or (3, h, w) contiguous float32."""
-        return self._looked_up(pixels) if pixels.dtype == "uint8" else self._computed(pixels)
+    def __call__(self, pixels: Pixels, out: Batch | None = None) -> Batch:
+        """Map (n, h, w, 3) or (h, w, 3), 0..255 → (n, 3, h, w) or (3, h, w) contiguous float32.
 
-    def _looked_up(self, pixels: Pixels) -> Batch:
-        """Look up the numbers of `_computed`, seven times as fast: ``uint8`` has 256 levels."""
+        The result is written into ``out``, contiguous and of that shape, if it is given.
+        """
+        import numpy as np
+
+        if out is None:
+            *samples, height, width, _ = pixels.shape
+            out = np.empty((*samples, 3, height, width), np.float32)
+        return (self._look_up if pixels.dtype == "uint8" else self._compute)(pixels, out)
+
+    def _look_up(self, pixels: Pixels, out: Batch) -> Batch:
+        """Look up the numbers of `_compute`, seven times as fast: ``uint8`` has 256 levels."""
         import cv2
         import numpy as np
 
-        *samples, height, width, _ = pixels.shape
-        levels = np.arange(256, dtype=np.float32)[:, None, None]
-        tables = self._computed(np.repeat(levels, 3, axis=2))
-        out = np.empty((*samples, 3, height, width), np.float32)
-        images: Image = np.ascontiguousarray(pixels, np.uint8).reshape(-1, height, width, 3)
-        for image, planes in zip(images, out.reshape(-1, 3, height, width), strict=True):
+        shape = pixels.shape[-3:]
+        images: Image = np.ascontiguousarray(pixels, np.uint8).reshape(-1, *shape)
+        tables = _tables(self)
+        for image, planes in zip(images, out.reshape(-1, 3, *shape[:2]), strict=True):
             for values, table, plane in zip(cv2.split(image), tables, planes, strict=True):
                 cv2.LUT(values, table, plane)
         return out
 
-    def _computed(self, pixels: Pixels) -> Batch:
+    def _compute(self, pixels: Pixels, out: Batch) -> Batch:
         import numpy as np
 
-        *samples, height, width, _ = pixels.shape
-        out = np.empty((*samples, 3, height, width), np.float32)
         for channel, (mean, std) in enumerate(zip(self.mean, self.std, strict=True)):
             plane = out[..., channel, :, :]
             np.divide(pixels[..., channel], np.float32(255), out=plane, dtype=np.float32)
@@ -204,6 +209,17 @@ class Normalise:
             plane -= np.float32(mean)
             plane /= np.float32(std)
         return out
+
+
+@lru_cache(maxsize=16)
+def _tables(normalise: Normalise) -> Batch:
+    """Normalise every level of a byte once: (3, 256, 1), read-only."""
+    import numpy as np
+
+    levels = np.arange(256, dtype=np.float32)[:, None, None].repeat(3, axis=2)
+    tables = normalise(levels)
+    tables.flags.writeable = False
+    return tables
 
 
 @dataclass(frozen=True, slots=True)

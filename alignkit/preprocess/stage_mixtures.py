@@ -91,7 +91,7 @@ class StageMixtures:
                 if computation not in outputs:
                     outputs[computation] = self.apply(mixed.stage, stage, source, encoded)
                 step[taken] = outputs[computation]
-            values = _equal_ones_shared(step) if mixed.factors else step
+            values = _equal_ones_shared(step)
         return {taken: values[taken & decided] for taken in wanted}
 
     def apply(self, name: StageName, stage: Any, source: Any, encoded: bytes) -> Any:
@@ -165,6 +165,14 @@ def mixtures(factors: Sequence[str]) -> tuple[FromCandidate, ...]:
     # subsets would double with every factor
     singles = (frozenset({factor}) for factor in factors)
     return (frozenset(), *singles, frozenset(factors))
+
+
+def mixtures_in_runtimes(
+    factors: Sequence[str], runtimes: Iterable[str]
+) -> tuple[FromCandidate, ...]:
+    """List the mixtures of ``factors``, and those of them and each other runtime, each once."""
+    chosen = (tuple(factors), *((*factors, runtime) for runtime in runtimes))
+    return tuple(dict.fromkeys(taken for each in chosen for taken in mixtures(each)))
 
 
 def _stages(preprocess: Preprocess) -> dict[StageName, Any]:

@@ -23,6 +23,9 @@ LABELS = {
     "pixels": "Pixels",
     "logits": "Logits",
     "pixels.decode": "Pixels, inside decode",
+    "logits.decode": "Logits, inside decode",
+    "churn.decode": "Churn, inside decode",
+    "recall.macro.decode": "Macro recall, inside decode",
 }
 """Name of a metric → how a reader is shown it."""
 MATRIX_METRICS = ("recall.macro", "precision.macro", "top1", "churn")

@@ -13,7 +13,7 @@ from alignkit.experiment import load_experiment
 from alignkit.models.architectures import small_cnn
 from alignkit.models.checkpoint import Checkpoint, EngineSource
 from alignkit.plan import Plan, make_plan, preparations
-from alignkit.plan.work import planned_attributions
+from alignkit.plan.planned_attribution import planned_attributions
 from alignkit.predict import cell_parts
 from alignkit.predict.predict_cells import spread_stored
 from alignkit.progress import NoProgress
