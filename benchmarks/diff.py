@@ -8,7 +8,10 @@ included. Targets: `ASKED`, with exact statistics and with SSIM at the network's
 naive loop (Pillow, float64 NumPy, scikit-image) in as many processes.
 
     python benchmarks/diff.py [--images FOLDER] [--count N] [--threads N] [--repeats N] [--memory N]
+                              [--cpu]
 
+``--cpu`` compares processor time (parent, zygote and workers) instead of the clock's, for a busy
+machine; Linux only.
 ``--memory 20000`` compares the memory of parent and workers after 1,000 and after 20,000 images.
 """
 
@@ -18,7 +21,8 @@ import argparse
 import os
 import resource
 import statistics
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -86,13 +90,15 @@ def report(name: str, candidate: Preprocess, files: list[bytes], given) -> list[
             ("full-size planes", "none", "full"),
         )
     }
-    seconds(bare)  # warms up
+    spent = cpu_seconds if given.cpu else seconds
+    spent(bare)  # warms up, as the next line does the libraries of the workers
+    comparison(candidate, files[:16], given.threads, ssim="size")
     ratios: dict[str, list[float]] = {kind: [] for kind in kinds}
     rates = []
     for _ in range(given.repeats):
-        before = seconds(bare)
+        before = spent(bare)
         for kind, work in kinds.items():
-            took, after = seconds(work), seconds(bare)
+            took, after = spent(work), spent(bare)
             ratios[kind].append((before + after) / 2 / took)
             before = after
         rates.append(len(files) / before)
@@ -105,6 +111,24 @@ def report(name: str, candidate: Preprocess, files: list[bytes], given) -> list[
         )
         for kind, each in ratios.items()
     ]
+
+
+def cpu_seconds(work: Callable[[], None]) -> float:
+    """Do the work; return the processor time of this process, its zygote and all workers."""
+    before = cpu_so_far()
+    work()
+    time.sleep(0.1)  # until the zygote has noted that the workers ended, which is not counted
+    return cpu_so_far() - before
+
+
+def cpu_so_far() -> float:
+    ticks = 0
+    for zygote in children(os.getpid()):
+        for pid in (zygote, *children(zygote)):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            # of the process, and of its children that have ended
+            ticks += sum(map(int, fields[11:15]))
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def children(pid: int) -> list[int]:
@@ -139,6 +163,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=available_threads())
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--memory", type=int, default=0)
+    parser.add_argument("--cpu", action="store_true")
     given = parser.parse_args()
     cv2.setNumThreads(1)  # as in the workers, so that no hidden threads run
     found = sorted(given.images.rglob("*.jp*g")) if given.images else []

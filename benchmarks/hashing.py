@@ -51,7 +51,8 @@ def cached_run(file: Path, reports: Path, overrides: Sequence[str]) -> None:
     from alignkit import stored_file
     from alignkit.experiment import load_experiment
     from alignkit.progress import NoProgress
-    from alignkit.report import render
+    from alignkit.report.kept_report import kept_report
+    from alignkit.report.write_report import ReportOptions
     from alignkit.run import run_experiment
     from alignkit.workspace import Context, Finished, Workspace
 
@@ -78,7 +79,7 @@ def cached_run(file: Path, reports: Path, overrides: Sequence[str]) -> None:
     _, folder = run_experiment(
         load_experiment(file, overrides), Context(Workspace(reports), NoProgress())
     )
-    render(folder)
+    kept_report(folder, ReportOptions())
     print(MEASURED, time.process_time(), spent)
 
 

@@ -7,7 +7,6 @@ experiment is run, or its finished run is read, and judged again: waivers end, b
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,11 +37,10 @@ from alignkit.gate.gate_subgroup import measure_groups
 from alignkit.gate.pixel_gate import compare_pixels, first_failure, judged_images, pixel_record
 from alignkit.judge import judge
 from alignkit.judge.evidence import BASELINE, Evidence
-from alignkit.plan.plan_keys import keyed_plan
 from alignkit.preprocess import STAGES
 from alignkit.record import Artifact, BaselineFacts, RunRecord
 from alignkit.record.document import read_record, write_record
-from alignkit.run import forget, run_experiment
+from alignkit.run import run_experiment
 from alignkit.samples import Samples
 from alignkit.stored_file import file_sha256, write_atomically
 from alignkit.workspace import Context
@@ -255,24 +253,3 @@ def conclude(
     done = compared.model_copy(update={"verdict": verdict})
     write_record(done, run)
     return Checked(done, run, approved, now.as_baseline() if now else None)
-
-
-def run_or_check(
-    experiment: Experiment,
-    context: Context,
-    *,
-    fresh: bool = False,
-    cells: Sequence[str] = (),
-) -> tuple[RunRecord, Path]:
-    """Run an experiment; images without labels are compared and judged as a gate does it.
-
-    Returns the record and its folder. Raises what `alignkit.run.run_experiment` and `check` raise.
-    """
-    if experiment.labelled:
-        return run_experiment(experiment, context, fresh=fresh, cells=cells)
-    if cells:
-        raise ConfigError("--cell: images without labels make no cells; leave it out")
-    if fresh:
-        forget(keyed_plan(experiment, context.workspace), context.workspace)
-    checked = check(experiment, context, baselines=None, as_run=True)
-    return checked.record, checked.folder

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from alignkit.decoders import DECODERS, Decoded, Decoder
@@ -27,6 +28,8 @@ StageName = Literal["decode", "orient", "resize", "crop", "quantise", "colour", 
 STAGES: tuple[StageName, ...] = (
     "decode", "orient", "resize", "crop", "quantise", "colour", "normalise",
 )  # fmt: skip
+
+_AFTER_ORIENT: tuple[StageName, ...] = ("orient", "resize", "crop", "quantise", "colour")
 
 ColourSpace = Literal[
     "rgb", "bgr", "nv12-bt601-limited", "nv12-bt601-full", "nv12-bt709-limited", "nv12-bt709-full"
@@ -258,28 +261,46 @@ class Preprocess:
         """Return (height, width) of the model's input."""
         return self.crop.size or self.resize.size
 
-    def taps(self, encoded: bytes) -> Taps:
-        """Run every stage except `normalise` on one image and keep each output."""
-        decoded = decode(self.decode, encoded, self.max_pixels)
-        if decoded.image is None:
-            return Taps(decoded)
-        pixels: dict[StageName, Pixels] = {}
-        if self.decode.orients:
-            from alignkit.preprocess.exif import exif_orientation
+    def taps(self, encoded: bytes, begun: Taps | None = None) -> Taps:
+        """Run every stage except `normalise` on one image and keep each output.
 
-            # of a turned image the pixels before the turn are not known
-            if exif_orientation(encoded) == 1:
-                pixels["decode"] = decoded.image
-            oriented = decoded.image
-        else:
-            pixels["decode"] = decoded.image
-            oriented = self.orient(decoded.image, encoded)
-        pixels["orient"] = oriented
-        pixels["resize"] = self.resize(oriented)
-        pixels["crop"] = self.crop(pixels["resize"])
-        pixels["quantise"] = self.quantise(pixels["crop"])
-        pixels["colour"] = self.colour(pixels["quantise"])
-        return Taps(decoded, pixels)
+        Stages that ``begun`` has, see `shared_taps`, do not run.
+        """
+        begun = begun or Taps(decode(self.decode, encoded, self.max_pixels))
+        if begun.decoded.image is None:
+            return begun
+        pixels = dict(begun.pixels)
+        if "orient" not in pixels:
+            pixels |= self._oriented(begun.decoded.image, encoded)
+        for earlier, stage in pairwise(_AFTER_ORIENT):
+            if stage not in pixels:
+                pixels[stage] = getattr(self, stage)(pixels[earlier])
+        return Taps(begun.decoded, pixels)
+
+    def _oriented(self, decoded: Image, encoded: bytes) -> dict[StageName, Pixels]:
+        if not self.decode.orients:
+            return {"decode": decoded, "orient": self.orient(decoded, encoded)}
+        from alignkit.preprocess.exif import exif_orientation
+
+        # of a turned image the pixels before the turn are not known
+        upright = exif_orientation(encoded) == 1
+        return {"decode": decoded, "orient": decoded} if upright else {"orient": decoded}
+
+    def shared_taps(self, taps: Taps, other: Preprocess) -> Taps | None:
+        """Return those of this path's ``taps`` that ``other`` would give too; ``None`` if none.
+
+        These are the taps of equal first stages. Equal paths share none: comparing them tells
+        whether a library gives the same pixels twice.
+        """
+        if taps.decoded.image is None or not _decode_alike(self, other):
+            return None
+        stages = [stage for stage in STAGES if getattr(self, stage) != getattr(other, stage)]
+        if not stages:
+            return None
+        before = STAGES[: STAGES.index(stages[0])]
+        return Taps(
+            taps.decoded, {each: taps.pixels[each] for each in before if each in taps.pixels}
+        )
 
     def identity(self) -> dict[str, Any]:
         """Return every stage's name and options, and the limit, as JSON for keys and records."""
@@ -301,6 +322,12 @@ class Preprocess:
         stages = (self.decode, DECODERS), (self.resize.resizer, RESIZERS)
         decode, resize = (table.get(name_of(each, table), Plugin("")) for each, table in stages)
         return decode, resize
+
+
+def _decode_alike(path: Preprocess, other: Preprocess) -> bool:
+    # a GPU decoder may not give the same pixels twice, which a comparison must find
+    gpu = path.plugins()[0].gpu
+    return path.decode == other.decode and path.max_pixels == other.max_pixels and not gpu
 
 
 def same_as(paths: Sequence[Preprocess]) -> dict[str, str]:

@@ -94,5 +94,7 @@ def test_a_benchmark_that_gave_no_figures_says_why(bench, tmp_path, monkeypatch)
 
 
 def test_every_benchmark_is_run_and_ends_with_its_figures(bench):
-    assert {"decode", "diff", "train"} <= {*bench.NAMES}
+    assert {"decode", "diff", "start", "train"} <= {*bench.NAMES}
     assert "figures" not in bench.NAMES
+    for name in bench.NAMES:
+        assert "show(" in (bench.ROOT / "benchmarks" / f"{name}.py").read_text(), name

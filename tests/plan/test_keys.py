@@ -15,7 +15,7 @@ from alignkit.models.checkpoint import Checkpoint, EngineSource
 from alignkit.plan import Plan, make_plan, preparations
 from alignkit.plan.planned_attribution import planned_attributions
 from alignkit.predict import cell_parts
-from alignkit.predict.predict_cells import spread_stored
+from alignkit.predict.build_spread import spread_stored
 from alignkit.progress import NoProgress
 from alignkit.run.advise import advise
 from alignkit.workspace import Context, Workspace
