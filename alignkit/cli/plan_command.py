@@ -68,8 +68,20 @@ def _as_text(planned: Plan, expected: Forecast) -> str:
             *([experiment.question] if experiment.question else []),
             *(["", columns(compared, indent="  ")] if expected.comparisons else []),
             *(_models(planned, expected) if planned.evaluations else _pixels(planned, expected)),
+            *(f"{name}: {label}" for name, label in _labels(planned).items()),
         ]
     )
+
+
+def _labels(planned: Plan) -> dict[str, str]:
+    """Return the label of each surrogate by its path, and of each simulation by its runtime."""
+    from alignkit.text.names import facts_of_paths, surrogate_note
+
+    facts = facts_of_paths(planned.preprocesses)
+    notes = {each.name: surrogate_note(each, brief=True) for each in facts}
+    for each in planned.evaluations:
+        notes[each.place.column.runtime] = each.runtime.simulation
+    return {name: note for name, note in notes.items() if note}
 
 
 def _pixels(planned: Plan, expected: Forecast) -> list[str]:
@@ -228,6 +240,7 @@ def _as_json(planned: Plan, expected: Forecast) -> dict[str, Any]:
         "seconds": estimate.seconds,
         "bytes": estimate.bytes,
         "memory": asdict(memory(planned)),
+        "labels": _labels(planned),
         "reason": NOT_MEASURED if estimate.seconds is None else "",
     }
 

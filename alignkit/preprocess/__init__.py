@@ -253,6 +253,8 @@ class Preprocess:
     """Name of the GPU stack that this one imitates on a CPU; empty if it is no surrogate."""
     max_pixels: int = MAX_PIXELS
     """Greatest number of pixels; an image whose header declares more is ``failed``, not decoded."""
+    replaced: tuple[StageName, ...] = ()
+    """Stages of the imitated stack that are others here; empty if this is no surrogate."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -333,7 +335,7 @@ def same_as(paths: Sequence[Preprocess]) -> dict[str, str]:
 
     Two options with one effect are two options.
     """
-    stages = [replace(path, name="", surrogate_of="") for path in paths]
+    stages = [replace(path, name="", surrogate_of="", replaced=()) for path in paths]
     earlier = [paths[stages.index(own)].name for own in stages]
     pairs = zip(paths, earlier, strict=True)
     return {path.name: first for path, first in pairs if first != path.name}
